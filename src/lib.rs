@@ -42,6 +42,8 @@
 //! | hold a backend against the contract | `nexus-turn-testkit`: its `conformance` |
 //! | keep work in folders that survive a crash; tiers and types of agents | [`workspace`], [`agent`] |
 //! | let agents work on a project in folders of their own, see every change, land it | `tree` (on Linux) |
+//! | say what changed in files, for a backend that goes on from another's work | [`TurnHost::with_file_changes`], [`fallback`] |
+//! | walk a goal to reviewed work; hold a debate; measure reviewers | the crates `nexus-turn-spawn`, `nexus-turn-debate`, `nexus-turn-testbed` |
 //! | serve a session's tools to another program | `McpServer` (feature `mcp-server`) |
 //!
 //! # The crates behind it

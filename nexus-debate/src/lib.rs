@@ -28,10 +28,10 @@
 //!
 //! | agent | its tools | its texts |
 //! | --- | --- | --- |
-//! | framer | none | the question, names and sizes of sources, registered agents |
-//! | panelist, opening | its brief, files of its own sources | the question, the claims, its own role |
-//! | panelist, cross-examination | the same, all openings, its tension | and the arbiter's case for the sides against it |
-//! | panelist, final | its brief, its sources, the standings | and its own answers so far |
+//! | framer | none | the question and what the caller knows, names and sizes of sources, registered agents |
+//! | panelist, opening | its brief, files of its own sources | the question and what the caller knows, the claims, its own role |
+//! | panelist, cross-examination | the same, all openings, its tension | and its own answers and positions so far, and the arbiter's case for the sides against it |
+//! | panelist, final | its brief, its sources, the standings | and where the panel stands |
 //! | arbiter | openings, rebuttals, the record | all of it |
 //!
 //! So no panelist's opening has another's words before it, and no way leads from one panelist's rebuttal to another: no tool, prompt,

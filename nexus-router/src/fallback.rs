@@ -25,9 +25,12 @@
 //!   answered, what had been said, and what changed in the files, where the host says that
 //!   ([`TurnHost::with_file_changes`](nexus_core::TurnHost::with_file_changes)). The record is JSON, so that no text in it passes for
 //!   another, and names no backend. A call whose outcome is not known is told as that.
-//! - No call is left out. Arguments and answers are cut so that the record has 64 KiB at most; if that cannot be, the chain stops.
-//! - Where it cannot be told what was done, the chain stops: effects [`Unknown`](Effects::Unknown), or files that changed while
-//!   the backend says that it changed nothing.
+//! - A call that passed the session and that no backend told of is among them, as one whose outcome is not known. What was put back
+//!   in between is not.
+//! - No call that may have changed something is left out. Arguments and answers are cut so that the record has 64 KiB at most, and
+//!   calls that only read are counted where there is no room for them; if that cannot be, the chain stops.
+//! - Where it cannot be told what was done, the chain stops: effects [`Unknown`](Effects::Unknown), effects that no call tells of, and,
+//!   where the host tells of files, files that changed while the backend says that it changed nothing.
 //! - Effects, calls, tokens and cost of all backends add up, and so do limits.
 //! - [`Skipped::handover`] says it, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
 //!
@@ -178,6 +181,8 @@ pub(crate) struct Spent {
     returns: Returns,
     /// The backend that had the turn last, and how that ended.
     last: Option<(BackendId, TurnError)>,
+    /// Where its calls begin in `tool_calls`.
+    last_calls: usize,
 }
 
 /// When the first of those that were passed over comes back.
@@ -220,6 +225,7 @@ impl Spent {
         self.skipped.push(skipped.clone());
 
         let partial = error.partial_mut();
+        self.last_calls = self.tool_calls.len();
         self.tool_calls.append(&mut partial.tool_calls);
         self.usage = self.usage.plus(&partial.usage);
         self.cost = sum(self.cost, partial.cost);
@@ -241,9 +247,12 @@ impl Spent {
         self.hand_over(&failed.backend, told, Handover::Restored);
     }
 
-    /// The next backend goes on from what was done so far. What of it was told already is in `told`.
+    /// The next backend goes on from what was done so far; if the last one did nothing, nothing is handed over of it. What of it was told
+    /// already is in `told`.
     pub(crate) fn continued(&mut self, failed: &FailedAttempt, told: &mut [Skipped]) {
-        self.hand_over(&failed.backend, told, Handover::Continued);
+        if self.last_calls().next().is_some() || self.last_effects() != Effects::None {
+            self.hand_over(&failed.backend, told, Handover::Continued);
+        }
     }
 
     fn hand_over(&mut self, failed: &BackendId, told: &mut [Skipped], handover: Handover) {
@@ -255,6 +264,16 @@ impl Spent {
     pub(crate) fn last_attempt(&self, next: &BackendId) -> Option<FailedAttempt> {
         let (backend, error) = self.last.as_ref()?;
         Some(FailedAttempt::new(backend.clone(), error.kind(), words_of(error), self.effects, next.clone()))
+    }
+
+    /// What the last attempt may have changed, by its own word.
+    pub(crate) fn last_effects(&self) -> Effects {
+        self.last.as_ref().map_or(Effects::None, |(_, error)| error.partial().effects)
+    }
+
+    /// The calls that the last attempt told of.
+    pub(crate) fn last_calls(&self) -> impl Iterator<Item = &ToolCallRecord> {
+        self.tool_calls[self.last_calls..].iter()
     }
 
     /// What the last attempt had said.

@@ -26,6 +26,7 @@ use crate::{
     binding::Binding,
     config::{Configuration, Entry, EntryState, FallbackRule},
     fallback::{Spent, is_silent, may_go_on, silence},
+    hand_over::Continuation,
     hold::{Admission, Hold, Holds},
     queue::Queues,
 };
@@ -90,6 +91,7 @@ impl Run<'_> {
             passed_over.push(skipped.clone());
             spent.skip(skipped);
         }
+        let mut base = self.handover_base(events, deadline).await?;
         let mark = self.host.session().mark();
         let was_handed_in = self.host.session().is_handed_in();
         let mut asks_again = self.route.asks_again;
@@ -131,12 +133,16 @@ impl Run<'_> {
                 Err(limit) => return Err(spent.into_own_error(used_up(limit))),
             };
             self.restore(&mut spent, &mut passed_over, &entry.id, &mark, events, deadline).await?;
-            let done = self.hand_over(&mut spent, &mut passed_over, &entry.id, events, deadline).await?;
-            request.prompt.extend(done.map(PromptBlock::text));
+            let continuation = self.hand_over(&mut spent, &mut base, &entry.id, events, deadline).await?;
             // The host may have taken its time.
             match time_left(deadline) {
                 Ok(left) => request.limits.deadline = left.or(request.limits.deadline),
                 Err(limit) => return Err(spent.into_own_error(used_up(limit))),
+            }
+            if let Some(Continuation { record, failed }) = continuation {
+                tracing::info!(backend = %failed.backend, to = %entry.id, "what was done is handed over");
+                request.prompt.push(PromptBlock::text(record));
+                spent.continued(&failed, &mut passed_over);
             }
             // Only now does another backend run. Where none does, what the last one showed stays, and is in the error.
             events.void_attempt();

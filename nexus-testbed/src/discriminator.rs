@@ -14,7 +14,7 @@ use crate::{
     error::TestbedError,
     laid_trap::LaidTrap,
     scorer::Ending,
-    tally::{Spent, Tally},
+    spent::{Spent, TurnStats},
     trap::{Answer, TrapClaim},
 };
 
@@ -91,8 +91,8 @@ impl ReviewAlone {
             OlderTrees::Shown => laid.base().clone(),
             OlderTrees::Stubbed => commit.clone(),
         };
-        let (types, prompts, tally) =
-            (AgentTypes::built_in(), Prompts::built_in(), Arc::new(Tally::default()));
+        let (types, prompts, stats) =
+            (AgentTypes::built_in(), Prompts::built_in(), Arc::new(TurnStats::default()));
         let attempt = StepAttempt {
             router,
             types: &types,
@@ -111,7 +111,7 @@ impl ReviewAlone {
             hints: Vec::new(),
             settled: Vec::new(),
             turns,
-            watcher: Arc::clone(&tally) as _,
+            watcher: Arc::clone(&stats) as _,
             budget: None,
             cancel: cancel.clone(),
         };
@@ -126,7 +126,7 @@ impl ReviewAlone {
             (id, text)
         };
         let probes = review.evidence.probes().take(MOST_PROBES).map(probe).collect();
-        Ok(Self { commit, review, probes, spent: tally.spent() })
+        Ok(Self { commit, review, probes, spent: stats.spent() })
     }
 
     /// How it ended: shipped by a verdict that advances, refused by any other.

@@ -15,7 +15,7 @@
 //! | what an agent must not know | where it is |
 //! | --- | --- |
 //! | the ground truth of a trap | in this program, or in the trap's folder; its program is laid into a copy of the final files that is made after the agents' work and removed with it: [`GroundTruth`] |
-//! | what it is expected to print | in no file and no process but this one |
+//! | what it is expected to print | in no file of a tree, no argument, no variable, and no process but this one |
 //! | that there is a trap, and its name | in nothing that an agent is sent: the project lies at a path without it |
 //!
 //! Linux only.
@@ -32,9 +32,9 @@ mod report;
 mod run_record;
 mod scorer;
 mod script;
+mod spent;
 pub mod statistics;
 mod summary;
-mod tally;
 mod trap;
 mod trap_error;
 mod truth;
@@ -54,8 +54,8 @@ pub use report::{experiment_html, experiment_markdown};
 pub use run_record::{RunKey, RunRecord, RunResult};
 pub use scorer::{Ending, Outcome};
 pub use script::{Script, ScriptedCall, ScriptedKind};
+pub use spent::Spent;
 pub use summary::{ArmSummary, Comparison, ExperimentSummary};
-pub use tally::Spent;
 pub use trap::{Answer, Trap, TrapClaim};
 pub use trap_error::TrapError;
 pub use truth::GroundTruth;

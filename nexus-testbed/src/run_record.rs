@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     scorer::{Ending, Outcome},
-    tally::Spent,
+    spent::Spent,
     trap::Answer,
     truth::GroundTruth,
 };

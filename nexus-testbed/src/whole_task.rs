@@ -19,7 +19,7 @@ use crate::{
     error::TestbedError,
     laid_trap::{lay_project, settings_of},
     scorer::Ending,
-    tally::Spent,
+    spent::Spent,
     trap::Trap,
 };
 

@@ -7,17 +7,17 @@ use serde::{Deserialize, Serialize};
 use super::ErrorKind;
 use crate::id::BackendId;
 
-/// What became of the changes of a backend that tried in vain, before the next one ran.
+/// What became of the work of a backend that tried in vain, before the next one ran.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Handover {
-    /// There were none that are known, or no other backend ran.
+    /// It did nothing that is known, or no other backend ran.
     #[default]
     Nothing,
     /// The host put them back, and the next backend began anew.
     Restored,
-    /// They stand: the next backend was told what was done, and went on.
+    /// What it did stands: the next backend was told of it, and went on.
     Continued,
 }
 

@@ -114,8 +114,19 @@ fn record(request: &TurnRequest) -> Option<(String, Value)> {
     Some((heading.to_owned(), serde_json::from_str(record).unwrap()))
 }
 
+/// A host that is asked for the changes in its files first when the turn begins, and then after each attempt.
+fn looking(looks: Vec<Result<&'static str, &'static str>>) -> TurnHost {
+    let next = AtomicUsize::new(0);
+    TurnHost::new().with_file_changes(FileChanges::new(move || {
+        let at = next.fetch_add(1, Ordering::SeqCst);
+        let look = looks[at.min(looks.len() - 1)];
+        async move { look.map(str::to_owned) }
+    }))
+}
+
+/// One whose files changed once, in the first attempt.
 fn changes(of: &'static str) -> TurnHost {
-    TurnHost::new().with_file_changes(FileChanges::new(move || async move { Ok::<_, String>(of.to_owned()) }))
+    looking(vec![Ok(""), Ok(of)])
 }
 
 #[tokio::test]
@@ -176,6 +187,14 @@ async fn who_did_nothing_hands_nothing_over() {
 #[tokio::test]
 async fn where_it_cannot_be_told_what_was_done_nobody_goes_on() {
     let read = || Worker::shared(vec![wrote("one")], Some(Effects::Read));
+    let panics = AtomicUsize::new(0);
+    let panicking = FileChanges::new(move || {
+        let is_first = panics.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            assert!(is_first, "as it should");
+            Ok::<_, String>(String::new())
+        }
+    });
     let cases: [(Arc<dyn ExecutionBackend>, TurnHost, &str); 5] = [
         // It cannot tell itself.
         (Worker::shared(vec![wrote("one")], Some(Effects::Unknown)), TurnHost::new(), ""),
@@ -183,19 +202,10 @@ async fn where_it_cannot_be_told_what_was_done_nobody_goes_on() {
         (read(), changes("+one\n"), "files changed"),
         (
             read(),
-            TurnHost::new().with_file_changes(FileChanges::new(|| async { Err::<String, _>("git is gone") })),
+            looking(vec![Ok(""), Err("git is gone")]),
             "cannot be told what changed in the files: git is gone",
         ),
-        (
-            read(),
-            TurnHost::new().with_file_changes(FileChanges::new(|| async {
-                if true {
-                    panic!("as it should")
-                }
-                Ok::<_, String>(String::new())
-            })),
-            "the hook panicked: as it should",
-        ),
+        (read(), TurnHost::new().with_file_changes(panicking), "the hook panicked: as it should"),
         // So many calls that they cannot be told.
         (Worker::shared(vec![wrote("one"); 2_000], None), TurnHost::new(), "too much to be told"),
     ];
@@ -208,6 +218,170 @@ async fn where_it_cannot_be_told_what_was_done_nobody_goes_on() {
         assert!(!events.iter().any(|envelope| matches!(envelope.event, TurnEvent::Fallback(_))), "{said}");
         assert!(!error.partial().tool_calls.is_empty() && error.partial().text == "I begin.", "{said}");
     }
+}
+
+#[tokio::test]
+async fn a_host_that_cannot_tell_of_its_files_is_refused_before_anything_runs() {
+    let (beta, _, outcome) =
+        taken_over(Worker::shared(vec![wrote("one")], None), looking(vec![Err("git is gone")])).await;
+    let error = outcome.unwrap_err();
+    assert_eq!((error.kind(), error.backend().as_str()), (ErrorKind::InvalidRequest, "work"));
+    assert!(error.to_string().contains("git is gone") && error.partial().tool_calls.is_empty(), "{error}");
+    assert_eq!(beta.turns(), 0);
+}
+
+#[tokio::test]
+async fn what_changed_before_the_turn_is_no_backends() {
+    let read = Worker::shared(vec![wrote("one")], Some(Effects::Read));
+    let (beta, _, outcome) = taken_over(read, looking(vec![Ok("+old\n")])).await;
+    outcome.unwrap();
+    assert_eq!(record(&beta.last()).unwrap().1["changed_files"], "+old\n");
+}
+
+#[tokio::test]
+async fn a_second_one_that_hides_what_it_changed_is_found_out_too() {
+    let first = Worker::shared(vec![wrote("one")], None);
+    let second = Fake::new("beta", [Act::FailLate(ErrorKind::Overloaded, Effects::Read)]);
+    let third = Fake::answering("gamma");
+    let router =
+        builder(&[&second, &third]).backend(first).from_str(&continuing("alpha, beta, gamma")).unwrap();
+    let host = looking(vec![Ok(""), Ok("+one\n"), Ok("+one\n+two\n")]);
+    let error = run_with(&router, TurnRequest::new("x"), host).await.1.unwrap_err();
+    assert!(error.to_string().contains("files changed"), "{error}");
+    assert_eq!((third.turns(), error.partial().effects), (0, Effects::Unknown));
+}
+
+#[tokio::test]
+async fn many_calls_that_only_read_stop_nothing_and_leave_room_for_those_that_wrote() {
+    let reads = || {
+        (0..2_000)
+            .map(|number| ("look", json!({ "number": number }), ToolCallStatus::Succeeded, "seen".to_owned()))
+    };
+    let (beta, _, outcome) =
+        taken_over(Worker::shared(reads().collect(), Some(Effects::Read)), TurnHost::new()).await;
+    outcome.unwrap();
+    let (_, told) = record(&beta.last()).unwrap();
+    assert_eq!(
+        (told["calls"].as_array().unwrap().len(), &told["further_calls_that_only_read"]),
+        (0, &json!(2_000))
+    );
+}
+
+/// A backend that calls a tool of the caller's, and breaks down before it told of it.
+#[derive(Debug)]
+struct Untelling(Arc<Fake>, bool);
+
+#[async_trait::async_trait]
+impl ExecutionBackend for Untelling {
+    fn id(&self) -> &nexus_core::BackendId {
+        self.0.id()
+    }
+
+    fn capabilities(&self) -> nexus_core::Capabilities {
+        self.0.capabilities()
+    }
+
+    async fn probe(&self) -> nexus_core::Availability {
+        self.0.probe().await
+    }
+
+    async fn forget(
+        &self,
+        handle: &nexus_core::ResumeHandle,
+    ) -> Result<nexus_core::Forgotten, nexus_core::ForgetError> {
+        self.0.forget(handle).await
+    }
+
+    async fn run_turn(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        let session = host.open_turn(&request);
+        let mut recorder = nexus_core::Recorder::new();
+        let mut outbox = nexus_core::Outbox::new();
+        for (number, is_told) in [true, false].into_iter().enumerate() {
+            let arguments = json!({ "line": number.to_string() });
+            let call: CallId = format!("c{number}").as_str().into();
+            session
+                .call(session.token(), nexus_core::ToolCall::new(call.clone(), "append", arguments.clone()))
+                .await;
+            if is_told {
+                for event in [
+                    TurnEvent::from(ToolCallStarted::new(
+                        call.clone(),
+                        "append",
+                        ToolOrigin::Caller,
+                        Effects::Wrote,
+                    )),
+                    ToolCallArguments::new(call.clone(), arguments).into(),
+                    ToolCallFinished::new(call, ToolCallStatus::Succeeded, Vec::new()).into(),
+                ] {
+                    recorder.observe(&event);
+                    outbox.push(event);
+                }
+            }
+        }
+        outbox.flush(events).await;
+        assert!(!self.1, "it breaks down, as it should");
+        recorder.add_effects(host.session().effects());
+        Err(TurnError::new(ErrorKind::Crashed, self.0.id().clone()).with_partial(recorder.into_partial()))
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_told_of_is_handed_over_as_one_whose_outcome_is_not_known() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Line {
+        #[expect(dead_code, reason = "told, not read")]
+        line: String,
+    }
+    for panics in [false, true] {
+        let append = nexus_core::Tool::new("append", "", |_: Line| async {}).with_effects(Effects::Wrote);
+        let host = TurnHost::new().with_tools(Arc::new(nexus_core::Toolbox::new().with(append)));
+        let (beta, _, outcome) =
+            taken_over(Arc::new(Untelling(Fake::answering("alpha"), panics)), host).await;
+        outcome.unwrap();
+        assert_eq!(
+            record(&beta.last()).unwrap().1,
+            json!({ "calls": [
+                { "tool": "append", "arguments": { "line": "0" }, "outcome": "succeeded" },
+                { "tool": "append", "arguments": { "line": "1" }, "outcome": "unknown" },
+            ] }),
+            "panics: {panics}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn what_a_router_within_put_back_is_not_told_as_done() {
+    let inner =
+        builder(&[&Fake::new("delta", [Act::Fail(ErrorKind::Transport, nexus_core::Retry::Never, "")])])
+            .backend(Worker::shared(vec![wrote("one")], None))
+            .from_str(&chain("alpha, delta").replace("group: main }", "group: main, fallback: restore }"))
+            .unwrap();
+    let inner = inner.backend("work").unwrap();
+    let beta = Fake::answering("beta");
+    let router = builder(&[&beta]).backend(Arc::new(inner)).from_str(&continuing("work, beta")).unwrap();
+    let host =
+        TurnHost::new().with_before_retry(nexus_core::BeforeRetry::new(|_| async { Ok::<(), String>(()) }));
+    let result = run_with(&router, TurnRequest::new("x"), host).await.1.unwrap();
+    assert!(result.tool_calls[0].is_undone);
+    assert_eq!(record(&beta.last()).map(|(_, told)| told["calls"].clone()), None);
+}
+
+#[tokio::test]
+async fn who_did_nothing_after_one_that_did_hands_over_what_that_one_did() {
+    let first = Worker::shared(vec![wrote("one")], None);
+    let second = Fake::new("beta", [Act::Fail(ErrorKind::UsageLimit, nexus_core::Retry::Never, "")]);
+    let third = Fake::answering("gamma");
+    let router =
+        builder(&[&second, &third]).backend(first).from_str(&continuing("alpha, beta, gamma")).unwrap();
+    let result = run_with(&router, TurnRequest::new("x"), TurnHost::new()).await.1.unwrap();
+    assert_eq!(record(&third.last()).unwrap().1["calls"].as_array().unwrap().len(), 1);
+    let handovers: Vec<_> = result.provenance.skipped.iter().map(|skipped| skipped.handover).collect();
+    assert_eq!(handovers, [Handover::Continued, Handover::Nothing]);
 }
 
 #[tokio::test]
@@ -301,10 +475,16 @@ async fn each_backend_of_a_chain_is_told_of_all_before_it_and_limits_hold_over_a
 async fn a_look_at_the_files_ends_with_the_turn() {
     let looks = Arc::new(AtomicUsize::new(0));
     let hanging = |looks: &Arc<AtomicUsize>| {
-        let looks = Arc::clone(looks);
+        let (looks, first) = (Arc::clone(looks), AtomicUsize::new(0));
         FileChanges::new(move || {
-            looks.fetch_add(1, Ordering::SeqCst);
-            std::future::pending::<Result<String, String>>()
+            let is_first = first.fetch_add(1, Ordering::SeqCst) == 0;
+            looks.fetch_add(usize::from(!is_first), Ordering::SeqCst);
+            async move {
+                if !is_first {
+                    std::future::pending::<()>().await;
+                }
+                Ok::<_, String>(String::new())
+            }
         })
     };
     let alpha = Worker::shared(vec![wrote("one")], None);

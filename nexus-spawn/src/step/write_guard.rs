@@ -15,7 +15,7 @@ use super::blocking::on_tree;
 const WRITING: [&str; 3] = ["write_file", "edit_file", "delete_file"];
 
 /// The tools of another router, of which those that change files refuse what is in a submodule of the base or under a filter. The
-/// gate after the turn refuses it, too: here the agent is told in time.
+/// check after the turn refuses it, too: here the agent is told in time.
 #[derive(Debug)]
 pub(super) struct WriteGuard {
     pub(super) tools: Arc<dyn ToolRouter>,
@@ -46,7 +46,7 @@ impl WriteGuard {
                 "the project keeps {inner:?} under a filter such as LFS, so that only a pointer could be here: nothing was changed; \
                  leave it as it is"
             )),
-            // The gate after the turn looks again.
+            // The check after the turn looks again.
             Ok(None) | Err(_) => None,
         }
     }

@@ -22,7 +22,7 @@ use crate::{
     laid_trap::LaidTrap,
     run_record::{RunKey, RunRecord, RunResult},
     scorer::Ending,
-    tally::Spent,
+    spent::Spent,
     trap::Trap,
     truth::GroundTruth,
     whole_task::WholeTask,

@@ -135,7 +135,8 @@ impl Tree {
     /// Tells what changed in a folder since this call, for a backend that goes on with what another one began there: the host's part of the
     /// fallback rule `continue`. What git ignores by the base's rules is not told of.
     ///
-    /// Like every call this one blocks; what it returns does not.
+    /// Like every call this one blocks; what it returns does not. A look that the turn breaks off ends a little later, on a thread of its
+    /// own.
     ///
     /// # Errors
     ///

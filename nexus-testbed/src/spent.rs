@@ -22,15 +22,15 @@ pub struct Spent {
 
 /// Adds up what agents use.
 #[derive(Debug, Default)]
-pub(crate) struct Tally(Mutex<Spent>);
+pub(crate) struct TurnStats(Mutex<Spent>);
 
-impl Tally {
+impl TurnStats {
     pub(crate) fn spent(&self) -> Spent {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl StepWatcher for Tally {
+impl StepWatcher for TurnStats {
     fn agent_began(&self, _agent: &StepAgent) {}
 
     fn agent_event(&self, _agent: &StepAgent, _progress: AgentProgress, _event: &EventEnvelope) {}
