@@ -1,5 +1,5 @@
 //! Work that one backend began and another one finishes, by `fallback: continue`: lines of a file, each written by a call that must
-//! not be made twice.
+//! not be made twice. `NEXUS_TEST_ALL_ROUNDS=1` has the programs of vendors do a hundred rounds of it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -251,12 +251,15 @@ fn killing(number: usize) -> ToolCall {
 #[tokio::test]
 #[ignore = "needs the real CLIs; run by .ci/run"]
 async fn the_programs_of_vendors_go_on_from_one_another() {
-    for after in [0, 1, 3, 5] {
-        for (from, to) in [("codex-cli", "claude-cli"), ("claude-cli", "codex-cli")] {
-            let context = format!("{from} fails after {after} calls");
-            continued(from, to, after, used_up, &context).await;
-        }
-    }
+    // Each after each number of calls; a hundred rounds take some minutes.
+    let rounds = if std::env::var_os("NEXUS_TEST_ALL_ROUNDS").is_some() { 100 } else { 2 * (LINES + 1) };
+    let rounds = (0..rounds).map(|round| async move {
+        let (from, to) = [("codex-cli", "claude-cli"), ("claude-cli", "codex-cli")][round % 2];
+        let after = round / 2 % (LINES + 1);
+        let context = format!("round {round}: {from} fails after {after} calls");
+        continued(from, to, after, used_up, &context).await;
+    });
+    stream::iter(rounds).buffer_unordered(3).collect::<()>().await;
 }
 
 #[tokio::test]
