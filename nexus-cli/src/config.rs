@@ -30,7 +30,7 @@ const FILE: &str = "nexus.yaml";
 /// How to get a configuration.
 pub(crate) const BEGIN: &str = "begin with `nexus check --example > nexus.yaml`";
 
-/// Loads the configuration of tasks: the one that the command line names, else that of the home. Never one of the folder that the
+/// Loads the configuration of tasks and debates: the one that the command line names, else that of the home. Never one of the folder that the
 /// command is started in: it may be a stranger's repository, and a configuration names programs to run.
 pub(crate) fn load_for_tasks(args: &ConfigArgs) -> Result<Router, CommandError> {
     let context = BuildContext::from_process();
@@ -45,8 +45,10 @@ pub(crate) fn load_for_tasks(args: &ConfigArgs) -> Result<Router, CommandError> 
     };
     if args.config.is_none() && !place.exists() {
         let message = format!("there is no {}{unused}; ", place.display());
+        let home = context.home.display();
         return Err(CommandError::no_configuration(format!(
-            "{message}tasks take that of the home, or one that --config names; {BEGIN}"
+            "{message}tasks and debates take that of the home, or one that --config names; begin with \
+             `mkdir -p {home} && nexus check --example > {home}/{FILE}`"
         )));
     }
     if !unused.is_empty() {
