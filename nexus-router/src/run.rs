@@ -26,7 +26,6 @@ use crate::{
     binding::Binding,
     config::{Configuration, Entry, EntryState, FallbackRule},
     fallback::{Spent, is_silent, may_go_on, silence},
-    hand_over::Continuation,
     hold::{Admission, Hold, Holds},
     queue::Queues,
 };
@@ -139,10 +138,11 @@ impl Run<'_> {
                 Ok(left) => request.limits.deadline = left.or(request.limits.deadline),
                 Err(limit) => return Err(spent.into_own_error(used_up(limit))),
             }
-            if let Some(Continuation { record, failed }) = continuation {
-                tracing::info!(backend = %failed.backend, to = %entry.id, "what was done is handed over");
-                request.prompt.push(PromptBlock::text(record));
-                spent.continued(&failed, &mut passed_over);
+            if let Some(continuation) = continuation {
+                let from = &continuation.failed.backend;
+                tracing::info!(backend = %from, to = %entry.id, "what was done is handed over");
+                spent.continued(&continuation.failed, &mut passed_over);
+                request.prompt.push(PromptBlock::text(continuation.record));
             }
             // Only now does another backend run. Where none does, what the last one showed stays, and is in the error.
             events.void_attempt();
