@@ -50,8 +50,8 @@ pub(super) fn folded(text: &str) -> String {
 /// The same for a text without a slash. There is none in what it becomes, either.
 fn folded_part(text: &str) -> String {
     let shown = text.nfkd().filter(|character| !is_ignorable(*character));
-    // First up, then down: that joins `ß` and `ss`, `ſ` and `s`, and the Greek sigmas.
-    let lower = shown.flat_map(char::to_uppercase).flat_map(char::to_lowercase);
+    // Up, then down: that joins `ß` and `ss`, `ſ` and `s`, and the Greek sigmas. Down before that: `ẞ` has no upper case but itself.
+    let lower = shown.flat_map(char::to_lowercase).flat_map(char::to_uppercase).flat_map(char::to_lowercase);
     let folded = lower.nfkd().filter(|character| !is_ignorable(*character)).nfkc();
     // Some characters are taken apart into several, one of which is a slash.
     folded.map(|character| if character == '/' { '\u{2215}' } else { character }).collect()
@@ -77,6 +77,7 @@ mod tests {
             ("SECRET", "secret"),
             ("caf\u{e9}", "CAFE\u{301}"),
             ("straße", "STRASSE"),
+            ("straße", "STRAẞE"),
             ("\u{212a}ey", "key"),
             (".g\u{200c}it", ".git"),
             ("ﬁle", "FILE"),
