@@ -10,7 +10,7 @@ use crate::{
     frame::Frame,
     names::{check_names, check_text},
     position::Positions,
-    words::{Copyist, RawWords},
+    words::{RawWords, SearchedText},
 };
 
 /// Most findings of one round, and the longest steelman, in bytes. Source: our own bounds.
@@ -150,7 +150,7 @@ impl Tensions {
                 with_ids += &format!("{}\n{case}\n", finding.id);
             }
         }
-        let shown = [cases, with_ids].map(|text| Copyist::of(&text));
+        let shown = [cases, with_ids].map(|text| SearchedText::of(&text));
         raw.iter().find_map(|raw| shown.iter().find_map(|shown| raw.shared_with(shown)))
     }
 }
@@ -187,7 +187,7 @@ fn check_sides(
         let place = format!("{place}.steelman");
         check_text(faults, &place, &side.steelman, MOST_STEELMAN_BYTES);
         if side.steelman.len() <= MOST_STEELMAN_BYTES {
-            let steelman = Copyist::of(&side.steelman);
+            let steelman = SearchedText::of(&side.steelman);
             if let Some(run) = raw.iter().find_map(|raw| raw.shared_with(&steelman)) {
                 faults.add(
                     place,

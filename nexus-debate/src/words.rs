@@ -22,7 +22,7 @@ pub(crate) struct RawWords {
 /// The letters of a text in which copies are looked for, by which of twelve bytes there are in it: most runs are in no text, and a look
 /// tells.
 #[derive(Clone, Debug)]
-pub(crate) struct Copyist {
+pub(crate) struct SearchedText {
     letters: String,
     pieces: HashSet<[u8; COPIED_WORDS]>,
 }
@@ -60,7 +60,7 @@ impl RawWords {
     }
 
     /// The first run of [`COPIED_WORDS`] words that `text` has as well, wherever it puts spaces and punctuation.
-    pub(crate) fn shared_with(&self, text: &Copyist) -> Option<String> {
+    pub(crate) fn shared_with(&self, text: &SearchedText) -> Option<String> {
         let run = self.bounds.windows(COPIED_WORDS + 1).find(|run| {
             let letters = &self.letters[run[0]..run[COPIED_WORDS]];
             // Each word has a byte at least.
@@ -72,7 +72,7 @@ impl RawWords {
     }
 }
 
-impl Copyist {
+impl SearchedText {
     pub(crate) fn of(text: &str) -> Self {
         let letters: String = folded(text).flatten().collect();
         let pieces = letters.as_bytes().windows(COPIED_WORDS).filter_map(|piece| piece.try_into().ok());
@@ -92,7 +92,7 @@ impl Copyist {
 /// assert!(shares_words("Rows of one customer reach another, since the tenant is not part of the key.", raw).is_none());
 /// ```
 pub fn shares_words(steelman: &str, raw: &str) -> Option<String> {
-    RawWords::of(raw).shared_with(&Copyist::of(steelman))
+    RawWords::of(raw).shared_with(&SearchedText::of(steelman))
 }
 
 /// The letters and digits of a text, folded; `None` where something else parts them.

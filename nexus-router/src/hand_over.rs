@@ -220,11 +220,11 @@ fn untold(mut decisions: Vec<Decision>, calls: &[ToolCallRecord], session: &Sess
         };
         decision.outcome == DecisionOutcome::Allowed && session.definitions().iter().any(may_write)
     });
-    let told = || {
-        calls.iter().filter(|call| call.origin == ToolOrigin::Caller && call.status != ToolCallStatus::Denied)
-    };
+    let told = calls
+        .iter()
+        .filter(|call| call.origin == ToolOrigin::Caller && call.status != ToolCallStatus::Denied);
     let mut vague = Vec::new();
-    for call in told() {
+    for call in told {
         let exact = decisions.iter().position(|decision| {
             decision.tool == call.name && call.arguments.as_ref() == Some(&decision.arguments)
         });
