@@ -385,9 +385,14 @@ fn live(world: &World, over_http: bool, kill: Option<(usize, Duration)>) -> Opti
             scope.spawn(move || {
                 world.requests.wait_for(began_at + requests, || is_over.load(Ordering::SeqCst) == 1);
                 thread::sleep(pause);
-                let pid: Option<Pid> = *pid.lock().unwrap();
+                let began = Instant::now();
+                let mut started: Option<Pid> = None;
+                while started.is_none() && began.elapsed() < PATIENCE {
+                    thread::sleep(Duration::from_micros(100));
+                    started = *pid.lock().unwrap();
+                }
                 // It is waited for after this, so the number is no other's.
-                match (is_over.load(Ordering::SeqCst), pid) {
+                match (is_over.load(Ordering::SeqCst), started) {
                     (0, Some(pid)) => kill_process(pid, Signal::KILL).is_ok(),
                     _ => false,
                 }
@@ -490,7 +495,7 @@ struct Seen {
     places: BTreeMap<String, usize>,
 }
 
-/// Walks one task, whose server is killed again and again.
+/// Walks one task, whose server is killed again and again; the first of a lane once before it can have begun anything.
 fn kill_and_go_on(draw: &mut Draw, twin: &Outcome, seen: &mut Seen) {
     let world = World::new();
     let before = world.project_files();
@@ -499,7 +504,10 @@ fn kill_and_go_on(draw: &mut Draw, twin: &Outcome, seen: &mut Seen) {
     let (mut kills, mut in_steps) = (0, 0);
     let status = loop {
         let over_http = draw.below(2) == 1;
-        let moment = (draw.below(MOST_REQUESTS) as usize, Duration::from_micros(draw.below(MOST_MICROS)));
+        let moment = match seen.tasks + kills {
+            0 => (0, Duration::ZERO),
+            _ => (draw.below(MOST_REQUESTS) as usize, Duration::from_micros(draw.below(MOST_MICROS))),
+        };
         let Some(status) = live(&world, over_http, (kills < MOST_KILLS).then_some(moment)) else {
             kills += 1;
             let (place, cut_off) = place(&world);

@@ -8,6 +8,8 @@ use std::{
     io::{self, Read as _},
     net::SocketAddr,
     path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +17,11 @@ use thiserror::Error;
 
 /// Longest server file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 4096;
+/// How long a held lock is waited for. A process that a killed server had just forked keeps its lock until it runs a program,
+/// and whoever looks for a running server holds it for a moment.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often it is tried again.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The right to be the HTTP server of a home, until it is dropped. The file that names it goes with it.
 #[derive(Debug)]
@@ -107,7 +114,8 @@ impl Place {
 }
 
 impl ServerFile {
-    /// Takes the right to be the server `name` of a home. What a server that died left there is removed.
+    /// Takes the right to be the server `name` of a home. What a server that died left there is removed. While another process
+    /// has the right, this waits for it, for at most 2 seconds; it blocks the thread.
     ///
     /// # Errors
     ///
@@ -116,8 +124,15 @@ impl ServerFile {
         let place = Place::new(home, name);
         let fail = |path: PathBuf| move |source| ServerFileError::File { path, source };
         create_private(&place.folder).map_err(fail(place.folder.clone()))?;
-        let Some(lock) = place.lock().map_err(fail(place.file("lock")))? else {
-            return Err(ServerFileError::Running { running: place.read().ok() });
+        let began = Instant::now();
+        let lock = loop {
+            if let Some(lock) = place.lock().map_err(fail(place.file("lock")))? {
+                break lock;
+            }
+            if began.elapsed() >= PATIENCE {
+                return Err(ServerFileError::Running { running: place.read().ok() });
+            }
+            thread::sleep(PAUSE);
         };
         match fs::remove_file(place.file("json")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {

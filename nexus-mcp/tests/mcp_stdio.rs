@@ -327,7 +327,15 @@ fn a_home_has_one_http_server_and_says_which() -> Result<(), Failed> {
     let stale = ServerFile::running(home.path(), "workshop");
     assert!(matches!(stale, Err(ServerFileError::NotRunning { .. })), "{stale:?}");
 
+    // What the killed one had just forked may have its lock for a moment.
+    let lock = fs::File::options().append(true).open(home.path().join("mcp/workshop.lock"))?;
+    lock.try_lock()?;
+    let forked = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        drop(lock);
+    });
     let (next, _) = started_http(home.path());
+    forked.join().expect("it lets go");
     assert_eq!(fs::read_to_string(&token)?, first_token, "the token is made once");
     next.signal(Signal::INT);
     assert_eq!(next.exit_code(), Some(0));
