@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use futures::future::BoxFuture;
 
 use crate::{
+    approval::Approver,
     availability::Availability,
     before_retry::BeforeRetry,
     budget::Budget,
@@ -235,6 +236,8 @@ pub struct TurnHost {
     pub before_retry: Option<BeforeRetry>,
     /// Says what changed in the turn's files, for the fallback rule `continue`. A backend leaves it alone.
     pub file_changes: Option<FileChanges>,
+    /// Decides on calls that need an approval. The session of the turn asks it ([`TurnHost::open_turn`]).
+    pub approver: Option<Approver>,
     /// What this turn and others may use together. The router keeps it, and hands a backend none.
     pub budget: Option<Budget>,
 }
@@ -248,6 +251,7 @@ impl TurnHost {
             trace_context: None,
             before_retry: None,
             file_changes: None,
+            approver: None,
             budget: None,
         }
     }
@@ -311,6 +315,13 @@ impl TurnHost {
         self
     }
 
+    /// Has `approver` decide on the calls that need an approval. Without one the answer to each is no.
+    #[must_use]
+    pub fn with_approver(mut self, approver: Approver) -> Self {
+        self.approver = Some(approver);
+        self
+    }
+
     /// Has the turn counted in a budget that it shares with others, and bounded by what is left of it. The router does that;
     /// whoever runs a backend without one reserves and settles by itself ([`Budget::reserve`]).
     #[must_use]
@@ -330,12 +341,12 @@ impl TurnHost {
     }
 
     /// The session of one turn: what a backend serves the caller's tools from. It ends when it is dropped, and keeps
-    /// the limit on tool calls that `request` sets, whatever else the session allows.
+    /// the limit on tool calls that `request` sets, whatever else the session allows. It asks the host's approver.
     ///
     /// A layer that gives one request to several backends, one after the other, lowers that limit by what the earlier
     /// ones called. The budget of the caller's session holds over all of them by itself.
     pub fn open_turn(&self, request: &TurnRequest) -> TurnSession {
-        self.session.for_turn(request.limits.tool_calls)
+        self.session.for_turn_asking(request.limits.tool_calls, self.approver.as_ref())
     }
 }
 

@@ -41,6 +41,9 @@ pub struct Capabilities {
     pub caller_tools: Support,
     /// Whether the harness brings tools of its own, such as a shell.
     pub harness_tools: Support,
+    /// Whether the host's [`Approver`](crate::Approver) is asked about calls of the harness's own tools that the access level
+    /// neither allows nor forbids. Without that they are refused.
+    pub approvals: Support,
     /// Whether folders beside the working directory can be opened to the agent.
     pub extra_roots: Support,
     /// The steps of effort that some model of the vendor's takes. Empty: effort is not supported.
@@ -96,6 +99,7 @@ impl Capabilities {
             forget: ForgetSupport::Unsupported,
             caller_tools: Support::No,
             harness_tools: Support::No,
+            approvals: Support::No,
             extra_roots: Support::No,
             efforts: Vec::new(),
             access: AccessTable {

@@ -17,6 +17,7 @@
 //! | offer tools for files | `FileTools` (feature `files`), over [`ScopedFiles`] |
 //! | have the answer handed in as a value, which ends the turn | [`Tool::submit`], [`Submission`] |
 //! | hold an agent to a scope | [`ParticipantScope`], [`Session`], [`TurnHost::with_session`] |
+//! | have a person decide on single calls | [`Approver`], [`TurnHost::with_approver`] |
 //! | see what it called, and what it was denied | [`Session::decisions`], [`Decision`], [`Denial`] |
 //! | lend credentials of your own | [`CredentialSource`] |
 //! | write a backend | the contract of [`ExecutionBackend`], then [`harness`] |
@@ -24,6 +25,7 @@
 //! Three features are on by default: `schema` (output schemas, and tools whose schema was written by hand), `globs` (globs in
 //! what must not be touched) and `files` (searching files of a scope, replacing them by hash, and `FileTools`). A feature adds items. Without it, what it would have to check or to protect is refused.
 
+pub mod approval;
 pub mod availability;
 pub mod backend;
 pub mod backend_ext;
@@ -57,6 +59,7 @@ pub mod visible;
 /// The crate by which types tell their JSON Schema, as [`OutputSchema::of`] and [`Tool::new`] take them.
 pub use schemars;
 
+pub use approval::{Approval, ApprovalAction, ApprovalRequest, Approver, NotApproved};
 pub use availability::Availability;
 pub use backend::{ExecutionBackend, TurnHost};
 pub use backend_ext::{ExecutionBackendExt, StreamItem, TurnStream};

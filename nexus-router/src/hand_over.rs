@@ -218,7 +218,9 @@ fn untold(mut decisions: Vec<Decision>, calls: &[ToolCallRecord], session: &Sess
         let may_write = |tool: &nexus_core::ToolDefinition| {
             tool.name == decision.tool && !tool.terminal && !tool.effects.allow_another_try()
         };
-        decision.outcome == DecisionOutcome::Allowed && session.definitions().iter().any(may_write)
+        decision.origin == ToolOrigin::Caller
+            && decision.outcome == DecisionOutcome::Allowed
+            && session.definitions().iter().any(may_write)
     });
     let told = calls
         .iter()

@@ -76,6 +76,8 @@ pub struct TurnPlan {
     pub effort: Option<AppliedEffort>,
     /// The caller's tools, if there are any.
     pub tools: Option<CallerTools>,
+    /// Whether the host can be asked about calls that its level neither allows nor forbids.
+    pub has_approver: bool,
     /// Where the process works: the request's directory made absolute, or an empty private one.
     pub working_directory: PathBuf,
     /// Whether the working directory is a private one that the request did not name.

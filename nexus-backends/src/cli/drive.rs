@@ -2,10 +2,10 @@
 
 use std::{path::Path, time::Duration};
 
-use futures::FutureExt as _;
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nexus_core::{
-    ErrorKind, EventSink, FinishReason, Limit, Phase, ProcessExit, ProcessReport, Survivor, ToolAccess,
-    ToolCallRecord, ToolCallStatus, TurnRequest,
+    Denial, ErrorKind, EventSink, FinishReason, Limit, Phase, ProcessExit, ProcessReport, Session, Survivor,
+    ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
     harness::{Checked, Failure, is_submitted, over_limit, over_limit_with, sleep_until},
     turn::{ToolOrigin, Unrecognized},
 };
@@ -50,6 +50,10 @@ pub(super) struct Drive<'a> {
     pub(super) process: &'a Process,
     pub(super) translator: &'a mut dyn Translator,
     pub(super) tools: Option<&'a CallerTools>,
+    /// The session of the turn, which asks the host.
+    pub(super) session: &'a Session,
+    /// What the host was asked, and has not answered.
+    pub(super) asks: Asks<'a>,
     pub(super) home: Option<&'a Path>,
     pub(super) request: &'a TurnRequest,
     pub(super) turn: &'a mut TurnState,
@@ -57,6 +61,9 @@ pub(super) struct Drive<'a> {
     /// Whether the process has asked the model.
     pub(super) has_asked: bool,
 }
+
+/// Questions to the host that wait for their answers, each with its number.
+pub(super) type Asks<'a> = FuturesUnordered<BoxFuture<'a, (u64, Result<(), Denial>)>>;
 
 /// How a process ended that did not fail.
 pub(super) enum Ended {
@@ -139,6 +146,11 @@ impl Drive<'_> {
                     }
                     None => break,
                 },
+                Some((question, answer)) = self.asks.next(), if is_running && !self.asks.is_empty() => {
+                    self.translator.approved(question, answer, &mut step);
+                    self.heard();
+                    state = self.apply(&mut step, state);
+                }
                 () = change_of(self.tools), if is_running => {
                     self.heard();
                     if let Some(failure) = self.over_limit() {
@@ -201,6 +213,10 @@ impl Drive<'_> {
     fn apply(&mut self, step: &mut Step, state: State) -> State {
         self.turn.stats.absorb(step, &mut self.turn.log);
         self.write(step);
+        let session = self.session;
+        for (question, request) in step.asks.drain(..) {
+            self.asks.push(Box::pin(async move { (question, session.approve(request).await) }));
+        }
         if matches!(state, State::Finishing { .. }) {
             return state;
         }
@@ -266,13 +282,13 @@ impl Drive<'_> {
         }
     }
 
-    /// Something was heard. A tool of the caller's that runs is a phase of the turn, whether or not the process says so.
+    /// Something was heard. A tool of the caller's that runs, and a question to the host, is a phase of the turn, whether or not the process says so.
     fn heard(&mut self) {
         if !self.has_asked && self.translator.phase() != Phase::Start {
             self.has_asked = true;
             self.turn.log.model_asked();
         }
-        let is_busy = self.tools.is_some_and(CallerTools::are_busy);
+        let is_busy = !self.asks.is_empty() || self.tools.is_some_and(CallerTools::are_busy);
         self.turn.watch.heard(if is_busy { Phase::Tool } else { self.translator.phase() });
     }
 

@@ -50,6 +50,7 @@ pub(crate) mod kept;
 #[cfg(test)]
 mod mcp_tests;
 pub(crate) mod number;
+pub(crate) mod permission;
 #[cfg(feature = "login")]
 pub(crate) mod provider;
 pub(crate) mod refusal;

@@ -7,7 +7,8 @@ use std::{path::Path, time::Duration};
 
 use bytes::Bytes;
 use nexus_core::{
-    AppliedEffort, Cost, FinishReason, ModelId, Phase, ProcessExit, ResumeHandle, TurnEvent, Usage,
+    AppliedEffort, ApprovalRequest, Cost, Denial, FinishReason, ModelId, Phase, ProcessExit, ResumeHandle,
+    TurnEvent, Usage,
     harness::{Failure, ModelCall},
 };
 use serde_json::Value;
@@ -36,6 +37,14 @@ pub trait Translator: std::fmt::Debug + Send {
     /// Default: it says nothing elsewhere.
     fn look(&mut self, stderr_tail: &dyn Fn() -> String, step: &mut Step) {
         let _ = (stderr_tail, step);
+    }
+
+    /// The host has answered a question of [`Step::ask`]. What is not answered when the turn stops never is: whoever waits for it
+    /// is told by [`Translator::interrupt`].
+    ///
+    /// Default: nothing is ever asked.
+    fn approved(&mut self, question: u64, answer: Result<(), Denial>, step: &mut Step) {
+        let _ = (question, answer, step);
     }
 
     /// The tool of the program's own by which its model finds the caller's tools, if they are not simply offered to
@@ -113,6 +122,8 @@ pub struct Step {
     pub conversation: Option<String>,
     /// How long the program waits before the retry that was reported last, where that is learnt later than the retry.
     pub retry_delay: Option<Duration>,
+    /// Calls of the program's own tools that the host has to approve, each with the number by which it is answered.
+    pub asks: Vec<(u64, ApprovalRequest)>,
     /// How the turn ended.
     pub outcome: Option<TurnOutcome>,
     /// Whether a process that failed is stopped at once: nothing that it goes on to do is wanted.
@@ -128,6 +139,11 @@ impl Step {
     /// Adds something to write.
     pub fn write(&mut self, bytes: impl Into<Bytes>) {
         self.writes.push(bytes.into());
+    }
+
+    /// Asks the host about a call. The answer comes with [`Translator::approved`], under the same number.
+    pub fn ask(&mut self, question: u64, request: ApprovalRequest) {
+        self.asks.push((question, request));
     }
 
     /// The turn ended with an answer.

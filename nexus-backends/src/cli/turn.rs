@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::caller_tools::CallerTools;
 use super::contract::{Attempt, Cli, Prepared, TurnPlan};
-use super::drive::{Drive, Ended};
+use super::drive::{Asks, Drive, Ended};
 use super::refusal::{not_started, unwritable};
 use super::startup::StartupWait;
 use super::state::TurnState;
@@ -56,6 +56,7 @@ pub(super) struct Turn<'a, C> {
     effort: Option<AppliedEffort>,
     session: TurnSession,
     trace_context: Option<TraceContext>,
+    has_approver: bool,
     state: TurnState,
 }
 
@@ -83,8 +84,8 @@ impl<'a, C: Cli> Turn<'a, C> {
             state.log.recorder = state.log.recorder.without_tools();
         }
         state.log.redact_with(with_key_prefixes(session.redactor()));
-        let trace_context = host.trace_context;
-        Self { backend, cli, driver, request, effort, session, trace_context, state }
+        let (trace_context, has_approver) = (host.trace_context, host.approver.is_some());
+        Self { backend, cli, driver, request, effort, session, trace_context, has_approver, state }
     }
 
     /// Runs the turn to its end.
@@ -141,6 +142,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             }
         };
         let mut plan = TurnPlan {
+            has_approver: self.has_approver,
             backend: self.backend.clone(),
             run,
             request: Arc::clone(&self.request),
@@ -328,6 +330,8 @@ impl<'a, C: Cli> Turn<'a, C> {
             process: &process,
             translator: &mut translator,
             tools: plan.tools.as_ref(),
+            session: &self.session,
+            asks: Asks::new(),
             home: home.as_ref().map(PrivateHome::path),
             has_asked: false,
             request: &self.request,

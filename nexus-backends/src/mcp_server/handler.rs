@@ -235,8 +235,9 @@ impl RequestHandler {
                 let _running = self.activity.running();
                 self.session.answer(call, permit).await
             }
-            Err(denial) => ToolResult::error(denial.to_string()),
+            Err(denial) => Err(denial),
         }
+        .unwrap_or_else(|denial| ToolResult::error(denial.to_string()))
     }
 
     fn clients(&self) -> MutexGuard<'_, Clients> {

@@ -156,13 +156,15 @@ fn read(text: &str, is_custom: bool) -> Value {
 }
 
 async fn answer(session: &Session, call: &Call, decided: Decided<'_>) -> (ToolResult, ToolCallStatus) {
-    let permit = match decided {
-        Ok(permit) => permit,
-        Err(denial) => return (ToolResult::error(denial.to_string()), ToolCallStatus::Denied),
+    let answered = match decided {
+        Ok(permit) => session.answer(call.id.as_str().into(), permit).await,
+        Err(denial) => Err(denial),
     };
-    let result = session.answer(call.id.as_str().into(), permit).await;
-    let status = if result.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Succeeded };
-    (result, status)
+    match answered {
+        Ok(result) if result.is_error => (result, ToolCallStatus::Failed),
+        Ok(result) => (result, ToolCallStatus::Succeeded),
+        Err(denial) => (ToolResult::error(denial.to_string()), ToolCallStatus::Denied),
+    }
 }
 
 /// Gives a call another id, also where it goes back to the model.

@@ -8,7 +8,7 @@ use std::{
 use futures::{FutureExt as _, future::BoxFuture};
 
 use crate::{
-    CallId, Effects, Session, ToolCall, ToolResult,
+    CallId, Denial, Effects, Session, ToolCall, ToolResult,
     turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
 };
 
@@ -82,7 +82,7 @@ impl<'a> PendingCall<'a> {
                     Ok(permit) => {
                         let effects = permit.definition().effects;
                         let answer = session.answer(call.call.clone(), permit);
-                        (ToolOrigin::Caller, effects, Box::pin(answer.map(Answer::of_tool)))
+                        (ToolOrigin::Caller, effects, Box::pin(answer.map(Answer::of_caller)))
                     }
                     Err(denial) => (ToolOrigin::Caller, Effects::None, Answer::denied(denial.to_string())),
                 }
@@ -104,6 +104,13 @@ impl<'a> PendingCall<'a> {
 impl Answer {
     fn of_tool(result: ToolResult) -> Self {
         Self { result, is_denied: false }
+    }
+
+    fn of_caller(answered: Result<ToolResult, Denial>) -> Self {
+        match answered {
+            Ok(result) => Self::of_tool(result),
+            Err(denial) => Self { result: ToolResult::error(denial.to_string()), is_denied: true },
+        }
     }
 
     fn denied<'a>(reason: String) -> BoxFuture<'a, Self> {

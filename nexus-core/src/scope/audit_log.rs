@@ -4,7 +4,7 @@ use std::{
     collections::VecDeque,
     iter,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -12,7 +12,10 @@ use std::{
 use serde_json::Value;
 
 use super::{Decision, DecisionOutcome, Denial, decision::Fingerprint};
-use crate::{id::ParticipantId, turn::Effects};
+use crate::{
+    id::ParticipantId,
+    turn::{Effects, ToolOrigin},
+};
 
 /// Most decisions that are kept; of more, the oldest are forgotten. Source: our own bound.
 const MAX_KEPT: usize = 65_536;
@@ -82,6 +85,15 @@ impl Asked {
         Self { decision, fingerprint, outcome: ToolOutcome::default(), counts, effects }
     }
 
+    /// A call of a tool of the program's own, which costs nothing of the budget.
+    pub(super) fn of_harness(participant: ParticipantId, call: (&str, &Value)) -> Self {
+        let mut asked = Self::new(participant, call, Counts::Never, Effects::None);
+        asked.decision.origin = ToolOrigin::Harness;
+        // No call of the caller's tools is like it.
+        asked.fingerprint = None;
+        asked
+    }
+
     /// Where it is to be told what becomes of the call.
     pub(super) fn outcome(&self) -> ToolOutcome {
         self.outcome.clone()
@@ -99,16 +111,41 @@ pub struct SessionMark {
 
 /// What became of a call that was let through.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ToolOutcome(Arc<AtomicBool>);
+pub(super) struct ToolOutcome(Arc<LaterOutcome>);
+
+#[derive(Debug, Default)]
+struct LaterOutcome {
+    has_succeeded: AtomicBool,
+    /// What the host said, of a call that had to be approved.
+    approval: OnceLock<Result<(), Denial>>,
+}
 
 impl ToolOutcome {
     /// The tool has answered, and not with an error.
     pub(super) fn succeeded(&self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.has_succeeded.store(true, Ordering::Relaxed);
     }
 
     fn has_succeeded(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.has_succeeded.load(Ordering::Relaxed)
+    }
+}
+
+impl Entry {
+    fn is_allowed(&self) -> bool {
+        self.decision.outcome == DecisionOutcome::Allowed
+            && self.outcome.0.approval.get().is_none_or(Result::is_ok)
+    }
+
+    /// The decision, with what the host said since.
+    fn decision(&self) -> Decision {
+        let mut decision = Decision::clone(&self.decision);
+        match self.outcome.0.approval.get() {
+            None => {}
+            Some(Ok(())) => decision.approved = true,
+            Some(Err(denial)) => decision.outcome = DecisionOutcome::Denied(denial.clone()),
+        }
+        decision
     }
 }
 
@@ -179,6 +216,24 @@ impl AuditLog {
         decided
     }
 
+    /// Writes down what the host said of a call that was let through so far and had to be approved; approved, it may have
+    /// `effects`. A session that was closed meanwhile lets nothing through.
+    pub(super) fn settle_approval(
+        &self,
+        outcome: &ToolOutcome,
+        answer: Result<(), Denial>,
+        effects: Effects,
+    ) -> Result<(), Denial> {
+        let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
+        let is_closed = chain.iter().any(|kept| kept.is_closed);
+        let settled = answer.and_then(|()| if is_closed { Err(Denial::Closed) } else { Ok(()) });
+        if settled.is_ok() {
+            chain.iter_mut().for_each(|kept| kept.effects = kept.effects.and(effects));
+        }
+        outcome.0.approval.get_or_init(|| settled.clone());
+        settled
+    }
+
     /// Calls that counted.
     pub(super) fn spent(&self) -> u32 {
         self.lock().spent
@@ -220,15 +275,14 @@ impl AuditLog {
     /// The decisions, oldest first.
     pub(super) fn decisions(&self) -> Vec<Decision> {
         let entries: Vec<Entry> = self.lock().decisions.iter().cloned().collect();
-        entries.iter().map(|entry| Decision::clone(&entry.decision)).collect()
+        entries.iter().map(Entry::decision).collect()
     }
 
     /// Whether such a call was denied, and every one that was let through has succeeded.
     pub(super) fn was_denied(&self, call: Fingerprint) -> bool {
         let kept = self.lock();
         let alike = kept.decisions.iter().filter(|entry| entry.fingerprint == Some(call));
-        let (allowed, denied): (Vec<_>, Vec<_>) =
-            alike.partition(|entry| entry.decision.outcome == DecisionOutcome::Allowed);
+        let (allowed, denied): (Vec<_>, Vec<_>) = alike.partition(|entry| entry.is_allowed());
         !denied.is_empty() && allowed.iter().all(|entry| entry.outcome.has_succeeded())
     }
 

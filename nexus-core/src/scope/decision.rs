@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Denial;
-use crate::id::ParticipantId;
+use crate::{id::ParticipantId, turn::ToolOrigin};
 
 /// Longest arguments that a decision keeps, in bytes as JSON; of longer ones the beginning is kept, as text. Source:
 /// our own bound.
@@ -29,11 +29,26 @@ pub struct Decision {
     pub participant: ParticipantId,
     /// The tool, as it was named.
     pub tool: String,
+    /// Whose tool it is. Of the program's own, those calls are here that the host was asked about.
+    #[serde(default = "of_caller", skip_serializing_if = "is_of_caller")]
+    pub origin: ToolOrigin,
     /// The arguments, as they came; none at all are `{}`. Of more than 16 KiB it is the beginning, as text, and of whoever
     /// showed a wrong token it is `null`.
     pub arguments: Value,
     /// Whether the tool was asked.
     pub outcome: DecisionOutcome,
+    /// Whether the host approved it, where it had to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub approved: bool,
+}
+
+fn of_caller() -> ToolOrigin {
+    ToolOrigin::Caller
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_of_caller(origin: &ToolOrigin) -> bool {
+    *origin == ToolOrigin::Caller
 }
 
 impl Decision {
@@ -42,8 +57,10 @@ impl Decision {
         Self {
             participant,
             tool: kept_name(tool).to_owned(),
+            origin: ToolOrigin::Caller,
             arguments: kept_arguments(arguments),
             outcome: DecisionOutcome::Allowed,
+            approved: false,
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::PathDenial;
+use crate::approval::NotApproved;
 use crate::tool::shortened;
 
 /// How many names a denial lists.
@@ -15,6 +16,9 @@ const MAX_NAME_BYTES: usize = 128;
 
 /// Longest path, and longest reason against it, that is said again, in bytes. Source: our own bound.
 const MAX_PATH_BYTES: usize = 1_000;
+
+/// Longest reason of the host's that is said again, in bytes. Source: our own bound.
+const MAX_REASON_BYTES: usize = 1_000;
 
 /// Names that resemble each other less are not taken for each other, of 1.
 const RESEMBLANCE: f64 = 0.8;
@@ -67,6 +71,13 @@ pub enum Denial {
         /// Which path, and why.
         denial: PathDenial,
     },
+    /// The host had to approve the call, and did not.
+    NotApproved {
+        /// The tool.
+        tool: String,
+        /// Why.
+        why: NotApproved,
+    },
     /// The tool budget is used up.
     OverBudget {
         /// How many calls were allowed.
@@ -90,6 +101,14 @@ impl Denial {
             known: known.clone().take(MAX_LISTED).map(str::to_owned).collect(),
             more: known.skip(MAX_LISTED).count(),
         }
+    }
+
+    /// The host did not approve it.
+    pub(super) fn not_approved(tool: &str, mut why: NotApproved) -> Self {
+        if let NotApproved::Refused { reason: Some(reason) } = &mut why {
+            *reason = shortened(reason, MAX_REASON_BYTES);
+        }
+        Self::NotApproved { tool: shortened(tool, MAX_NAME_BYTES), why }
     }
 
     /// A path is out of scope.
@@ -133,6 +152,9 @@ impl fmt::Display for Denial {
                 write!(f, "the argument {pointer} of {tool:?} is a path: write it as text")
             }
             Self::Path { tool, denial } => write!(f, "{tool:?} was not called: {denial}"),
+            Self::NotApproved { tool, why } => {
+                write!(f, "{tool:?} was not called, because it has to be approved: {why}")
+            }
             Self::OverBudget { budget, terminal } => {
                 write!(f, "the budget of {budget} tool calls is used up")?;
                 if terminal.is_empty() {

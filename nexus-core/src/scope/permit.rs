@@ -49,6 +49,10 @@ impl<'s> Permit<'s> {
         &self.arguments
     }
 
+    pub(super) fn outcome(&self) -> &ToolOutcome {
+        &self.outcome
+    }
+
     /// Asks the tool. A panic of it becomes an error that says no more than that. A terminal tool that succeeds closes the
     /// session.
     pub(super) async fn answer(self, call: CallId) -> ToolResult {

@@ -18,10 +18,11 @@ use super::{
     audit_log::{Asked, AuditLog, Counts, SessionMark, Standing},
     decision::Fingerprint,
 };
+use crate::approval::{ApprovalAction, ApprovalRequest, Approver, NotApproved};
 use crate::id::{CallId, ParticipantId};
 use crate::redact::Redactor;
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
-use crate::turn::Effects;
+use crate::turn::{Effects, ToolOrigin};
 
 /// Longest problem with arguments that is told, in bytes. Source: our own bound.
 const MAX_PROBLEM_BYTES: usize = 4 << 10;
@@ -71,6 +72,7 @@ pub struct Session {
     /// Names of tools that cannot be offered in this session.
     withdrawn: Mutex<BTreeSet<String>>,
     audit_log: Arc<AuditLog>,
+    approver: Option<Approver>,
     redactor: Redactor,
     /// Calls that run hold it shared, one that hands in the answer alone.
     running: RwLock<()>,
@@ -115,14 +117,15 @@ impl Session {
             catalogue: Arc::new(Catalogue { tools, definitions }),
             withdrawn: Mutex::default(),
             audit_log: Arc::new(AuditLog::of(tool_calls.into())),
+            approver: None,
             redactor: Redactor::default(),
             running: RwLock::default(),
         })
     }
 
     /// A session below this one, for the same participant and with a token of its own. `tool_calls` is what it may make;
-    /// it may make no more than is left of this session's budget.
-    pub(super) fn below(&self, tool_calls: Option<u32>) -> Arc<Self> {
+    /// it may make no more than is left of this session's budget. `approver` is whom it asks, unless whom this one does.
+    pub(super) fn below(&self, tool_calls: Option<u32>, approver: Option<&Approver>) -> Arc<Self> {
         Arc::new(Self {
             participant: self.participant.clone(),
             scope: Arc::clone(&self.scope),
@@ -130,6 +133,7 @@ impl Session {
             catalogue: Arc::clone(&self.catalogue),
             withdrawn: Mutex::new(self.withdrawn().clone()),
             audit_log: Arc::new(AuditLog::below(&self.audit_log, tool_calls)),
+            approver: approver.or(self.approver.as_ref()).cloned(),
             redactor: Redactor::default(),
             running: RwLock::default(),
         })
@@ -295,7 +299,11 @@ impl Session {
             Some(definition) => self.permit(definition, arguments),
             None => Err(Denial::unknown(tool, self.offered().map(|tool| tool.name.as_str()))),
         };
-        let effects = definition.map_or(Effects::None, |definition| definition.effects);
+        let effects = match definition {
+            // What has to be approved has no effect before that.
+            Some(definition) if !definition.needs_approval => definition.effects,
+            _ => Effects::None,
+        };
         let asked = Asked::new(self.participant.clone(), (tool, arguments), counts, effects);
         let outcome = asked.outcome();
         self.audit_log.settle(asked, |standing| match standing {
@@ -343,9 +351,65 @@ impl Session {
         }
     }
 
-    /// Has a call answered by its tool, as the permit says. A terminal tool that succeeds closes the session.
-    pub async fn answer(&self, call: CallId, permit: Permit<'_>) -> ToolResult {
-        permit.answer(call).await
+    /// Has a call answered by its tool, as the permit says. A terminal tool that succeeds closes the session. A call that needs an
+    /// approval waits for it first.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial::NotApproved`], and [`Denial::Closed`] if the session ended while the approval was waited for: the tool was not
+    /// asked.
+    pub async fn answer(&self, call: CallId, permit: Permit<'_>) -> Result<ToolResult, Denial> {
+        let definition = permit.definition();
+        if definition.needs_approval {
+            let request = ApprovalRequest {
+                participant: self.participant.clone(),
+                tool: definition.name.clone(),
+                origin: ToolOrigin::Caller,
+                action: ApprovalAction::Tool,
+                title: None,
+                paths: Vec::new(),
+                arguments: permit.arguments().clone(),
+            };
+            let answer = self.ask(request).await;
+            self.audit_log.settle_approval(permit.outcome(), answer, definition.effects)?;
+        }
+        Ok(permit.answer(call).await)
+    }
+
+    /// Asks the host about a call of a tool of the program's own that runs the turn. The answer is among the decisions, and costs
+    /// nothing of the budget.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial::NotApproved`], and [`Denial::Closed`] if the session has ended.
+    pub async fn approve(&self, mut request: ApprovalRequest) -> Result<(), Denial> {
+        request.participant = self.participant.clone();
+        let clean = |text: String| self.redactor.without_secrets(&text).unwrap_or(text);
+        request.tool = clean(request.tool);
+        request.title = request.title.map(clean);
+        if let Some(arguments) = self.redactor.value_without_secrets(&request.arguments) {
+            request.arguments = arguments;
+        }
+        let asked = Asked::of_harness(self.participant.clone(), (&request.tool, &request.arguments));
+        let outcome = asked.outcome();
+        let answer = match self.is_closed() {
+            true => Ok(()),
+            false => self.ask(request).await,
+        };
+        self.audit_log.settle(asked, |standing| match standing {
+            Standing::Open => Ok(()),
+            Standing::Closed | Standing::OverBudget(_) => Err(Denial::Closed),
+        })?;
+        self.audit_log.settle_approval(&outcome, answer, Effects::None)
+    }
+
+    async fn ask(&self, request: ApprovalRequest) -> Result<(), Denial> {
+        let tool = request.tool.clone();
+        let answer = match &self.approver {
+            Some(approver) => approver.approve(request).await,
+            None => Err(NotApproved::NobodyAsked),
+        };
+        answer.map_err(|why| Denial::not_approved(&tool, why))
     }
 
     /// Decides on one call and has it answered: by the tool if it may be asked, else by why not.
@@ -353,8 +417,9 @@ impl Session {
         let _place = self.in_order(&call.name).await;
         match self.authorize(token, &call.name, &call.arguments) {
             Ok(permit) => self.answer(call.call, permit).await,
-            Err(denial) => ToolResult::error(denial.to_string()),
+            Err(denial) => Err(denial),
         }
+        .unwrap_or_else(|denial| ToolResult::error(denial.to_string()))
     }
 
     /// What is wrong with the arguments of a call, as its tool sees it. Of a tool that is not there nothing is told.

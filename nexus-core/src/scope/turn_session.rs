@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::Session;
+use crate::approval::Approver;
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
 
 /// The session of one turn, closed when this is dropped.
@@ -15,8 +16,18 @@ pub struct TurnSession(Arc<Session>);
 impl Session {
     /// A session for one turn of this one's participant: with a token of its own, and closed when the guard is
     /// dropped. `tool_calls` is what the turn may make; it may make no more than is left of this session's budget.
+    /// It asks whom this session asks.
     pub fn for_turn(&self, tool_calls: Option<u32>) -> TurnSession {
-        TurnSession(self.below(tool_calls))
+        self.for_turn_asking(tool_calls, None)
+    }
+
+    /// As [`Session::for_turn`]; calls that need an approval are asked of `approver`, if there is one.
+    pub(crate) fn for_turn_asking(
+        &self,
+        tool_calls: Option<u32>,
+        approver: Option<&Approver>,
+    ) -> TurnSession {
+        TurnSession(self.below(tool_calls, approver))
     }
 
     /// The session as a router, for a loop that knows nothing of tokens.

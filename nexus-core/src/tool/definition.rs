@@ -29,6 +29,9 @@ pub struct ToolDefinition {
     /// backend began is told so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
+    /// Whether each call has to be approved by the host: see [`Approver`](crate::Approver).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_approval: bool,
     /// Which arguments are paths, and what is done there. A session holds them against its scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathArgument>,
@@ -44,6 +47,7 @@ impl ToolDefinition {
             effects: Effects::Unknown,
             terminal: false,
             idempotent: false,
+            needs_approval: false,
             paths: Vec::new(),
         }
     }
@@ -66,6 +70,13 @@ impl ToolDefinition {
     #[must_use]
     pub fn idempotent(mut self) -> Self {
         self.idempotent = true;
+        self
+    }
+
+    /// Has each call approved by the host, which is asked once everything else lets the call through.
+    #[must_use]
+    pub fn needs_approval(mut self) -> Self {
+        self.needs_approval = true;
         self
     }
 

@@ -166,6 +166,13 @@ impl Tool {
         self
     }
 
+    /// Has each call approved by the host: see [`Approver`](crate::Approver).
+    #[must_use]
+    pub fn needs_approval(mut self) -> Self {
+        self.definition = self.definition.needs_approval();
+        self
+    }
+
     /// States that the argument at `pointer` is a path that is read. A session lets a call through only if the path
     /// is in its scope, and the closure gets the path that was checked; see
     /// [`PathArgument`](crate::PathArgument).

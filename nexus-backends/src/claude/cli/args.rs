@@ -18,6 +18,8 @@ use super::tools::{EVERYTHING, READERS};
 /// from the command that it reads there. With `has_caller_tools`, every call of the caller's tools is let through at
 /// every level: the session decides about it.
 ///
+/// With `has_approver`, the CLI asks about calls that its level neither allows nor forbids, instead of denying them.
+///
 /// Every option that takes a list has the form `--option=value`: otherwise it swallows the words behind it.
 pub(super) fn arguments(
     request: &TurnRequest,
@@ -26,6 +28,7 @@ pub(super) fn arguments(
     resume: Option<&str>,
     closed: &[PathBuf],
     has_caller_tools: bool,
+    has_approver: bool,
 ) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = [
         "-p",
@@ -67,6 +70,9 @@ pub(super) fn arguments(
     let allowed: Vec<&str> = allowed.iter().copied().chain(has_caller_tools.then_some(EVERY_TOOL)).collect();
     if !allowed.is_empty() {
         option("--allowedTools", OsStr::new(&allowed.join(",")));
+    }
+    if has_approver && request.tool_access == ToolAccess::WorkspaceWrite {
+        option("--permission-prompt-tool", OsStr::new("stdio"));
     }
     if request.tool_access != ToolAccess::ScopedOnly {
         option("--settings", OsStr::new(&closing(closed)));
@@ -123,7 +129,8 @@ mod tests {
 
     fn words_with(request: &TurnRequest, has_caller_tools: bool) -> Vec<String> {
         let effort = request.effort.and_then(|effort| effort.clamp_to(&EFFORTS));
-        let arguments = arguments(request, effort, false, None, &["/nexus/auth".into()], has_caller_tools);
+        let arguments =
+            arguments(request, effort, false, None, &["/nexus/auth".into()], has_caller_tools, false);
         arguments.into_iter().map(|word| word.into_string().unwrap()).collect()
     }
 

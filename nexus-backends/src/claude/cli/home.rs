@@ -261,6 +261,7 @@ mod tests {
                 None => (run.home().unwrap().path().to_owned(), true),
             };
             TurnPlan {
+                has_approver: false,
                 backend: "claude-cli".into(),
                 run,
                 request: Arc::new(request),

@@ -79,6 +79,7 @@ use self::version::VERSIONS;
 use crate::auth::{CredentialSource, Lease};
 use crate::cli::CliBackend;
 use crate::cli::StartupWait;
+use crate::cli::permission::Permissions;
 use crate::cli::refusal;
 use crate::cli::settings::Settings;
 use crate::cli::versions::Admitted;
@@ -194,6 +195,7 @@ impl Cli for Claude {
         capabilities.harness_tools = Support::Yes;
         capabilities.caller_tools = Support::Yes;
         capabilities.extra_roots = Support::Yes;
+        capabilities.approvals = Support::Yes;
         capabilities.efforts = args::EFFORTS.to_vec();
         capabilities.access = AccessTable {
             scoped_only: AccessSupport::Kept(AccessEnforcer::Vendor),
@@ -267,7 +269,15 @@ impl Cli for Claude {
         let closed = plan.login_folders();
         let resume = place.resume.as_deref();
         let has_tools = plan.tools.is_some();
-        let arguments = args::arguments(request, plan.effort, keeps_conversation, resume, &closed, has_tools);
+        let arguments = args::arguments(
+            request,
+            plan.effort,
+            keeps_conversation,
+            resume,
+            &closed,
+            has_tools,
+            plan.has_approver,
+        );
         let model_and_effort = request.model.as_ref().zip(plan.effort);
         let first_turn = lease.is_none().then(FirstTurn::default);
         let startup =
@@ -277,6 +287,7 @@ impl Cli for Claude {
             system: request.system.clone(),
             schema: request.output.as_ref().map(|output| output.schema().clone()),
             access: request.tool_access,
+            permissions: Permissions::of(plan),
             tools: plan.tools.clone(),
             billing: self.settings.billing,
             model_and_effort: model_and_effort

@@ -44,9 +44,17 @@ pub(super) fn interrupt(id: &str) -> Bytes {
     line(&json!({ "type": "control_request", "request_id": id, "request": { "subtype": "interrupt" } }))
 }
 
-/// The answer no to a question whether a tool may be called.
-pub(super) fn deny(request_id: &str) -> Bytes {
-    let answer = json!({ "behavior": "deny", "message": "nobody is there to be asked" });
+/// The answer yes to a question whether a tool may be called with this input.
+pub(super) fn allow(request_id: &str, input: &Value) -> Bytes {
+    permission(request_id, &json!({ "behavior": "allow", "updatedInput": input }))
+}
+
+/// The answer no, and why.
+pub(super) fn deny(request_id: &str, why: &str) -> Bytes {
+    permission(request_id, &json!({ "behavior": "deny", "message": why }))
+}
+
+fn permission(request_id: &str, answer: &Value) -> Bytes {
     let response = json!({ "subtype": "success", "request_id": request_id, "response": answer });
     line(&json!({ "type": "control_response", "response": response }))
 }

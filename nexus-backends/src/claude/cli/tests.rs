@@ -1,11 +1,11 @@
 //! The conversation alone: lines in, steps out.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use nexus_core::{
-    Effects, ErrorKind, ParticipantScope, Phase, ToolAccess, ToolCall, ToolCallStatus, ToolDefinition,
-    ToolResult, ToolRouter, TurnEvent,
+    ApprovalAction, Denial, Effects, ErrorKind, ParticipantScope, Phase, ToolAccess, ToolCall,
+    ToolCallStatus, ToolDefinition, ToolResult, ToolRouter, TurnEvent,
     turn::{ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use proptest::prelude::*;
@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::conversation::ConversationState;
 use super::translate::{ClaudeTranslator, Opening};
 use crate::cli::caller_tools::CallerTools;
+use crate::cli::permission::Permissions;
 use crate::cli::settings::Billing;
 use crate::cli::{Step, StopRequest, Translator as _, TurnOutcome};
 
@@ -62,6 +63,7 @@ fn conversation_with(
         system: Some("canary system".to_owned()),
         schema: None,
         access,
+        permissions: Permissions::in_folder(access, Path::new("/work")),
         billing,
         model_and_effort: None,
         session: ConversationState::forgotten("claude-cli".into()),
@@ -407,6 +409,63 @@ fn nobody_lets_a_call_through_by_being_asked() {
     let step = read(&mut conversation, &ask("something_new"));
     assert!(writes(&step).contains("error"));
     assert!(step.events.iter().any(|event| matches!(event, TurnEvent::Unrecognized(_))));
+}
+
+/// The CLI asks whether it may call a tool.
+fn asks_to_call(tool: &str, input: Value, blocked: Option<&str>) -> Value {
+    json!({ "type": "control_request", "request_id": format!("r-{tool}"), "request": {
+        "subtype": "can_use_tool", "tool_name": tool, "tool_use_id": "c", "input": input, "blocked_path": blocked,
+    } })
+}
+
+#[test]
+fn the_host_is_asked_about_what_the_level_leaves_open() {
+    let mut conversation = conversation(ToolAccess::WorkspaceWrite, None);
+    let input = json!({ "command": "cargo test" });
+    let step = read(&mut conversation, &asks_to_call("Bash", input.clone(), None));
+    assert!(step.writes.is_empty(), "the CLI waits");
+    let [(question, request)] = &step.asks[..] else { panic!("{:?}", step.asks) };
+    assert_eq!((request.action, request.title.as_deref()), (ApprovalAction::Execute, Some("cargo test")));
+    let mut answered = Step::default();
+    conversation.approved(*question, Ok(()), &mut answered);
+    let said: Value = serde_json::from_str(writes(&answered).trim()).unwrap();
+    assert_eq!(said["response"]["request_id"], "r-Bash");
+    assert_eq!(said["response"]["response"], json!({ "behavior": "allow", "updatedInput": input }));
+
+    let step = read(&mut conversation, &asks_to_call("WebFetch", json!({ "url": "http://x" }), None));
+    let question = step.asks[0].0;
+    let mut answered = Step::default();
+    conversation.approved(question, Err(Denial::Closed), &mut answered);
+    assert!(writes(&answered).contains("deny") && writes(&answered).contains("the session is over"));
+    let mut again = Step::default();
+    conversation.approved(question, Ok(()), &mut again);
+    assert!(again.writes.is_empty(), "an answer counts once");
+}
+
+#[test]
+fn what_the_level_forbids_is_never_asked() {
+    let write = |path: &str| asks_to_call("Write", json!({ "file_path": path }), Some(path));
+    let outside = asks_to_call("Bash", json!({ "command": "touch /etc/x" }), Some("/etc/x"));
+    for (access, call) in [
+        (ToolAccess::WorkspaceWrite, write("/etc/x")),
+        (ToolAccess::WorkspaceWrite, outside),
+        (ToolAccess::ReadOnly, asks_to_call("Bash", json!({}), None)),
+        (ToolAccess::ScopedOnly, asks_to_call("Read", json!({}), None)),
+    ] {
+        let mut conversation = conversation(access, None);
+        let step = read(&mut conversation, &call);
+        assert!(step.asks.is_empty() && writes(&step).contains("deny"), "{access:?}: {call}");
+    }
+}
+
+#[test]
+fn a_question_that_is_open_when_the_turn_stops_is_answered_no() {
+    let mut conversation = conversation(ToolAccess::WorkspaceWrite, None);
+    let step = read(&mut conversation, &asks_to_call("Bash", json!({}), None));
+    assert_eq!(step.asks.len(), 1);
+    let mut step = Step::default();
+    conversation.interrupt(&mut step);
+    assert!(writes(&step).contains("deny"));
 }
 
 #[test]

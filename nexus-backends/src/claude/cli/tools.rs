@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use nexus_core::{Effects, ToolAccess, ToolContent};
+use nexus_core::{ApprovalAction, Effects, ToolAccess, ToolContent};
 use serde_json::Value;
 
 use super::mcp_config;
@@ -93,6 +93,17 @@ pub(super) fn effects(tool: &str) -> Effects {
             Effects::Wrote
         }
         _ => Effects::Unknown,
+    }
+}
+
+/// What a call is for whose permission the CLI asks for.
+pub(super) fn action(tool: &str) -> ApprovalAction {
+    match tool {
+        "Read" | "Glob" | "Grep" | "LS" => ApprovalAction::Read,
+        "Edit" | "MultiEdit" | "Write" | "NotebookEdit" => ApprovalAction::Write,
+        "Bash" | "Monitor" => ApprovalAction::Execute,
+        "WebFetch" | "WebSearch" => ApprovalAction::Fetch,
+        _ => ApprovalAction::Other,
     }
 }
 

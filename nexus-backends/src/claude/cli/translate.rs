@@ -2,11 +2,12 @@
 //!
 //! Before the prompt is written, the CLI says whose credential it uses, and that it has the caller's tools.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime};
 
 use nexus_core::{
-    Cost, CostSource, ErrorKind, FinishReason, ModelId, Phase, ToolAccess, TurnEvent, Usd,
+    ApprovalAction, ApprovalRequest, Cost, CostSource, Denial, ErrorKind, FinishReason, ModelId, Phase,
+    ToolAccess, TurnEvent, Usd,
     harness::Failure,
     turn::{RateLimitNotification, RateLimitStatus, Retrying, Unrecognized},
 };
@@ -16,7 +17,7 @@ use super::conversation::ConversationState;
 use super::messages::{BlockKind, Messages};
 use super::models::takes_effort;
 use super::outcome::Witness;
-use super::outgoing::{System, deny, initialize, interrupt, refuse, server_status, set_servers, user};
+use super::outgoing::{System, allow, deny, initialize, interrupt, refuse, server_status, set_servers, user};
 use super::startup_throttle::FirstTurn;
 use super::tool_calls::Calls;
 use super::wire::{
@@ -25,6 +26,7 @@ use super::wire::{
 };
 use super::{account, mcp_config, outcome, tools, wire};
 use crate::cli::caller_tools::CallerTools;
+use crate::cli::permission::{Permission, Permissions};
 use crate::cli::settings::Billing;
 use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 
@@ -54,6 +56,8 @@ pub(super) struct Opening {
     pub(super) schema: Option<Value>,
     /// Which tools of the harness's own the turn may have.
     pub(super) access: ToolAccess,
+    /// What that level says of calls whose permission the CLI asks for.
+    pub(super) permissions: Permissions,
     /// The caller's tools, if there are any.
     pub(super) tools: Option<CallerTools>,
     /// Who is expected to pay.
@@ -84,6 +88,17 @@ pub(crate) struct ClaudeTranslator {
     witness: Witness,
     /// What the CLI said in the model's place; it matters only if the turn goes on.
     excuse: Option<String>,
+    /// The questions that the host has not answered, by their numbers.
+    questions: BTreeMap<u64, Question>,
+    next_question: u64,
+}
+
+/// A call whose permission the CLI asked for.
+#[derive(Debug)]
+struct Question {
+    request_id: String,
+    tool_use_id: String,
+    input: Value,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +130,8 @@ impl ClaudeTranslator {
             held: None,
             witness,
             excuse: None,
+            questions: BTreeMap::new(),
+            next_question: 0,
         }
     }
 
@@ -437,12 +454,43 @@ impl ClaudeTranslator {
     /// The CLI asks something. It would wait for the answer for ever.
     fn asked(&mut self, line: AskedLine, step: &mut Step) -> Option<()> {
         if line.request.subtype == "can_use_tool" {
-            self.calls.deny(line.request.tool_use_id);
-            step.write(deny(&line.request_id));
+            self.permission(line.request_id, line.request, step);
             return Some(());
         }
         step.write(refuse(&line.request_id));
         None
+    }
+
+    /// The CLI asks whether a tool may be called.
+    fn permission(&mut self, request_id: String, call: wire::Asked, step: &mut Step) {
+        let action = tools::action(&call.tool_name);
+        let paths = Vec::from_iter(call.blocked_path);
+        // What the CLI stops at a path for, it may do there, whatever the tool is.
+        let by_path = match action {
+            ApprovalAction::Read | ApprovalAction::Write => action,
+            _ if paths.is_empty() => action,
+            _ => ApprovalAction::Write,
+        };
+        match self.opening.permissions.of_call(by_path, &paths) {
+            Permission::Yes => step.write(allow(&request_id, &call.input)),
+            Permission::No => {
+                self.calls.deny(call.tool_use_id);
+                step.write(deny(&request_id, "it is beyond what this turn may do"));
+            }
+            Permission::Ask => {
+                let question = self.next_question;
+                self.next_question += 1;
+                let request = ApprovalRequest::of_harness(call.tool_name, action, call.input.clone());
+                let title = ["command", "url", "query"].iter().find_map(|key| call.input.get(key)?.as_str());
+                let request = match title {
+                    Some(title) => request.with_title(title),
+                    None => request,
+                };
+                step.ask(question, request.with_paths(paths));
+                let asked = Question { request_id, tool_use_id: call.tool_use_id, input: call.input };
+                self.questions.insert(question, asked);
+            }
+        }
     }
 
     /// The turn's own agent goes on: whatever the CLI said in its place was not the end.
@@ -538,7 +586,24 @@ impl Translator for ClaudeTranslator {
         }
     }
 
+    fn approved(&mut self, question: u64, answer: Result<(), Denial>, step: &mut Step) {
+        let Some(Question { request_id, tool_use_id, input }) = self.questions.remove(&question) else {
+            return;
+        };
+        match answer {
+            Ok(()) => step.write(allow(&request_id, &input)),
+            Err(denial) => {
+                self.calls.deny(tool_use_id);
+                step.write(deny(&request_id, &denial.to_string()));
+            }
+        }
+    }
+
     fn interrupt(&mut self, step: &mut Step) -> StopRequest {
+        for (_, question) in std::mem::take(&mut self.questions) {
+            self.calls.deny(question.tool_use_id);
+            step.write(deny(&question.request_id, "the turn ends"));
+        }
         self.is_stopping = true;
         self.calls.stop();
         match self.stage {

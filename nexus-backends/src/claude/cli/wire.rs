@@ -5,7 +5,7 @@
 //!
 //! Source: observed with claude 2.1.197 and 2.1.329.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, path::PathBuf};
 
 use serde::{Deserialize, Deserializer, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -314,6 +314,13 @@ pub(super) struct Asked {
     pub(super) subtype: String,
     #[serde(deserialize_with = "lenient")]
     pub(super) tool_use_id: String,
+    #[serde(deserialize_with = "lenient")]
+    pub(super) tool_name: String,
+    /// The arguments of the call.
+    pub(super) input: Value,
+    /// The path beyond the turn's folders because of which it asks, if the CLI found one.
+    #[serde(deserialize_with = "lenient")]
+    pub(super) blocked_path: Option<PathBuf>,
 }
 
 /// `control_response`: the answer to something that we asked.
