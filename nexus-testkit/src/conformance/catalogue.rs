@@ -101,6 +101,8 @@ catalogue! { $
         a_picture_that_a_tool_returns_reaches_the_model [CallerTools, ScopedOnly, Images]
         a_terminal_tool_is_exempt_from_the_budget [CallerTools, ScopedOnly, ToolCallLimit]
         effects_are_those_of_the_tools_called [CallerTools, ScopedOnly]
+        a_call_that_has_to_be_approved_is_made_once_it_is [CallerTools, ScopedOnly]
+        a_call_that_is_not_approved_is_not_made [CallerTools, ScopedOnly]
     }
     scope {
         a_tool_out_of_scope_is_invisible_and_never_asked [CallerTools, ScopedOnly]

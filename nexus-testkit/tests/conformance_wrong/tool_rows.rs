@@ -10,8 +10,8 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    CancelToken, Effects, Limits, LoopMode, ToolCall as CallerCall, ToolContent, ToolDefinition, ToolResult,
-    ToolRouter, TurnHost,
+    Approval, Approver, CancelToken, Effects, Limits, LoopMode, ToolCall as CallerCall, ToolContent,
+    ToolDefinition, ToolResult, ToolRouter, TurnHost,
 };
 use nexus_testkit::sim::{Reply, ToolCall};
 use serde_json::json;
@@ -62,6 +62,19 @@ pub(crate) fn caller_tools() -> Vec<Row> {
             "effects_are_those_of_the_tools_called",
             "effects",
             outcome(|it, _| well(it, |result| result.effects = Effects::Unknown)),
+        ),
+        row(
+            "a_call_that_has_to_be_approved_is_made_once_it_is",
+            "what the caller was asked",
+            host(|mut it| {
+                it.approver = None;
+                it
+            }),
+        ),
+        row(
+            "a_call_that_is_not_approved_is_not_made",
+            "what the caller was asked",
+            host(|it| it.with_approver(Approver::new(|_| async { Approval::Granted }))),
         ),
     ]
 }

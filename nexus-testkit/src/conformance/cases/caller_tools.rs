@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use nexus_core::{
-    CancelToken, Effects, ErrorKind, IdleLimits, Limit, Limits, Phase, ToolCallStatus, ToolContent,
-    ToolDefinition, ToolResult, TurnEvent, TurnRequest,
+    Approval, Approver, CancelToken, Effects, ErrorKind, IdleLimits, Limit, Limits, Phase, ToolCallStatus,
+    ToolContent, ToolDefinition, ToolResult, TurnEvent, TurnRequest,
 };
 use serde_json::json;
 
@@ -137,6 +137,25 @@ pub(crate) async fn effects_are_those_of_the_tools_called(trial: &Trial<'_>) -> 
     same("effects", &turn.result()?.effects, &Effects::Wrote)
 }
 
+pub(crate) async fn a_call_that_has_to_be_approved_is_made_once_it_is(trial: &Trial<'_>) -> Verdict {
+    let (_, tools, turn) = approved_by(trial, Approval::Granted).await?;
+    let result = turn.result()?;
+    same_text("answer", &result.text, ANSWER)?;
+    same("what the caller was asked", &tools.asked().len(), &1)?;
+    same("effects", &result.effects, &Effects::Wrote)
+}
+
+pub(crate) async fn a_call_that_is_not_approved_is_not_made(trial: &Trial<'_>) -> Verdict {
+    let reason = Some("not-before-noon".to_owned());
+    let (staged, tools, turn) = approved_by(trial, Approval::Refused { reason }).await?;
+    let result = turn.result()?;
+    same("what the caller was asked", &tools.asked().len(), &0)?;
+    let statuses: Vec<_> = result.tool_calls.iter().map(|call| call.status).collect();
+    same("status", &statuses, &vec![ToolCallStatus::Denied])?;
+    same("effects", &result.effects, &Effects::None)?;
+    told(&staged, "not-before-noon")
+}
+
 /// The model's last words.
 pub(super) const ANSWER: &str = "A bird.";
 
@@ -176,6 +195,20 @@ pub(super) async fn turn_with<'t>(
     let staged = trial.stage(script).await?;
     let turn = staged.run_with(change(work(&staged)), tools.host(), SinkPace::Ready).await?;
     Ok((staged, turn))
+}
+
+/// A turn that calls a tool which writes, and of which the host says `approval`.
+async fn approved_by<'t>(
+    trial: &'t Trial<'_>,
+    approval: Approval,
+) -> Result<(Staged<'t>, Arc<CaseTools>, Observed), Finding> {
+    let definition = tool("lookup").with_effects(Effects::Wrote).needs_approval();
+    let tools = Arc::new(CaseTools::one(definition, |_| async { answered_with("written") }));
+    let staged = trial.stage(one_call(trial)).await?;
+    let approver = Approver::new(move |_| std::future::ready(approval.clone()));
+    let host = tools.host().with_approver(approver);
+    let turn = staged.run_with(work(&staged), host, SinkPace::Ready).await?;
+    Ok((staged, tools, turn))
 }
 
 /// What tools answered, as the last call of the model was told.
