@@ -226,7 +226,7 @@ impl AuditLog {
     ) -> Result<(), Denial> {
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         let is_closed = chain.iter().any(|kept| kept.is_closed);
-        let settled = answer.and_then(|()| if is_closed { Err(Denial::Closed) } else { Ok(()) });
+        let settled = if is_closed { answer.and(Err(Denial::Closed)) } else { answer };
         if settled.is_ok() {
             chain.iter_mut().for_each(|kept| kept.effects = kept.effects.and(effects));
         }

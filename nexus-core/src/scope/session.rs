@@ -384,9 +384,12 @@ impl Session {
     /// [`Denial::NotApproved`], and [`Denial::Closed`] if the session has ended.
     pub async fn approve(&self, mut request: ApprovalRequest) -> Result<(), Denial> {
         request.participant = self.participant.clone();
-        let clean = |text: String| self.redactor.without_secrets(&text).unwrap_or(text);
-        request.tool = clean(request.tool);
-        request.title = request.title.map(clean);
+        if let Some(tool) = self.redactor.without_secrets(&request.tool) {
+            request.tool = tool;
+        }
+        if let Some(title) = request.title.as_deref().and_then(|title| self.redactor.without_secrets(title)) {
+            request.title = Some(title);
+        }
         if let Some(arguments) = self.redactor.value_without_secrets(&request.arguments) {
             request.arguments = arguments;
         }

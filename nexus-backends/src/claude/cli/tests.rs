@@ -412,7 +412,7 @@ fn nobody_lets_a_call_through_by_being_asked() {
 }
 
 /// The CLI asks whether it may call a tool.
-fn asks_to_call(tool: &str, input: Value, blocked: Option<&str>) -> Value {
+fn asks_to_call(tool: &str, input: &Value, blocked: Option<&str>) -> Value {
     json!({ "type": "control_request", "request_id": format!("r-{tool}"), "request": {
         "subtype": "can_use_tool", "tool_name": tool, "tool_use_id": "c", "input": input, "blocked_path": blocked,
     } })
@@ -422,7 +422,7 @@ fn asks_to_call(tool: &str, input: Value, blocked: Option<&str>) -> Value {
 fn the_host_is_asked_about_what_the_level_leaves_open() {
     let mut conversation = conversation(ToolAccess::WorkspaceWrite, None);
     let input = json!({ "command": "cargo test" });
-    let step = read(&mut conversation, &asks_to_call("Bash", input.clone(), None));
+    let step = read(&mut conversation, &asks_to_call("Bash", &input, None));
     assert!(step.writes.is_empty(), "the CLI waits");
     let [(question, request)] = &step.asks[..] else { panic!("{:?}", step.asks) };
     assert_eq!((request.action, request.title.as_deref()), (ApprovalAction::Execute, Some("cargo test")));
@@ -432,7 +432,7 @@ fn the_host_is_asked_about_what_the_level_leaves_open() {
     assert_eq!(said["response"]["request_id"], "r-Bash");
     assert_eq!(said["response"]["response"], json!({ "behavior": "allow", "updatedInput": input }));
 
-    let step = read(&mut conversation, &asks_to_call("WebFetch", json!({ "url": "http://x" }), None));
+    let step = read(&mut conversation, &asks_to_call("WebFetch", &json!({ "url": "http://x" }), None));
     let question = step.asks[0].0;
     let mut answered = Step::default();
     conversation.approved(question, Err(Denial::Closed), &mut answered);
@@ -444,13 +444,13 @@ fn the_host_is_asked_about_what_the_level_leaves_open() {
 
 #[test]
 fn what_the_level_forbids_is_never_asked() {
-    let write = |path: &str| asks_to_call("Write", json!({ "file_path": path }), Some(path));
-    let outside = asks_to_call("Bash", json!({ "command": "touch /etc/x" }), Some("/etc/x"));
+    let write = |path: &str| asks_to_call("Write", &json!({ "file_path": path }), Some(path));
+    let outside = asks_to_call("Bash", &json!({ "command": "touch /etc/x" }), Some("/etc/x"));
     for (access, call) in [
         (ToolAccess::WorkspaceWrite, write("/etc/x")),
         (ToolAccess::WorkspaceWrite, outside),
-        (ToolAccess::ReadOnly, asks_to_call("Bash", json!({}), None)),
-        (ToolAccess::ScopedOnly, asks_to_call("Read", json!({}), None)),
+        (ToolAccess::ReadOnly, asks_to_call("Bash", &json!({}), None)),
+        (ToolAccess::ScopedOnly, asks_to_call("Read", &json!({}), None)),
     ] {
         let mut conversation = conversation(access, None);
         let step = read(&mut conversation, &call);
@@ -461,7 +461,7 @@ fn what_the_level_forbids_is_never_asked() {
 #[test]
 fn a_question_that_is_open_when_the_turn_stops_is_answered_no() {
     let mut conversation = conversation(ToolAccess::WorkspaceWrite, None);
-    let step = read(&mut conversation, &asks_to_call("Bash", json!({}), None));
+    let step = read(&mut conversation, &asks_to_call("Bash", &json!({}), None));
     assert_eq!(step.asks.len(), 1);
     let mut step = Step::default();
     conversation.interrupt(&mut step);
