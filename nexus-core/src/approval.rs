@@ -112,6 +112,8 @@ pub enum NotApproved {
     Failed,
     /// The host has no approver.
     NobodyAsked,
+    /// There is no answer yet, or the turn ended before there was one.
+    Unanswered,
 }
 
 /// Asks the host about calls that need an approval: set by [`TurnHost::with_approver`](crate::TurnHost::with_approver).
@@ -119,11 +121,16 @@ pub enum NotApproved {
 /// Asked are the calls of the caller's tools that are marked with
 /// [`ToolDefinition::needs_approval`](crate::ToolDefinition::needs_approval), on every backend; and calls of a program's own tools
 /// that its access level neither allows nor forbids, on the backends whose
-/// [`Capabilities::approvals`](crate::Capabilities::approvals) say so. What a level forbids is not asked: an approval never goes
-/// beyond the level. Without an approver, when it does not answer within its time limit (5 minutes unless set), and when it
+/// [`Capabilities::approvals`](crate::Capabilities::approvals) say so. What a level forbids is not asked, so no yes allows it; but a
+/// command that is approved may do whatever its user may, where the program has no sandbox of its own. Without an approver, when it does not answer within its time limit (5 minutes unless set), and when it
 /// panics, the answer is no; the model is told, and goes on. Every answer is in [`Session::decisions`](crate::Session::decisions).
 ///
-/// Several calls may wait at the same time. The turn's deadline and cancellation hold meanwhile: the question's future is dropped then.
+/// Several calls may wait at the same time; an answer that is to be handed in waits for them. The turn's deadline, its limit on the
+/// silence of tools and its cancellation hold meanwhile, and the question's future is dropped then. A turn that ends so counts the effects
+/// of the call as if it had been made.
+///
+/// The future is polled within the turn: one that blocks its thread, as by reading from a terminal, holds up the turn and every limit of
+/// it. Put such work on a thread of its own.
 ///
 /// ```
 /// use nexus_core::{Approval, ApprovalAction, Approver, TurnHost};
@@ -193,6 +200,7 @@ impl fmt::Display for NotApproved {
             Self::TimedOut => f.write_str("nobody answered in time"),
             Self::Failed => f.write_str("the approver failed"),
             Self::NobodyAsked => f.write_str("there is nobody to ask"),
+            Self::Unanswered => f.write_str("there was no answer"),
         }
     }
 }

@@ -10,8 +10,8 @@
 //! | load from the network | no | ask | ask | yes |
 //! | anything else | no | no | ask | yes |
 //!
-//! `ask` is for the host's approver; its yes holds for this call and never for what is no here. Nothing is allowed in the folder of
-//! our logins.
+//! `ask` is for the host's approver; its yes holds for this call and never for what is no here. Nothing that names the folder of our
+//! logins is allowed. A program that runs may read and write whatever its user may: that is what is asked for.
 
 use std::path::{Component, Path, PathBuf};
 

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::{Decision, DecisionOutcome, Denial, decision::Fingerprint};
 use crate::{
+    approval::NotApproved,
     id::ParticipantId,
     turn::{Effects, ToolOrigin},
 };
@@ -87,11 +88,17 @@ impl Asked {
 
     /// A call of a tool of the program's own, which costs nothing of the budget.
     pub(super) fn of_harness(participant: ParticipantId, call: (&str, &Value)) -> Self {
-        let mut asked = Self::new(participant, call, Counts::Never, Effects::None);
+        let mut asked = Self::new(participant, call, Counts::Never, Effects::None).awaiting_approval();
         asked.decision.origin = ToolOrigin::Harness;
         // No call of the caller's tools is like it.
         asked.fingerprint = None;
         asked
+    }
+
+    /// It is let through once the host has approved it.
+    pub(super) fn awaiting_approval(mut self) -> Self {
+        self.outcome = ToolOutcome::awaiting_approval();
+        self
     }
 
     /// Where it is to be told what becomes of the call.
@@ -116,11 +123,17 @@ pub(super) struct ToolOutcome(Arc<LaterOutcome>);
 #[derive(Debug, Default)]
 struct LaterOutcome {
     has_succeeded: AtomicBool,
-    /// What the host said, of a call that had to be approved.
+    /// Whether the host has to approve the call.
+    needs_approval: bool,
+    /// What the host said.
     approval: OnceLock<Result<(), Denial>>,
 }
 
 impl ToolOutcome {
+    fn awaiting_approval() -> Self {
+        Self(Arc::new(LaterOutcome { needs_approval: true, ..LaterOutcome::default() }))
+    }
+
     /// The tool has answered, and not with an error.
     pub(super) fn succeeded(&self) {
         self.0.has_succeeded.store(true, Ordering::Relaxed);
@@ -133,14 +146,19 @@ impl ToolOutcome {
 
 impl Entry {
     fn is_allowed(&self) -> bool {
-        self.decision.outcome == DecisionOutcome::Allowed
-            && self.outcome.0.approval.get().is_none_or(Result::is_ok)
+        let approval = self.outcome.0.approval.get();
+        let is_approved = approval.map_or(!self.outcome.0.needs_approval, Result::is_ok);
+        self.decision.outcome == DecisionOutcome::Allowed && is_approved
     }
 
     /// The decision, with what the host said since.
     fn decision(&self) -> Decision {
         let mut decision = Decision::clone(&self.decision);
         match self.outcome.0.approval.get() {
+            None if self.outcome.0.needs_approval && decision.outcome == DecisionOutcome::Allowed => {
+                let denial = Denial::not_approved(&decision.tool, NotApproved::Unanswered);
+                decision.outcome = DecisionOutcome::Denied(denial);
+            }
             None => {}
             Some(Ok(())) => decision.approved = true,
             Some(Err(denial)) => decision.outcome = DecisionOutcome::Denied(denial.clone()),

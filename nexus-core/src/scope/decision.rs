@@ -123,7 +123,7 @@ impl io::Write for Head {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionOutcome {
-    /// The tool was asked.
+    /// The tool was asked, or the host approved the call of a program's own tool.
     Allowed,
     /// It was not.
     Denied(Denial),

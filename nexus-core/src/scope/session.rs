@@ -304,7 +304,10 @@ impl Session {
             Some(definition) if !definition.needs_approval => definition.effects,
             _ => Effects::None,
         };
-        let asked = Asked::new(self.participant.clone(), (tool, arguments), counts, effects);
+        let mut asked = Asked::new(self.participant.clone(), (tool, arguments), counts, effects);
+        if definition.is_some_and(|definition| definition.needs_approval) {
+            asked = asked.awaiting_approval();
+        }
         let outcome = asked.outcome();
         self.audit_log.settle(asked, |standing| match standing {
             Standing::Open => judged.map(|permit| permit.telling(outcome)),
@@ -356,9 +359,9 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`Denial::NotApproved`], and [`Denial::Closed`] if the session ended while the approval was waited for: the tool was not
-    /// asked.
-    pub async fn answer(&self, call: CallId, permit: Permit<'_>) -> Result<ToolResult, Denial> {
+    /// [`Denial::NotApproved`], [`Denial::Closed`] if the session ended while the approval was waited for, and [`Denial::Path`] if
+    /// a path leads elsewhere by then: the tool was not asked.
+    pub async fn answer<'s>(&'s self, call: CallId, mut permit: Permit<'s>) -> Result<ToolResult, Denial> {
         let definition = permit.definition();
         if definition.needs_approval {
             let request = ApprovalRequest {
@@ -371,7 +374,15 @@ impl Session {
                 arguments: permit.arguments().clone(),
             };
             let answer = self.ask(request).await;
-            self.audit_log.settle_approval(permit.outcome(), answer, definition.effects)?;
+            let outcome = permit.outcome().clone();
+            // While the host thought, others may have put links where the paths lead.
+            let checked = answer.and_then(|()| self.permit(definition, permit.arguments()));
+            let (answer, checked) = match checked {
+                Ok(checked) => (Ok(()), Some(checked)),
+                Err(denial) => (Err(denial), None),
+            };
+            self.audit_log.settle_approval(&outcome, answer, definition.effects)?;
+            permit = checked.map_or(permit, |checked| checked.telling(outcome));
         }
         Ok(permit.answer(call).await)
     }
@@ -393,16 +404,18 @@ impl Session {
         if let Some(arguments) = self.redactor.value_without_secrets(&request.arguments) {
             request.arguments = arguments;
         }
+        for path in &mut request.paths {
+            if let Some(clean) = path.to_str().and_then(|text| self.redactor.without_secrets(text)) {
+                *path = clean.into();
+            }
+        }
         let asked = Asked::of_harness(self.participant.clone(), (&request.tool, &request.arguments));
         let outcome = asked.outcome();
-        let answer = match self.is_closed() {
-            true => Ok(()),
-            false => self.ask(request).await,
-        };
         self.audit_log.settle(asked, |standing| match standing {
             Standing::Open => Ok(()),
             Standing::Closed | Standing::OverBudget(_) => Err(Denial::Closed),
         })?;
+        let answer = self.ask(request).await;
         self.audit_log.settle_approval(&outcome, answer, Effects::None)
     }
 

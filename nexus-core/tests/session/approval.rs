@@ -141,6 +141,52 @@ async fn an_answer_that_comes_late_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_question_that_is_broken_off_is_no_call() {
+    let scene = Scene::new();
+    let turn = scene.turn(Some(Approver::new(|_| pending())));
+    for asked in 1..=2 {
+        let broken_off = tokio::time::timeout(Duration::from_millis(20), call(&turn, "pay", json!({})));
+        assert!(broken_off.await.is_err());
+        assert_eq!((scene.asked(), scene.last()), (0, (false, denied(NotApproved::Unanswered))));
+        assert_eq!(scene.session.decisions().len(), asked);
+        assert!(scene.session.was_denied("pay", &json!({})));
+        assert_eq!(scene.session.effects(), Effects::None);
+    }
+    let own = ApprovalRequest::of_harness("Bash", ApprovalAction::Execute, json!({}));
+    assert!(tokio::time::timeout(Duration::from_millis(20), turn.approve(own)).await.is_err());
+    let why = NotApproved::Unanswered;
+    let denial = Denial::NotApproved { tool: "Bash".to_owned(), why };
+    assert_eq!(scene.last(), (false, DecisionOutcome::Denied(denial)));
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_path_that_leads_elsewhere_by_the_time_of_the_yes_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let (root, outside) = (place.path().join("root"), place.path().join("outside"));
+    std::fs::create_dir_all(root.join("folder")).unwrap();
+    std::fs::create_dir(&outside).unwrap();
+    let schema = json!({ "type": "object", "properties": { "path": { "type": "string" } } });
+    let write = Tool::with_schema("write", "Writes.", schema, |_: Value| async { "written" })
+        .writing("/path")
+        .needs_approval();
+    let brief = Brief::new(&root).writing(".").tool(ToolPattern::every());
+    let scope = ParticipantScope::assemble(&brief, None, None).unwrap();
+    let session = Session::mint("clerk", scope, Arc::new(Toolbox::new().with(write)));
+    let folder = root.join("folder");
+    let host = TurnHost::new().with_session(Arc::clone(&session)).with_approver(Approver::new(move |_| {
+        std::fs::remove_dir(&folder).unwrap();
+        std::os::unix::fs::symlink(&outside, &folder).unwrap();
+        async { Approval::Granted }
+    }));
+    let turn = host.open_turn(&TurnRequest::new(""));
+    let answer = call(&turn, "write", json!({ "path": "folder/file" })).await;
+    assert!(answer.is_error, "{answer:?}");
+    let decision = session.decisions().pop().unwrap();
+    assert!(matches!(decision.outcome, DecisionOutcome::Denied(Denial::Path { .. })), "{decision:?}");
+}
+
+#[tokio::test]
 async fn a_session_that_ends_while_the_host_thinks_lets_nothing_through() {
     let scene = Scene::new();
     let session = Arc::clone(&scene.session);

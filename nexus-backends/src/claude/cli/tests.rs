@@ -403,7 +403,7 @@ fn a_call_of_a_tool_that_is_not_there_changes_nothing() {
 
 #[test]
 fn nobody_lets_a_call_through_by_being_asked() {
-    let mut conversation = conversation(ToolAccess::WorkspaceWrite, None);
+    let mut conversation = conversation(ToolAccess::ScopedOnly, None);
     let ask = |subtype: &str| json!({ "type": "control_request", "request_id": "r", "request": { "subtype": subtype, "tool_use_id": "c" } });
     assert!(writes(&read(&mut conversation, &ask("can_use_tool"))).contains("deny"));
     let step = read(&mut conversation, &ask("something_new"));
@@ -459,6 +459,19 @@ fn what_the_level_forbids_is_never_asked() {
 }
 
 #[test]
+fn a_command_that_the_cli_stops_at_a_path_inside_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let hook = folder.path().join(".git/hooks/pre-commit");
+    let mut conversation = conversation(ToolAccess::WorkspaceWrite, None);
+    conversation.opening_for_tests().permissions =
+        Permissions::in_folder(ToolAccess::WorkspaceWrite, folder.path());
+    for tool in ["Bash", "Write"] {
+        let step = read(&mut conversation, &asks_to_call(tool, &json!({}), hook.to_str()));
+        assert!(step.writes.is_empty() && step.asks.len() == 1, "{tool}: nothing is allowed unasked");
+    }
+}
+
+#[test]
 fn a_question_that_is_open_when_the_turn_stops_is_answered_no() {
     let mut conversation = conversation(ToolAccess::WorkspaceWrite, None);
     let step = read(&mut conversation, &asks_to_call("Bash", &json!({}), None));
@@ -466,6 +479,8 @@ fn a_question_that_is_open_when_the_turn_stops_is_answered_no() {
     let mut step = Step::default();
     conversation.interrupt(&mut step);
     assert!(writes(&step).contains("deny"));
+    let step = read(&mut conversation, &asks_to_call("Bash", &json!({}), None));
+    assert!(step.asks.is_empty() && writes(&step).contains("deny"), "nor is a later one asked");
 }
 
 #[test]

@@ -135,6 +135,11 @@ impl ClaudeTranslator {
         }
     }
 
+    #[cfg(test)]
+    pub(super) fn opening_for_tests(&mut self) -> &mut Opening {
+        &mut self.opening
+    }
+
     /// Reads a line; `None` if it is not one of those that we know.
     fn read(&mut self, line: &[u8], step: &mut Step) -> Option<()> {
         let head: Head<'_> = serde_json::from_slice(line).ok()?;
@@ -461,23 +466,25 @@ impl ClaudeTranslator {
         None
     }
 
-    /// The CLI asks whether a tool may be called.
+    /// The CLI asks whether a tool may be called. What it asks about it does not allow by itself, so nothing is allowed here unless the
+    /// host says so.
     fn permission(&mut self, request_id: String, call: wire::Asked, step: &mut Step) {
         let action = tools::action(&call.tool_name);
         let paths = Vec::from_iter(call.blocked_path);
-        // What the CLI stops at a path for, it may do there, whatever the tool is.
-        let by_path = match action {
-            ApprovalAction::Read | ApprovalAction::Write => action,
-            _ if paths.is_empty() => action,
-            _ => ApprovalAction::Write,
-        };
-        match self.opening.permissions.of_call(by_path, &paths) {
-            Permission::Yes => step.write(allow(&request_id, &call.input)),
+        let permissions = &self.opening.permissions;
+        // A path that it stops at it may write, unless the tool only reads.
+        let is_beyond = action != ApprovalAction::Read
+            && !paths.is_empty()
+            && permissions.of_call(ApprovalAction::Write, &paths) == Permission::No;
+        // An answer would not reach it once its input is closed.
+        let is_deaf = self.is_stopping || self.held.is_some();
+        let said = if is_beyond || is_deaf { Permission::No } else { permissions.of_call(action, &paths) };
+        match said {
             Permission::No => {
                 self.calls.deny(call.tool_use_id);
                 step.write(deny(&request_id, "it is beyond what this turn may do"));
             }
-            Permission::Ask => {
+            Permission::Yes | Permission::Ask => {
                 let question = self.next_question;
                 self.next_question += 1;
                 let request = ApprovalRequest::of_harness(call.tool_name, action, call.input.clone());
@@ -490,6 +497,14 @@ impl ClaudeTranslator {
                 let asked = Question { request_id, tool_use_id: call.tool_use_id, input: call.input };
                 self.questions.insert(question, asked);
             }
+        }
+    }
+
+    /// Answers what the host has not.
+    fn refuse_questions(&mut self, step: &mut Step) {
+        for (_, question) in std::mem::take(&mut self.questions) {
+            self.calls.deny(question.tool_use_id);
+            step.write(deny(&question.request_id, "the turn ends"));
         }
     }
 
@@ -522,6 +537,7 @@ impl ClaudeTranslator {
             // The model is told when the tasks end, and gives another answer then.
             step.event(TurnEvent::warning("the answer waits for what the agent runs in the background"));
             self.held = Some(verdict);
+            self.refuse_questions(step);
             step.close_stdin = true;
         }
         Some(())
@@ -600,10 +616,7 @@ impl Translator for ClaudeTranslator {
     }
 
     fn interrupt(&mut self, step: &mut Step) -> StopRequest {
-        for (_, question) in std::mem::take(&mut self.questions) {
-            self.calls.deny(question.tool_use_id);
-            step.write(deny(&question.request_id, "the turn ends"));
-        }
+        self.refuse_questions(step);
         self.is_stopping = true;
         self.calls.stop();
         match self.stage {

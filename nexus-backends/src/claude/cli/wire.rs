@@ -318,7 +318,7 @@ pub(super) struct Asked {
     pub(super) tool_name: String,
     /// The arguments of the call.
     pub(super) input: Value,
-    /// The path beyond the turn's folders because of which it asks, if the CLI found one.
+    /// The path because of which it asks, if the CLI found one: also one inside the turn's folders.
     #[serde(deserialize_with = "lenient")]
     pub(super) blocked_path: Option<PathBuf>,
 }
