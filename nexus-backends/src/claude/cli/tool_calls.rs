@@ -110,6 +110,11 @@ impl Calls {
         self.denied.insert(id);
     }
 
+    /// A call is let through that was not so far.
+    pub(super) fn allow(&mut self, id: &str) {
+        self.denied.remove(id);
+    }
+
     /// The CLI was told to stop: from now on it answers in the place of tools that it no longer waits for.
     pub(super) fn stop(&mut self) {
         self.is_stopping = true;

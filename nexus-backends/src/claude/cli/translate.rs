@@ -494,6 +494,8 @@ impl ClaudeTranslator {
                     None => request,
                 };
                 step.ask(question, request.with_paths(paths));
+                // Until there is a yes, it is not let through.
+                self.calls.deny(call.tool_use_id.clone());
                 let asked = Question { request_id, tool_use_id: call.tool_use_id, input: call.input };
                 self.questions.insert(question, asked);
             }
@@ -503,7 +505,6 @@ impl ClaudeTranslator {
     /// Answers what the host has not.
     fn refuse_questions(&mut self, step: &mut Step) {
         for (_, question) in std::mem::take(&mut self.questions) {
-            self.calls.deny(question.tool_use_id);
             step.write(deny(&question.request_id, "the turn ends"));
         }
     }
@@ -607,11 +608,11 @@ impl Translator for ClaudeTranslator {
             return;
         };
         match answer {
-            Ok(()) => step.write(allow(&request_id, &input)),
-            Err(denial) => {
-                self.calls.deny(tool_use_id);
-                step.write(deny(&request_id, &denial.to_string()));
+            Ok(()) => {
+                self.calls.allow(&tool_use_id);
+                step.write(allow(&request_id, &input));
             }
+            Err(denial) => step.write(deny(&request_id, &denial.to_string())),
         }
     }
 
