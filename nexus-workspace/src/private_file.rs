@@ -3,10 +3,10 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
-    path::Path,
+    path::{Path, PathBuf},
 };
 
-use super::WorkspaceId;
+use super::{WorkspaceId, file};
 
 /// Reads a regular file of at most `most` bytes. `None` if there is none.
 ///
@@ -80,6 +80,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
 #[derive(Debug)]
 pub struct FileHold {
     file: File,
+    path: PathBuf,
 }
 
 impl FileHold {
@@ -91,10 +92,26 @@ impl FileHold {
     pub fn try_take(path: &Path) -> io::Result<Option<Self>> {
         let file = open_lock(path)?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(Self { file })),
+            Ok(()) => {
+                // Whoever had it may have removed the file before the lock was free: then others lock another one.
+                let is_there = fs::symlink_metadata(path)
+                    .and_then(|found| Ok(file::is_same(&found, &file.metadata()?)))
+                    .unwrap_or(false);
+                let hold = Self { file, path: path.to_owned() };
+                Ok(is_there.then_some(hold))
+            }
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => Err(error),
         }
+    }
+
+    /// Removes the file, and lets go of the lock. Others that were about to take it take that of a new file.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn remove(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
     }
 }
 

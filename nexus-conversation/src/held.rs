@@ -1,0 +1,309 @@
+//! A conversation that this process has, and a turn of it.
+
+use std::{
+    future::poll_fn,
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use nexus_core::{
+    ConversationMode, ErrorKind, EventEnvelope, EventSink, OnLost, ResumeHandle, TurnError, TurnEvent,
+    TurnHost, TurnRequest, TurnResult, redact::Redactor,
+};
+use nexus_router::{Router, WorkKind};
+use nexus_workspace::private_file::FileHold;
+
+use crate::{
+    continuity::{Continuity, ConversationOptions, ConversationOutcome, WhenLost},
+    conversation::{Conversation, ConversationTurn},
+    conversation_error::{ConversationError, ConversationErrorKind},
+    name::ConversationName,
+    named::NamedPlace,
+    seed::Seed,
+    store::Conversations,
+    turn_made::TurnOrder,
+};
+
+/// A conversation that this process has: no other thread or process runs a turn of it, until this is dropped. A process that dies lets
+/// go of it too.
+#[derive(Debug)]
+pub struct HeldConversation {
+    store: Conversations,
+    named: NamedPlace,
+    is_new: bool,
+    hold: Option<FileHold>,
+}
+
+impl Conversations {
+    /// Takes a conversation for this process, to run turns of it. It need not be there yet: its first turn creates it.
+    ///
+    /// # Errors
+    ///
+    /// [`InUse`](ConversationErrorKind::InUse) at once if another thread or process has it; those of reading.
+    pub fn hold(&self, name: &ConversationName) -> Result<HeldConversation, ConversationError> {
+        self.hold_within(name, Duration::ZERO)
+    }
+
+    /// As [`Conversations::hold`], but waits for as long as `patience` until others have let go. Blocks meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// As [`Conversations::hold`].
+    pub fn hold_within(
+        &self,
+        name: &ConversationName,
+        patience: Duration,
+    ) -> Result<HeldConversation, ConversationError> {
+        let hold = self.lock_name(name, patience)?;
+        let found = NamedPlace::of(&self.path_of(name), name)?;
+        let is_new = found.is_none();
+        let named = found.unwrap_or_else(|| NamedPlace::new(name.clone()));
+        Ok(HeldConversation { store: self.clone(), named, is_new, hold: Some(hold) })
+    }
+}
+
+impl HeldConversation {
+    /// Its name.
+    pub fn name(&self) -> &ConversationName {
+        &self.named.name
+    }
+
+    /// Whether there was no such conversation when it was taken.
+    pub fn is_new(&self) -> bool {
+        self.is_new
+    }
+
+    /// How many messages it has.
+    pub fn messages(&self) -> u64 {
+        self.named.messages
+    }
+
+    /// Reads it. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](ConversationErrorKind::Damaged) if a file of it is not what was written.
+    pub fn load(&self) -> Result<Conversation, ConversationError> {
+        self.store.load_from(self.named.place.as_ref())
+    }
+
+    /// Adds a turn that ran elsewhere. `resume` is the vendor's handle to go on with, if the vendor's conversation is this one with the
+    /// turn. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// Those of writing; then the conversation is as it was.
+    pub fn add(
+        &mut self,
+        turn: ConversationTurn,
+        resume: Option<ResumeHandle>,
+    ) -> Result<(), ConversationError> {
+        self.named = self.store.add(self.named.clone(), turn, resume)?;
+        Ok(())
+    }
+
+    /// Runs a turn of the conversation on the backends of a work-kind, and stores it.
+    ///
+    /// A backend that ran the turn before goes on by its own handle. Where that cannot be, `options` says what is done, and a warning event
+    /// and [`Continuity`] say what was. A backend of the chain that cannot run the turn is followed by the others with the messages shown
+    /// anew, if that is what `options` says and it had done nothing yet. What `request` says of its conversation is not looked at.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading the earlier messages where they are to be shown: nothing ran then. How the turn itself ended, and whether it is
+    /// stored, is in [`ConversationOutcome`].
+    pub async fn run_turn(
+        &mut self,
+        router: &Router,
+        kind: impl Into<WorkKind>,
+        request: TurnRequest,
+        host: TurnHost,
+        options: ConversationOptions,
+        events: &mut dyn EventSink,
+    ) -> Result<ConversationOutcome, ConversationError> {
+        let turn = Turn {
+            router: router.snapshot(),
+            kind: kind.into(),
+            redactor: host.session().redactor().clone(),
+            host,
+            began: Instant::now(),
+        };
+        let mut sink =
+            NumberedSink { inner: events, next: 0, began: turn.began, order: TurnOrder::default() };
+        let (continuity, outcome) = self.run(&turn, &request, options, &mut sink).await?;
+        let made = ConversationTurn::of(&request, &outcome, &sink.order, &turn.redactor);
+        let resume = match &outcome {
+            Ok(result) => result.resume.clone(),
+            Err(error) => error.partial().resume.clone(),
+        };
+        let resume = resume.map(|handle| match turn.redactor.value_without_secrets(handle.state()) {
+            Some(clean) => ResumeHandle::new(handle.backend().clone(), clean),
+            None => handle,
+        });
+        let Some(mut made) = made else {
+            return Ok(ConversationOutcome { outcome, continuity, stored: Ok(false), superseded: None });
+        };
+        made.begins_afresh = matches!(continuity, Continuity::Fresh { .. });
+        let former = self.named.resume.clone().filter(|_| continuity != Continuity::Resumed);
+        let (store, named) = (self.store.clone(), self.named.clone());
+        let stored = blocking(move || store.add(named, made, resume)).await.map(|named| self.named = named);
+        let superseded = former.filter(|_| stored.is_ok());
+        Ok(ConversationOutcome { outcome, continuity, stored: stored.map(|()| true), superseded })
+    }
+
+    async fn run(
+        &self,
+        turn: &Turn,
+        request: &TurnRequest,
+        options: ConversationOptions,
+        sink: &mut NumberedSink<'_>,
+    ) -> Result<(Continuity, Result<TurnResult, TurnError>), ConversationError> {
+        if self.named.messages == 0 {
+            return Ok((Continuity::First, turn.run(turn.kept(request.clone()), sink).await));
+        }
+        let chain = turn.router.binding(turn.kind.clone()).map(|binding| binding.chain).unwrap_or_default();
+        let reason = match &self.named.resume {
+            Some(handle) if chain.contains(handle.backend()) => {
+                let mode = ConversationMode::Resume { handle: handle.clone(), on_lost: OnLost::Fail };
+                let outcome = turn.run(request.clone().with_conversation(mode), sink).await;
+                match outcome {
+                    Err(error) if is_lost(&error, chain.len(), options.when_lost) => error.to_string(),
+                    outcome => return Ok((Continuity::Resumed, outcome)),
+                }
+            }
+            Some(handle) => format!("it is one of {}, which does not take this turn", handle.backend()),
+            None => "no backend has it as it stands".to_owned(),
+        };
+        let (name, messages) = (&self.named.name, self.named.messages);
+        match options.when_lost {
+            WhenLost::Fail => {
+                let backend = turn.kind.to_string().into();
+                let message = format!(
+                    "the conversation {name} cannot be resumed: {reason}; have its {messages} messages shown to the model anew \
+                     (`reseed`), or begin without them (`fresh`)"
+                );
+                let error = TurnError::new(ErrorKind::ConversationLost, backend).with_message(message);
+                Ok((Continuity::Lost { reason }, Err(error)))
+            }
+            WhenLost::Fresh => {
+                sink.warn(format!(
+                    "the conversation {name} begins afresh, without its {messages} earlier messages: {reason}"
+                ))
+                .await;
+                Ok((Continuity::Fresh { reason }, turn.run(turn.kept(request.clone()), sink).await))
+            }
+            WhenLost::Reseed => {
+                let (store, place) = (self.store.clone(), self.named.place.clone());
+                let conversation = blocking(move || store.load_from(place.as_ref())).await?;
+                let Seed { mut blocks, messages, not_carried } =
+                    conversation.seed(turn.takes_pictures(), options.seed_bytes);
+                sink.warn(format!(
+                    "the conversation {name} is shown to the model anew, {messages} messages of it: {reason}; not carried: {not_carried}"
+                ))
+                .await;
+                let mut seeded = turn.kept(request.clone());
+                blocks.append(&mut seeded.prompt);
+                seeded.prompt = blocks;
+                let outcome = turn.run(seeded, sink).await;
+                Ok((Continuity::Reseeded { reason, messages, not_carried }, outcome))
+            }
+        }
+    }
+}
+
+impl Drop for HeldConversation {
+    fn drop(&mut self) {
+        if let Some(hold) = self.hold.take() {
+            self.store.let_go(&self.named.name, hold);
+        }
+    }
+}
+
+/// Whether a turn that was to go on by the vendor's handle can only go on without it.
+fn is_lost(error: &TurnError, backends: usize, when_lost: WhenLost) -> bool {
+    let partial = error.partial();
+    let has_done_nothing = partial.messages.is_empty()
+        && partial.tool_calls.is_empty()
+        && partial.effects == nexus_core::Effects::None;
+    let may_others = backends > 1 && when_lost == WhenLost::Reseed && error.kind().could_not_run();
+    has_done_nothing
+        && (may_others || error.kind() == ErrorKind::ConversationLost && when_lost != WhenLost::Fail)
+}
+
+/// What runs a turn, whether or not it goes on by the vendor's handle.
+struct Turn {
+    router: Router,
+    kind: WorkKind,
+    host: TurnHost,
+    redactor: Redactor,
+    began: Instant,
+}
+
+impl Turn {
+    async fn run(
+        &self,
+        mut request: TurnRequest,
+        sink: &mut NumberedSink<'_>,
+    ) -> Result<TurnResult, TurnError> {
+        // The deadline is that of the turn, however often it is tried.
+        if let Some(deadline) = &mut request.limits.deadline {
+            *deadline = deadline.saturating_sub(self.began.elapsed()).max(Duration::from_millis(1));
+        }
+        self.router.run_turn(self.kind.clone(), request, self.host.clone(), sink).await
+    }
+
+    /// The request, with a conversation of the vendor's to go on with, where the backend can keep one.
+    fn kept(&self, request: TurnRequest) -> TurnRequest {
+        let can_keep = self.capability(|capabilities| capabilities.resume.is_yes());
+        let mode = if can_keep { ConversationMode::Keep } else { ConversationMode::Ephemeral };
+        request.with_conversation(mode)
+    }
+
+    fn takes_pictures(&self) -> bool {
+        self.capability(|capabilities| capabilities.images.is_yes())
+    }
+
+    fn capability(&self, has: impl Fn(&nexus_core::Capabilities) -> bool) -> bool {
+        use nexus_core::ExecutionBackend as _;
+        self.router.backend(self.kind.clone()).is_ok_and(|backend| has(&backend.capabilities()))
+    }
+}
+
+/// Numbers the events of all attempts at a turn as those of one, and notes their order.
+struct NumberedSink<'s> {
+    inner: &'s mut dyn EventSink,
+    next: u64,
+    began: Instant,
+    order: TurnOrder,
+}
+
+impl NumberedSink<'_> {
+    async fn warn(&mut self, text: String) {
+        poll_fn(|context| self.inner.poll_ready(context)).await;
+        self.accept(EventEnvelope::new(0, Duration::ZERO, TurnEvent::warning(text)));
+    }
+}
+
+impl EventSink for NumberedSink<'_> {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.inner.poll_ready(context)
+    }
+
+    fn accept(&mut self, envelope: EventEnvelope) {
+        self.order.observe(&envelope.event);
+        self.inner.accept(EventEnvelope::new(self.next, self.began.elapsed(), envelope.event));
+        self.next += 1;
+    }
+}
+
+/// Runs `work` where it may block.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, ConversationError> + Send + 'static,
+) -> Result<T, ConversationError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        Err(ConversationError::new(
+            ConversationErrorKind::Failed,
+            format!("the work on files ended early: {error}"),
+        ))
+    })
+}

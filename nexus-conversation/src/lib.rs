@@ -1,0 +1,60 @@
+//! Conversations that have a name: kept on disk, forked by pointer, gone on with on any vendor.
+//!
+//! A [`ResumeHandle`](nexus_core::ResumeHandle) goes on with a conversation on the backend that made it, as long as that has it. A named
+//! conversation adds a transcript that belongs to no vendor: where the handle cannot be used, the transcript is shown to the next model as
+//! text ([`Conversation::seed`]), and it is said what that lacks ([`NotCarried`]).
+//!
+//! | to | see |
+//! | --- | --- |
+//! | run a turn of a conversation | [`Conversations::hold`], [`HeldConversation::run_turn`] |
+//! | say what happens where the vendor's handle is lost | [`WhenLost`], [`Continuity`] |
+//! | read one, and list, fork or delete them | [`Conversations`] |
+//! | give disk space back | [`Conversations::sweep`] |
+//! | show one to a model without this store | [`Conversation::seed`] |
+//!
+//! **Stored** are prompts with their pictures, what models said, tool calls with arguments and answers, and the vendor's last handle, which on a
+//! native backend holds the conversation itself. **Not stored**: thinking, system text, what sub-agents said, and secrets that the session's
+//! [redactor](nexus_core::Session::redactor) knows.
+//!
+//! ```no_run
+//! use nexus_conversation::{ConversationOptions, Conversations};
+//! # use nexus_core::{EventEnvelope, TurnHost, TurnRequest};
+//! # async fn example(router: nexus_router::Router) -> Result<(), Box<dyn std::error::Error>> {
+//!
+//! let conversations = Conversations::in_home("/home/me/.nexus");
+//! let mut held = conversations.hold(&"review".parse()?)?;
+//! let request = TurnRequest::new("And what of the second file?");
+//! let mut events = |event: EventEnvelope| println!("{:?}", event.event);
+//! let turn = held
+//!     .run_turn(&router, "reviewer", request, TurnHost::new(), ConversationOptions::new(), &mut events)
+//!     .await?;
+//! println!("{}", turn.outcome?.text);
+//! turn.stored?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod continuity;
+mod conversation;
+mod conversation_error;
+mod held;
+#[cfg(test)]
+mod kill_tests;
+mod name;
+mod named;
+mod node;
+mod not_carried;
+mod seed;
+mod step;
+mod store;
+mod turn_made;
+
+pub use continuity::{Continuity, ConversationOptions, ConversationOutcome, WhenLost};
+pub use conversation::{Conversation, ConversationMessage, ConversationTurn};
+pub use conversation_error::{ConversationError, ConversationErrorKind};
+pub use held::HeldConversation;
+pub use name::ConversationName;
+pub use not_carried::NotCarried;
+pub use seed::{DEFAULT_SEED_BYTES, Seed};
+pub use store::{ConversationList, ConversationSummary, Conversations, Swept};
+pub use turn_made::TurnOrder;

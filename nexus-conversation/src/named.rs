@@ -1,0 +1,95 @@
+//! The file of a name: where its conversation is, and the vendor's handle to go on with.
+
+use std::{
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use nexus_core::ResumeHandle;
+use nexus_workspace::private_file;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    conversation_error::{ConversationError, ConversationErrorKind},
+    name::ConversationName,
+    node::{self, Place, VERSION},
+};
+
+/// Longest handle that is kept, in bytes of JSON. A longer one is as a lost one.
+const MAX_HANDLE_BYTES: usize = 32 << 20;
+/// Largest file of a name, in bytes.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// What the file of a name says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct NamedPlace {
+    version: u64,
+    pub(crate) name: ConversationName,
+    pub(crate) updated_at_ms: u64,
+    pub(crate) turns: u64,
+    pub(crate) messages: u64,
+    pub(crate) place: Option<Place>,
+    /// The vendor's handle, if the vendor's conversation is this one as it stands.
+    pub(crate) resume: Option<ResumeHandle>,
+    /// Fields that this version does not know are written back.
+    #[serde(flatten)]
+    unknown: Map<String, Value>,
+}
+
+impl NamedPlace {
+    pub(crate) fn new(name: ConversationName) -> Self {
+        Self {
+            version: VERSION,
+            name,
+            updated_at_ms: 0,
+            turns: 0,
+            messages: 0,
+            place: None,
+            resume: None,
+            unknown: Map::new(),
+        }
+    }
+
+    /// Reads the file at `path`. `None` if there is none.
+    pub(crate) fn read(path: &Path) -> Result<Option<Self>, ConversationError> {
+        let bytes =
+            private_file::read(path, MAX_BYTES).map_err(|error| ConversationError::unusable(path, &error))?;
+        bytes.map(|bytes| node::parse(path, &bytes)).transpose()
+    }
+
+    /// Reads the file of `name`. `None` if there is none.
+    pub(crate) fn of(path: &Path, name: &ConversationName) -> Result<Option<Self>, ConversationError> {
+        let Some(found) = Self::read(path)? else { return Ok(None) };
+        if found.name.stem() != name.stem() {
+            return Err(ConversationError::damaged(
+                path,
+                format_args!("it is that of {:?}", found.name.as_str()),
+            ));
+        }
+        if found.name != *name {
+            let message =
+                format!("{name} differs from the conversation {} in case only: use that name", found.name);
+            return Err(ConversationError::new(ConversationErrorKind::NameTaken, message));
+        }
+        Ok(Some(found))
+    }
+
+    /// Replaces the file at `path`, as a whole and flushed to the disk.
+    pub(crate) fn write(&mut self, path: &Path) -> Result<(), ConversationError> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.updated_at_ms = u64::try_from(now.as_millis()).unwrap_or(u64::MAX);
+        let encode = |this: &Self| {
+            serde_json::to_vec(this).map_err(|error| ConversationError::unusable(path, &error.into()))
+        };
+        let mut bytes = encode(self)?;
+        // A handle that is nested too deeply can be written, and would never be read again.
+        if self.resume.is_some()
+            && (bytes.len() > MAX_HANDLE_BYTES || serde_json::from_slice::<Self>(&bytes).is_err())
+        {
+            self.resume = None;
+            bytes = encode(self)?;
+        }
+        private_file::replace(path, &bytes).map_err(|error| ConversationError::unusable(path, &error))
+    }
+}

@@ -1,0 +1,139 @@
+//! A turn as a file that never changes, named by the hash of its bytes.
+
+use std::{
+    fmt::{self, Write as _},
+    path::Path,
+    str::FromStr,
+};
+
+use nexus_workspace::private_file;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::{
+    conversation::ConversationTurn,
+    conversation_error::{ConversationError, ConversationErrorKind},
+};
+
+/// The version of the files that is written here.
+pub(crate) const VERSION: u64 = 1;
+/// Largest file of a turn, in bytes: a whole one has less, also with every letter of its texts escaped.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// The name of a turn's file: the SHA-256 of its bytes, in hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) struct NodeId(String);
+
+impl NodeId {
+    fn of(bytes: &[u8]) -> Self {
+        let mut text = String::with_capacity(64);
+        for byte in Sha256::digest(bytes) {
+            let _ = write!(text, "{byte:02x}");
+        }
+        Self(text)
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, &'static str> {
+        let is_hash = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        if is_hash { Ok(Self(text.to_owned())) } else { Err("it names a turn by what is no hash") }
+    }
+}
+
+impl TryFrom<String> for NodeId {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
+        text.parse()
+    }
+}
+
+impl From<NodeId> for String {
+    fn from(id: NodeId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A place in a conversation: after a turn, or after one of its messages.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    pub(crate) node: NodeId,
+    /// How many of its messages belong to the conversation; all if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) messages: Option<usize>,
+}
+
+/// What the file of a turn says. Fields that this version does not know are passed over.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Node {
+    version: u64,
+    /// Where the turn goes on from.
+    pub(crate) parent: Option<Place>,
+    /// How many turns and messages come before it.
+    pub(crate) earlier_turns: u64,
+    pub(crate) earlier_messages: u64,
+    pub(crate) turn: ConversationTurn,
+}
+
+/// The version of a file, whatever else it says.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u64,
+}
+
+/// Refuses bytes of a later version, and what is no JSON of ours.
+pub(crate) fn parse<T: for<'de> Deserialize<'de>>(path: &Path, bytes: &[u8]) -> Result<T, ConversationError> {
+    let Versioned { version } =
+        serde_json::from_slice(bytes).map_err(|error| ConversationError::damaged(path, error))?;
+    if version > VERSION {
+        let message = format!(
+            "{}: it is of version {version}, which a newer Nexus wrote; update this one, which knows version {VERSION}",
+            path.display()
+        );
+        return Err(ConversationError::new(ConversationErrorKind::NewerVersion, message));
+    }
+    serde_json::from_slice(bytes).map_err(|error| ConversationError::damaged(path, error))
+}
+
+impl Node {
+    pub(crate) fn new(
+        parent: Option<Place>,
+        earlier_turns: u64,
+        earlier_messages: u64,
+        turn: ConversationTurn,
+    ) -> Self {
+        Self { version: VERSION, parent, earlier_turns, earlier_messages, turn }
+    }
+
+    /// Reads a node of the folder.
+    pub(crate) fn read(folder: &Path, id: &NodeId) -> Result<Self, ConversationError> {
+        let path = folder.join(format!("{id}.json"));
+        let bytes = private_file::read(&path, MAX_BYTES)
+            .map_err(|error| ConversationError::unusable(&path, &error))?
+            .ok_or_else(|| ConversationError::damaged(&path, "it is missing"))?;
+        if NodeId::of(&bytes) != *id {
+            return Err(ConversationError::damaged(&path, "its bytes are not those that it is named by"));
+        }
+        parse(&path, &bytes)
+    }
+
+    /// Writes the node into the folder, as a whole and flushed to the disk.
+    pub(crate) fn write(&self, folder: &Path) -> Result<NodeId, ConversationError> {
+        let failed = |error: &std::io::Error| ConversationError::unusable(folder, error);
+        let bytes = serde_json::to_vec(self).map_err(|error| failed(&error.into()))?;
+        let id = NodeId::of(&bytes);
+        let path = folder.join(format!("{id}.json"));
+        private_file::replace(&path, &bytes).map_err(|error| ConversationError::unusable(&path, &error))?;
+        Ok(id)
+    }
+}

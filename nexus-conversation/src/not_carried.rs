@@ -1,0 +1,86 @@
+//! What of a conversation does not reach a model that it is shown to.
+
+use std::{collections::BTreeSet, fmt};
+
+use nexus_core::BackendId;
+use serde::{Deserialize, Serialize};
+
+/// What of a conversation is not stored, or is not shown to the model that goes on with it.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NotCarried {
+    /// Messages that were left out, the oldest ones.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub older_messages: u64,
+    /// Bytes of texts that were cut.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cut_bytes: u64,
+    /// Pictures.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pictures: u64,
+    /// Bytes of thinking that was shown. Thinking is never stored.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub thinking_bytes: u64,
+    /// Messages and tool calls of sub-agents. What they came to is the answer of the call that began them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub of_sub_agents: u64,
+    /// Tool calls of attempts that were put back.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub undone_calls: u64,
+    /// Backends whose own state is not carried: what they keep beside the words, such as reasoning that only they can read.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub state_of: BTreeSet<BackendId>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl NotCarried {
+    /// Whether everything is carried.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        let Self {
+            older_messages,
+            cut_bytes,
+            pictures,
+            thinking_bytes,
+            of_sub_agents,
+            undone_calls,
+            state_of,
+        } = other;
+        self.older_messages += older_messages;
+        self.cut_bytes += cut_bytes;
+        self.pictures += pictures;
+        self.thinking_bytes += thinking_bytes;
+        self.of_sub_agents += of_sub_agents;
+        self.undone_calls += undone_calls;
+        self.state_of.extend(state_of.iter().cloned());
+    }
+}
+
+/// As a list of words: `2 pictures, 300 bytes of thinking`.
+impl fmt::Display for NotCarried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let counts = [
+            (self.older_messages, "older messages"),
+            (self.cut_bytes, "bytes of long texts"),
+            (self.pictures, "pictures"),
+            (self.thinking_bytes, "bytes of thinking"),
+            (self.of_sub_agents, "messages and calls of sub-agents"),
+            (self.undone_calls, "calls that were undone"),
+        ];
+        let counted = counts.iter().filter(|(count, _)| *count > 0);
+        let mut words: Vec<String> = counted.map(|(count, what)| format!("{count} {what}")).collect();
+        words.extend(self.state_of.iter().map(|backend| format!("what {backend} keeps beside the words")));
+        match words.is_empty() {
+            true => f.write_str("nothing"),
+            false => f.write_str(&words.join(", ")),
+        }
+    }
+}

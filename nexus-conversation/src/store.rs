@@ -1,0 +1,432 @@
+//! The conversations of one home, by name.
+
+use std::{
+    collections::HashSet,
+    fs, io,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nexus_core::{BackendId, ResumeHandle};
+use nexus_workspace::private_file::{self, FileHold};
+use serde::Serialize;
+
+use crate::{
+    conversation::{Conversation, ConversationTurn},
+    conversation_error::{ConversationError, ConversationErrorKind},
+    name::ConversationName,
+    named::NamedPlace,
+    node::{Node, NodeId, Place},
+    step,
+};
+
+/// How long the lock of the store is waited for. It is held while a turn is added, and while a sweep runs.
+const STORE_PATIENCE: Duration = Duration::from_secs(60);
+/// How soon a lock that is taken is tried again: at first, and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
+
+/// The conversations below one folder.
+///
+/// | file | holds |
+/// | --- | --- |
+/// | `nodes/HASH.json` | one turn and a pointer to the turn before it; never changed, named by the SHA-256 of its bytes |
+/// | `names/NAME.json` | where the conversation NAME is, and the vendor's handle to go on with; replaced as a whole |
+/// | `locks/NAME.lock` | nothing; a process that runs a turn of NAME has a lock on it |
+/// | `store.lock` | nothing; a process that adds a turn, forks, deletes or sweeps has a lock on it meanwhile |
+///
+/// Files have mode 0600, folders 0700. A turn is written and flushed before the name points at it, so a process that dies, however it
+/// dies, leaves the conversation as it was or with the turn, and never locked. Readers need no lock.
+///
+/// Every call reads or writes files: in async code, call it by the runtime's `spawn_blocking`.
+#[derive(Clone, Debug)]
+pub struct Conversations {
+    folder: PathBuf,
+}
+
+/// What is known of a conversation without reading its messages.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ConversationSummary {
+    /// Its name.
+    pub name: ConversationName,
+    /// How many turns it has, the one that it was forked in among them.
+    pub turns: u64,
+    /// How many messages it has.
+    pub messages: u64,
+    /// When it was last changed, in milliseconds since 1970-01-01 00:00 UTC.
+    pub updated_at_ms: u64,
+    /// The backend whose own conversation the next turn can resume. `None`: its messages are all that there is.
+    pub resumes: Option<BackendId>,
+}
+
+/// The conversations of a store.
+#[non_exhaustive]
+#[derive(Debug, Default)]
+pub struct ConversationList {
+    /// By name.
+    pub conversations: Vec<ConversationSummary>,
+    /// Why others cannot be read.
+    pub unreadable: Vec<ConversationError>,
+}
+
+/// What a sweep removed.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Swept {
+    /// Turns that no conversation had any more, and files that were never finished.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl Conversations {
+    /// Those in `conversations` below `home`, such as `$NEXUS_HOME`. Folders are made when something is written.
+    pub fn in_home(home: impl AsRef<Path>) -> Self {
+        Self { folder: home.as_ref().join("conversations") }
+    }
+
+    /// The conversations, by name. What cannot be read is told beside them.
+    ///
+    /// # Errors
+    ///
+    /// If the folder cannot be read.
+    pub fn list(&self) -> Result<ConversationList, ConversationError> {
+        let mut list = ConversationList::default();
+        for path in self.files("names", ".json")? {
+            match NamedPlace::read(&path) {
+                Ok(Some(found)) if self.path_of(&found.name) == path => {
+                    list.conversations.push(summary(found))
+                }
+                Ok(Some(found)) => {
+                    let reason = format!("it is that of {:?}", found.name.as_str());
+                    list.unreadable.push(ConversationError::damaged(&path, reason));
+                }
+                // Deleted meanwhile.
+                Ok(None) => {}
+                Err(error) => list.unreadable.push(error),
+            }
+        }
+        list.conversations.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(list)
+    }
+
+    /// What is known of a conversation without reading its messages.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown`](ConversationErrorKind::Unknown); those of reading.
+    pub fn summary(&self, name: &ConversationName) -> Result<ConversationSummary, ConversationError> {
+        self.known(name).map(summary)
+    }
+
+    /// Reads a conversation.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown`](ConversationErrorKind::Unknown); [`Damaged`](ConversationErrorKind::Damaged) if a file of it is not what was written.
+    pub fn load(&self, name: &ConversationName) -> Result<Conversation, ConversationError> {
+        let found = self.known(name)?;
+        let outcome = self.load_from(found.place.as_ref());
+        // One that is deleted while it is read is not damaged.
+        if outcome.is_err() {
+            self.known(name)?;
+        }
+        outcome
+    }
+
+    /// Gives the conversation `from`, up to its message `at` and with it, the further name `to`. Nothing is copied. `None`: all of it.
+    /// Messages are counted from 1. The fork has no vendor's handle: its first turn shows the messages to the model.
+    ///
+    /// # Errors
+    ///
+    /// [`NameTaken`](ConversationErrorKind::NameTaken), [`NoSuchMessage`](ConversationErrorKind::NoSuchMessage),
+    /// [`Unknown`](ConversationErrorKind::Unknown), [`InUse`](ConversationErrorKind::InUse); those of reading and writing.
+    pub fn fork(
+        &self,
+        from: &ConversationName,
+        to: &ConversationName,
+        at: Option<u64>,
+    ) -> Result<ConversationSummary, ConversationError> {
+        // First, so that an unknown name makes no folder.
+        self.known(from)?;
+        let hold = self.lock_name(to, Duration::ZERO)?;
+        let store = self.lock_store()?;
+        let outcome = (|| {
+            let source = self.known(from)?;
+            if NamedPlace::of(&self.path_of(to), to)?.is_some() {
+                let message =
+                    format!("there is a conversation {to} already: take another name, or delete it");
+                return Err(ConversationError::new(ConversationErrorKind::NameTaken, message));
+            }
+            let mut fork = NamedPlace::new(to.clone());
+            (fork.turns, fork.messages, fork.place) = match at {
+                None => (source.turns, source.messages, source.place),
+                Some(at) => self.resolve(&source, at)?,
+            };
+            fork.write(&self.path_of(to))?;
+            Ok(summary(fork))
+        })();
+        drop(store);
+        self.let_go(to, hold);
+        outcome
+    }
+
+    /// Deletes a name. The turns that no other name reaches stay until the next [`Conversations::sweep`]. Also one that cannot be read is
+    /// deleted. What is returned is the vendor's handle, whose own conversation is left to the caller.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown`](ConversationErrorKind::Unknown), [`InUse`](ConversationErrorKind::InUse); those of the file system.
+    pub fn delete(&self, name: &ConversationName) -> Result<Option<ResumeHandle>, ConversationError> {
+        let path = self.path_of(name);
+        if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return Err(self.unknown(name));
+        }
+        let hold = self.lock_name(name, Duration::ZERO)?;
+        let store = self.lock_store()?;
+        let handle = match NamedPlace::of(&path, name) {
+            Ok(found) => found.and_then(|found| found.resume),
+            Err(error) if error.kind() == ConversationErrorKind::NameTaken => return Err(error),
+            Err(_) => None,
+        };
+        let removed =
+            fs::remove_file(&path).and_then(|()| fs::File::open(self.folder.join("names"))?.sync_all());
+        drop(store);
+        let outcome = match removed {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.unknown(name)),
+            Err(error) => Err(ConversationError::unusable(&path, &error)),
+            Ok(()) => Ok(handle),
+        };
+        self.let_go(name, hold);
+        outcome
+    }
+
+    /// Removes the turns that no name reaches, and what killed processes left unfinished. Processes that add a turn meanwhile wait.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading: while one conversation cannot be read nothing is removed, since what belongs to it is not known.
+    pub fn sweep(&self) -> Result<Swept, ConversationError> {
+        let mut swept = Swept::default();
+        if !self.folder.exists() {
+            return Ok(swept);
+        }
+        let _store = self.lock_store()?;
+        let nodes = self.folder.join("nodes");
+        let mut reached = HashSet::new();
+        for path in self.files("names", ".json")? {
+            let mut next = NamedPlace::read(&path)?.and_then(|found| found.place);
+            while let Some(Place { node: id, .. }) = next {
+                if reached.contains(&id) {
+                    break;
+                }
+                next = Node::read(&nodes, &id)?.parent;
+                reached.insert(id);
+            }
+        }
+        let is_reached = |path: &Path| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            stem.parse::<NodeId>().is_ok_and(|id| reached.contains(&id))
+        };
+        let mut gone: Vec<PathBuf> = self.files("nodes", ".json")?;
+        gone.retain(|path| !is_reached(path));
+        // Whoever writes has the lock of the store, so nobody is at work on these.
+        gone.extend(self.files("nodes", ".new")?);
+        gone.extend(self.files("names", ".new")?);
+        for path in gone {
+            let unusable = |error: io::Error| ConversationError::unusable(&path, &error);
+            swept.bytes += fs::symlink_metadata(&path).map_err(unusable)?.len();
+            fs::remove_file(&path).map_err(unusable)?;
+            swept.files += 1;
+        }
+        Ok(swept)
+    }
+
+    /// Adds a turn at the end of a conversation that this process holds.
+    pub(crate) fn add(
+        &self,
+        mut named: NamedPlace,
+        turn: ConversationTurn,
+        resume: Option<ResumeHandle>,
+    ) -> Result<NamedPlace, ConversationError> {
+        let _store = self.lock_store()?;
+        let added = turn.messages.len() as u64;
+        step::passed();
+        let node = Node::new(named.place.take(), named.turns, named.messages, turn);
+        let id = node.write(&self.folder.join("nodes"))?;
+        step::passed();
+        named.place = Some(Place { node: id, messages: None });
+        named.turns += 1;
+        named.messages += added;
+        named.resume = resume;
+        named.write(&self.path_of(&named.name))?;
+        step::passed();
+        Ok(named)
+    }
+
+    /// The conversation that ends at `place`.
+    pub(crate) fn load_from(&self, place: Option<&Place>) -> Result<Conversation, ConversationError> {
+        let mut turns = Vec::new();
+        let mut next = place.cloned();
+        let mut expected = None;
+        while let Some(place) = next {
+            let node = self.node(&place, expected)?;
+            expected = Some((node.earlier_turns, node.earlier_messages));
+            let mut turn = node.turn;
+            if let Some(kept) = place.messages {
+                turn.messages.truncate(kept);
+            }
+            turns.push(turn);
+            next = node.parent;
+        }
+        turns.reverse();
+        Ok(Conversation { turns })
+    }
+
+    /// Where the message `at` of a conversation is, with how many turns and messages it then has.
+    fn resolve(&self, source: &NamedPlace, at: u64) -> Result<(u64, u64, Option<Place>), ConversationError> {
+        if at == 0 || at > source.messages {
+            let message =
+                format!("{} has no message {at}: it has {}, counted from 1", source.name, source.messages);
+            return Err(ConversationError::new(ConversationErrorKind::NoSuchMessage, message));
+        }
+        let mut next = source.place.clone();
+        let mut expected = Some((source.turns, source.messages));
+        while let Some(place) = next {
+            let node = self.node(&place, expected)?;
+            if at > node.earlier_messages {
+                let kept = usize::try_from(at - node.earlier_messages).unwrap_or(usize::MAX);
+                let messages = (kept < node.turn.messages.len()).then_some(kept);
+                return Ok((node.earlier_turns + 1, at, Some(Place { node: place.node, messages })));
+            }
+            expected = Some((node.earlier_turns, node.earlier_messages));
+            next = node.parent;
+        }
+        Err(ConversationError::damaged(&self.path_of(&source.name), "it counts more messages than there are"))
+    }
+
+    /// The node at a place after which there are to be so many turns and messages, if that is known.
+    fn node(&self, place: &Place, expected: Option<(u64, u64)>) -> Result<Node, ConversationError> {
+        let folder = self.folder.join("nodes");
+        let node = Node::read(&folder, &place.node)?;
+        let all = node.turn.messages.len();
+        let kept = place.messages.unwrap_or(all);
+        let counted = (node.earlier_turns + 1, node.earlier_messages + kept as u64);
+        let begins_well = node.parent.is_some() || (node.earlier_turns, node.earlier_messages) == (0, 0);
+        if kept > all || expected.is_some_and(|expected| expected != counted) || !begins_well {
+            let path = folder.join(format!("{}.json", place.node));
+            return Err(ConversationError::damaged(
+                &path,
+                "its turns and messages are not counted as they are",
+            ));
+        }
+        Ok(node)
+    }
+
+    fn known(&self, name: &ConversationName) -> Result<NamedPlace, ConversationError> {
+        NamedPlace::of(&self.path_of(name), name)?.ok_or_else(|| self.unknown(name))
+    }
+
+    fn unknown(&self, name: &ConversationName) -> ConversationError {
+        let message = format!(
+            "there is no conversation {name} in {}; `nexus conversation list` has their names",
+            self.folder.display()
+        );
+        ConversationError::new(ConversationErrorKind::Unknown, message)
+    }
+
+    pub(crate) fn path_of(&self, name: &ConversationName) -> PathBuf {
+        self.folder.join("names").join(format!("{}.json", name.stem()))
+    }
+
+    fn lock_path_of(&self, name: &ConversationName) -> PathBuf {
+        self.folder.join("locks").join(format!("{}.lock", name.stem()))
+    }
+
+    pub(crate) fn lock_name(
+        &self,
+        name: &ConversationName,
+        patience: Duration,
+    ) -> Result<FileHold, ConversationError> {
+        let in_use = || format!("the conversation {name} is in use by another turn; wait for it, or fork it");
+        self.lock(&self.lock_path_of(name), patience, &in_use)
+    }
+
+    fn lock_store(&self) -> Result<FileHold, ConversationError> {
+        let path = self.folder.join("store.lock");
+        let in_use =
+            || format!("{}: another process has been writing for a minute; try again", path.display());
+        self.lock(&path, STORE_PATIENCE, &in_use)
+    }
+
+    fn lock(
+        &self,
+        path: &Path,
+        patience: Duration,
+        in_use: &dyn Fn() -> String,
+    ) -> Result<FileHold, ConversationError> {
+        for folder in ["names", "nodes", "locks"].map(|name| self.folder.join(name)) {
+            if !folder.is_dir() {
+                private_file::make_folder(&folder)
+                    .and_then(|()| fs::File::open(&self.folder)?.sync_all())
+                    .map_err(|error| ConversationError::unusable(&folder, &error))?;
+            }
+        }
+        let began = Instant::now();
+        let mut pause = PAUSES[0];
+        loop {
+            let taken =
+                FileHold::try_take(path).map_err(|error| ConversationError::unusable(path, &error))?;
+            if let Some(hold) = taken {
+                return Ok(hold);
+            }
+            let left = patience.saturating_sub(began.elapsed());
+            if left.is_zero() {
+                return Err(ConversationError::new(ConversationErrorKind::InUse, in_use()));
+            }
+            thread::sleep(pause.min(left));
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+    }
+
+    /// Lets go of a name, and removes its lock if there is no such conversation.
+    pub(crate) fn let_go(&self, name: &ConversationName, hold: FileHold) {
+        let is_gone = fs::symlink_metadata(self.path_of(name))
+            .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        if is_gone {
+            // One that stays is in nobody's way.
+            let _ = hold.remove();
+        }
+    }
+
+    /// The files of a folder whose names end so, in no order.
+    fn files(&self, folder: &str, ending: &str) -> Result<Vec<PathBuf>, ConversationError> {
+        let folder = self.folder.join(folder);
+        let unusable = |error: io::Error| ConversationError::unusable(&folder, &error);
+        let entries = match fs::read_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(unusable)?,
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(unusable)?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.ends_with(ending) && name.starts_with('.') == (ending == ".new") {
+                files.push(entry.path());
+            }
+        }
+        Ok(files)
+    }
+}
+
+fn summary(named: NamedPlace) -> ConversationSummary {
+    ConversationSummary {
+        name: named.name,
+        turns: named.turns,
+        messages: named.messages,
+        updated_at_ms: named.updated_at_ms,
+        resumes: named.resume.map(|handle| handle.backend().clone()),
+    }
+}

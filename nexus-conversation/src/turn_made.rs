@@ -1,0 +1,188 @@
+//! A turn of a conversation, made of what was asked and how it ended.
+
+use std::{
+    collections::HashMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use nexus_core::{
+    CallId, Message, MessageId, PromptBlock, ToolCallRecord, ToolContent, TurnError, TurnEvent, TurnRequest,
+    TurnResult, redact::Redactor,
+};
+use serde_json::Value;
+
+use crate::{
+    conversation::{ConversationMessage, ConversationTurn},
+    not_carried::NotCarried,
+};
+
+/// What the texts of one turn, and the pictures of one turn, have together at most, in bytes. Source: our own bound.
+const MAX_BYTES: usize = 16 << 20;
+
+/// The order in which messages and calls began, by the events of the turn: its result has each in a list of its own.
+#[derive(Clone, Debug, Default)]
+pub struct TurnOrder {
+    messages: HashMap<MessageId, usize>,
+    calls: HashMap<CallId, usize>,
+}
+
+impl TurnOrder {
+    /// Takes the next event of the turn.
+    pub fn observe(&mut self, event: &TurnEvent) {
+        let place = self.messages.len() + self.calls.len();
+        let message = match event {
+            TurnEvent::TextDelta(delta) => &delta.message,
+            TurnEvent::ThinkingDelta(delta) => &delta.message,
+            TurnEvent::MessageEnded(ended) => &ended.message,
+            TurnEvent::ToolCallStarted(started) => {
+                self.calls.entry(started.call.clone()).or_insert(place);
+                return;
+            }
+            _ => return,
+        };
+        self.messages.entry(message.clone()).or_insert(place);
+    }
+}
+
+impl ConversationTurn {
+    /// The turn that `request` asked for and that ended so: what its result says, or the partial of its error. `None` if it
+    /// failed before anything was said or called. Secrets that `redactor` knows are taken out of every text.
+    ///
+    /// Messages and calls of which `order` knows nothing stand as they do in the result: calls before the last message.
+    pub fn of(
+        request: &TurnRequest,
+        outcome: &Result<TurnResult, TurnError>,
+        order: &TurnOrder,
+        redactor: &Redactor,
+    ) -> Option<Self> {
+        let (messages, calls, provenance, failure) = match outcome {
+            Ok(result) => (&result.messages, &result.tool_calls, Some(&result.provenance), None),
+            Err(error) => {
+                let partial = error.partial();
+                (&partial.messages, &partial.tool_calls, partial.provenance.as_ref(), Some(error.kind()))
+            }
+        };
+        if failure.is_some() && messages.is_empty() && calls.is_empty() {
+            return None;
+        }
+        let mut making =
+            Making { redactor, texts: MAX_BYTES, pictures: MAX_BYTES, not: NotCarried::default() };
+        let content = request.prompt.iter().filter_map(|block| making.block(block)).collect();
+        let mut said = vec![ConversationMessage::User { content }];
+        said.extend(making.said(messages, calls, order));
+        // A result whose text is in no message, as that of a backend that reports no messages.
+        if let Ok(result) = outcome
+            && messages.is_empty()
+            && !result.text.is_empty()
+        {
+            said.push(ConversationMessage::Assistant { text: making.text(&result.text), complete: true });
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Some(Self {
+            ended_at_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
+            backend: provenance
+                .map(|provenance| provenance.backend.clone())
+                .or_else(|| outcome.as_ref().err().map(|error| error.backend().clone())),
+            model: provenance.and_then(|provenance| provenance.model.clone()),
+            failure,
+            begins_afresh: false,
+            messages: said,
+            not_stored: making.not,
+        })
+    }
+}
+
+/// What of a turn is stored, within its bounds.
+struct Making<'r> {
+    redactor: &'r Redactor,
+    /// How many bytes of texts and of pictures may still be stored.
+    texts: usize,
+    pictures: usize,
+    not: NotCarried,
+}
+
+impl Making<'_> {
+    fn said(
+        &mut self,
+        messages: &[Message],
+        calls: &[ToolCallRecord],
+        order: &TurnOrder,
+    ) -> Vec<ConversationMessage> {
+        let last = messages.len().saturating_sub(1);
+        let mut said = Vec::new();
+        for (index, message) in messages.iter().enumerate() {
+            if message.parent.is_some() {
+                self.not.of_sub_agents += 1;
+                continue;
+            }
+            self.not.thinking_bytes += message.thinking.len() as u64;
+            if message.text.is_empty() {
+                continue;
+            }
+            let unknown = (if index == last { usize::MAX } else { 0 }, index);
+            let place = order.messages.get(&message.id).map_or(unknown, |place| (*place, 0));
+            let text = self.text(&message.text);
+            said.push((place, ConversationMessage::Assistant { text, complete: message.complete }));
+        }
+        for (index, call) in calls.iter().enumerate() {
+            if call.parent.is_some() {
+                self.not.of_sub_agents += 1;
+            } else if call.is_undone {
+                self.not.undone_calls += 1;
+            } else {
+                let place = order.calls.get(&call.call).map_or((usize::MAX - 1, index), |place| (*place, 0));
+                said.push((place, self.call(call)));
+            }
+        }
+        said.sort_by_key(|(place, _)| *place);
+        said.into_iter().map(|(_, message)| message).collect()
+    }
+
+    fn call(&mut self, call: &ToolCallRecord) -> ConversationMessage {
+        let output = call.output.iter().filter_map(|content| match content {
+            ToolContent::Text { text } => self.block(&PromptBlock::text(text.clone())),
+            ToolContent::Json { value } => Some(PromptBlock::text(self.value(value))),
+            ToolContent::Image { media_type, data } => {
+                self.block(&PromptBlock::Image { media_type: media_type.clone(), data: data.clone() })
+            }
+            _ => None,
+        });
+        let output = output.collect();
+        ConversationMessage::ToolCall {
+            tool: self.text(&call.name),
+            origin: call.origin,
+            arguments: call.arguments.as_ref().map(|arguments| self.value(arguments)),
+            status: call.status,
+            output,
+        }
+    }
+
+    fn block(&mut self, block: &PromptBlock) -> Option<PromptBlock> {
+        match block {
+            PromptBlock::Text { text } => Some(PromptBlock::text(self.text(text))),
+            PromptBlock::Image { media_type, data } if data.len() <= self.pictures => {
+                self.pictures -= data.len();
+                Some(PromptBlock::Image { media_type: self.text(media_type), data: data.clone() })
+            }
+            _ => {
+                self.not.pictures += 1;
+                None
+            }
+        }
+    }
+
+    /// A value as text. Secrets are taken out of its strings, before they are escaped, and of the whole.
+    fn value(&mut self, value: &Value) -> String {
+        let clean = self.redactor.value_without_secrets(value);
+        self.text(&clean.as_ref().unwrap_or(value).to_string())
+    }
+
+    fn text(&mut self, text: &str) -> String {
+        let clean = self.redactor.without_secrets(text);
+        let text = clean.as_deref().unwrap_or(text);
+        let kept = text.floor_char_boundary(self.texts);
+        self.not.cut_bytes += (text.len() - kept) as u64;
+        self.texts -= kept;
+        text[..kept].to_owned()
+    }
+}

@@ -1,0 +1,169 @@
+//! Files that are not what was written there.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+};
+
+use nexus_conversation::{ConversationErrorKind as Kind, Conversations};
+use nexus_core::ResumeHandle;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::kit::{name, store, turn};
+
+fn nodes(home: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(home.join("conversations/nodes")).unwrap();
+    entries.map(|entry| entry.unwrap().path()).collect()
+}
+
+fn of_two_turns(store: &Conversations) {
+    let mut held = store.hold(&name("a")).unwrap();
+    held.add(turn("one", "two"), None).unwrap();
+    held.add(turn("three", "four"), None).unwrap();
+}
+
+#[test]
+fn each_change_of_a_turns_file_is_noticed_and_nothing_is_swept() {
+    let (home, store) = store();
+    of_two_turns(&store);
+    for path in nodes(home.path()) {
+        let whole = fs::read(&path).unwrap();
+        for at in (0..whole.len()).step_by(7) {
+            let mut changed = whole.clone();
+            changed[at] ^= 1;
+            fs::write(&path, changed).unwrap();
+            let error = store.load(&name("a")).unwrap_err();
+            assert_eq!(error.kind(), Kind::Damaged);
+            assert!(error.to_string().contains(&path.display().to_string()), "{error}");
+        }
+        fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+        assert_eq!(store.sweep().unwrap_err().kind(), Kind::Damaged);
+        fs::remove_file(&path).unwrap();
+        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+        symlink("/dev/zero", &path).unwrap();
+        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+        fs::remove_file(&path).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+        fs::remove_dir(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, whole).unwrap();
+        assert_eq!(store.load(&name("a")).unwrap().messages().count(), 4);
+    }
+}
+
+#[test]
+fn a_damaged_name_is_told_beside_the_others_and_can_be_deleted() {
+    let (home, store) = store();
+    of_two_turns(&store);
+    store.fork(&name("a"), &name("b"), None).unwrap();
+    let path = home.path().join("conversations/names/b.json");
+    for wrong in ["", "{", "[]", "{\"version\":1}", "{\"version\":1,\"name\":\"../x\"}"] {
+        fs::write(&path, wrong).unwrap();
+        let error = store.load(&name("b")).unwrap_err();
+        assert_eq!(error.kind(), Kind::Damaged, "{wrong}");
+        assert!(error.to_string().contains("b.json"), "{error}");
+        assert_eq!(store.hold(&name("b")).unwrap_err().kind(), Kind::Damaged);
+        assert_eq!(store.sweep().unwrap_err().kind(), Kind::Damaged);
+        let list = store.list().unwrap();
+        assert_eq!((list.conversations.len(), list.unreadable.len()), (1, 1));
+    }
+    fs::write(&path, "{\"version\":2,\"other\":[]}").unwrap();
+    assert_eq!(store.load(&name("b")).unwrap_err().kind(), Kind::NewerVersion);
+    // That of another name, copied.
+    fs::copy(home.path().join("conversations/names/a.json"), &path).unwrap();
+    assert_eq!(store.load(&name("b")).unwrap_err().kind(), Kind::Damaged);
+    fs::remove_file(&path).unwrap();
+    symlink("a.json", &path).unwrap();
+    assert_eq!(store.load(&name("b")).unwrap_err().kind(), Kind::Damaged);
+    store.delete(&name("b")).unwrap();
+    assert_eq!(store.load(&name("a")).unwrap().messages().count(), 4);
+}
+
+#[test]
+fn names_that_differ_in_case_only_are_one() {
+    let (_home, store) = store();
+    of_two_turns(&store);
+    for error in [
+        store.load(&name("A")).unwrap_err(),
+        store.hold(&name("A")).unwrap_err(),
+        store.delete(&name("A")).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), Kind::NameTaken);
+        assert!(error.to_string().contains("in case only"), "{error}");
+    }
+    assert!(store.load(&name("a")).is_ok());
+}
+
+#[test]
+fn what_a_later_version_adds_is_kept_where_files_are_rewritten() {
+    let (home, store) = store();
+    of_two_turns(&store);
+    let path = home.path().join("conversations/names/a.json");
+    let mut file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    file["colour"] = json!({ "of": [1.5, "blue"] });
+    fs::write(&path, file.to_string()).unwrap();
+    store.hold(&name("a")).unwrap().add(turn("five", "six"), None).unwrap();
+    let file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    assert_eq!(file["colour"], json!({ "of": [1.5, "blue"] }));
+}
+
+#[test]
+fn a_handle_that_could_not_be_read_back_is_as_a_lost_one() {
+    let (_home, store) = store();
+    let mut deep = json!(0);
+    for _ in 0..500 {
+        deep = json!([deep]);
+    }
+    let mut held = store.hold(&name("a")).unwrap();
+    held.add(turn("one", "two"), Some(ResumeHandle::new("alpha".into(), deep))).unwrap();
+    drop(held);
+    assert_eq!(store.summary(&name("a")).unwrap().resumes, None);
+    assert_eq!(store.load(&name("a")).unwrap().messages().count(), 2);
+}
+
+/// A disk on which a file cannot be made: what is in place of a folder stands for one that is full or not allowed, also to root.
+#[test]
+fn a_turn_that_cannot_be_written_leaves_the_conversation_as_it_was() {
+    let (home, store) = store();
+    of_two_turns(&store);
+    let (nodes, aside) = (home.path().join("conversations/nodes"), home.path().join("aside"));
+    let mut held = store.hold(&name("a")).unwrap();
+    fs::rename(&nodes, &aside).unwrap();
+    fs::write(&nodes, "").unwrap();
+    let error = held.add(turn("five", "six"), None).unwrap_err();
+    assert!(error.to_string().contains("nodes"), "{error}");
+    fs::remove_file(&nodes).unwrap();
+    fs::rename(&aside, &nodes).unwrap();
+    assert_eq!(held.messages(), 4);
+    held.add(turn("five", "six"), None).unwrap();
+    assert_eq!(store.load(&name("a")).unwrap().messages().count(), 6);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn what_is_stored_is_what_is_read(words in proptest::collection::vec("(?s).{0,40}", 2..8)) {
+        let (_home, store) = store();
+        let turns: Vec<_> = words.windows(2).map(|pair| turn(&pair[0], &pair[1])).collect();
+        let mut held = store.hold(&name("a")).unwrap();
+        for turn in &turns {
+            held.add(turn.clone(), None).unwrap();
+        }
+        prop_assert_eq!(store.load(&name("a")).unwrap().turns, turns);
+    }
+
+    #[test]
+    fn no_bytes_in_the_place_of_a_name_are_a_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let (home, store) = store();
+        of_two_turns(&store);
+        fs::write(home.path().join("conversations/names/a.json"), bytes).unwrap();
+        prop_assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+    }
+}

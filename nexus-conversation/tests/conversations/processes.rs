@@ -1,0 +1,122 @@
+//! Several threads and processes, and one name.
+
+use std::{
+    env,
+    io::{BufRead as _, BufReader},
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nexus_conversation::{ConversationErrorKind as Kind, Conversations};
+
+use crate::kit::{name, store, turn};
+
+const ROOT: &str = "NEXUS_TEST_CONVERSATION_HOLD";
+
+/// Run as a program of its own: takes a conversation, says so, and keeps it until it is killed.
+#[test]
+fn holder() {
+    let Some(root) = env::var_os(ROOT) else { return };
+    let mut held = Conversations::in_home(root).hold(&name("a")).unwrap();
+    held.add(turn("of the holder", "yes"), None).unwrap();
+    println!("\nheld");
+    thread::sleep(Duration::from_secs(60));
+}
+
+fn start_holder(root: &std::path::Path) -> Child {
+    let mut child = Command::new(env::current_exe().unwrap())
+        .args(["--exact", "processes::holder", "--nocapture"])
+        .env(ROOT, root)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "held"));
+    child
+}
+
+#[test]
+fn a_second_process_is_told_and_a_killed_one_does_not_keep_the_name() {
+    let (home, store) = store();
+    let mut child = start_holder(home.path());
+    for error in [
+        store.hold(&name("a")).unwrap_err(),
+        store.delete(&name("a")).unwrap_err(),
+        store.hold_within(&name("a"), Duration::from_millis(50)).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), Kind::InUse);
+        assert!(error.to_string().contains("the conversation a is in use"), "{error}");
+    }
+    // Others go on, and it can be read and forked meanwhile.
+    assert_eq!(store.load(&name("a")).unwrap().messages().count(), 2);
+    store.fork(&name("a"), &name("b"), None).unwrap();
+    store.hold(&name("b")).unwrap().add(turn("in b", "yes"), None).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut held = store.hold(&name("a")).unwrap();
+    held.add(turn("after it", "yes"), None).unwrap();
+    assert_eq!(held.load().unwrap().messages().count(), 4);
+}
+
+#[test]
+fn whoever_waits_gets_it_once_it_is_free() {
+    let (_home, store) = store();
+    let held = store.hold(&name("a")).unwrap();
+    let waiting = thread::spawn({
+        let store = store.clone();
+        move || store.hold_within(&name("a"), Duration::from_secs(30)).map(|held| held.messages())
+    });
+    let mut held = held;
+    thread::sleep(Duration::from_millis(50));
+    held.add(turn("one", "two"), None).unwrap();
+    assert!(!waiting.is_finished());
+    drop(held);
+    assert_eq!(waiting.join().unwrap().unwrap(), 2);
+}
+
+#[test]
+fn a_name_without_a_turn_leaves_nothing() {
+    let (home, store) = store();
+    let held = store.hold(&name("a")).unwrap();
+    assert!(held.is_new());
+    drop(held);
+    assert!(store.list().unwrap().conversations.is_empty());
+    assert_eq!(std::fs::read_dir(home.path().join("conversations/locks")).unwrap().count(), 0);
+}
+
+/// Turns are added, names forked and deleted, while another thread sweeps: no name ever points at what is gone.
+#[test]
+fn a_sweep_takes_nothing_from_those_who_add_meanwhile() {
+    let (_home, store) = store();
+    store.hold(&name("trunk")).unwrap().add(turn("one", "two"), None).unwrap();
+    let end = Instant::now() + Duration::from_secs(2);
+    let workers = (0..3).map(|worker| {
+        let store = store.clone();
+        thread::spawn(move || {
+            let mut rounds = 0;
+            while Instant::now() < end {
+                let fork = name(&format!("fork-{worker}"));
+                store.fork(&name("trunk"), &fork, Some(1 + rounds % 2)).unwrap();
+                let mut held = store.hold(&fork).unwrap();
+                for number in 0..3 {
+                    held.add(turn(&format!("{worker} {rounds} {number}"), "yes"), None).unwrap();
+                }
+                assert_eq!(held.load().unwrap().messages().count() as u64, 7 + rounds % 2);
+                drop(held);
+                store.delete(&fork).unwrap();
+                rounds += 1;
+            }
+            rounds
+        })
+    });
+    let workers: Vec<_> = workers.collect();
+    let mut swept = 0;
+    while Instant::now() < end {
+        swept += store.sweep().unwrap().files;
+    }
+    let rounds: u64 = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+    swept += store.sweep().unwrap().files;
+    assert_eq!(swept, 3 * rounds);
+    assert_eq!(store.load(&name("trunk")).unwrap().messages().count(), 2);
+}
