@@ -24,6 +24,7 @@
 //! | read the answer | [`TurnResult`], [`Usage`], [`Cost`], [`Provenance`] |
 //! | get a typed answer | [`OutputSchema`], [`TurnResult::output_as`] |
 //! | go on with a conversation | [`ResumeHandle`], [`ConversationMode`] |
+//! | name a conversation, fork it, go on with it on another vendor | [`Conversations`], [`HeldConversation::run_turn`], [`WhenLost`] |
 //! | delete a conversation that was kept | [`Router::forget`], [`ExecutionBackend::forget`] |
 //! | write down what turns were, and read it | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
 //! | act on a failure | [`mod@error`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
@@ -50,7 +51,7 @@
 //!
 //! This crate has no logic of its own: it gives each public name once. `nexus_core` is the seam,
 //! `nexus_router` the configuration and the choice, `nexus_workspace` folders that hold work and the types of agents,
-//! `nexus_backends` the vendors and their logins.
+//! `nexus_conversation` conversations that have a name, `nexus_backends` the vendors and their logins.
 //!
 //! # Features
 //!
@@ -73,6 +74,12 @@ pub use nexus_backends::{OwnLogin, UnknownLogin, login, logins};
 pub use nexus_backends::{Vendor, auth, registry, vendors};
 #[cfg(feature = "cli")]
 pub use nexus_backends::{cli, process};
+pub use nexus_conversation::{
+    Continuity, Conversation, ConversationError, ConversationErrorKind, ConversationList,
+    ConversationMessage, ConversationName, ConversationOptions, ConversationOutcome, ConversationSummary,
+    ConversationTurn, Conversations, DEFAULT_SEED_BYTES, HeldConversation, NotCarried, Seed, Swept,
+    TurnOrder, WhenLost,
+};
 #[cfg(feature = "files")]
 pub use nexus_core::FileTools;
 pub use nexus_core::{

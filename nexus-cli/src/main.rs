@@ -8,6 +8,7 @@ mod availability;
 mod check;
 mod command_error;
 mod config;
+mod conversation;
 mod core_dump;
 mod debate;
 mod doctor;
@@ -138,6 +139,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Explain { kind, json, watch } => {
             explain::explain(&args.config, kind.as_deref(), json, watch).await
         }
+        Command::Conversation(command) => conversation::conversation(&args.config, command).await,
         Command::Debate(command) => debate::debate(&args.config, &command).await,
         Command::Task(command) => task::task(&args.config, &command).await,
         Command::Testbed(command) => testbed::testbed(command).await,

@@ -39,7 +39,7 @@ pub(crate) fn show(file: &Path, as_json: bool) -> Result<ExitCode, CommandError>
 }
 
 /// Only a terminal obeys control characters; a file gets what was said as it is.
-fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     match std::io::stdout().is_terminal() {
         true => printable_lines(text),
         false => text.to_owned(),
@@ -103,7 +103,7 @@ fn described(turn: &TurnRecord) -> String {
 }
 
 /// A word of the wire, as a person reads it.
-fn word(of: impl Serialize) -> String {
+pub(crate) fn word(of: impl Serialize) -> String {
     let text = match serde_json::to_value(of) {
         Ok(Value::String(word)) => word,
         Ok(Value::Object(words)) => {

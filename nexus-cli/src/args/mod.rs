@@ -1,5 +1,6 @@
 //! The command line.
 
+mod conversation;
 mod debate;
 #[cfg(feature = "login")]
 mod issuer_url;
@@ -20,6 +21,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use conversation::ConversationCommand;
 pub(crate) use debate::{DebateCommand, NewDebateArgs};
 #[cfg(feature = "keyring")]
 pub(crate) use key::KeyCommand;
@@ -82,6 +84,9 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Conversations that have a name, as `nexus run --conversation NAME` makes them
+    #[command(subcommand)]
+    Conversation(ConversationCommand),
     /// Say which backends a work-kind would run on, and why, without starting anything
     Explain {
         /// A type of the configuration. Default: all
@@ -165,6 +170,7 @@ impl Command {
             #[cfg(feature = "keyring")]
             Self::Key(_) => false,
             Self::Doctor { json } => *json,
+            Self::Conversation(conversation) => conversation.wants_json(),
             Self::Task(task) => task.wants_json(),
             Self::Testbed(testbed) => testbed.wants_json(),
             Self::Debate(debate) => debate.wants_json(),

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args as ClapArgs, ValueEnum};
-use nexus::{Effort, ToolAccess};
+use nexus::{ConversationName, Effort, ToolAccess, WhenLost};
 
 use super::seconds;
 
@@ -45,6 +45,17 @@ pub(crate) struct RunArgs {
     /// Go on from the last conversation that was kept in this file, and append to it, or to that of `--keep`
     #[arg(long, value_name = "FILE")]
     pub(crate) resume: Option<PathBuf>,
+    /// Run the turn in the conversation of this name, and store it there; the first turn creates it. Any type can take the next
+    /// one: see `--on-lost`. `nexus conversation --help` tells of them
+    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    pub(crate) conversation: Option<ConversationName>,
+    /// What to do where the backend cannot go on with the conversation by itself: another one takes the turn, the vendor lost it, or
+    /// it was forked
+    #[arg(long, value_enum, default_value_t = OnLostChoice::Reseed, requires = "conversation")]
+    pub(crate) on_lost: OnLostChoice,
+    /// Wait for this many seconds while another turn runs in the conversation. Default: fail at once
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, requires = "conversation")]
+    pub(crate) wait: Option<Duration>,
     /// Send traces and metrics to the OpenTelemetry collector at this base URL, by OTLP over HTTP, such as
     /// http://127.0.0.1:4318. Headers for it are read in OTEL_EXPORTER_OTLP_HEADERS
     #[cfg(feature = "otlp")]
@@ -56,6 +67,26 @@ pub(crate) struct RunArgs {
     /// Show nothing but the answer
     #[arg(long, short)]
     pub(crate) quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum OnLostChoice {
+    /// End the turn with an error
+    Fail,
+    /// Go on without the earlier messages; they stay stored
+    Fresh,
+    /// Show the model the earlier messages as text, and warn of what they lack
+    Reseed,
+}
+
+impl From<OnLostChoice> for WhenLost {
+    fn from(choice: OnLostChoice) -> Self {
+        match choice {
+            OnLostChoice::Fail => Self::Fail,
+            OnLostChoice::Fresh => Self::Fresh,
+            OnLostChoice::Reseed => Self::Reseed,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -1,5 +1,6 @@
 //! `nexus run`: one turn, or one panel.
 
+mod held;
 mod kept;
 mod panel;
 mod request;
@@ -14,8 +15,8 @@ use std::{
 };
 
 use nexus::{
-    CancelToken, ErrorKind, KindError, RecordError, RecordFile, Router, TraceContext, TurnError, TurnHost,
-    TurnRequest, TurnResult,
+    CancelToken, ErrorKind, EventSink, KindError, RecordError, RecordFile, Router, TraceContext, TurnError,
+    TurnHost, TurnRequest, TurnResult,
 };
 use serde_json::Value;
 
@@ -75,6 +76,7 @@ async fn run_turn(
     request: TurnRequest,
     host: TurnHost,
 ) -> Result<ExitCode, CommandError> {
+    let mut held = held::take(args).await?;
     let mut recording = match place_for_record(args)? {
         Some(path) => {
             Some(open(path)?.begin(&args.kind, &request, &host).map_err(|error| unwritten(&error))?)
@@ -89,12 +91,17 @@ async fn run_turn(
     } else {
         Box::new(TurnPrinter::new(io::stderr()).with_style(style()))
     };
-    let outcome = match &mut recording {
+    let mut recorded;
+    let events: &mut dyn EventSink = match &mut recording {
         Some(recording) => {
-            let mut events = recording.beside(shown.as_events());
-            router.run_turn(args.kind.as_str(), request, host, &mut events).await
+            recorded = recording.beside(shown.as_events());
+            &mut recorded
         }
-        None => router.run_turn(args.kind.as_str(), request, host, shown.as_events()).await,
+        None => shown.as_events(),
+    };
+    let (outcome, unstored) = match &mut held {
+        Some(held) => held::run(held, router, args, request, host, events).await?,
+        None => (router.run_turn(args.kind.as_str(), request, host, events).await, None),
     };
     shown.outcome(&outcome, began);
     let code = match &outcome {
@@ -107,7 +114,10 @@ async fn run_turn(
     if let Some(recording) = recording {
         recording.end(&outcome).map_err(|error| unwritten(&error))?;
     }
-    Ok(code)
+    match unstored {
+        Some(error) => Err(error),
+        None => Ok(code),
+    }
 }
 
 /// Where the turn is recorded: where the old one was read, unless another place is named.

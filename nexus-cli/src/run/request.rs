@@ -17,6 +17,12 @@ pub(super) fn request(args: &RunArgs, is_panel: bool) -> Result<TurnRequest, Str
     if is_panel && args.resume.is_some() {
         return Err(format!("{} is a panel, whose seats are asked anew: leave `--resume` out", args.kind));
     }
+    if is_panel && args.conversation.is_some() {
+        return Err(format!(
+            "{} is a panel, which holds no conversation: leave `--conversation` out",
+            args.kind
+        ));
+    }
     let prompt = match args.prompt.as_deref() {
         Some("-") | None => {
             let mut text = String::new();
