@@ -77,8 +77,8 @@ pub use nexus_backends::{cli, process};
 pub use nexus_conversation::{
     Continuity, Conversation, ConversationError, ConversationErrorKind, ConversationList,
     ConversationMessage, ConversationName, ConversationOptions, ConversationOutcome, ConversationSummary,
-    ConversationTurn, Conversations, DEFAULT_SEED_BYTES, HeldConversation, NotCarried, Seed, Swept,
-    TurnOrder, WhenLost,
+    ConversationSweep, ConversationTurn, Conversations, DEFAULT_SEED_BYTES, HeldConversation, NotCarried,
+    Seed, TurnOrder, WhenLost,
 };
 #[cfg(feature = "files")]
 pub use nexus_core::FileTools;

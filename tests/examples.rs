@@ -70,6 +70,15 @@ fn fallback_names_who_was_passed_over_and_holds_it() {
 }
 
 #[test]
+fn conversations_are_gone_on_with_on_another_vendor() {
+    let shown = shown("conversations");
+    assert_shows(
+        &shown,
+        &["moons-checked is shown to the model anew, 2 messages", "moons-checked: 4 messages"],
+    );
+}
+
+#[test]
 fn panel_review_counts_a_failed_seat_as_no_vote() {
     let shown = shown("panel_review");
     assert_shows(&shown, &["\"approve\"", "\"reject\"", "no vote", "3 seats, 2 vendors answered"]);

@@ -36,6 +36,11 @@ const ANSWERING: &[&[&str]] = &[
     &["show", "turns", "--json"],
     &["forget", "turns"],
     &["forget", "turns", "--json"],
+    &["run", "talker", "hello", "--conversation", "talk"],
+    &["conversation", "list"],
+    &["conversation", "list", "--json"],
+    &["conversation", "show", "talk"],
+    &["conversation", "show", "talk", "--json"],
     &["explain"],
     &["explain", "--json"],
     &["check"],
@@ -82,6 +87,8 @@ const ANSWERING: &[&[&str]] = &[
 
 /// Subcommands that do not answer there, or not without what is not here.
 const OTHERS: &[(&str, &str)] = &[
+    ("conversation fork", "it is another command the second time; its own tests have it"),
+    ("conversation delete", "it is another command the second time; its own tests have it"),
     ("task reopen", "a task that ended, which its own tests have"),
     ("task show", "something that a task made, which its own tests have"),
     ("testbed prove", "programs of a trap, which take seconds; its own tests have it"),
@@ -113,6 +120,8 @@ fn nexus(stage: &Stage, arguments: &[&str]) -> Output {
 fn stage(reply: Reply) -> Stage {
     let stage = Stage::new(Reply::text("Here."));
     let kept = nexus(&stage, &["run", "talker", "hello", "--keep", "turns"]);
+    assert!(kept.status.success(), "{}", text(&kept.stderr));
+    let kept = nexus(&stage, &["run", "talker", "hello", "--conversation", "talk"]);
     assert!(kept.status.success(), "{}", text(&kept.stderr));
     let project = stage.path().join("project");
     fs::create_dir(&project).unwrap();

@@ -56,5 +56,5 @@ pub use held::HeldConversation;
 pub use name::ConversationName;
 pub use not_carried::NotCarried;
 pub use seed::{DEFAULT_SEED_BYTES, Seed};
-pub use store::{ConversationList, ConversationSummary, Conversations, Swept};
+pub use store::{ConversationList, ConversationSummary, ConversationSweep, Conversations};
 pub use turn_made::TurnOrder;

@@ -73,7 +73,7 @@ pub struct ConversationList {
 /// What a sweep removed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Swept {
+pub struct ConversationSweep {
     /// Turns that no conversation had any more, and files that were never finished.
     pub files: u64,
     /// Their bytes.
@@ -207,8 +207,8 @@ impl Conversations {
     /// # Errors
     ///
     /// Those of reading: while one conversation cannot be read nothing is removed, since what belongs to it is not known.
-    pub fn sweep(&self) -> Result<Swept, ConversationError> {
-        let mut swept = Swept::default();
+    pub fn sweep(&self) -> Result<ConversationSweep, ConversationError> {
+        let mut swept = ConversationSweep::default();
         if !self.folder.exists() {
             return Ok(swept);
         }
