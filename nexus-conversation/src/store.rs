@@ -96,7 +96,7 @@ impl Conversations {
         for path in self.files("names", ".json")? {
             match NamedPlace::read(&path) {
                 Ok(Some(found)) if self.path_of(&found.name) == path => {
-                    list.conversations.push(summary(found))
+                    list.conversations.push(summary(found));
                 }
                 Ok(Some(found)) => {
                     let reason = format!("it is that of {:?}", found.name.as_str());

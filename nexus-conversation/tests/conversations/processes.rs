@@ -62,12 +62,10 @@ fn a_second_process_is_told_and_a_killed_one_does_not_keep_the_name() {
 #[test]
 fn whoever_waits_gets_it_once_it_is_free() {
     let (_home, store) = store();
-    let held = store.hold(&name("a")).unwrap();
-    let waiting = thread::spawn({
-        let store = store.clone();
-        move || store.hold_within(&name("a"), Duration::from_secs(30)).map(|held| held.messages())
+    let mut held = store.hold(&name("a")).unwrap();
+    let waiting = thread::spawn(move || {
+        store.hold_within(&name("a"), Duration::from_secs(30)).map(|held| held.messages())
     });
-    let mut held = held;
     thread::sleep(Duration::from_millis(50));
     held.add(turn("one", "two"), None).unwrap();
     assert!(!waiting.is_finished());
