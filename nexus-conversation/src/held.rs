@@ -39,7 +39,7 @@ impl Conversations {
     ///
     /// # Errors
     ///
-    /// [`InUse`](ConversationErrorKind::InUse) at once if another thread or process has it; those of reading.
+    /// [`InUse`](ConversationErrorKind::InUse) after 50 ms if another thread or process has it; those of reading.
     pub fn hold(&self, name: &ConversationName) -> Result<HeldConversation, ConversationError> {
         self.hold_within(name, Duration::ZERO)
     }
@@ -144,7 +144,9 @@ impl HeldConversation {
             return Ok(ConversationOutcome { outcome, continuity, stored: Ok(false), superseded: None });
         };
         made.begins_afresh = matches!(continuity, Continuity::Fresh { .. });
-        let former = self.named.resume.clone().filter(|_| continuity != Continuity::Resumed);
+        // A turn that resumed has a newer handle of the same conversation, unless it broke off without one.
+        let is_newer = continuity == Continuity::Resumed && resume.is_some();
+        let former = self.named.resume.clone().filter(|_| !is_newer);
         let (store, named) = (self.store.clone(), self.named.clone());
         let stored = blocking(move || store.add(named, made, resume)).await.map(|named| self.named = named);
         let superseded = former.filter(|_| stored.is_ok());

@@ -23,6 +23,8 @@ use crate::{
 
 /// How long the lock of the store is waited for. It is held while a turn is added, and while a sweep runs.
 const STORE_PATIENCE: Duration = Duration::from_secs(60);
+/// How long the lock of a name is waited for at least: one that is let go and removed, or looked at by a sweep, is taken for an instant.
+const NAME_PATIENCE: Duration = Duration::from_millis(50);
 /// How soon a lock that is taken is tried again: at first, and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
 
@@ -151,8 +153,8 @@ impl Conversations {
         // First, so that an unknown name makes no folder.
         self.known(from)?;
         let hold = self.lock_name(to, Duration::ZERO)?;
-        let store = self.lock_store()?;
         let outcome = (|| {
+            let _store = self.lock_store()?;
             let source = self.known(from)?;
             if NamedPlace::of(&self.path_of(to), to)?.is_some() {
                 let message =
@@ -167,7 +169,6 @@ impl Conversations {
             fork.write(&self.path_of(to))?;
             Ok(summary(fork))
         })();
-        drop(store);
         self.let_go(to, hold);
         outcome
     }
@@ -239,6 +240,16 @@ impl Conversations {
             swept.bytes += fs::symlink_metadata(&path).map_err(unusable)?.len();
             fs::remove_file(&path).map_err(unusable)?;
             swept.files += 1;
+        }
+        // Those of names that came to nothing. One that is taken is somebody's first turn.
+        for path in self.files("locks", ".lock")? {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            if let Ok(name) = stem.parse()
+                && !self.path_of(&name).exists()
+                && let Ok(Some(hold)) = FileHold::try_take(&path)
+            {
+                self.let_go(&name, hold);
+            }
         }
         Ok(swept)
     }
@@ -350,7 +361,7 @@ impl Conversations {
         patience: Duration,
     ) -> Result<FileHold, ConversationError> {
         let in_use = || format!("the conversation {name} is in use by another turn; wait for it, or fork it");
-        self.lock(&self.lock_path_of(name), patience, &in_use)
+        self.lock(&self.lock_path_of(name), patience.max(NAME_PATIENCE), &in_use)
     }
 
     fn lock_store(&self) -> Result<FileHold, ConversationError> {
@@ -376,8 +387,13 @@ impl Conversations {
         let began = Instant::now();
         let mut pause = PAUSES[0];
         loop {
-            let taken =
-                FileHold::try_take(path).map_err(|error| ConversationError::unusable(path, &error))?;
+            let taken = FileHold::try_take(path).map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => {
+                    let message = format!("{}: {error}, and is to be a lock: remove it", path.display());
+                    ConversationError::new(ConversationErrorKind::Damaged, message)
+                }
+                _ => ConversationError::unusable(path, &error),
+            })?;
             if let Some(hold) = taken {
                 return Ok(hold);
             }

@@ -145,6 +145,28 @@ fn a_turn_that_cannot_be_written_leaves_the_conversation_as_it_was() {
     assert_eq!(store.load(&name("a")).unwrap().messages().count(), 6);
 }
 
+#[test]
+fn a_lock_that_is_none_is_told_and_one_that_is_left_goes_with_a_sweep() {
+    let (home, store) = store();
+    of_two_turns(&store);
+    let locks = home.path().join("conversations/locks");
+    fs::write(locks.join("left.lock"), "").unwrap();
+    symlink("/dev/null", locks.join("b.lock")).unwrap();
+    let error = store.hold(&name("b")).unwrap_err();
+    assert!(error.to_string().contains("b.lock") && error.to_string().ends_with("remove it"), "{error}");
+    fs::remove_file(locks.join("b.lock")).unwrap();
+    // A fork that comes to nothing leaves no lock.
+    let store_lock = home.path().join("conversations/store.lock");
+    fs::remove_file(&store_lock).unwrap();
+    symlink("/dev/null", &store_lock).unwrap();
+    assert_eq!(store.fork(&name("a"), &name("b"), None).unwrap_err().kind(), Kind::Damaged);
+    fs::remove_file(&store_lock).unwrap();
+    assert!(!locks.join("b.lock").exists());
+    store.sweep().unwrap();
+    let left: Vec<_> = fs::read_dir(&locks).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["a.lock"]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 

@@ -235,6 +235,7 @@ async fn of_a_turn_that_failed_its_partial_is_stored() {
     run(&store, &router, "alpha", ask("first"), WhenLost::Reseed).await;
     let (_, failed) = run(&store, &router, "alpha", ask("second"), WhenLost::Reseed).await;
     assert_eq!((failed.outcome.is_err(), failed.stored), (true, Ok(true)));
+    assert_eq!(failed.superseded.unwrap().backend().as_str(), "alpha");
     // One that did nothing is not.
     let (_, nothing) = run(&store, &router, "alpha", ask("third"), WhenLost::Reseed).await;
     assert_eq!((nothing.outcome.is_err(), nothing.stored), (true, Ok(false)));
