@@ -24,7 +24,7 @@
 //! | read the answer | [`TurnResult`], [`Usage`], [`Cost`], [`Provenance`] |
 //! | get a typed answer | [`OutputSchema`], [`TurnResult::output_as`] |
 //! | go on with a conversation | [`ResumeHandle`], [`ConversationMode`] |
-//! | name a conversation, fork it, go on with it on another vendor | [`Conversations`], [`HeldConversation::run_turn`], [`WhenLost`] |
+//! | name a conversation, fork it, go on with it on another vendor | `Conversations`, `HeldConversation::run_turn`, `WhenLost` (feature `conversations`) |
 //! | delete a conversation that was kept | [`Router::forget`], [`ExecutionBackend::forget`] |
 //! | write down what turns were, and read it | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
 //! | act on a failure | [`mod@error`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
@@ -56,12 +56,19 @@
 //! # Features
 //!
 //! Each vendor is a feature of this crate, and so are `yaml` (reading `nexus.yaml`), `schema` (output schemas, and tools whose
-//! schema was written by hand), `globs` (globs in what must not be touched) and `files` (searching files of a scope, and
-//! `FileTools`). These are on by default; `keyring` is not. The
+//! schema was written by hand), `globs` (globs in what must not be touched), `files` (searching files of a scope, and
+//! `FileTools`) and `conversations` (conversations that have a name). These are on by default; `keyring` is not. The
 //! feature `mcp-server` is there for itself, too: it serves a session's tools to another program.
 
 /// The code of README.md, compiled by `cargo test`: each block is a program or an item of its own.
-#[cfg(all(doctest, feature = "yaml", feature = "schema", feature = "globs", feature = "files"))]
+#[cfg(all(
+    doctest,
+    feature = "yaml",
+    feature = "schema",
+    feature = "globs",
+    feature = "files",
+    feature = "conversations"
+))]
 #[doc = include_str!("../README.md")]
 struct Readme;
 
@@ -74,6 +81,7 @@ pub use nexus_backends::{OwnLogin, UnknownLogin, login, logins};
 pub use nexus_backends::{Vendor, auth, registry, vendors};
 #[cfg(feature = "cli")]
 pub use nexus_backends::{cli, process};
+#[cfg(feature = "conversations")]
 pub use nexus_conversation::{
     Continuity, Conversation, ConversationError, ConversationErrorKind, ConversationList,
     ConversationMessage, ConversationName, ConversationOptions, ConversationOutcome, ConversationSummary,
