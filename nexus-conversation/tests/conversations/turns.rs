@@ -162,6 +162,20 @@ async fn the_next_of_the_chain_takes_over_with_the_words_shown() {
 }
 
 #[tokio::test]
+async fn nobody_takes_over_from_one_that_had_said_something() {
+    let (_home, store) = store();
+    let half = vec![MessageEnded::new("m1".into(), "Half.").into()];
+    let alpha = Fake::new("alpha", [Act::Answer("One."), Act::Say(half, Some(ErrorKind::Crashed))]);
+    let beta = Fake::new("beta", [Act::Answer("Two.")]);
+    let router = router(&[&alpha, &beta]);
+    run(&store, &router, "alpha", ask("first"), WhenLost::Reseed).await;
+    let (seen, second) = run(&store, &router, "both", ask("second"), WhenLost::Reseed).await;
+    assert_eq!(second.outcome.unwrap_err().kind(), ErrorKind::Crashed);
+    assert_eq!((second.continuity, second.stored), (Continuity::Resumed, Ok(true)));
+    assert!(seen.warnings.is_empty() && beta.requests.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
 async fn pictures_that_the_backend_does_not_take_are_told_of() {
     let (_home, store) = store();
     let (alpha, beta) = (Fake::new("alpha", [Act::Answer("One.")]), Fake::without_pictures("beta"));
