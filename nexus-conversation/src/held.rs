@@ -132,9 +132,10 @@ impl HeldConversation {
             NumberedSink { inner: events, next: 0, began: turn.began, order: TurnOrder::default() };
         let (continuity, outcome) = self.run(&turn, &request, options, &mut sink).await?;
         let made = ConversationTurn::of(&request, &outcome, &sink.order, &turn.redactor);
-        let resume = match &outcome {
-            Ok(result) => result.resume.clone(),
-            Err(error) => error.partial().resume.clone(),
+        // Some vendors have the words of a turn that broke off, and some do not: such a handle is not gone on with.
+        let (resume, broken_off) = match &outcome {
+            Ok(result) => (result.resume.clone(), None),
+            Err(error) => (None, error.partial().resume.clone()),
         };
         let resume = resume.map(|handle| match turn.redactor.value_without_secrets(handle.state()) {
             Some(clean) => ResumeHandle::new(handle.backend().clone(), clean),
@@ -144,9 +145,9 @@ impl HeldConversation {
             return Ok(ConversationOutcome { outcome, continuity, stored: Ok(false), superseded: None });
         };
         made.begins_afresh = matches!(continuity, Continuity::Fresh { .. });
-        // A turn that resumed has a newer handle of the same conversation, unless it broke off without one.
+        // A turn that resumed and ended well has a newer handle of the same conversation.
         let is_newer = continuity == Continuity::Resumed && resume.is_some();
-        let former = self.named.resume.clone().filter(|_| !is_newer);
+        let former = broken_off.or_else(|| self.named.resume.clone()).filter(|_| !is_newer);
         let (store, named) = (self.store.clone(), self.named.clone());
         let stored = blocking(move || store.add(named, made, resume)).await.map(|named| self.named = named);
         let superseded = former.filter(|_| stored.is_ok());
@@ -162,6 +163,11 @@ impl HeldConversation {
     ) -> Result<(Continuity, Result<TurnResult, TurnError>), ConversationError> {
         if self.named.messages == 0 {
             return Ok((Continuity::First, turn.run(turn.kept(request.clone()), sink).await));
+        }
+        // With the earlier messages before it, a prompt without words would be one that has some.
+        if request.is_empty() {
+            let reason = "the prompt is empty".to_owned();
+            return Ok((Continuity::Lost { reason }, turn.run(request.clone(), sink).await));
         }
         let chain = turn.router.binding(turn.kind.clone()).map(|binding| binding.chain).unwrap_or_default();
         let reason = match &self.named.resume {

@@ -128,6 +128,10 @@ impl ExecutionBackend for Fake {
         _host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
+        // As the contract has it.
+        if request.is_empty() {
+            return Err(TurnError::new(ErrorKind::InvalidRequest, self.id.clone()));
+        }
         self.requests.lock().unwrap().push(request.clone());
         let act = {
             let mut acts = self.acts.lock().unwrap();
@@ -147,7 +151,7 @@ impl ExecutionBackend for Fake {
             outbox.push(event);
         }
         outbox.flush(events).await;
-        if request.conversation != ConversationMode::Ephemeral && failure.is_none() {
+        if request.conversation != ConversationMode::Ephemeral {
             let turns = self.requests.lock().unwrap().len();
             recorder.resume = Some(ResumeHandle::new(self.id.clone(), json!({ "turns": turns })));
         }

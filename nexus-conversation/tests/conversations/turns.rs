@@ -162,6 +162,17 @@ async fn the_next_of_the_chain_takes_over_with_the_words_shown() {
 }
 
 #[tokio::test]
+async fn an_empty_prompt_is_refused_whatever_was_said_before() {
+    let (_home, store) = store();
+    let alpha = Fake::keeping_nothing("alpha");
+    let router = router(&[&alpha]);
+    run(&store, &router, "alpha", ask("first"), WhenLost::Reseed).await;
+    let (_, second) = run(&store, &router, "alpha", ask(" "), WhenLost::Reseed).await;
+    assert_eq!(second.outcome.unwrap_err().kind(), ErrorKind::InvalidRequest);
+    assert_eq!((second.stored, store.summary(&name("talk")).unwrap().messages), (Ok(false), 2));
+}
+
+#[tokio::test]
 async fn nobody_takes_over_from_one_that_had_said_something() {
     let (_home, store) = store();
     let half = vec![MessageEnded::new("m1".into(), "Half.").into()];
