@@ -58,9 +58,9 @@ pub struct ConversationOutcome {
     pub continuity: Continuity,
     /// Whether the turn is stored: not if it failed before anything was said or called. An error: what was stored before is whole.
     pub stored: Result<bool, ConversationError>,
-    /// The handle of the vendor's conversation that this one no longer goes on with. The vendor still has it: see
-    /// [`Router::forget`](nexus_router::Router::forget).
-    pub superseded: Option<ResumeHandle>,
+    /// Handles of vendors' conversations that this one does not go on with: the former one, and that of a turn that failed or is not
+    /// stored. The vendors may still have them: see [`Router::forget`](nexus_router::Router::forget).
+    pub superseded: Vec<ResumeHandle>,
 }
 
 /// How a turn goes on from those before it.

@@ -64,6 +64,16 @@ impl ConversationError {
         Self::new(kind, format!("{}: {error}; {instead}", path.display()))
     }
 
+    /// The same, of a turn of the conversation whose name is in the file at `path`.
+    pub(crate) fn of_conversation(mut self, path: &Path) -> Self {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        self.message = format!(
+            "the conversation {stem}: {}, or delete it, or have a turn begin afresh (`fresh`)",
+            self.message
+        );
+        self
+    }
+
     /// What kind of failure it is.
     pub fn kind(&self) -> ConversationErrorKind {
         self.kind

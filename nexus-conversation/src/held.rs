@@ -2,13 +2,14 @@
 
 use std::{
     future::poll_fn,
+    sync::Arc,
     task::{Context, Poll},
     time::{Duration, Instant},
 };
 
 use nexus_core::{
     ConversationMode, ErrorKind, EventEnvelope, EventSink, OnLost, ResumeHandle, TurnError, TurnEvent,
-    TurnHost, TurnRequest, TurnResult, redact::Redactor,
+    TurnHost, TurnRequest, TurnResult, harness::run_blocking, redact::Redactor,
 };
 use nexus_router::{Router, WorkKind};
 use nexus_workspace::private_file::FileHold;
@@ -31,7 +32,25 @@ pub struct HeldConversation {
     store: Conversations,
     named: NamedPlace,
     is_new: bool,
+    /// Whether a write was begun whose end is not known: the name is read again before the next turn.
+    is_stale: bool,
+    hold: Arc<NameHold>,
+}
+
+/// The lock of a name. A write that is still running when its caller has gone keeps it until it ends.
+#[derive(Debug)]
+struct NameHold {
+    store: Conversations,
+    name: ConversationName,
     hold: Option<FileHold>,
+}
+
+impl Drop for NameHold {
+    fn drop(&mut self) {
+        if let Some(hold) = self.hold.take() {
+            self.store.let_go(&self.name, hold);
+        }
+    }
 }
 
 impl Conversations {
@@ -54,11 +73,13 @@ impl Conversations {
         name: &ConversationName,
         patience: Duration,
     ) -> Result<HeldConversation, ConversationError> {
-        let hold = self.lock_name(name, patience)?;
+        let hold = Some(self.lock_name(name, patience)?);
+        let hold = Arc::new(NameHold { store: self.clone(), name: name.clone(), hold });
         let found = NamedPlace::of(&self.path_of(name), name)?;
         let is_new = found.is_none();
         let named = found.unwrap_or_else(|| NamedPlace::new(name.clone()));
-        Ok(HeldConversation { store: self.clone(), named, is_new, hold: Some(hold) })
+        self.check_counts(&named)?;
+        Ok(HeldConversation { store: self.clone(), named, is_new, is_stale: false, hold })
     }
 }
 
@@ -84,7 +105,25 @@ impl HeldConversation {
     ///
     /// [`Damaged`](ConversationErrorKind::Damaged) if a file of it is not what was written.
     pub fn load(&self) -> Result<Conversation, ConversationError> {
-        self.store.load_from(self.named.place.as_ref())
+        self.store.load_from(&self.named)
+    }
+
+    /// The vendor's handle that the next turn can go on by.
+    pub fn resume(&self) -> Option<&ResumeHandle> {
+        self.named.resume.as_ref()
+    }
+
+    /// Deletes it, as [`Conversations::delete`] does. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown`](ConversationErrorKind::Unknown) if it has no turn yet; [`InUse`](ConversationErrorKind::InUse) while a dropped
+    /// [`HeldConversation::run_turn`] still stores its turn; those of the file system.
+    pub fn delete(self) -> Result<(), ConversationError> {
+        if Arc::strong_count(&self.hold) > 1 {
+            return Err(self.store.in_use(&self.named.name));
+        }
+        self.store.remove(&self.named.name)
     }
 
     /// Adds a turn that ran elsewhere. `resume` is the vendor's handle to go on with, if the vendor's conversation is this one with the
@@ -92,13 +131,15 @@ impl HeldConversation {
     ///
     /// # Errors
     ///
-    /// Those of writing; then the conversation is as it was.
+    /// Those of writing; then the conversation is as it was, unless the disk failed after the last step.
     pub fn add(
         &mut self,
         turn: ConversationTurn,
         resume: Option<ResumeHandle>,
     ) -> Result<(), ConversationError> {
+        self.is_stale = true;
         self.named = self.store.add(self.named.clone(), turn, resume)?;
+        self.is_stale = false;
         Ok(())
     }
 
@@ -108,10 +149,12 @@ impl HeldConversation {
     /// and [`Continuity`] say what was. A backend of the chain that cannot run the turn is followed by the others with the messages shown
     /// anew, if that is what `options` says and it had done nothing yet. What `request` says of its conversation is not looked at.
     ///
+    /// A call that is dropped while the turn is being stored leaves that to end by itself, and the name is held until it has.
+    ///
     /// # Errors
     ///
-    /// Those of reading the earlier messages where they are to be shown: nothing ran then. How the turn itself ended, and whether it is
-    /// stored, is in [`ConversationOutcome`].
+    /// Those of reading the earlier messages where they are to be shown: then no backend ran, but one that was to resume the conversation
+    /// and could not. How the turn itself ended, and whether it is stored, is in [`ConversationOutcome`].
     pub async fn run_turn(
         &mut self,
         router: &Router,
@@ -121,6 +164,12 @@ impl HeldConversation {
         options: ConversationOptions,
         events: &mut dyn EventSink,
     ) -> Result<ConversationOutcome, ConversationError> {
+        if self.is_stale {
+            let (store, name) = (self.store.clone(), self.named.name.clone());
+            let found = blocking(move || NamedPlace::of(&store.path_of(&name), &name)).await?;
+            self.named = found.unwrap_or_else(|| NamedPlace::new(self.named.name.clone()));
+            self.is_stale = false;
+        }
         let turn = Turn {
             router: router.snapshot(),
             kind: kind.into(),
@@ -132,26 +181,44 @@ impl HeldConversation {
             NumberedSink { inner: events, next: 0, began: turn.began, order: TurnOrder::default() };
         let (continuity, outcome) = self.run(&turn, &request, options, &mut sink).await?;
         let made = ConversationTurn::of(&request, &outcome, &sink.order, &turn.redactor);
-        // Some vendors have the words of a turn that broke off, and some do not: such a handle is not gone on with.
-        let (resume, broken_off) = match &outcome {
-            Ok(result) => (result.resume.clone(), None),
-            Err(error) => (None, error.partial().resume.clone()),
+        let own = match &outcome {
+            Ok(result) => &result.resume,
+            Err(error) => &error.partial().resume,
         };
-        let resume = resume.map(|handle| match turn.redactor.value_without_secrets(handle.state()) {
+        let own = own.as_ref().map(|handle| match turn.redactor.value_without_secrets(handle.state()) {
             Some(clean) => ResumeHandle::new(handle.backend().clone(), clean),
-            None => handle,
+            None => handle.clone(),
         });
-        let Some(mut made) = made else {
-            return Ok(ConversationOutcome { outcome, continuity, stored: Ok(false), superseded: None });
+        // Some vendors have the words of a turn that broke off, and some do not: such a handle is not gone on with.
+        let resume = own.clone().filter(|_| outcome.is_ok());
+        let former = self.named.resume.clone();
+        let stored = match made {
+            None => Ok(false),
+            Some(mut made) => {
+                made.begins_afresh = matches!(continuity, Continuity::Fresh { .. });
+                let (store, named, hold) = (self.store.clone(), self.named.clone(), Arc::clone(&self.hold));
+                self.is_stale = true;
+                let added = blocking(move || {
+                    // Until this ends, whether or not anything waits for it.
+                    let _hold = hold;
+                    store.add(named, made, resume)
+                })
+                .await;
+                added.map(|named| {
+                    self.named = named;
+                    self.is_stale = false;
+                    true
+                })
+            }
         };
-        made.begins_afresh = matches!(continuity, Continuity::Fresh { .. });
-        // A turn that resumed and ended well has a newer handle of the same conversation.
-        let is_newer = continuity == Continuity::Resumed && resume.is_some();
-        let former = broken_off.or_else(|| self.named.resume.clone()).filter(|_| !is_newer);
-        let (store, named) = (self.store.clone(), self.named.clone());
-        let stored = blocking(move || store.add(named, made, resume)).await.map(|named| self.named = named);
-        let superseded = former.filter(|_| stored.is_ok());
-        Ok(ConversationOutcome { outcome, continuity, stored: stored.map(|()| true), superseded })
+        let kept = &self.named.resume;
+        let mut superseded: Vec<ResumeHandle> = former.into_iter().chain(own).collect();
+        superseded.dedup();
+        // A turn that resumed has a handle of the same conversation as before.
+        superseded.retain(|handle| {
+            kept.as_ref() != Some(handle) && (kept.is_none() || continuity != Continuity::Resumed)
+        });
+        Ok(ConversationOutcome { outcome, continuity, stored, superseded })
     }
 
     async fn run(
@@ -201,8 +268,8 @@ impl HeldConversation {
                 Ok((Continuity::Fresh { reason }, turn.run(turn.kept(request.clone()), sink).await))
             }
             WhenLost::Reseed => {
-                let (store, place) = (self.store.clone(), self.named.place.clone());
-                let conversation = blocking(move || store.load_from(place.as_ref())).await?;
+                let (store, named) = (self.store.clone(), self.named.clone());
+                let conversation = blocking(move || store.load_from(&named)).await?;
                 let Seed { mut blocks, messages, not_carried } =
                     conversation.seed(turn.takes_pictures(), options.seed_bytes);
                 sink.warn(format!(
@@ -215,14 +282,6 @@ impl HeldConversation {
                 let outcome = turn.run(seeded, sink).await;
                 Ok((Continuity::Reseeded { reason, messages, not_carried }, outcome))
             }
-        }
-    }
-}
-
-impl Drop for HeldConversation {
-    fn drop(&mut self) {
-        if let Some(hold) = self.hold.take() {
-            self.store.let_go(&self.named.name, hold);
         }
     }
 }
@@ -308,10 +367,7 @@ impl EventSink for NumberedSink<'_> {
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ConversationError> + Send + 'static,
 ) -> Result<T, ConversationError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        Err(ConversationError::new(
-            ConversationErrorKind::Failed,
-            format!("the work on files ended early: {error}"),
-        ))
+    run_blocking(work).await.unwrap_or_else(|_| {
+        Err(ConversationError::new(ConversationErrorKind::Failed, "the work on files ended early"))
     })
 }

@@ -115,16 +115,26 @@ impl Node {
         Self { version: VERSION, parent, earlier_turns, earlier_messages, turn }
     }
 
+    /// How many turns and messages there are at a place in it. `None` if there is no such place.
+    pub(crate) fn counts(&self, place: &Place) -> Option<(u64, u64)> {
+        let all = self.turn.messages.len();
+        let kept = place.messages.unwrap_or(all);
+        let messages = self.earlier_messages.checked_add(kept as u64)?;
+        (kept <= all).then_some((self.earlier_turns.checked_add(1)?, messages))
+    }
+
     /// Reads a node of the folder.
     pub(crate) fn read(folder: &Path, id: &NodeId) -> Result<Self, ConversationError> {
-        let path = folder.join(format!("{id}.json"));
-        let bytes = private_file::read(&path, MAX_BYTES)
-            .map_err(|error| ConversationError::unusable(&path, &error))?
-            .ok_or_else(|| ConversationError::damaged(&path, "it is missing"))?;
-        if NodeId::of(&bytes) != *id {
-            return Err(ConversationError::damaged(&path, "its bytes are not those that it is named by"));
+        read_as(folder, id)
+    }
+
+    /// Reads where a node of the folder goes on from.
+    pub(crate) fn read_parent(folder: &Path, id: &NodeId) -> Result<Option<Place>, ConversationError> {
+        #[derive(Deserialize)]
+        struct Child {
+            parent: Option<Place>,
         }
-        parse(&path, &bytes)
+        read_as(folder, id).map(|Child { parent }| parent)
     }
 
     /// Writes the node into the folder, as a whole and flushed to the disk.
@@ -133,7 +143,23 @@ impl Node {
         let bytes = serde_json::to_vec(self).map_err(|error| failed(&error.into()))?;
         let id = NodeId::of(&bytes);
         let path = folder.join(format!("{id}.json"));
+        if bytes.len() as u64 > MAX_BYTES {
+            let message = format!("{}: a turn of {} bytes is too large to be stored", path.display(), bytes.len());
+            return Err(ConversationError::new(ConversationErrorKind::Failed, message));
+        }
         private_file::replace(&path, &bytes).map_err(|error| ConversationError::unusable(&path, &error))?;
         Ok(id)
     }
+}
+
+/// Reads a file of the folder, whose bytes must be those that it is named by.
+fn read_as<T: for<'de> Deserialize<'de>>(folder: &Path, id: &NodeId) -> Result<T, ConversationError> {
+    let path = folder.join(format!("{id}.json"));
+    let bytes = private_file::read(&path, MAX_BYTES)
+        .map_err(|error| ConversationError::unusable(&path, &error))?
+        .ok_or_else(|| ConversationError::damaged(&path, "it is missing"))?;
+    if NodeId::of(&bytes) != *id {
+        return Err(ConversationError::damaged(&path, "its bytes are not those that it is named by"));
+    }
+    parse(&path, &bytes)
 }

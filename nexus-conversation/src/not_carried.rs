@@ -54,12 +54,12 @@ impl NotCarried {
             undone_calls,
             state_of,
         } = other;
-        self.older_messages += older_messages;
-        self.cut_bytes += cut_bytes;
-        self.pictures += pictures;
-        self.thinking_bytes += thinking_bytes;
-        self.of_sub_agents += of_sub_agents;
-        self.undone_calls += undone_calls;
+        self.older_messages = self.older_messages.saturating_add(*older_messages);
+        self.cut_bytes = self.cut_bytes.saturating_add(*cut_bytes);
+        self.pictures = self.pictures.saturating_add(*pictures);
+        self.thinking_bytes = self.thinking_bytes.saturating_add(*thinking_bytes);
+        self.of_sub_agents = self.of_sub_agents.saturating_add(*of_sub_agents);
+        self.undone_calls = self.undone_calls.saturating_add(*undone_calls);
         self.state_of.extend(state_of.iter().cloned());
     }
 }

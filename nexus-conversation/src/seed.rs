@@ -72,7 +72,7 @@ impl Conversation {
         }
         let Room { mut not_carried, mut shown, .. } = room;
         let messages = records.len() as u64;
-        not_carried.older_messages += total - messages;
+        not_carried.older_messages = not_carried.older_messages.saturating_add(total - messages);
         if records.is_empty() {
             return Seed { blocks: Vec::new(), messages, not_carried };
         }

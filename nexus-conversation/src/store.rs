@@ -21,7 +21,8 @@ use crate::{
     step,
 };
 
-/// How long the lock of the store is waited for. It is held while a turn is added, and while a sweep runs.
+/// How long the lock of the store is waited for, but by a turn that is added: that was paid for. It is held while a turn is added, and
+/// while a sweep runs.
 const STORE_PATIENCE: Duration = Duration::from_secs(60);
 /// How long the lock of a name is waited for at least: one that is let go and removed, or looked at by a sweep, is taken for an instant.
 const NAME_PATIENCE: Duration = Duration::from_millis(50);
@@ -129,7 +130,7 @@ impl Conversations {
     /// [`Unknown`](ConversationErrorKind::Unknown); [`Damaged`](ConversationErrorKind::Damaged) if a file of it is not what was written.
     pub fn load(&self, name: &ConversationName) -> Result<Conversation, ConversationError> {
         let found = self.known(name)?;
-        let outcome = self.load_from(found.place.as_ref());
+        let outcome = self.load_from(&found);
         // One that is deleted while it is read is not damaged.
         if outcome.is_err() {
             self.known(name)?;
@@ -154,7 +155,7 @@ impl Conversations {
         self.known(from)?;
         let hold = self.lock_name(to, Duration::ZERO)?;
         let outcome = (|| {
-            let _store = self.lock_store()?;
+            let _store = self.lock_store(STORE_PATIENCE)?;
             let source = self.known(from)?;
             if NamedPlace::of(&self.path_of(to), to)?.is_some() {
                 let message =
@@ -173,34 +174,40 @@ impl Conversations {
         outcome
     }
 
-    /// Deletes a name. The turns that no other name reaches stay until the next [`Conversations::sweep`]. Also one that cannot be read is
-    /// deleted. What is returned is the vendor's handle, whose own conversation is left to the caller.
+    /// Deletes a name. The turns that no other name reaches stay until the next [`Conversations::sweep`]. Also one that is damaged is
+    /// deleted. What is returned is the vendor's handle, whose own conversation is left to the caller: one that is to be forgotten for
+    /// certain is forgotten before, by [`HeldConversation::resume`](crate::HeldConversation::resume).
     ///
     /// # Errors
     ///
-    /// [`Unknown`](ConversationErrorKind::Unknown), [`InUse`](ConversationErrorKind::InUse); those of the file system.
+    /// [`Unknown`](ConversationErrorKind::Unknown), [`InUse`](ConversationErrorKind::InUse),
+    /// [`NewerVersion`](ConversationErrorKind::NewerVersion); those of the file system.
     pub fn delete(&self, name: &ConversationName) -> Result<Option<ResumeHandle>, ConversationError> {
         let path = self.path_of(name);
         if fs::symlink_metadata(&path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return Err(self.unknown(name));
         }
         let hold = self.lock_name(name, Duration::ZERO)?;
-        let store = self.lock_store()?;
-        let handle = match NamedPlace::of(&path, name) {
-            Ok(found) => found.and_then(|found| found.resume),
-            Err(error) if error.kind() == ConversationErrorKind::NameTaken => return Err(error),
-            Err(_) => None,
+        let outcome = match NamedPlace::of(&path, name) {
+            Ok(found) => Ok(found.and_then(|found| found.resume)),
+            Err(error) if error.kind() == ConversationErrorKind::Damaged => Ok(None),
+            Err(error) => Err(error),
         };
-        let removed =
-            fs::remove_file(&path).and_then(|()| fs::File::open(self.folder.join("names"))?.sync_all());
-        drop(store);
-        let outcome = match removed {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(self.unknown(name)),
-            Err(error) => Err(ConversationError::unusable(&path, &error)),
-            Ok(()) => Ok(handle),
-        };
+        let outcome = outcome.and_then(|handle| self.remove(name).map(|()| handle));
         self.let_go(name, hold);
         outcome
+    }
+
+    /// Removes a name that this process holds.
+    pub(crate) fn remove(&self, name: &ConversationName) -> Result<(), ConversationError> {
+        let path = self.path_of(name);
+        let _store = self.lock_store(STORE_PATIENCE)?;
+        let removed =
+            fs::remove_file(&path).and_then(|()| fs::File::open(self.folder.join("names"))?.sync_all());
+        removed.map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => self.unknown(name),
+            _ => ConversationError::unusable(&path, &error),
+        })
     }
 
     /// Removes the turns that no name reaches, and what killed processes left unfinished. Processes that add a turn meanwhile wait.
@@ -213,19 +220,11 @@ impl Conversations {
         if !self.folder.exists() {
             return Ok(swept);
         }
-        let _store = self.lock_store()?;
-        let nodes = self.folder.join("nodes");
+        // Most of the reading is done before the lock is taken, for which turns that end wait. What fails here fails again below.
         let mut reached = HashSet::new();
-        for path in self.files("names", ".json")? {
-            let mut next = NamedPlace::read(&path)?.and_then(|found| found.place);
-            while let Some(Place { node: id, .. }) = next {
-                if reached.contains(&id) {
-                    break;
-                }
-                next = Node::read(&nodes, &id)?.parent;
-                reached.insert(id);
-            }
-        }
+        let _ = self.mark(&mut reached);
+        let _store = self.lock_store(STORE_PATIENCE)?;
+        self.mark(&mut reached)?;
         let is_reached = |path: &Path| {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy();
             stem.parse::<NodeId>().is_ok_and(|id| reached.contains(&id))
@@ -254,36 +253,65 @@ impl Conversations {
         Ok(swept)
     }
 
-    /// Adds a turn at the end of a conversation that this process holds.
+    /// Notes the turns that the names reach. A turn that is noted already has those before it noted.
+    fn mark(&self, reached: &mut HashSet<NodeId>) -> Result<(), ConversationError> {
+        let nodes = self.folder.join("nodes");
+        for path in self.files("names", ".json")? {
+            let mut next = NamedPlace::read(&path)?.and_then(|found| found.place);
+            let mut chain = Vec::new();
+            while let Some(Place { node: id, .. }) = next
+                && !reached.contains(&id)
+            {
+                next = Node::read_parent(&nodes, &id).map_err(|error| error.of_conversation(&path))?;
+                chain.push(id);
+            }
+            reached.extend(chain);
+        }
+        Ok(())
+    }
+
+    /// Adds a turn at the end of a conversation that this process holds. Waits for as long as others write.
     pub(crate) fn add(
         &self,
         mut named: NamedPlace,
         turn: ConversationTurn,
-        resume: Option<ResumeHandle>,
+        mut resume: Option<ResumeHandle>,
     ) -> Result<NamedPlace, ConversationError> {
-        let _store = self.lock_store()?;
-        let added = turn.messages.len() as u64;
+        let _store = self.lock_store(Duration::MAX)?;
+        let path = self.path_of(&named.name);
+        let found = NamedPlace::of(&path, &named.name)?.unwrap_or_else(|| NamedPlace::new(named.name.clone()));
+        // Only an earlier write of the holder can have moved it. That turn stays, and the vendor of this one does not know of it.
+        if found.place != named.place {
+            named = found;
+            resume = None;
+        }
+        let overflow = || ConversationError::damaged(&path, "its counts cannot be right");
+        let turns = named.turns.checked_add(1).ok_or_else(overflow)?;
+        let messages = named.messages.checked_add(turn.messages.len() as u64).ok_or_else(overflow)?;
         step::passed();
         let node = Node::new(named.place.take(), named.turns, named.messages, turn);
         let id = node.write(&self.folder.join("nodes"))?;
         step::passed();
         named.place = Some(Place { node: id, messages: None });
-        named.turns += 1;
-        named.messages += added;
+        (named.turns, named.messages) = (turns, messages);
         named.resume = resume;
-        named.write(&self.path_of(&named.name))?;
+        named.write(&path)?;
         step::passed();
         Ok(named)
     }
 
-    /// The conversation that ends at `place`.
-    pub(crate) fn load_from(&self, place: Option<&Place>) -> Result<Conversation, ConversationError> {
+    /// The conversation that a name has.
+    pub(crate) fn load_from(&self, named: &NamedPlace) -> Result<Conversation, ConversationError> {
+        if named.place.is_none() {
+            self.check_counts(named)?;
+        }
         let mut turns = Vec::new();
-        let mut next = place.cloned();
-        let mut expected = None;
+        let mut next = named.place.clone();
+        let mut expected = (named.turns, named.messages);
         while let Some(place) = next {
-            let node = self.node(&place, expected)?;
-            expected = Some((node.earlier_turns, node.earlier_messages));
+            let node = self.node(&place, expected);
+            let node = node.map_err(|error| error.of_conversation(&self.path_of(&named.name)))?;
+            expected = (node.earlier_turns, node.earlier_messages);
             let mut turn = node.turn;
             if let Some(kept) = place.messages {
                 turn.messages.truncate(kept);
@@ -295,6 +323,23 @@ impl Conversations {
         Ok(Conversation { turns })
     }
 
+    /// Refuses a name that counts other turns and messages than its last turn does: what is added to it could not be read again. A last
+    /// turn that cannot be read is told of where it is read.
+    pub(crate) fn check_counts(&self, named: &NamedPlace) -> Result<(), ConversationError> {
+        let counts = (named.turns, named.messages);
+        let is_right = match &named.place {
+            None => counts == (0, 0),
+            Some(place) => match Node::read(&self.folder.join("nodes"), &place.node) {
+                Ok(node) => node.counts(place) == Some(counts),
+                Err(_) => true,
+            },
+        };
+        if is_right {
+            return Ok(());
+        }
+        Err(ConversationError::damaged(&self.path_of(&named.name), "it does not count its turns as they are"))
+    }
+
     /// Where the message `at` of a conversation is, with how many turns and messages it then has.
     fn resolve(&self, source: &NamedPlace, at: u64) -> Result<(u64, u64, Option<Place>), ConversationError> {
         if at == 0 || at > source.messages {
@@ -303,7 +348,7 @@ impl Conversations {
             return Err(ConversationError::new(ConversationErrorKind::NoSuchMessage, message));
         }
         let mut next = source.place.clone();
-        let mut expected = Some((source.turns, source.messages));
+        let mut expected = (source.turns, source.messages);
         while let Some(place) = next {
             let node = self.node(&place, expected)?;
             if at > node.earlier_messages {
@@ -311,21 +356,18 @@ impl Conversations {
                 let messages = (kept < node.turn.messages.len()).then_some(kept);
                 return Ok((node.earlier_turns + 1, at, Some(Place { node: place.node, messages })));
             }
-            expected = Some((node.earlier_turns, node.earlier_messages));
+            expected = (node.earlier_turns, node.earlier_messages);
             next = node.parent;
         }
         Err(ConversationError::damaged(&self.path_of(&source.name), "it counts more messages than there are"))
     }
 
-    /// The node at a place after which there are to be so many turns and messages, if that is known.
-    fn node(&self, place: &Place, expected: Option<(u64, u64)>) -> Result<Node, ConversationError> {
+    /// The node at a place after which there are to be so many turns and messages.
+    fn node(&self, place: &Place, expected: (u64, u64)) -> Result<Node, ConversationError> {
         let folder = self.folder.join("nodes");
         let node = Node::read(&folder, &place.node)?;
-        let all = node.turn.messages.len();
-        let kept = place.messages.unwrap_or(all);
-        let counted = (node.earlier_turns + 1, node.earlier_messages + kept as u64);
         let begins_well = node.parent.is_some() || (node.earlier_turns, node.earlier_messages) == (0, 0);
-        if kept > all || expected.is_some_and(|expected| expected != counted) || !begins_well {
+        if node.counts(place) != Some(expected) || !begins_well {
             let path = folder.join(format!("{}.json", place.node));
             return Err(ConversationError::damaged(
                 &path,
@@ -360,22 +402,28 @@ impl Conversations {
         name: &ConversationName,
         patience: Duration,
     ) -> Result<FileHold, ConversationError> {
-        let in_use = || format!("the conversation {name} is in use by another turn; wait for it, or fork it");
-        self.lock(&self.lock_path_of(name), patience.max(NAME_PATIENCE), &in_use)
+        self.lock(&self.lock_path_of(name), patience.max(NAME_PATIENCE), &|| self.in_use(name))
     }
 
-    fn lock_store(&self) -> Result<FileHold, ConversationError> {
+    pub(crate) fn in_use(&self, name: &ConversationName) -> ConversationError {
+        let message = format!("the conversation {name} is in use by another turn; wait for it, or fork it");
+        ConversationError::new(ConversationErrorKind::InUse, message)
+    }
+
+    fn lock_store(&self, patience: Duration) -> Result<FileHold, ConversationError> {
         let path = self.folder.join("store.lock");
-        let in_use =
-            || format!("{}: another process has been writing for a minute; try again", path.display());
-        self.lock(&path, STORE_PATIENCE, &in_use)
+        let in_use = || {
+            let message = format!("{}: another process has been writing for a minute; try again", path.display());
+            ConversationError::new(ConversationErrorKind::InUse, message)
+        };
+        self.lock(&path, patience, &in_use)
     }
 
     fn lock(
         &self,
         path: &Path,
         patience: Duration,
-        in_use: &dyn Fn() -> String,
+        in_use: &dyn Fn() -> ConversationError,
     ) -> Result<FileHold, ConversationError> {
         for folder in ["names", "nodes", "locks"].map(|name| self.folder.join(name)) {
             if !folder.is_dir() {
@@ -399,7 +447,7 @@ impl Conversations {
             }
             let left = patience.saturating_sub(began.elapsed());
             if left.is_zero() {
-                return Err(ConversationError::new(ConversationErrorKind::InUse, in_use()));
+                return Err(in_use());
             }
             thread::sleep(pause.min(left));
             pause = (pause * 2).min(PAUSES[1]);

@@ -40,7 +40,9 @@ fn each_change_of_a_turns_file_is_noticed_and_nothing_is_swept() {
         }
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
         assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
-        assert_eq!(store.sweep().unwrap_err().kind(), Kind::Damaged);
+        let error = store.sweep().unwrap_err();
+        assert_eq!(error.kind(), Kind::Damaged);
+        assert!(error.to_string().contains("the conversation a: "), "{error}");
         fs::remove_file(&path).unwrap();
         assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
         symlink("/dev/zero", &path).unwrap();
@@ -83,6 +85,33 @@ fn a_damaged_name_is_told_beside_the_others_and_can_be_deleted() {
     assert_eq!(store.load(&name("b")).unwrap_err().kind(), Kind::Damaged);
     store.delete(&name("b")).unwrap();
     assert_eq!(store.load(&name("a")).unwrap().messages().count(), 4);
+}
+
+#[test]
+fn a_name_that_counts_wrongly_is_told_and_nothing_is_added_to_it() {
+    let (home, store) = store();
+    of_two_turns(&store);
+    let path = home.path().join("conversations/names/a.json");
+    let whole: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    for (field, wrong) in [("messages", json!(5)), ("turns", json!(u64::MAX)), ("place", json!(null))] {
+        let mut file = whole.clone();
+        file[field] = wrong;
+        fs::write(&path, file.to_string()).unwrap();
+        assert_eq!(store.hold(&name("a")).unwrap_err().kind(), Kind::Damaged, "{field}");
+        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged, "{field}");
+    }
+    fs::write(&path, whole.to_string()).unwrap();
+    assert_eq!(store.hold(&name("a")).unwrap().messages(), 4);
+}
+
+#[test]
+fn one_of_a_later_version_is_not_deleted() {
+    let (home, store) = store();
+    of_two_turns(&store);
+    let path = home.path().join("conversations/names/a.json");
+    fs::write(&path, "{\"version\":2}").unwrap();
+    assert_eq!(store.delete(&name("a")).unwrap_err().kind(), Kind::NewerVersion);
+    assert!(path.exists());
 }
 
 #[test]

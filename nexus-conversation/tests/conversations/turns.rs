@@ -1,15 +1,16 @@
 //! Turns of conversations: resumed, re-seeded, begun afresh, failed.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{fs, path::Path, sync::Arc, time::Duration};
 
 use nexus_conversation::{
-    Continuity, ConversationMessage, ConversationOptions, ConversationOutcome, Conversations, WhenLost,
+    Continuity, ConversationErrorKind, ConversationMessage, ConversationOptions, ConversationOutcome, Conversations, HeldConversation, WhenLost,
 };
 use nexus_core::{
-    ConversationMode, Effects, ErrorKind, PromptBlock, ToolCallStatus, ToolContent, TurnHost, TurnRequest,
+    ConversationMode, Effects, ErrorKind, PromptBlock, ResumeHandle, ToolCallStatus, ToolContent, TurnHost, TurnRequest,
     turn::{MessageEnded, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use nexus_router::Router;
+use nexus_workspace::private_file::FileHold;
 use serde_json::json;
 
 use crate::kit::{Act, Fake, Seen, name, picture, router, store};
@@ -34,6 +35,10 @@ async fn run(
     (seen, outcome)
 }
 
+fn backends(handles: &[ResumeHandle]) -> Vec<&str> {
+    handles.iter().map(|handle| handle.backend().as_str()).collect()
+}
+
 #[tokio::test]
 async fn the_same_backend_goes_on_by_its_own_handle() {
     let (_home, store) = store();
@@ -44,7 +49,7 @@ async fn the_same_backend_goes_on_by_its_own_handle() {
     assert_eq!(alpha.last().conversation, ConversationMode::Keep);
     // By another kind that the same backend takes, too.
     let (seen, second) = run(&store, &router, "both", ask("second"), WhenLost::Fail).await;
-    assert_eq!((second.continuity, second.superseded), (Continuity::Resumed, None));
+    assert_eq!((second.continuity, second.superseded), (Continuity::Resumed, vec![]));
     assert_eq!(seen.warnings, Vec::<String>::new());
     let request = alpha.last();
     assert_eq!(request.conversation.handle().unwrap().state(), &json!({ "turns": 1 }));
@@ -66,7 +71,7 @@ async fn another_backend_is_shown_the_same_words_and_it_is_said() {
         panic!("{:?}", second.continuity)
     };
     assert_eq!((messages, not_carried.pictures), (2, 0));
-    assert_eq!(second.superseded.unwrap().backend().as_str(), "alpha");
+    assert_eq!(backends(&second.superseded), ["alpha"]);
     let [warning] = seen.warnings.as_slice() else { panic!("{:?}", seen.warnings) };
     assert!(
         warning.contains("talk is shown to the model anew, 2 messages")
@@ -198,6 +203,75 @@ async fn pictures_that_the_backend_does_not_take_are_told_of() {
     assert!(beta.last_texts()[0].contains("[the user: a picture, which is not shown]"));
 }
 
+#[tokio::test]
+async fn each_vendors_conversation_that_is_not_gone_on_with_is_told() {
+    let (_home, store) = store();
+    let half: Vec<nexus_core::TurnEvent> = vec![MessageEnded::new("m1".into(), "Half.").into()];
+    let alpha = Fake::new("alpha", [Act::Answer("One.")]);
+    let fail = |kind| Act::Say(half.clone(), Some(kind));
+    let beta = Fake::new("beta", [Act::Fail(ErrorKind::Refused), fail(ErrorKind::Crashed)]);
+    let router = router(&[&alpha, &beta]);
+    run(&store, &router, "alpha", ask("first"), WhenLost::Reseed).await;
+    // Not stored, but the vendor has begun a conversation; the name keeps that of alpha.
+    let (_, refused) = run(&store, &router, "beta", ask("second"), WhenLost::Reseed).await;
+    assert_eq!((refused.stored, backends(&refused.superseded)), (Ok(false), vec!["beta"]));
+    assert!(store.summary(&name("talk")).unwrap().resumes.is_some());
+    let (_, broken) = run(&store, &router, "beta", ask("second"), WhenLost::Reseed).await;
+    assert_eq!((broken.stored, backends(&broken.superseded)), (Ok(true), vec!["alpha", "beta"]));
+}
+
+/// A turn that ended while something else has the lock of the store, and whose caller then drops it.
+async fn drop_while_storing(home: &Path, held: &mut HeldConversation, router: &Router) -> FileHold {
+    let lock = FileHold::try_take(&home.join("conversations/store.lock")).unwrap().unwrap();
+    let mut sink = nexus_core::NullSink;
+    let options = ConversationOptions::new();
+    let turn = held.run_turn(router, "alpha", ask("dropped"), TurnHost::new(), options, &mut sink);
+    assert!(tokio::time::timeout(Duration::from_millis(300), turn).await.is_err());
+    lock
+}
+
+#[tokio::test]
+async fn a_turn_that_is_dropped_while_it_is_stored_keeps_its_name_until_it_is() {
+    let (home, store) = store();
+    let router = router(&[&Fake::new("alpha", [Act::Answer("One.")])]);
+    let mut held = store.hold(&name("talk")).unwrap();
+    let lock = drop_while_storing(home.path(), &mut held, &router).await;
+    drop(held);
+    assert_eq!(store.hold(&name("talk")).unwrap_err().kind(), ConversationErrorKind::InUse);
+    drop(lock);
+    let held = store.hold_within(&name("talk"), Duration::from_secs(30)).unwrap();
+    assert_eq!(held.messages(), 2);
+}
+
+#[tokio::test]
+async fn the_turn_after_one_that_was_dropped_goes_on_from_it() {
+    let (home, store) = store();
+    let alpha = Fake::new("alpha", [Act::Answer("One.")]);
+    let router = router(&[&alpha]);
+    let mut held = store.hold(&name("talk")).unwrap();
+    let lock = drop_while_storing(home.path(), &mut held, &router).await;
+    drop(lock);
+    while store.summary(&name("talk")).is_err() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let mut sink = nexus_core::NullSink;
+    let options = ConversationOptions::new();
+    let next = held.run_turn(&router, "alpha", ask("next"), TurnHost::new(), options, &mut sink).await.unwrap();
+    assert_eq!((next.continuity, next.stored), (Continuity::Resumed, Ok(true)));
+    assert_eq!(held.load().unwrap().messages().count(), 4);
+    // One that ran beside the writing of the one before it follows it, without a handle.
+    let lock = drop_while_storing(home.path(), &mut held, &router).await;
+    let options = ConversationOptions::new();
+    let (next, ()) = tokio::join!(
+        held.run_turn(&router, "alpha", ask("next"), TurnHost::new(), options, &mut sink),
+        async { drop(lock) }
+    );
+    assert_eq!(next.unwrap().stored, Ok(true));
+    drop(held);
+    let held = store.hold_within(&name("talk"), Duration::from_secs(30)).unwrap();
+    assert_eq!(held.load().unwrap().messages().count(), 8);
+}
+
 fn called(status: Option<ToolCallStatus>) -> Vec<nexus_core::TurnEvent> {
     let call = || nexus_core::CallId::from("c1");
     let mut events = vec![
@@ -260,7 +334,8 @@ async fn of_a_turn_that_failed_its_partial_is_stored() {
     run(&store, &router, "alpha", ask("first"), WhenLost::Reseed).await;
     let (_, failed) = run(&store, &router, "alpha", ask("second"), WhenLost::Reseed).await;
     assert_eq!((failed.outcome.is_err(), failed.stored), (true, Ok(true)));
-    assert_eq!(failed.superseded.unwrap().backend().as_str(), "alpha");
+    // The one before it, and that of the turn that broke off.
+    assert_eq!(backends(&failed.superseded), ["alpha", "alpha"]);
     // One that did nothing is not.
     let (_, nothing) = run(&store, &router, "alpha", ask("third"), WhenLost::Reseed).await;
     assert_eq!((nothing.outcome.is_err(), nothing.stored), (true, Ok(false)));
@@ -289,6 +364,7 @@ async fn a_turn_that_cannot_be_stored_is_not_lost() {
     let turn = turn.unwrap();
     assert_eq!(turn.outcome.unwrap().text, "One.");
     assert!(turn.stored.unwrap_err().to_string().contains("nodes"));
+    assert_eq!(backends(&turn.superseded), ["alpha"]);
 }
 
 fn holds(folder: &Path, words: &str) -> bool {
