@@ -27,7 +27,7 @@ pub enum Continuity {
     First,
     /// By the vendor's own handle.
     Resumed,
-    /// Not at all: nothing ran, as [`WhenLost::Fail`] says.
+    /// Not at all, as [`WhenLost::Fail`] says: no backend ran, or the one that did no longer has the conversation.
     Lost {
         /// Why the vendor's handle was not used.
         reason: String,

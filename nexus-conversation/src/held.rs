@@ -1,9 +1,10 @@
 //! A conversation that this process has, and a turn of it.
 
 use std::{
+    collections::VecDeque,
     future::poll_fn,
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
 
@@ -177,8 +178,13 @@ impl HeldConversation {
             host,
             began: Instant::now(),
         };
-        let mut sink =
-            NumberedSink { inner: events, next: 0, began: turn.began, order: TurnOrder::default() };
+        let mut sink = NumberedSink {
+            inner: events,
+            next: 0,
+            began: turn.began,
+            order: TurnOrder::default(),
+            warnings: VecDeque::new(),
+        };
         let (continuity, outcome) = self.run(&turn, &request, options, &mut sink).await?;
         let made = ConversationTurn::of(&request, &outcome, &sink.order, &turn.redactor);
         let own = match &outcome {
@@ -212,11 +218,22 @@ impl HeldConversation {
             }
         };
         let kept = &self.named.resume;
+        if let (Some(handle), None, Ok(true)) = (&own, kept, &stored)
+            && outcome.is_ok()
+        {
+            sink.warn(format!(
+                "the handle of {} cannot be stored: the next turn of the conversation {} cannot resume by it",
+                handle.backend(),
+                self.named.name
+            ));
+        }
+        sink.flush().await;
         let mut superseded: Vec<ResumeHandle> = former.into_iter().chain(own).collect();
         superseded.dedup();
         // A turn that resumed has a handle of the same conversation as before.
         superseded.retain(|handle| {
-            kept.as_ref() != Some(handle) && (kept.is_none() || continuity != Continuity::Resumed)
+            let is_former = matches!(continuity, Continuity::Resumed | Continuity::Lost { .. });
+            kept.as_ref() != Some(handle) && (kept.is_none() || !is_former)
         });
         Ok(ConversationOutcome { outcome, continuity, stored, superseded })
     }
@@ -237,12 +254,17 @@ impl HeldConversation {
             return Ok((Continuity::Lost { reason }, turn.run(request.clone(), sink).await));
         }
         let chain = turn.router.binding(turn.kind.clone()).map(|binding| binding.chain).unwrap_or_default();
+        let mut failed = None;
         let reason = match &self.named.resume {
             Some(handle) if chain.contains(handle.backend()) => {
                 let mode = ConversationMode::Resume { handle: handle.clone(), on_lost: OnLost::Fail };
                 let outcome = turn.run(request.clone().with_conversation(mode), sink).await;
                 match outcome {
-                    Err(error) if is_lost(&error, chain.len(), options.when_lost) => error.to_string(),
+                    Err(error) if is_lost(&error, chain.len(), options.when_lost) => {
+                        let reason = error.to_string();
+                        failed = Some(error);
+                        reason
+                    }
                     outcome => return Ok((Continuity::Resumed, outcome)),
                 }
             }
@@ -257,14 +279,14 @@ impl HeldConversation {
                     "the conversation {name} cannot be resumed: {reason}; have its {messages} messages shown to the model anew \
                      (`reseed`), or begin without them (`fresh`)"
                 );
-                let error = TurnError::new(ErrorKind::ConversationLost, backend).with_message(message);
+                let error = failed.unwrap_or_else(|| TurnError::new(ErrorKind::ConversationLost, backend));
+                let error = error.with_message(message);
                 Ok((Continuity::Lost { reason }, Err(error)))
             }
             WhenLost::Fresh => {
                 sink.warn(format!(
                     "the conversation {name} begins afresh, without its {messages} earlier messages: {reason}"
-                ))
-                .await;
+                ));
                 Ok((Continuity::Fresh { reason }, turn.run(turn.kept(request.clone()), sink).await))
             }
             WhenLost::Reseed => {
@@ -274,8 +296,7 @@ impl HeldConversation {
                     conversation.seed(turn.takes_pictures(), options.seed_bytes);
                 sink.warn(format!(
                     "the conversation {name} is shown to the model anew, {messages} messages of it: {reason}; not carried: {not_carried}"
-                ))
-                .await;
+                ));
                 let mut seeded = turn.kept(request.clone());
                 blocks.append(&mut seeded.prompt);
                 seeded.prompt = blocks;
@@ -293,8 +314,7 @@ fn is_lost(error: &TurnError, backends: usize, when_lost: WhenLost) -> bool {
         && partial.tool_calls.is_empty()
         && partial.effects == nexus_core::Effects::None;
     let may_others = backends > 1 && when_lost == WhenLost::Reseed && error.kind().could_not_run();
-    has_done_nothing
-        && (may_others || error.kind() == ErrorKind::ConversationLost && when_lost != WhenLost::Fail)
+    has_done_nothing && (may_others || error.kind() == ErrorKind::ConversationLost)
 }
 
 /// What runs a turn, whether or not it goes on by the vendor's handle.
@@ -342,18 +362,33 @@ struct NumberedSink<'s> {
     next: u64,
     began: Instant,
     order: TurnOrder,
+    /// Warnings that come before the next event.
+    warnings: VecDeque<String>,
 }
 
 impl NumberedSink<'_> {
-    async fn warn(&mut self, text: String) {
-        poll_fn(|context| self.inner.poll_ready(context)).await;
-        self.accept(EventEnvelope::new(0, Duration::ZERO, TurnEvent::warning(text)));
+    /// Waits for nothing: the turn that comes next waits for the sink, and ends at its deadline and where it is cancelled.
+    fn warn(&mut self, text: String) {
+        self.warnings.push_back(text);
+    }
+
+    /// Hands over the warnings that no event came after, if the sink is ready.
+    async fn flush(&mut self) {
+        poll_fn(|context| {
+            let _ = self.poll_ready(context);
+            Poll::Ready(())
+        })
+        .await;
     }
 }
 
 impl EventSink for NumberedSink<'_> {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        self.inner.poll_ready(context)
+        loop {
+            ready!(self.inner.poll_ready(context));
+            let Some(text) = self.warnings.pop_front() else { return Poll::Ready(()) };
+            self.accept(EventEnvelope::new(0, Duration::ZERO, TurnEvent::warning(text)));
+        }
     }
 
     fn accept(&mut self, envelope: EventEnvelope) {

@@ -144,7 +144,8 @@ impl Node {
         let id = NodeId::of(&bytes);
         let path = folder.join(format!("{id}.json"));
         if bytes.len() as u64 > MAX_BYTES {
-            let message = format!("{}: a turn of {} bytes is too large to be stored", path.display(), bytes.len());
+            let message =
+                format!("{}: a turn of {} bytes is too large to be stored", path.display(), bytes.len());
             return Err(ConversationError::new(ConversationErrorKind::Failed, message));
         }
         private_file::replace(&path, &bytes).map_err(|error| ConversationError::unusable(&path, &error))?;

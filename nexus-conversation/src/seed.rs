@@ -15,6 +15,8 @@ pub const DEFAULT_SEED_BYTES: usize = 256 << 10;
 const MAX_CALL_BYTES: usize = 8 << 10;
 /// How many bytes of pictures are shown, as base64.
 const MAX_PICTURE_BYTES: usize = 4 << 20;
+/// How many pictures are shown. Source: our own bound.
+const MAX_PICTURES: usize = 20;
 /// How many bytes of a tool's name are shown.
 const MAX_NAME_BYTES: usize = 200;
 
@@ -39,8 +41,8 @@ impl Conversation {
     /// The conversation for a model that was not there, in at most `most_bytes` of its messages: the oldest are left out first. What
     /// comes before a turn that [began afresh](crate::ConversationTurn::begins_afresh) is left out too.
     ///
-    /// Messages of users and models are whole, but the newest one if it is too long by itself: of that the end is shown. Arguments and
-    /// outputs of tools have at most 8 KiB each. Every line of a message stands behind `> `, whatever it says, so no text in it can pass
+    /// Messages of users and models are whole, but the newest one if it is too long by itself: of that the end is shown, and what stands
+    /// before its lines is not counted. Arguments and outputs of tools have at most 8 KiB each, and at most 20 pictures are shown. Every line of a message stands behind `> `, whatever it says, so no text in it can pass
     /// for a heading or end the record.
     ///
     /// ```
@@ -59,16 +61,18 @@ impl Conversation {
         let total = self.messages().count() as u64;
         let mut room = Room {
             text: most_bytes,
+            newest: Some(most_bytes),
             pictures: if takes_pictures { MAX_PICTURE_BYTES } else { 0 },
             not_carried,
             shown: Vec::new(),
         };
         let mut records = Vec::new();
         for message in self.turns[first..].iter().flat_map(|turn| &turn.messages).rev() {
-            match room.record(message, records.is_empty()) {
+            match room.record(message) {
                 Some(record) => records.push(record),
                 None => break,
             }
+            room.newest = None;
         }
         let Room { mut not_carried, mut shown, .. } = room;
         let messages = records.len() as u64;
@@ -108,6 +112,8 @@ enum Piece {
 /// What is still to be shown.
 struct Room {
     text: usize,
+    /// How many bytes of the newest message, while that is recorded: it is cut where others are left out.
+    newest: Option<usize>,
     pictures: usize,
     not_carried: NotCarried,
     /// Newest first.
@@ -115,15 +121,15 @@ struct Room {
 }
 
 impl Room {
-    /// The record of a message, if there is room for it. `is_newest`: there is, if need be for its end alone.
-    fn record(&mut self, message: &ConversationMessage, is_newest: bool) -> Option<Vec<Piece>> {
+    /// The record of a message, if there is room for it. For the newest there is, if need be for its end alone.
+    fn record(&mut self, message: &ConversationMessage) -> Option<Vec<Piece>> {
         let (cut_before, shown_before, pictures_before) =
             (self.not_carried.clone(), self.shown.len(), self.pictures);
         let pieces = match message {
-            ConversationMessage::User { content } => self.blocks("the user", content, is_newest, usize::MAX),
+            ConversationMessage::User { content } => self.blocks("the user", content, usize::MAX),
             ConversationMessage::Assistant { text, complete } => {
                 let head = if *complete { "the assistant" } else { "the assistant, cut off" };
-                vec![Piece::Text(quote(head, self.end_of(text, is_newest)))]
+                vec![Piece::Text(quote(head, self.end_of(text)))]
             }
             ConversationMessage::ToolCall { tool, arguments, status, output, .. } => {
                 let tool = &tool[..tool.floor_char_boundary(MAX_NAME_BYTES)];
@@ -139,7 +145,7 @@ impl Room {
                 if output.is_empty() {
                     pieces.push(Piece::Text(format!("[{outcome}]\n")));
                 }
-                pieces.extend(self.blocks(outcome, output, false, MAX_CALL_BYTES));
+                pieces.extend(self.blocks(outcome, output, MAX_CALL_BYTES));
                 pieces
             }
         };
@@ -148,7 +154,7 @@ impl Room {
             Piece::Picture => 0,
         });
         let bytes: usize = texts.sum();
-        if bytes > self.text && !is_newest {
+        if bytes > self.text && self.newest.is_none() {
             self.not_carried = cut_before;
             self.shown.truncate(shown_before);
             self.pictures = pictures_before;
@@ -158,21 +164,32 @@ impl Room {
         Some(pieces)
     }
 
-    fn blocks(&mut self, head: &str, blocks: &[PromptBlock], is_newest: bool, most: usize) -> Vec<Piece> {
+    fn blocks(&mut self, head: &str, blocks: &[PromptBlock], most: usize) -> Vec<Piece> {
         // Pictures are taken newest first, as messages are.
         let mut pieces: Vec<Piece> = Vec::new();
         for block in blocks.iter().rev() {
+            if self.newest == Some(0) && !pieces.is_empty() {
+                match block {
+                    PromptBlock::Text { text } => self.not_carried.cut_bytes += text.len() as u64,
+                    _ => self.not_carried.pictures += 1,
+                }
+                continue;
+            }
             pieces.push(match block {
                 PromptBlock::Text { text } if most < text.len() => Piece::Text(self.bounded(head, text)),
-                PromptBlock::Text { text } => Piece::Text(quote(head, self.end_of(text, is_newest))),
-                PromptBlock::Image { data, .. } if data.len() <= self.pictures => {
+                PromptBlock::Text { text } => Piece::Text(quote(head, self.end_of(text))),
+                PromptBlock::Image { data, .. }
+                    if data.len() <= self.pictures && self.shown.len() < MAX_PICTURES =>
+                {
                     self.pictures -= data.len();
                     self.shown.push(block.clone());
                     Piece::Picture
                 }
                 _ => {
                     self.not_carried.pictures += 1;
-                    Piece::Text(format!("[{head}: a picture, which is not shown]\n"))
+                    let line = format!("[{head}: a picture, which is not shown]\n");
+                    self.newest = self.newest.map(|left| left.saturating_sub(line.len()));
+                    Piece::Text(line)
                 }
             });
         }
@@ -180,19 +197,19 @@ impl Room {
         pieces
     }
 
-    /// The end of a text for which there may be no room.
-    fn end_of<'t>(&mut self, text: &'t str, is_newest: bool) -> &'t str {
-        if !is_newest || text.len() <= self.text {
-            return text;
-        }
-        let begin = text.ceil_char_boundary(text.len() - self.text);
+    /// A text, of the newest message the end for which there is room.
+    fn end_of<'t>(&mut self, text: &'t str) -> &'t str {
+        let Some(left) = &mut self.newest else { return text };
+        let begin = text.ceil_char_boundary(text.len().saturating_sub(*left));
+        *left -= text.len() - begin;
         self.not_carried.cut_bytes += begin as u64;
         &text[begin..]
     }
 
     /// The beginning of a text of a tool.
     fn bounded(&mut self, head: &str, text: &str) -> String {
-        let kept = text.floor_char_boundary(MAX_CALL_BYTES);
+        let kept = text.floor_char_boundary(self.newest.unwrap_or(usize::MAX).min(MAX_CALL_BYTES));
+        self.newest = self.newest.map(|left| left - kept);
         let cut = text.len() - kept;
         let mut quoted = quote(head, &text[..kept]);
         if cut > 0 {
@@ -326,6 +343,32 @@ mod tests {
         assert!(text_of(&seed).contains("[picture 1 of") && text_of(&seed).contains("[picture 4 of"));
         let seed = conversation.seed(false, 1 << 20);
         assert_eq!((seed.blocks.len(), seed.not_carried.pictures), (1, 4));
+    }
+
+    #[test]
+    fn the_newest_message_has_no_more_than_the_bound_however_many_blocks_it_has() {
+        let texts = vec![PromptBlock::text("x".repeat(600)); 50];
+        let pictures = vec![picture("AAAA"); 50];
+        for takes_pictures in [true, false] {
+            for content in [&texts, &pictures] {
+                let user = ConversationMessage::User { content: content.clone() };
+                let call = ConversationMessage::ToolCall {
+                    tool: "look".into(),
+                    origin: ToolOrigin::Caller,
+                    arguments: None,
+                    status: ToolCallStatus::Succeeded,
+                    output: content.clone(),
+                };
+                for message in [user, call] {
+                    let seed = conversation(vec![message]).seed(takes_pictures, 1000);
+                    let record = text_of(&seed).split_once("\n\n").unwrap().1;
+                    assert!(record.len() < 1000 + 400 + MAX_PICTURES * 60, "{record}");
+                    assert!(seed.blocks.len() <= 1 + MAX_PICTURES);
+                    let shown = seed.blocks.len() as u64 - 1 + seed.not_carried.pictures;
+                    assert!(content == &texts && seed.not_carried.cut_bytes == 29_000 || shown == 50);
+                }
+            }
+        }
     }
 
     #[test]

@@ -279,7 +279,8 @@ impl Conversations {
     ) -> Result<NamedPlace, ConversationError> {
         let _store = self.lock_store(Duration::MAX)?;
         let path = self.path_of(&named.name);
-        let found = NamedPlace::of(&path, &named.name)?.unwrap_or_else(|| NamedPlace::new(named.name.clone()));
+        let found =
+            NamedPlace::of(&path, &named.name)?.unwrap_or_else(|| NamedPlace::new(named.name.clone()));
         // Only an earlier write of the holder can have moved it. That turn stays, and the vendor of this one does not know of it.
         if found.place != named.place {
             named = found;
@@ -413,7 +414,8 @@ impl Conversations {
     fn lock_store(&self, patience: Duration) -> Result<FileHold, ConversationError> {
         let path = self.folder.join("store.lock");
         let in_use = || {
-            let message = format!("{}: another process has been writing for a minute; try again", path.display());
+            let message =
+                format!("{}: another process has been writing for a minute; try again", path.display());
             ConversationError::new(ConversationErrorKind::InUse, message)
         };
         self.lock(&path, patience, &in_use)

@@ -70,12 +70,15 @@ impl ConversationTurn {
         let content = request.prompt.iter().filter_map(|block| making.block(block)).collect();
         let mut said = vec![ConversationMessage::User { content }];
         said.extend(making.said(messages, calls, order));
-        // A result whose text is in no message, as that of a backend that reports no messages.
+        // An answer that is in no message: one in a shape, which some vendors report apart, or one of a backend without messages.
         if let Ok(result) = outcome
-            && messages.is_empty()
-            && !result.text.is_empty()
+            && !says_answer(messages, result)
         {
-            said.push(ConversationMessage::Assistant { text: making.text(&result.text), complete: true });
+            let text = match &result.output {
+                Some(output) => making.value(output),
+                None => making.text(&result.text),
+            };
+            said.push(ConversationMessage::Assistant { text, complete: true });
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Some(Self {
@@ -89,6 +92,17 @@ impl ConversationTurn {
             messages: said,
             not_stored: making.not,
         })
+    }
+}
+
+/// Whether a message of the turn's own agent has its answer, or there is none.
+fn says_answer(messages: &[Message], result: &TurnResult) -> bool {
+    let mut own = messages.iter().filter(|message| message.parent.is_none());
+    match &result.output {
+        Some(output) => {
+            own.any(|message| serde_json::from_str(&message.text).is_ok_and(|said: Value| said == *output))
+        }
+        None => result.text.is_empty() || own.any(|message| message.text.contains(&result.text)),
     }
 }
 

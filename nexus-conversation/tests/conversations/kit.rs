@@ -17,7 +17,7 @@ use nexus_core::{
     turn::{MessageEnded, TextDelta},
 };
 use nexus_router::Router;
-use serde_json::json;
+use serde_json::{Value, json};
 
 pub(crate) fn name(text: &str) -> ConversationName {
     text.parse().unwrap()
@@ -60,6 +60,8 @@ pub(crate) struct Fake {
     pub(crate) requests: Mutex<Vec<TurnRequest>>,
     takes_pictures: bool,
     keeps: bool,
+    /// What its handles have. `None`: how many turns it ran.
+    state: Option<Value>,
 }
 
 impl fmt::Debug for Fake {
@@ -81,6 +83,12 @@ impl Fake {
         Arc::new(Self { keeps: false, ..Self::bare(id, [Act::Answer("No.")]) })
     }
 
+    /// One whose handles cannot be stored.
+    pub(crate) fn with_deep_handle(id: &str) -> Arc<Self> {
+        let state = (0..500).fold(json!(0), |inner, _| json!([inner]));
+        Arc::new(Self { state: Some(state), ..Self::bare(id, [Act::Answer("One.")]) })
+    }
+
     fn bare(id: &str, acts: impl IntoIterator<Item = Act>) -> Self {
         Self {
             id: id.into(),
@@ -88,6 +96,7 @@ impl Fake {
             requests: Mutex::default(),
             takes_pictures: true,
             keeps: true,
+            state: None,
         }
     }
 
@@ -153,7 +162,8 @@ impl ExecutionBackend for Fake {
         outbox.flush(events).await;
         if request.conversation != ConversationMode::Ephemeral {
             let turns = self.requests.lock().unwrap().len();
-            recorder.resume = Some(ResumeHandle::new(self.id.clone(), json!({ "turns": turns })));
+            let state = self.state.clone().unwrap_or_else(|| json!({ "turns": turns }));
+            recorder.resume = Some(ResumeHandle::new(self.id.clone(), state));
         }
         match failure {
             None => Ok(recorder.into_result(FinishReason::Stop, Provenance::new(self.id.clone()))),

@@ -1,12 +1,21 @@
 //! Turns of conversations: resumed, re-seeded, begun afresh, failed.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
 
 use nexus_conversation::{
-    Continuity, ConversationErrorKind, ConversationMessage, ConversationOptions, ConversationOutcome, Conversations, HeldConversation, WhenLost,
+    Continuity, ConversationErrorKind, ConversationMessage, ConversationOptions, ConversationOutcome,
+    ConversationTurn, Conversations, HeldConversation, TurnOrder, WhenLost,
 };
 use nexus_core::{
-    ConversationMode, Effects, ErrorKind, PromptBlock, ResumeHandle, ToolCallStatus, ToolContent, TurnHost, TurnRequest,
+    ConversationMode, Effects, ErrorKind, EventEnvelope, EventSink, FinishReason, PromptBlock, Provenance,
+    Recorder, ResumeHandle, ToolCallStatus, ToolContent, TurnHost, TurnRequest,
+    redact::Redactor,
     turn::{MessageEnded, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use nexus_router::Router;
@@ -108,7 +117,10 @@ async fn a_lost_conversation_is_what_the_caller_says() {
         let texts = alpha.last_texts();
         match when_lost {
             WhenLost::Fail => {
-                assert_eq!(second.outcome.unwrap_err().kind(), ErrorKind::ConversationLost);
+                assert!(matches!(second.continuity, Continuity::Lost { .. }), "{:?}", second.continuity);
+                let error = second.outcome.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::ConversationLost);
+                assert!(error.to_string().contains("(`reseed`)"), "{error}");
                 assert_eq!(second.stored, Ok(false));
                 assert_eq!(store.summary(&name("talk")).unwrap().messages, 2);
             }
@@ -256,7 +268,8 @@ async fn the_turn_after_one_that_was_dropped_goes_on_from_it() {
     }
     let mut sink = nexus_core::NullSink;
     let options = ConversationOptions::new();
-    let next = held.run_turn(&router, "alpha", ask("next"), TurnHost::new(), options, &mut sink).await.unwrap();
+    let next =
+        held.run_turn(&router, "alpha", ask("next"), TurnHost::new(), options, &mut sink).await.unwrap();
     assert_eq!((next.continuity, next.stored), (Continuity::Resumed, Ok(true)));
     assert_eq!(held.load().unwrap().messages().count(), 4);
     // One that ran beside the writing of the one before it follows it, without a handle.
@@ -270,6 +283,64 @@ async fn the_turn_after_one_that_was_dropped_goes_on_from_it() {
     drop(held);
     let held = store.hold_within(&name("talk"), Duration::from_secs(30)).unwrap();
     assert_eq!(held.load().unwrap().messages().count(), 8);
+}
+
+/// A sink that is never ready.
+struct Full;
+
+impl EventSink for Full {
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn accept(&mut self, _event: EventEnvelope) {
+        panic!("it was not ready");
+    }
+}
+
+#[tokio::test]
+async fn a_warning_that_cannot_be_handed_over_holds_nothing_up() {
+    let (_home, store) = store();
+    let alpha = Fake::new("alpha", [Act::Answer("One."), Act::Fail(ErrorKind::Refused)]);
+    let beta = Fake::new("beta", [Act::Fail(ErrorKind::Refused)]);
+    let router = router(&[&alpha, &beta]);
+    run(&store, &router, "alpha", ask("first"), WhenLost::Reseed).await;
+    let mut held = store.hold(&name("talk")).unwrap();
+    let options = ConversationOptions::new();
+    let mut full = Full;
+    let turn = held.run_turn(&router, "beta", ask("second"), TurnHost::new(), options, &mut full);
+    let turn = tokio::time::timeout(Duration::from_secs(5), turn).await.unwrap().unwrap();
+    assert_eq!(turn.outcome.unwrap_err().kind(), ErrorKind::Refused);
+}
+
+#[tokio::test]
+async fn a_handle_that_cannot_be_stored_is_told() {
+    let (_home, store) = store();
+    let alpha = Fake::with_deep_handle("alpha");
+    let (seen, turn) = run(&store, &router(&[&alpha]), "alpha", ask("first"), WhenLost::Fail).await;
+    assert_eq!((turn.stored, backends(&turn.superseded)), (Ok(true), vec!["alpha"]));
+    assert!(seen.warnings[0].contains("the handle of alpha cannot be stored"), "{:?}", seen.warnings);
+}
+
+#[test]
+fn an_answer_in_a_shape_is_stored_once() {
+    let of = |said: &str, output: Option<serde_json::Value>| {
+        let mut recorder = Recorder::new();
+        recorder.observe(&MessageEnded::new("m".into(), said).into());
+        let mut result = recorder.into_result(FinishReason::Stop, Provenance::new("alpha".into()));
+        result.output = output;
+        let redactor = Redactor::new(["swordfish"]);
+        let turn = ConversationTurn::of(&ask("question"), &Ok(result), &TurnOrder::default(), &redactor);
+        let texts = turn.unwrap().messages.into_iter().filter_map(|message| match message {
+            ConversationMessage::Assistant { text, .. } => Some(text),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>()
+    };
+    assert_eq!(of("Done.", None), ["Done."]);
+    assert_eq!(of("Done.", Some(json!({ "moons": 2 }))), ["Done.", "{\"moons\":2}"]);
+    assert_eq!(of(" { \"moons\": 2 }", Some(json!({ "moons": 2 }))), [" { \"moons\": 2 }"]);
+    assert_eq!(of("", Some(json!(["swordfish"]))), ["[\"[redacted]\"]"]);
 }
 
 fn called(status: Option<ToolCallStatus>) -> Vec<nexus_core::TurnEvent> {
