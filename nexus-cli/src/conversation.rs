@@ -4,7 +4,8 @@ use std::process::ExitCode;
 
 use nexus::{
     BuildContext, Conversation, ConversationError, ConversationErrorKind, ConversationMessage,
-    ConversationName, ConversationSummary, Conversations, PromptBlock, ResumeHandle, ToolCallStatus,
+    ConversationName, ConversationSummary, Conversations, PromptBlock, ResumeHandle, Router, ToolCallStatus,
+    harness::run_blocking,
 };
 use serde_json::json;
 
@@ -13,7 +14,7 @@ use crate::{
     args::{ConfigArgs, ConversationCommand},
     command_error::CommandError,
     config,
-    output::{complain, printable_lines, say, say_json},
+    output::{complain, printable, printable_lines, say, say_json},
     show::{shown, word},
 };
 
@@ -28,7 +29,7 @@ pub(crate) async fn conversation(
             for found in &list.conversations {
                 match json {
                     true => say_json(found),
-                    false => say(described(found)),
+                    false => say(printable(&described(found))),
                 }
             }
             for error in &list.unreadable {
@@ -51,7 +52,7 @@ pub(crate) async fn conversation(
             let fork = blocking(move || store.fork(&name, &new_name, at)).await?;
             match json {
                 true => say_json(&fork),
-                false => say(described(&fork)),
+                false => say(printable(&described(&fork))),
             }
         }
         ConversationCommand::Delete { name, json } => return delete(config, store, name, json).await,
@@ -70,14 +71,36 @@ async fn delete(
     name: ConversationName,
     as_json: bool,
 ) -> Result<ExitCode, CommandError> {
-    let deleted = name.clone();
-    let of_sweep = store.clone();
-    let handle = blocking(move || store.delete(&deleted)).await?;
+    let (of_hold, of_sweep, deleted) = (store.clone(), store.clone(), name.clone());
+    let held = blocking(move || {
+        match of_hold.summary(&deleted).and_then(|_| of_hold.hold(&deleted)) {
+            Ok(held) => Ok(Some(held)),
+            // It is deleted all the same.
+            Err(error) if error.kind() == ConversationErrorKind::Damaged => Ok(None),
+            Err(error) => Err(error),
+        }
+    })
+    .await?;
+    let mut forgotten = Ok(());
+    match held {
+        // First, since only the name has the handle. It cannot be done at all without a configuration.
+        Some(held) => {
+            if let Some(handle) = held.resume() {
+                forgotten = forget(&config::load(config)?, handle).await;
+            }
+            blocking(move || held.delete()).await?;
+        }
+        None => {
+            let deleted = name.clone();
+            if let Some(handle) = blocking(move || store.delete(&deleted)).await? {
+                forgotten = match config::load(config) {
+                    Ok(router) => forget(&router, &handle).await,
+                    Err(error) => Err(still_there(&handle, &error.to_string())),
+                };
+            }
+        }
+    }
     let swept = blocking(move || of_sweep.sweep()).await;
-    let forgotten = match &handle {
-        Some(handle) => forget(config, handle).await,
-        None => Ok(()),
-    };
     let reasons: Vec<String> = [
         swept.as_ref().err().map(|error| format!("its messages are still stored: {error}")),
         forgotten.err(),
@@ -99,17 +122,19 @@ async fn delete(
 }
 
 /// Has the backend that made the handle delete what it keeps.
-async fn forget(config: &ConfigArgs, handle: &ResumeHandle) -> Result<(), String> {
-    let still = |reason: &str| format!("{} may still keep its own copy: {reason}", handle.backend());
-    let router = config::load(config).map_err(|error| still(&error.to_string()))?;
-    router.forget(handle).await.map(drop).map_err(|error| still(&error.to_string()))
+pub(crate) async fn forget(router: &Router, handle: &ResumeHandle) -> Result<(), String> {
+    router.forget(handle).await.map(drop).map_err(|error| still_there(handle, &error.to_string()))
+}
+
+fn still_there(handle: &ResumeHandle, reason: &str) -> String {
+    format!("{} may still keep its own copy: {reason}", handle.backend())
 }
 
 /// Runs `work` where it may block.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, ConversationError> + Send + 'static,
 ) -> Result<T, CommandError> {
-    Ok(tokio::task::spawn_blocking(work).await.map_err(CommandError::failed)??)
+    Ok(run_blocking(work).await.map_err(|_| CommandError::failed("the work on files ended early"))??)
 }
 
 fn described(summary: &ConversationSummary) -> String {
@@ -119,7 +144,7 @@ fn described(summary: &ConversationSummary) -> String {
 
 /// A conversation for a person: each message under its number.
 fn text_of(summary: &ConversationSummary, conversation: &Conversation) -> String {
-    let mut text = format!("{}\n", described(summary));
+    let mut text = format!("{}\n", printable(&described(summary)));
     let mut number = 0;
     for turn in &conversation.turns {
         if turn.begins_afresh {
@@ -130,7 +155,11 @@ fn text_of(summary: &ConversationSummary, conversation: &Conversation) -> String
             let (head, body) = match message {
                 ConversationMessage::User { content } => ("user".to_owned(), words(content)),
                 ConversationMessage::Assistant { text, complete } => {
-                    let by = turn.backend.as_ref().map(|backend| format!(" · {backend}")).unwrap_or_default();
+                    let by = turn
+                        .backend
+                        .as_ref()
+                        .map(|backend| format!(" · {}", printable(backend.as_str())))
+                        .unwrap_or_default();
                     let cut_off = if *complete { "" } else { " · cut off" };
                     (format!("assistant{by}{cut_off}"), text.clone())
                 }
@@ -142,7 +171,7 @@ fn text_of(summary: &ConversationSummary, conversation: &Conversation) -> String
                         _ => " · unfinished",
                     };
                     let arguments = arguments.as_deref().unwrap_or_default();
-                    (format!("tool {tool}{how}"), format!("{arguments}\n{}", words(output)))
+                    (format!("tool {}{how}", printable(tool)), format!("{arguments}\n{}", words(output)))
                 }
                 _ => ("a message that this version does not know".to_owned(), String::new()),
             };

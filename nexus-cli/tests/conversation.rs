@@ -7,7 +7,7 @@ mod support;
 use std::{
     fs,
     path::Path,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
     thread,
     time::{Duration, Instant},
 };
@@ -151,6 +151,7 @@ fn what_cannot_be_is_told_with_its_exit_code() {
         (&["run", "judges", "x", "--conversation", "talk"], "leave `--conversation` out"),
         (&["run", "writer", "x", "--on-lost", "fail"], "--conversation"),
         (&["run", "writer", "x", "--conversation", "talk", "--resume", "turns"], "cannot be used with"),
+        (&["run", "writer", "x", "--conversation", "talk", "--keep", "turns"], "cannot be used with"),
     ] {
         fails(&stage.nexus(arguments), 2, words);
     }
@@ -202,4 +203,53 @@ fn a_second_process_is_told_or_waits_and_a_killed_turn_leaves_what_was() {
     let shown = stage.json(&["conversation", "show", "talk", "--json"]);
     let shown = shown[0]["turns"].to_string();
     assert!(shown.contains("first") && shown.contains("third") && !shown.contains("second"), "{shown}");
+}
+
+#[test]
+fn a_wait_ends_with_ctrl_c() {
+    let stage = Stage::new(Reply::text("Half of an ans").stalled());
+    let mut child = stage.command(&["run", "writer", "first", "--conversation", "talk"]).spawn().unwrap();
+    let began = Instant::now();
+    while stage.one.main_calls().is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(30), "the turn does not begin");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let waiting = stage
+        .command(&["run", "writer", "second", "--conversation", "talk", "--wait", "600"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    let pid = waiting.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = waiting.wait_with_output().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(30), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn nothing_is_deleted_while_the_backends_own_copy_cannot_be() {
+    let stage = Stage::new(Reply::text("One."));
+    stage.json(&["run", "writer", "first", "--conversation", "talk", "--json"]);
+    let good = fs::read(stage.folder.path().join("nexus.yaml")).unwrap();
+    fs::write(stage.folder.path().join("nexus.yaml"), "groups: 1\n").unwrap();
+    assert_ne!(stage.nexus(&["conversation", "delete", "talk"]).status.code(), Some(0));
+    fs::write(stage.folder.path().join("nexus.yaml"), good).unwrap();
+    assert_eq!(stage.json(&["conversation", "list", "--json"])[0]["resumes"], "one");
+    stage.json(&["conversation", "delete", "talk", "--json"]);
+}
+
+#[test]
+fn what_others_wrote_is_no_command_to_a_terminal() {
+    let stage = Stage::new(Reply::text("One."));
+    stage.json(&["run", "writer", "first", "--conversation", "talk", "--json"]);
+    let path = stage.folder.nexus_home().join("conversations/names/talk.json");
+    let mut file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    file["resume"]["backend"] = "on\u{1b}[2Je\nother \u{202e}".into();
+    fs::write(&path, file.to_string()).unwrap();
+    let list = stage.nexus(&["conversation", "list"]);
+    assert_eq!(text(&list.stdout), "talk · 2 messages · 1 turns · on[2Jeother \n", "{}", text(&list.stderr));
 }

@@ -47,7 +47,7 @@ pub(crate) struct RunArgs {
     pub(crate) resume: Option<PathBuf>,
     /// Run the turn in the conversation of this name, and store it there; the first turn creates it. Any type can take the next
     /// one: see `--on-lost`. `nexus conversation --help` tells of them
-    #[arg(long, value_name = "NAME", conflicts_with = "resume")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "keep"])]
     pub(crate) conversation: Option<ConversationName>,
     /// What to do where the backend cannot go on with the conversation by itself: another one takes the turn, the vendor lost it, or
     /// it was forked

@@ -1,25 +1,63 @@
 //! A turn in a conversation that has a name.
 
+use std::time::{Duration, Instant};
+
 use nexus::{
-    ConversationOptions, EventSink, HeldConversation, Router, TurnError, TurnHost, TurnRequest, TurnResult,
+    CancelToken, ConversationErrorKind, ConversationName, ConversationOptions, EventSink, HeldConversation,
+    ResumeHandle, Router, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 use serde_json::json;
 
 use crate::{
     args::RunArgs,
     command_error::CommandError,
-    conversation::{blocking, store},
+    conversation::{blocking, forget, store},
     output::{complain, printable_lines, say_json},
 };
 
-/// Takes the conversation that the command line names, if it names one.
-pub(super) async fn take(args: &RunArgs) -> Result<Option<HeldConversation>, CommandError> {
-    let Some(name) = args.conversation.clone() else { return Ok(None) };
-    let patience = args.wait.unwrap_or_default();
-    blocking(move || store().hold_within(&name, patience)).await.map(Some)
+/// Takes a conversation, once no other turn runs in it. `None` if `cancel` ends the wait.
+pub(super) async fn take(
+    name: &ConversationName,
+    patience: Duration,
+    cancel: &CancelToken,
+) -> Result<Option<HeldConversation>, CommandError> {
+    let began = Instant::now();
+    loop {
+        let held_name = name.clone();
+        // In short pieces: a thread that waits would keep the process from ending.
+        let held = blocking(move || match store().hold(&held_name) {
+            Err(error) if error.kind() == ConversationErrorKind::InUse => Ok(Err(error)),
+            held => held.map(Ok),
+        })
+        .await?;
+        match held {
+            Ok(held) => return Ok(Some(held)),
+            Err(_) if cancel.is_cancelled() => return Ok(None),
+            Err(error) if began.elapsed() >= patience => return Err(error.into()),
+            Err(_) => {}
+        }
+    }
 }
 
-/// Runs the turn. Also says why it is not stored, if it is not.
+/// What is left to be said and done once the turn is shown.
+pub(super) struct Rest {
+    superseded: Vec<ResumeHandle>,
+    unstored: Option<CommandError>,
+}
+
+impl Rest {
+    /// Has the backends delete the conversations that this one no longer goes on with. An error if the turn is not stored.
+    pub(super) async fn end(self, router: &Router, name: &ConversationName) -> Result<(), CommandError> {
+        for handle in &self.superseded {
+            if let Err(reason) = forget(router, handle).await {
+                complain(printable_lines(&format!("warning: {name}: {reason}")));
+            }
+        }
+        self.unstored.map_or(Ok(()), Err)
+    }
+}
+
+/// Runs the turn.
 pub(super) async fn run(
     held: &mut HeldConversation,
     router: &Router,
@@ -27,7 +65,7 @@ pub(super) async fn run(
     request: TurnRequest,
     host: TurnHost,
     events: &mut dyn EventSink,
-) -> Result<(Result<TurnResult, TurnError>, Option<CommandError>), CommandError> {
+) -> Result<(Result<TurnResult, TurnError>, Rest), CommandError> {
     let options = ConversationOptions::new().when_lost(args.on_lost.into());
     let turn = held.run_turn(router, args.kind.as_str(), request, host, options, events).await?;
     if args.json {
@@ -36,20 +74,11 @@ pub(super) async fn run(
             &json!({ "conversation": { "name": held.name(), "how": turn.continuity, "stored": stored } }),
         );
     }
-    if let Some(handle) = &turn.superseded
-        && let Err(error) = router.forget(handle).await
-    {
-        complain(printable_lines(&format!(
-            "warning: {} may still keep its own copy of the conversation {}: {error}",
-            handle.backend(),
-            held.name()
-        )));
-    }
     let unstored = turn.stored.err().map(|error| {
         CommandError::failed(format_args!(
             "the turn is not stored in the conversation {}: {error}",
             held.name()
         ))
     });
-    Ok((turn.outcome, unstored))
+    Ok((turn.outcome, Rest { superseded: turn.superseded, unstored }))
 }

@@ -76,7 +76,13 @@ async fn run_turn(
     request: TurnRequest,
     host: TurnHost,
 ) -> Result<ExitCode, CommandError> {
-    let mut held = held::take(args).await?;
+    let mut held = None;
+    if let Some(name) = &args.conversation {
+        held = held::take(name, args.wait.unwrap_or_default(), &host.cancel).await?;
+        if held.is_none() {
+            return Ok(interrupt::exit_code());
+        }
+    }
     let mut recording = match place_for_record(args)? {
         Some(path) => {
             Some(open(path)?.begin(&args.kind, &request, &host).map_err(|error| unwritten(&error))?)
@@ -99,8 +105,11 @@ async fn run_turn(
         }
         None => shown.as_events(),
     };
-    let (outcome, unstored) = match &mut held {
-        Some(held) => held::run(held, router, args, request, host, events).await?,
+    let (outcome, rest) = match &mut held {
+        Some(held) => {
+            let (outcome, rest) = held::run(held, router, args, request, host, events).await?;
+            (outcome, Some(rest))
+        }
         None => (router.run_turn(args.kind.as_str(), request, host, events).await, None),
     };
     shown.outcome(&outcome, began);
@@ -114,10 +123,10 @@ async fn run_turn(
     if let Some(recording) = recording {
         recording.end(&outcome).map_err(|error| unwritten(&error))?;
     }
-    match unstored {
-        Some(error) => Err(error),
-        None => Ok(code),
+    if let (Some(held), Some(rest)) = (&held, rest) {
+        rest.end(router, held.name()).await?;
     }
+    Ok(code)
 }
 
 /// Where the turn is recorded: where the old one was read, unless another place is named.
