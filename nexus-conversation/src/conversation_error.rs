@@ -2,6 +2,9 @@
 
 use std::{fmt, io, path::Path};
 
+/// How much of the reason why a file is damaged is told, in bytes.
+const MAX_REASON_BYTES: usize = 300;
+
 /// Why something could not be done, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +45,9 @@ impl ConversationError {
 
     /// The file at `path` is not what was written there.
     pub(crate) fn damaged(path: &Path, reason: impl fmt::Display) -> Self {
+        // A reason may quote the file, at any length.
+        let reason = reason.to_string();
+        let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
         let message = format!(
             "{}: it is not what was written there: {reason}; put the file back from a copy, or go on in another conversation",
             path.display()

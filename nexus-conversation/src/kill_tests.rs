@@ -75,8 +75,14 @@ fn whenever_a_process_is_killed_what_was_there_is_whole_and_the_next_one_goes_on
             }
         }
         // What it left unfinished goes, and nothing else; the conversation is not locked.
+        let folder = home.path().join("conversations");
+        let unfinished = ["nodes/.a.json.1.new", "names/.a.json.1.new"].map(|path| folder.join(path));
+        for path in &unfinished {
+            fs::write(path, "{").unwrap();
+        }
         store.sweep().unwrap();
-        let nodes = fs::read_dir(home.path().join("conversations/nodes")).unwrap().count() as u64;
+        assert!(unfinished.iter().all(|path| !path.exists()), "step {at}");
+        let nodes = fs::read_dir(folder.join("nodes")).unwrap().count() as u64;
         assert_eq!(nodes, whole, "step {at}");
         assert!(run(home.path(), None), "step {at}");
         assert_eq!(store.load(&name).unwrap().turns, [turn("0"), turn("1")], "step {at}");

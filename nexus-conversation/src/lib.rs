@@ -14,7 +14,8 @@
 //!
 //! **Stored** are prompts with their pictures, what models said, tool calls with arguments and answers, and the vendor's last handle, which on a
 //! native backend holds the conversation itself. **Not stored**: thinking, system text, what sub-agents said, and secrets that the session's
-//! [redactor](nexus_core::Session::redactor) knows.
+//! [redactor](nexus_core::Session::redactor) knows. A credential that is lent to a backend is taken out of what its turn says, and this redactor
+//! does not know it: a caller whose prompts may have it teaches it to the redactor.
 //!
 //! ```no_run
 //! use nexus_conversation::{ConversationOptions, Conversations};

@@ -96,7 +96,7 @@ impl Conversations {
     /// If the folder cannot be read.
     pub fn list(&self) -> Result<ConversationList, ConversationError> {
         let mut list = ConversationList::default();
-        for path in self.files("names", ".json")? {
+        for path in self.names()? {
             match NamedPlace::read(&path) {
                 Ok(Some(found)) if self.path_of(&found.name) == path => {
                     list.conversations.push(summary(found));
@@ -232,8 +232,8 @@ impl Conversations {
         let mut gone: Vec<PathBuf> = self.files("nodes", ".json")?;
         gone.retain(|path| !is_reached(path));
         // Whoever writes has the lock of the store, so nobody is at work on these.
-        gone.extend(self.files("nodes", ".new")?);
-        gone.extend(self.files("names", ".new")?);
+        gone.extend(self.unfinished("nodes")?);
+        gone.extend(self.unfinished("names")?);
         for path in gone {
             let unusable = |error: io::Error| ConversationError::unusable(&path, &error);
             swept.bytes += fs::symlink_metadata(&path).map_err(unusable)?.len();
@@ -256,7 +256,7 @@ impl Conversations {
     /// Notes the turns that the names reach. A turn that is noted already has those before it noted.
     fn mark(&self, reached: &mut HashSet<NodeId>) -> Result<(), ConversationError> {
         let nodes = self.folder.join("nodes");
-        for path in self.files("names", ".json")? {
+        for path in self.names()? {
             let mut next = NamedPlace::read(&path)?.and_then(|found| found.place);
             let mut chain = Vec::new();
             while let Some(Place { node: id, .. }) = next
@@ -429,8 +429,11 @@ impl Conversations {
     ) -> Result<FileHold, ConversationError> {
         for folder in ["names", "nodes", "locks"].map(|name| self.folder.join(name)) {
             if !folder.is_dir() {
+                // The folder of the store may be new too, and its place is in the home.
+                let home = self.folder.parent().unwrap_or(&self.folder);
                 private_file::make_folder(&folder)
                     .and_then(|()| fs::File::open(&self.folder)?.sync_all())
+                    .and_then(|()| fs::File::open(home)?.sync_all())
                     .map_err(|error| ConversationError::unusable(&folder, &error))?;
             }
         }
@@ -466,8 +469,31 @@ impl Conversations {
         }
     }
 
+    /// The files of the names. What is called as no conversation can be is not looked at.
+    fn names(&self) -> Result<Vec<PathBuf>, ConversationError> {
+        let mut names = self.files("names", ".json")?;
+        names.retain(|path| {
+            let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+            stem.parse::<ConversationName>().is_ok()
+        });
+        Ok(names)
+    }
+
     /// The files of a folder whose names end so, in no order.
     fn files(&self, folder: &str, ending: &str) -> Result<Vec<PathBuf>, ConversationError> {
+        self.entries(folder, |name| name.ends_with(ending) && !name.starts_with('.'))
+    }
+
+    /// The files of a folder that a writer began and did not finish.
+    fn unfinished(&self, folder: &str) -> Result<Vec<PathBuf>, ConversationError> {
+        self.entries(folder, |name| name.ends_with(".new") && name.starts_with('.'))
+    }
+
+    fn entries(
+        &self,
+        folder: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<PathBuf>, ConversationError> {
         let folder = self.folder.join(folder);
         let unusable = |error: io::Error| ConversationError::unusable(&folder, &error);
         let entries = match fs::read_dir(&folder) {
@@ -477,9 +503,7 @@ impl Conversations {
         let mut files = Vec::new();
         for entry in entries {
             let entry = entry.map_err(unusable)?;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            if name.ends_with(ending) && name.starts_with('.') == (ending == ".new") {
+            if is_wanted(&entry.file_name().to_string_lossy()) {
                 files.push(entry.path());
             }
         }

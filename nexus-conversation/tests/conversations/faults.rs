@@ -75,6 +75,15 @@ fn a_damaged_name_is_told_beside_the_others_and_can_be_deleted() {
         let list = store.list().unwrap();
         assert_eq!((list.conversations.len(), list.unreadable.len()), (1, 1));
     }
+    // What stands there is not told at any length.
+    fs::write(&path, format!("{{\"version\":\"{}\"}}", "x".repeat(9000))).unwrap();
+    assert!(store.load(&name("b")).unwrap_err().to_string().len() < 1000);
+    // What is called as no conversation can be holds nothing up.
+    let stray = path.with_file_name("\u{c4}.json");
+    fs::write(&path, fs::read(path.with_file_name("a.json")).unwrap()).unwrap();
+    fs::rename(&path, &stray).unwrap();
+    assert!(store.list().unwrap().unreadable.is_empty());
+    store.sweep().unwrap();
     fs::write(&path, "{\"version\":2,\"other\":[]}").unwrap();
     assert_eq!(store.load(&name("b")).unwrap_err().kind(), Kind::NewerVersion);
     // That of another name, copied.
