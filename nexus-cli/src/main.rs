@@ -3,6 +3,7 @@
 // These panic when the stream is closed, and lose the failure when it is full: everything goes by `output`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod acp;
 mod args;
 mod availability;
 mod check;
@@ -146,6 +147,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Doctor { json } => doctor::doctor(&args.config, json).await,
         Command::Completions { shell } => Ok(manual::completions(shell)),
         Command::Manual => manual::manual(),
+        Command::Acp(acp) => acp::acp(&args.config, &acp).await,
         Command::Mcp(command) => mcp::mcp(&args.config, command).await,
         Command::Check { example: true, .. } => Ok(check::example()),
         Command::Check { probe, json, .. } => check::check(&args.config, probe, json).await,

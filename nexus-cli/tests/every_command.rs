@@ -97,6 +97,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("task watch", "it shows on standard error"),
     ("task remove", "a task that ended, which its own tests have"),
     ("debate watch", "it shows on standard error"),
+    ("acp", "it answers an editor, and its own tests have that"),
     ("mcp spawn", "it answers a client, and its own tests have that"),
     ("mcp debate", "it answers a client, as `mcp spawn` does"),
     ("login", "somebody who logs in"),

@@ -40,6 +40,7 @@ fn help() {
         "key set",
         "key list",
         "key remove",
+        "acp",
         "mcp",
         "mcp spawn",
         "mcp debate",

@@ -44,6 +44,10 @@ impl<B: ExecutionBackend + ?Sized> ExecutionBackendExt for B {}
 
 /// One item of a [`TurnStream`].
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one outcome comes after many events, and how large it is depends on the features of `serde_json` that others ask for"
+)]
 pub enum StreamItem {
     /// Something happened.
     Event(EventEnvelope),

@@ -66,6 +66,6 @@ pub use http::{HttpServer, HttpSettings};
 pub use roots::ClientRoots;
 pub use server_file::{RunningServer, ServerFile, ServerFileError};
 pub use service::{CallAnswer, JsonObject, MAX_ANSWER_BYTES, ServedTool, ServiceInfo, ToolKind, ToolService};
-pub use stdio::{StdioEnd, StdioSettings, serve_lines, serve_stdio};
+pub use stdio::{StdioEnd, StdioSettings, own_streams, serve_lines, serve_stdio};
 pub use token::{HttpToken, TokenError};
 pub use typed::{OnFirstCall, ToolDescription};

@@ -74,9 +74,14 @@ pub async fn serve_stdio(
     serve_lines(service, settings, BufReader::new(input), output, ended).await
 }
 
-/// Takes the standard streams over: copies that no other program inherits.
+/// Takes the standard streams of this process over: copies that no other program inherits. From then on whatever else reads from the standard
+/// input reads nothing, and what it writes to the standard output goes to the standard error. Call it once.
+///
+/// # Errors
+///
+/// The system has no room for the copies.
 #[cfg(unix)]
-pub(crate) fn own_streams() -> io::Result<(std::fs::File, std::fs::File)> {
+pub fn own_streams() -> io::Result<(std::fs::File, std::fs::File)> {
     use rustix::{io::fcntl_dupfd_cloexec, stdio};
 
     // Above the three that every program has.
@@ -88,8 +93,13 @@ pub(crate) fn own_streams() -> io::Result<(std::fs::File, std::fs::File)> {
     Ok((input.into(), output.into()))
 }
 
+/// The standard streams of this process.
+///
+/// # Errors
+///
+/// None.
 #[cfg(not(unix))]
-pub(crate) fn own_streams() -> io::Result<(io::Stdin, io::Stdout)> {
+pub fn own_streams() -> io::Result<(io::Stdin, io::Stdout)> {
     Ok((io::stdin(), io::stdout()))
 }
 

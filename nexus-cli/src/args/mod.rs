@@ -1,5 +1,6 @@
 //! The command line.
 
+mod acp;
 mod conversation;
 mod debate;
 #[cfg(feature = "login")]
@@ -21,6 +22,7 @@ use std::{path::PathBuf, time::Duration};
 use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
+pub(crate) use acp::AcpArgs;
 pub(crate) use conversation::ConversationCommand;
 pub(crate) use debate::{DebateCommand, NewDebateArgs};
 #[cfg(feature = "keyring")]
@@ -50,7 +52,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ConfigArgs {
-    /// Configuration. Default: ./nexus.yaml, else nexus.yaml in $NEXUS_HOME (~/.nexus); for task, debate and mcp the latter alone
+    /// Configuration. Default: ./nexus.yaml, else nexus.yaml in $NEXUS_HOME (~/.nexus); for task, debate, mcp and acp the latter alone
     #[arg(long, global = true, value_name = "FILE", env = "NEXUS_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -119,6 +121,9 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Serve an editor as its agent, by the Agent Client Protocol: a type of the configuration answers
+    #[command(after_help = acp::HELP)]
+    Acp(AcpArgs),
     /// Serve tools to other programs, by the Model Context Protocol
     #[command(subcommand)]
     Mcp(McpCommand),
@@ -149,7 +154,11 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
 impl Command {
     /// Whether standard output is another program's, whose going away is no failure by itself.
     pub(crate) fn serves_output(&self) -> bool {
-        matches!(self, Self::Mcp(McpCommand::Spawn(args) | McpCommand::Debate(args)) if args.http.is_none())
+        match self {
+            Self::Acp(_) => true,
+            Self::Mcp(McpCommand::Spawn(args) | McpCommand::Debate(args)) => args.http.is_none(),
+            _ => false,
+        }
     }
 
     /// Whether the answer is wanted as JSON, also the answer that something is wrong.
@@ -174,7 +183,7 @@ impl Command {
             Self::Task(task) => task.wants_json(),
             Self::Testbed(testbed) => testbed.wants_json(),
             Self::Debate(debate) => debate.wants_json(),
-            Self::Mcp(_) | Self::Completions { .. } | Self::Manual => false,
+            Self::Acp(_) | Self::Mcp(_) | Self::Completions { .. } | Self::Manual => false,
         }
     }
 }

@@ -1,0 +1,183 @@
+//! The agent: serves clients, each over a reader and a writer.
+
+use std::{
+    io,
+    path::Path,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use nexus_conversation::Conversations;
+use nexus_router::Router;
+use serde_json::Value;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, BufReader},
+    sync::mpsc,
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
+
+use crate::{
+    connection::Connection,
+    incoming::{Incoming, with_reason},
+    lines::{self, InputLine, MAX_LINE_BYTES},
+    outgoing::{INPUT_WAITS_BYTES, Outgoing},
+    record::SessionRecords,
+    setup::{AcpOptions, Setup},
+};
+
+/// How many requests of a client are worked on at once. Source: our own bound.
+const MAX_REQUESTS: usize = 256;
+/// Lines that are read and not looked at yet.
+const QUEUED_LINES: usize = 4;
+/// How long answers that are there may take to be written at the end.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// Why the serving of a client ended.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum AcpEnd {
+    /// The client closed the input.
+    InputClosed,
+    /// The input cannot be read.
+    InputFailed(io::Error),
+    /// The output cannot be written: nobody reads it any more, or there is no room.
+    OutputFailed(io::Error),
+    /// `ended` was done.
+    Asked,
+}
+
+/// Nexus as an agent of the protocol. Clones share the configuration; each client that is served has sessions of its own.
+#[derive(Clone, Debug)]
+pub struct AcpAgent(Arc<Setup>);
+
+impl AcpAgent {
+    /// An agent that runs prompts on the router that `open` gives, and keeps conversations and sessions in `home`.
+    ///
+    /// The router is opened with the first session, and again as long as that fails: a client is told why, and goes on once it is mended. Its
+    /// configuration is read anew for each prompt ([`Router::reload`]).
+    pub fn new(
+        open: impl Fn() -> Result<Router, String> + Send + Sync + 'static,
+        home: impl AsRef<Path>,
+        options: AcpOptions,
+    ) -> Self {
+        Self(Arc::new(Setup {
+            open: Box::new(open),
+            router: Mutex::default(),
+            conversations: Conversations::in_home(&home),
+            records: SessionRecords::in_home(home.as_ref()),
+            options,
+        }))
+    }
+
+    /// Serves one client, until its input ends, the output cannot be written or `ended` is done. Turns that run then are cancelled; when this
+    /// returns, none of their processes is left.
+    pub async fn serve(
+        &self,
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+        ended: impl Future<Output = ()>,
+    ) -> AcpEnd {
+        let (out, writing) = Outgoing::new(output);
+        let mut writing = tokio::spawn(writing);
+        let (reading, mut lines) = read_lines(input, out.clone());
+        let connection = Arc::new(Connection::new(Arc::clone(&self.0), out.clone()));
+        let mut work = JoinSet::new();
+        let mut ended = std::pin::pin!(ended);
+        let end = loop {
+            let line = tokio::select! {
+                biased;
+                () = &mut ended => break AcpEnd::Asked,
+                written = &mut writing => break AcpEnd::OutputFailed(failure(written)),
+                // Those that are done are forgotten.
+                Some(_) = work.join_next() => continue,
+                line = lines.recv() => line,
+            };
+            match line {
+                None => break AcpEnd::InputClosed,
+                Some(Err(error)) => break AcpEnd::InputFailed(error),
+                Some(Ok(line)) => {
+                    if let Some(message) = read(&line, &out, work.len())
+                        && let Some(task) = connection.receive(message)
+                    {
+                        work.spawn(task);
+                    }
+                }
+            }
+        };
+        reading.abort();
+        connection.cancel_all();
+        let all = async { while work.join_next().await.is_some() {} };
+        if timeout(self.0.options.stop_within, all).await.is_err() {
+            tracing::error!(within = ?self.0.options.stop_within, "turns did not stop in time: they are killed");
+            work.shutdown().await;
+        }
+        if matches!(end, AcpEnd::OutputFailed(_)) {
+            return end;
+        }
+        out.finish();
+        match timeout(LAST_LINES, &mut writing).await {
+            Ok(Ok(Ok(()))) => end,
+            Ok(written) => AcpEnd::OutputFailed(failure(written)),
+            Err(_) => {
+                writing.abort();
+                end
+            }
+        }
+    }
+}
+
+/// The message of a line. What is none is answered at once, and so is a request that is one too many.
+fn read(line: &InputLine, out: &Outgoing, at_work: usize) -> Option<Incoming> {
+    use agent_client_protocol_schema::v1::Error;
+
+    let line = match line {
+        InputLine::Whole(line) => line,
+        InputLine::TooLong => {
+            let reason = format!("a line has at most {MAX_LINE_BYTES} bytes");
+            out.answer(&Value::Null, &Err(with_reason(Error::parse_error(), reason)));
+            return None;
+        }
+    };
+    match Incoming::read(line) {
+        Ok(Incoming::Request { id, .. }) if at_work >= MAX_REQUESTS => {
+            let reason = format!("{MAX_REQUESTS} requests are worked on: wait for their answers");
+            out.answer(&id, &Err(with_reason(Error::invalid_request(), reason)));
+            None
+        }
+        Ok(message) => Some(message),
+        Err(refused) => {
+            out.answer(&refused.id, &Err(refused.error));
+            None
+        }
+    }
+}
+
+/// Reads lines until the input ends or cannot be read, none of them while too much waits to be written.
+fn read_lines(
+    input: impl AsyncRead + Send + Unpin + 'static,
+    out: Outgoing,
+) -> (JoinHandle<()>, mpsc::Receiver<io::Result<InputLine>>) {
+    let (sender, lines) = mpsc::channel(QUEUED_LINES);
+    let reading = tokio::spawn(async move {
+        let mut input = BufReader::new(input);
+        loop {
+            out.below(INPUT_WAITS_BYTES).await;
+            let Some(line) = lines::next(&mut input, MAX_LINE_BYTES).await.transpose() else { return };
+            let is_last = line.is_err();
+            if sender.send(line).await.is_err() || is_last {
+                return;
+            }
+        }
+    });
+    (reading, lines)
+}
+
+/// Why the writing ended.
+fn failure(written: Result<io::Result<()>, tokio::task::JoinError>) -> io::Error {
+    match written {
+        Ok(Err(error)) => error,
+        Ok(Ok(())) => io::ErrorKind::BrokenPipe.into(),
+        Err(error) => io::Error::other(error),
+    }
+}

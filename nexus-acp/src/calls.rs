@@ -1,0 +1,94 @@
+//! The tool calls of one prompt: what updates and permission requests both know of them.
+
+use std::path::PathBuf;
+
+use agent_client_protocol_schema::v1::ToolCallId;
+use nexus_core::{CallId, Effects};
+use serde_json::Value;
+
+use crate::diff::Seen;
+
+/// The tool calls of one prompt that have not ended.
+#[derive(Debug)]
+pub(crate) struct Calls {
+    /// What is before every id: ids are unique in a session, those of a turn within it.
+    prefix: String,
+    open: Vec<Call>,
+    /// Calls that a permission was asked for before they were told of: by which name, and under which id.
+    ahead: Vec<(String, ToolCallId)>,
+    next_ahead: u64,
+}
+
+/// A call that has not ended.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub(crate) call: CallId,
+    /// What the client calls it.
+    pub(crate) id: ToolCallId,
+    pub(crate) name: String,
+    pub(crate) effects: Effects,
+    pub(crate) arguments: Option<Value>,
+    /// The files that it names, as they were before.
+    pub(crate) before: Vec<(PathBuf, Seen)>,
+    /// Whether a permission was asked for.
+    is_asked: bool,
+}
+
+impl Calls {
+    pub(crate) fn new(prefix: String) -> Self {
+        Self { prefix, open: Vec::new(), ahead: Vec::new(), next_ahead: 0 }
+    }
+
+    /// A call began. Also says whether the client knows it already.
+    pub(crate) fn begin(&mut self, call: &CallId, name: &str, effects: Effects) -> (ToolCallId, bool) {
+        let ahead = self.ahead.iter().position(|(asked, _)| asked == name);
+        let known = ahead.map(|place| self.ahead.remove(place).1);
+        let is_known = known.is_some();
+        let id = known.unwrap_or_else(|| ToolCallId::new(format!("{}-{call}", self.prefix)));
+        self.open.push(Call {
+            call: call.clone(),
+            id: id.clone(),
+            name: name.to_owned(),
+            effects,
+            arguments: None,
+            before: Vec::new(),
+            is_asked: is_known,
+        });
+        (id, is_known)
+    }
+
+    pub(crate) fn find(&mut self, call: &CallId) -> Option<&mut Call> {
+        self.open.iter_mut().find(|open| open.call == *call)
+    }
+
+    /// A call ended.
+    pub(crate) fn end(&mut self, call: &CallId) -> Option<Call> {
+        let place = self.open.iter().position(|open| open.call == *call)?;
+        Some(self.open.remove(place))
+    }
+
+    /// The call that a permission is asked for: the first of this name and these arguments for which none was asked.
+    pub(crate) fn asked(&mut self, name: &str, arguments: &Value) -> Option<ToolCallId> {
+        let is_it = |open: &&mut Call| {
+            let fits = open.arguments.as_ref().is_none_or(|known| known == arguments);
+            open.name == name && !open.is_asked && fits
+        };
+        let call = self.open.iter_mut().find(is_it)?;
+        call.is_asked = true;
+        Some(call.id.clone())
+    }
+
+    /// An id for a call that a permission is asked for before it is told of.
+    pub(crate) fn ahead(&mut self, name: &str) -> ToolCallId {
+        self.next_ahead += 1;
+        let id = ToolCallId::new(format!("{}-asked-{}", self.prefix, self.next_ahead));
+        self.ahead.push((name.to_owned(), id.clone()));
+        id
+    }
+
+    /// The ids of the calls that have not ended, which are forgotten.
+    pub(crate) fn end_all(&mut self) -> Vec<ToolCallId> {
+        let open = self.open.drain(..).map(|call| call.id);
+        open.chain(self.ahead.drain(..).map(|(_, id)| id)).collect()
+    }
+}

@@ -1,0 +1,45 @@
+//! Text as a client is given it: without what a terminal would obey, and within bounds.
+
+use nexus_core::visible::Visible;
+
+/// Longest title, in characters.
+const TITLE_CHARACTERS: usize = 120;
+
+/// A text without control characters but those that shape it.
+pub(crate) fn harmless(text: &str) -> String {
+    text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
+}
+
+/// One line for a list: the first that is not blank, its beginning.
+pub(crate) fn title(text: &str) -> String {
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let shown = Visible(line).to_string();
+    let mut characters = shown.chars();
+    let mut title: String = characters.by_ref().take(TITLE_CHARACTERS).collect();
+    if characters.next().is_some() {
+        title.push('…');
+    }
+    title
+}
+
+/// The beginning of a text that is longer than `most` bytes, which says so.
+pub(crate) fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let kept = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
+    format!("{kept}\n[{} more bytes]", text.len() - kept.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_finds_nothing_to_obey() {
+        assert_eq!(harmless("a\u{1b}[2J\r\n\tb\u{9b}"), "a[2J\n\tb");
+        assert_eq!(title(" \n a\u{202e}b\u{7} \nc"), r"a\u{202e}b\u{7}");
+        assert_eq!(title(&"ä".repeat(200)).chars().count(), TITLE_CHARACTERS + 1);
+        assert_eq!(cut("äää", 3), "ä\n[4 more bytes]");
+    }
+}

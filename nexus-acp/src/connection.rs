@@ -1,0 +1,497 @@
+//! One client: its messages, and the sessions that it has open.
+
+use std::{
+    collections::HashMap,
+    panic::AssertUnwindSafe,
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use agent_client_protocol_schema::{
+    ProtocolVersion,
+    v1::{
+        AgentCapabilities, AvailableCommandsUpdate, CancelNotification, ClientCapabilities,
+        CloseSessionRequest, CloseSessionResponse, ConfigOptionUpdate, CurrentModeUpdate,
+        DeleteSessionRequest, DeleteSessionResponse, Error, Implementation, InitializeRequest,
+        InitializeResponse, ListSessionsRequest, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
+        NewSessionResponse, PromptCapabilities, PromptRequest, ResumeSessionRequest, ResumeSessionResponse,
+        SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities, SessionId,
+        SessionListCapabilities, SessionResumeCapabilities, SessionUpdate, SetSessionConfigOptionRequest,
+        SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
+    },
+};
+use futures::{FutureExt as _, future::BoxFuture};
+use nexus_conversation::{Conversation, ConversationName};
+use nexus_router::Router;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::{
+    failure::{of_configuration, of_conversation},
+    incoming::{Incoming, params, with_reason},
+    modes,
+    outgoing::{Outgoing, lock},
+    prompt::commands,
+    prompt_turn::prompt,
+    replay::replay,
+    session::{Session, busy},
+    session_client::SessionClient,
+    session_list::list,
+    setup::{Setup, blocking, is_unknown},
+};
+
+/// How many sessions a client may have open. Source: our own bound.
+const MAX_SESSIONS: usize = 1_000;
+
+/// One client.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    setup: Arc<Setup>,
+    out: Outgoing,
+    /// `None` until the client has introduced itself.
+    client: Mutex<Option<ClientCapabilities>>,
+    sessions: Mutex<HashMap<ConversationName, Arc<Session>>>,
+    /// The sessions whose prompts came under these ids, each written as JSON.
+    prompts: Mutex<HashMap<String, Arc<Session>>>,
+    /// How many prompts there were: what makes ids of one session's prompts differ.
+    prompted: AtomicU64,
+}
+
+/// An answer, and what is told after it.
+type Answer = Result<(Value, Vec<(SessionClient, SessionUpdate)>), Error>;
+
+/// Work that ends in an answer.
+type Work = BoxFuture<'static, Answer>;
+
+/// A session that is not open yet, as a client asks for it.
+struct Reopening {
+    id: SessionId,
+    cwd: PathBuf,
+    mcp_servers: usize,
+}
+
+impl Connection {
+    pub(crate) fn new(setup: Arc<Setup>, out: Outgoing) -> Self {
+        Self {
+            setup,
+            out,
+            client: Mutex::default(),
+            sessions: Mutex::default(),
+            prompts: Mutex::default(),
+            prompted: AtomicU64::new(0),
+        }
+    }
+
+    /// Takes a message. What is returned goes on with it, beside others, and is to be run to its end.
+    pub(crate) fn receive(self: &Arc<Self>, message: Incoming) -> Option<BoxFuture<'static, ()>> {
+        match message {
+            Incoming::Response { id, outcome } => self.out.answered(&id, outcome),
+            Incoming::Notification { method, params } => self.notified(&method, params),
+            Incoming::Request { id, method, params } => {
+                let work = self.requested(&id, &method, params);
+                let connection = Arc::clone(self);
+                return Some(Box::pin(async move { connection.answer(id, work).await }));
+            }
+        }
+        None
+    }
+
+    /// Cancels every prompt.
+    pub(crate) fn cancel_all(&self) {
+        lock(&self.sessions).values().for_each(|session| session.cancel());
+        lock(&self.prompts).values().for_each(|session| session.cancel());
+    }
+
+    async fn answer(&self, id: Value, work: Result<Work, Error>) {
+        let answer = match work {
+            Ok(work) => AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {
+                tracing::error!("a request of the client ended in a panic");
+                Err(Error::internal_error())
+            }),
+            Err(error) => Err(error),
+        };
+        match answer {
+            Ok((result, updates)) => {
+                self.out.answer(&id, &Ok(result));
+                updates.into_iter().for_each(|(client, update)| client.update(update));
+            }
+            Err(error) => self.out.answer(&id, &Err(error)),
+        }
+    }
+
+    fn notified(&self, method: &str, value: Value) {
+        match method {
+            "session/cancel" => {
+                let cancelled = params::<CancelNotification>(value);
+                if let Ok(session) = cancelled.and_then(|cancel| self.session(&cancel.session_id)) {
+                    session.cancel();
+                }
+            }
+            "$/cancel_request" => {
+                let id = value.get("requestId").map(Value::to_string).unwrap_or_default();
+                if let Some(session) = lock(&self.prompts).get(&id) {
+                    session.cancel();
+                }
+            }
+            _ => tracing::debug!("a notification of the client is not known"),
+        }
+    }
+
+    /// Begins a request. What must happen in the order in which requests come happens here, the rest in the work.
+    fn requested(self: &Arc<Self>, id: &Value, method: &str, value: Value) -> Result<Work, Error> {
+        if method == "initialize" {
+            let answer = self.initialize(&params(value)?);
+            return Ok(Box::pin(async move { answer }));
+        }
+        if lock(&self.client).is_none() {
+            return Err(with_reason(Error::invalid_request(), "send `initialize` first"));
+        }
+        let this = Arc::clone(self);
+        Ok(match method {
+            "authenticate" => {
+                let reason = "there is no method to authenticate by: log in with the vendor's own program or with `nexus login`";
+                return Err(with_reason(Error::invalid_params(), reason));
+            }
+            "session/new" => {
+                let request: NewSessionRequest = params(with_servers(value))?;
+                Box::pin(async move { this.new_session(request).await })
+            }
+            "session/load" => {
+                let request: LoadSessionRequest = params(with_servers(value))?;
+                Box::pin(async move { this.load_session(request).await })
+            }
+            "session/resume" => {
+                let request: ResumeSessionRequest = params(value)?;
+                Box::pin(async move { this.resume_session(request).await })
+            }
+            "session/list" => {
+                let request: ListSessionsRequest = params(value)?;
+                Box::pin(async move { this.list_sessions(request).await })
+            }
+            "session/delete" => {
+                let request: DeleteSessionRequest = params(value)?;
+                Box::pin(async move { this.delete_session(request).await })
+            }
+            "session/close" => {
+                let request: CloseSessionRequest = params(value)?;
+                let session = self.session(&request.session_id)?;
+                session.cancel();
+                Box::pin(async move {
+                    session.idle().await;
+                    lock(&this.sessions).retain(|_, open| !Arc::ptr_eq(open, &session));
+                    answered(&CloseSessionResponse::new(), Vec::new())
+                })
+            }
+            "session/set_mode" => {
+                let request: SetSessionModeRequest = params(value)?;
+                let session = self.session(&request.session_id)?;
+                self.set(session, modes::MODE, &request.mode_id.0, true)?
+            }
+            "session/set_config_option" => {
+                let request: SetSessionConfigOptionRequest = params(value)?;
+                let session = self.session(&request.session_id)?;
+                let value = request.value.as_value_id().ok_or_else(|| unknown_option("a text"))?;
+                self.set(session, &request.config_id.0, &value.0, false)?
+            }
+            "session/prompt" => {
+                let request: PromptRequest = params(value)?;
+                self.prompt(id, request)?
+            }
+            _ => return Err(with_reason(Error::method_not_found(), "there is no such method")),
+        })
+    }
+
+    fn initialize(&self, request: &InitializeRequest) -> Answer {
+        *lock(&self.client) = Some(request.client_capabilities.clone());
+        let sessions = SessionCapabilities::new()
+            .list(SessionListCapabilities::new())
+            .resume(SessionResumeCapabilities::new())
+            .close(SessionCloseCapabilities::new())
+            .delete(SessionDeleteCapabilities::new());
+        let capabilities = AgentCapabilities::new()
+            .load_session(true)
+            .prompt_capabilities(PromptCapabilities::new().image(true).embedded_context(true))
+            .session_capabilities(sessions);
+        let response = InitializeResponse::new(ProtocolVersion::V1)
+            .agent_capabilities(capabilities)
+            .agent_info(Implementation::new("nexus", env!("CARGO_PKG_VERSION")).title("Nexus".to_owned()));
+        answered(&response, Vec::new())
+    }
+
+    async fn new_session(self: Arc<Self>, request: NewSessionRequest) -> Answer {
+        let cwd = request.cwd.clone();
+        let router =
+            blocking(&self.setup, move |setup| folder(&cwd).and_then(|()| configured(setup))).await??;
+        let wanted = self.setup.options.kind.as_deref();
+        let mode = modes::first_kind(&router, wanted).map_err(of_configuration)?;
+        let name = format!("acp-{}", uuid::Uuid::new_v4().simple());
+        let name: ConversationName = name.parse().map_err(|error| of_conversation(&error))?;
+        let session = Session::new(name, request.cwd, mode, self.setup.options.access, None);
+        let session = self.open(session, request.mcp_servers.len())?;
+        let response = NewSessionResponse::new(session.name.to_string())
+            .modes(self.modes(&router, &session))
+            .config_options(self.options(&router, &session));
+        answered(&response, vec![self.commands(&session)])
+    }
+
+    async fn load_session(self: Arc<Self>, request: LoadSessionRequest) -> Answer {
+        let (id, mcp_servers) = (request.session_id, request.mcp_servers.len());
+        let reopening = Reopening { id, cwd: request.cwd, mcp_servers };
+        let (router, session, conversation) = self.reopen(reopening).await?;
+        replay(&self.client(&session), &conversation).await;
+        let response = LoadSessionResponse::new()
+            .modes(self.modes(&router, &session))
+            .config_options(self.options(&router, &session));
+        answered(&response, vec![self.commands(&session)])
+    }
+
+    async fn resume_session(self: Arc<Self>, request: ResumeSessionRequest) -> Answer {
+        let (id, mcp_servers) = (request.session_id, request.mcp_servers.len());
+        let reopening = Reopening { id, cwd: request.cwd, mcp_servers };
+        let (router, session, _) = self.reopen(reopening).await?;
+        let response = ResumeSessionResponse::new()
+            .modes(self.modes(&router, &session))
+            .config_options(self.options(&router, &session));
+        answered(&response, vec![self.commands(&session)])
+    }
+
+    /// Opens a session that is kept, with the folder that the client names now, or one that is open again.
+    async fn reopen(&self, asked: Reopening) -> Result<(Router, Arc<Session>, Conversation), Error> {
+        let open = self.session(&asked.id).ok();
+        if open.as_ref().is_some_and(|session| session.is_running()) {
+            return Err(busy());
+        }
+        let unknown = Error::session_not_found(asked.id.clone());
+        let name: ConversationName = asked.id.0.parse().map_err(|_| unknown.clone())?;
+        let (cwd, of_work) = (asked.cwd.clone(), name.clone());
+        let (router, conversation, record) = blocking(&self.setup, move |setup| {
+            folder(&cwd)?;
+            let conversation = match setup.conversations.load(&of_work) {
+                Err(error) if is_unknown(&error) && open.is_some() => Conversation::default(),
+                Err(error) if is_unknown(&error) => return Err(unknown),
+                loaded => loaded.map_err(|error| of_conversation(&error))?,
+            };
+            Ok((configured(setup)?, conversation, setup.records.read(&of_work)))
+        })
+        .await??;
+        let options = &self.setup.options;
+        let (mode, access, title) = match record {
+            Some(record) => (Some(record.mode), record.access.min(options.access), Some(record.title)),
+            None => (None, options.access, None),
+        };
+        // A type that is gone from the configuration leaves the session its others.
+        let mode = match mode.filter(|mode| modes::check_kind(&router, mode).is_ok()) {
+            Some(mode) => mode,
+            None => modes::first_kind(&router, options.kind.as_deref()).map_err(of_configuration)?,
+        };
+        let session = self.open(Session::new(name, asked.cwd, mode, access, title), asked.mcp_servers)?;
+        Ok((router, session, conversation))
+    }
+
+    async fn list_sessions(self: Arc<Self>, request: ListSessionsRequest) -> Answer {
+        let listed = blocking(&self.setup, move |setup| list(&setup.conversations, &setup.records, &request));
+        answered(&listed.await?.map_err(|error| of_conversation(&error))?, Vec::new())
+    }
+
+    async fn delete_session(self: Arc<Self>, request: DeleteSessionRequest) -> Answer {
+        let open = self.session(&request.session_id).ok();
+        if open.as_ref().is_some_and(|session| session.is_running()) {
+            return Err(busy());
+        }
+        let unknown = Error::session_not_found(request.session_id.clone());
+        let name: ConversationName = request.session_id.0.parse().map_err(|_| unknown.clone())?;
+        lock(&self.sessions).remove(&name);
+        let handle = blocking(&self.setup, move |setup| {
+            let deleted = match setup.conversations.delete(&name) {
+                Err(error) if is_unknown(&error) && open.is_some() => Ok(None),
+                Err(error) if is_unknown(&error) => Err(unknown),
+                deleted => deleted.map_err(|error| of_conversation(&error)),
+            };
+            if deleted.is_ok() {
+                setup.records.remove(&name);
+                if let Err(error) = setup.conversations.sweep() {
+                    tracing::warn!(%error, "the messages of a deleted session are still stored");
+                }
+            }
+            deleted
+        })
+        .await??;
+        if let Some(handle) = handle {
+            let forgotten = match blocking(&self.setup, Setup::router).await? {
+                Ok(router) => router.forget(&handle).await.map(drop).map_err(|error| error.to_string()),
+                Err(error) => Err(error),
+            };
+            if let Err(error) = forgotten {
+                tracing::warn!(backend = %handle.backend(), %error, "it may still keep its own copy of a session");
+            }
+        }
+        answered(&DeleteSessionResponse::new(), Vec::new())
+    }
+
+    /// Sets an option for the next prompt.
+    fn set(&self, session: Arc<Session>, option: &str, value: &str, is_mode: bool) -> Result<Work, Error> {
+        // Read here, as what comes next may be the prompt that this is for.
+        let router = configured(&self.setup)?;
+        let most = self.setup.options.access;
+        match option {
+            modes::MODE => {
+                modes::check_kind(&router, value)
+                    .map_err(|reason| with_reason(Error::invalid_params(), reason))?;
+                value.clone_into(&mut lock(&session.state).mode);
+            }
+            modes::ACCESS => {
+                let level =
+                    modes::level(value, most).ok_or_else(|| unknown_option("one of those offered"))?;
+                lock(&session.state).access = level;
+            }
+            _ => return Err(with_reason(Error::invalid_params(), "there is no such option")),
+        }
+        let client = self.client(&session);
+        let options = self.options(&router, &session);
+        let mode = lock(&session.state).mode.clone();
+        let mut updates = Vec::new();
+        if option == modes::MODE {
+            let update = CurrentModeUpdate::new(mode);
+            updates.push((client.clone(), SessionUpdate::CurrentModeUpdate(update)));
+        }
+        let response = match is_mode {
+            true => {
+                let update = ConfigOptionUpdate::new(options);
+                updates.push((client, SessionUpdate::ConfigOptionUpdate(update)));
+                value_of(&SetSessionModeResponse::new())?
+            }
+            false => value_of(&SetSessionConfigOptionResponse::new(options))?,
+        };
+        let setup = Arc::clone(&self.setup);
+        Ok(Box::pin(async move {
+            blocking(&setup, move |setup| session.store(&setup.records)).await?;
+            Ok((response, updates))
+        }))
+    }
+
+    fn prompt(self: &Arc<Self>, id: &Value, request: PromptRequest) -> Result<Work, Error> {
+        let session = self.session(&request.session_id)?;
+        let running = session.begin()?;
+        let listed = ListedPrompt::new(Arc::clone(self), id.to_string(), &session);
+        let number = self.prompted.fetch_add(1, Ordering::Relaxed) + 1;
+        let this = Arc::clone(self);
+        Ok(Box::pin(async move {
+            let client = this.client(&session);
+            let outcome =
+                prompt(&this.setup, &client, &running, format!("turn-{number}"), request.prompt).await;
+            // Before the answer: a client may send the next prompt as soon as it has that.
+            drop((listed, running));
+            answered(&outcome?, Vec::new())
+        }))
+    }
+
+    fn open(&self, session: Session, mcp_servers: usize) -> Result<Arc<Session>, Error> {
+        if mcp_servers > 0 {
+            let notice = format!(
+                "Nexus does not start the MCP servers of its client yet: {mcp_servers} that this session names are not there"
+            );
+            tracing::warn!(session = %session.name, mcp_servers, "the MCP servers of the client are not started");
+            lock(&session.state).notices.push(notice);
+        }
+        let session = Arc::new(session);
+        let mut sessions = lock(&self.sessions);
+        if sessions.len() >= MAX_SESSIONS && !sessions.contains_key(&session.name) {
+            let reason = format!("{MAX_SESSIONS} sessions are open: close some");
+            return Err(with_reason(Error::invalid_request(), reason));
+        }
+        sessions.insert(session.name.clone(), Arc::clone(&session));
+        Ok(session)
+    }
+
+    fn session(&self, id: &SessionId) -> Result<Arc<Session>, Error> {
+        let name = id.0.parse::<ConversationName>().ok();
+        let session = name.and_then(|name| lock(&self.sessions).get(&name).cloned());
+        session.ok_or_else(|| Error::session_not_found(id.clone()))
+    }
+
+    fn client(&self, session: &Session) -> SessionClient {
+        let shows_notices = lock(&self.client)
+            .as_ref()
+            .and_then(|client| client.session.as_ref())
+            .is_some_and(|session| session.notices.is_some());
+        SessionClient::new(self.out.clone(), SessionId::new(session.name.to_string()), shows_notices)
+    }
+
+    fn commands(&self, session: &Session) -> (SessionClient, SessionUpdate) {
+        let update = AvailableCommandsUpdate::new(commands());
+        (self.client(session), SessionUpdate::AvailableCommandsUpdate(update))
+    }
+
+    fn modes(
+        &self,
+        router: &Router,
+        session: &Session,
+    ) -> agent_client_protocol_schema::v1::SessionModeState {
+        modes::modes(router, &lock(&session.state).mode)
+    }
+
+    fn options(
+        &self,
+        router: &Router,
+        session: &Session,
+    ) -> Vec<agent_client_protocol_schema::v1::SessionConfigOption> {
+        let state = lock(&session.state);
+        modes::options(router, &state.mode, state.access, self.setup.options.access)
+    }
+}
+
+/// A prompt that can be cancelled by the id of its request, until this is dropped.
+struct ListedPrompt {
+    connection: Arc<Connection>,
+    id: String,
+}
+
+impl ListedPrompt {
+    fn new(connection: Arc<Connection>, id: String, session: &Arc<Session>) -> Self {
+        lock(&connection.prompts).insert(id.clone(), Arc::clone(session));
+        Self { connection, id }
+    }
+}
+
+impl Drop for ListedPrompt {
+    fn drop(&mut self) {
+        lock(&self.connection.prompts).remove(&self.id);
+    }
+}
+
+/// Some clients leave out the servers that they do not have.
+fn with_servers(mut value: Value) -> Value {
+    if let Value::Object(object) = &mut value {
+        object.entry("mcpServers").or_insert_with(|| json!([]));
+    }
+    value
+}
+
+fn configured(setup: &Setup) -> Result<Router, Error> {
+    setup.router().map_err(of_configuration)
+}
+
+/// Whether a session can work in a folder. Blocks.
+fn folder(cwd: &Path) -> Result<(), Error> {
+    let reason = match (cwd.is_absolute(), cwd.is_dir()) {
+        (true, true) => return Ok(()),
+        (false, _) => "is to be absolute",
+        (true, false) => "is no folder",
+    };
+    Err(with_reason(Error::invalid_params(), format!("`cwd` {reason}: {cwd:?}")))
+}
+
+fn unknown_option(what: &str) -> Error {
+    with_reason(Error::invalid_params(), format!("the value of the option is to be {what}"))
+}
+
+fn value_of(response: &impl Serialize) -> Result<Value, Error> {
+    serde_json::to_value(response).map_err(Error::into_internal_error)
+}
+
+fn answered(response: &impl Serialize, updates: Vec<(SessionClient, SessionUpdate)>) -> Answer {
+    Ok((value_of(response)?, updates))
+}

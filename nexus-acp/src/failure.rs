@@ -1,0 +1,95 @@
+//! How a turn ended, in the protocol's words.
+
+use agent_client_protocol_schema::v1::{Error, ErrorCode, StopReason};
+use nexus_conversation::{ConversationError, ConversationErrorKind};
+use nexus_core::{ErrorKind, FinishReason, TurnError, TurnResult, error::Limit};
+use serde_json::json;
+
+/// The stop reason of a turn; `last` is why its last message ended, where that is known.
+///
+/// # Errors
+///
+/// The turn failed, and no stop reason says so.
+pub(crate) fn stop_reason(
+    outcome: &Result<TurnResult, TurnError>,
+    last: Option<&FinishReason>,
+) -> Result<StopReason, Error> {
+    let error = match outcome {
+        Ok(result) if result.finish == FinishReason::Length => return Ok(StopReason::MaxTokens),
+        Ok(_) => return Ok(StopReason::EndTurn),
+        Err(error) => error,
+    };
+    match error.kind() {
+        ErrorKind::Cancelled => Ok(StopReason::Cancelled),
+        ErrorKind::Refused => Ok(StopReason::Refusal),
+        ErrorKind::LimitReached(Limit::OutputTokens) => Ok(StopReason::MaxTokens),
+        ErrorKind::Incomplete if last == Some(&FinishReason::Length) => Ok(StopReason::MaxTokens),
+        ErrorKind::LimitReached(Limit::ModelCalls | Limit::ToolCalls) => Ok(StopReason::MaxTurnRequests),
+        _ => Err(said(error)),
+    }
+}
+
+/// A failed turn as an error of the protocol.
+fn said(error: &TurnError) -> Error {
+    let code = if needs_login(error) { ErrorCode::AuthRequired } else { ErrorCode::InternalError };
+    let remedy = if needs_login(error) { remedy(ErrorKind::Unauthenticated) } else { remedy(error.kind()) };
+    let mut message = error.to_string();
+    if let Some(remedy) = remedy {
+        message = format!("{message}; {remedy}");
+    }
+    Error::new(code.into(), message).data(json!({
+        "kind": error.kind(),
+        "backend": error.backend(),
+        "remedy": remedy,
+        "retry": error.retry(),
+        "skipped": error.skipped(),
+    }))
+}
+
+/// Whether a login is what is missing, of the backend or of each of its chain.
+fn needs_login(error: &TurnError) -> bool {
+    let skipped = error.skipped();
+    let is_missing = |kind: Option<ErrorKind>| kind == Some(ErrorKind::Unauthenticated);
+    match error.kind() {
+        ErrorKind::Unauthenticated => true,
+        ErrorKind::Exhausted => !skipped.is_empty() && skipped.iter().all(|skipped| is_missing(skipped.kind)),
+        _ => false,
+    }
+}
+
+/// What a person does about it, where the failure's own words do not say so.
+fn remedy(kind: ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::NotInstalled => "install the program, or name where it is in nexus.yaml (`executable`)",
+        ErrorKind::Unauthenticated => {
+            "log in with the vendor's own program or with `nexus login`; `nexus status` says who is logged in"
+        }
+        ErrorKind::Forbidden => "ask whoever administers the account",
+        ErrorKind::RateLimited | ErrorKind::UsageLimit | ErrorKind::Overloaded => {
+            "try later, or name another backend for this type in nexus.yaml"
+        }
+        ErrorKind::ModelUnavailable => "name another model in nexus.yaml",
+        ErrorKind::ContextExceeded => "begin a new session",
+        ErrorKind::BillingMismatch => "see `billing` of the backend in nexus.yaml",
+        ErrorKind::Unsupported => "set another mode or access level, or name another backend in nexus.yaml",
+        _ => return None,
+    })
+}
+
+/// A failure of the kept conversation as an error of the protocol.
+pub(crate) fn of_conversation(error: &ConversationError) -> Error {
+    let kind = match error.kind() {
+        ConversationErrorKind::InUse => "in_use",
+        ConversationErrorKind::Damaged => "damaged",
+        ConversationErrorKind::NewerVersion => "newer_version",
+        ConversationErrorKind::NoSpace => "no_space",
+        ConversationErrorKind::PermissionDenied => "permission_denied",
+        _ => "failed",
+    };
+    Error::new(ErrorCode::InternalError.into(), error.to_string()).data(json!({ "kind": kind }))
+}
+
+/// The configuration cannot be used.
+pub(crate) fn of_configuration(message: impl Into<String>) -> Error {
+    Error::new(ErrorCode::InternalError.into(), message).data(json!({ "kind": "configuration" }))
+}

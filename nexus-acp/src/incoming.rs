@@ -1,0 +1,122 @@
+//! One message of the client's, told apart by what JSON-RPC 2.0 says of it.
+
+use agent_client_protocol_schema::v1::Error;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// A message.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Incoming {
+    /// Wants an answer under its id, which is a text, a whole number or `null`.
+    Request { id: Value, method: String, params: Value },
+    /// Wants none.
+    Notification { method: String, params: Value },
+    /// The answer to a request of ours.
+    Response { id: Value, outcome: Result<Value, Error> },
+}
+
+/// A line that is no message: the id to answer under, which is `null` where there is none, and why.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) id: Value,
+    pub(crate) error: Error,
+}
+
+impl Incoming {
+    /// Reads a line.
+    pub(crate) fn read(line: &[u8]) -> Result<Self, Box<Refused>> {
+        let value: Value = serde_json::from_slice(line).map_err(|error| {
+            // Without the line itself: it is the client's, and may be long.
+            let reason = format!("the line is no JSON: {error}");
+            Box::new(Refused { id: Value::Null, error: with_reason(Error::parse_error(), reason) })
+        })?;
+        let Value::Object(mut object) = value else {
+            return Err(invalid(Value::Null, "a message is a JSON object; batches are not supported"));
+        };
+        let id = match object.remove("id") {
+            None => None,
+            Some(id) if id.is_string() || id.is_i64() || id.is_u64() || id.is_null() => Some(id),
+            Some(_) => return Err(invalid(Value::Null, "an id is a text or a whole number")),
+        };
+        let answer_to = id.clone().unwrap_or(Value::Null);
+        if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return Err(invalid(answer_to, "`jsonrpc` is to be \"2.0\""));
+        }
+        let params = object.remove("params").unwrap_or(Value::Null);
+        match (object.remove("method"), id) {
+            (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params }),
+            (Some(Value::String(method)), None) => Ok(Self::Notification { method, params }),
+            (Some(_), _) => Err(invalid(answer_to, "`method` is to be a text")),
+            (None, Some(id)) => match (object.remove("result"), object.remove("error")) {
+                (Some(result), None) => Ok(Self::Response { id, outcome: Ok(result) }),
+                (None, Some(error)) => {
+                    let error = serde_json::from_value(error).unwrap_or_else(|_| Error::internal_error());
+                    Ok(Self::Response { id, outcome: Err(error) })
+                }
+                _ => Err(invalid(id, "neither a request nor an answer")),
+            },
+            (None, None) => Err(invalid(answer_to, "neither a request nor an answer")),
+        }
+    }
+}
+
+/// The parameters of a method.
+pub(crate) fn params<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
+    // A method whose parameters may all be missing may come without any.
+    let value = if value.is_null() { Value::Object(serde_json::Map::new()) } else { value };
+    serde_json::from_value(value)
+        .map_err(|error| with_reason(Error::invalid_params(), format!("the parameters do not fit: {error}")))
+}
+
+/// An error with words of ours in place of its usual ones.
+pub(crate) fn with_reason(mut error: Error, reason: impl Into<String>) -> Error {
+    error.message = reason.into();
+    error
+}
+
+fn invalid(id: Value, reason: &str) -> Box<Refused> {
+    Box::new(Refused { id, error: with_reason(Error::invalid_request(), reason) })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn messages_are_told_apart() {
+        for id in [json!(0), json!(-1), json!("a"), json!(u64::MAX), json!(null)] {
+            let line = json!({ "jsonrpc": "2.0", "id": id, "method": "x" }).to_string();
+            assert!(
+                matches!(Incoming::read(line.as_bytes()), Ok(Incoming::Request { id: read, .. }) if read == id)
+            );
+        }
+        let note = br#"{"jsonrpc":"2.0","method":"x","params":[1]}"#;
+        assert!(matches!(Incoming::read(note), Ok(Incoming::Notification { .. })));
+        let answer = br#"{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}"#;
+        assert!(matches!(Incoming::read(answer), Ok(Incoming::Response { outcome: Err(_), .. })));
+    }
+
+    #[test]
+    fn what_is_no_message_has_an_answer() {
+        let cases: [(&[u8], i32, Value); 10] = [
+            (b"{", -32700, Value::Null),
+            (b"\xff", -32700, Value::Null),
+            (b"[]", -32600, Value::Null),
+            (b"7", -32600, Value::Null),
+            (br#"{"jsonrpc":"2.0"}"#, -32600, Value::Null),
+            (br#"{"jsonrpc":"2.0","id":1.5,"method":"x"}"#, -32600, Value::Null),
+            (br#"{"jsonrpc":"2.0","id":{},"method":"x"}"#, -32600, Value::Null),
+            (br#"{"jsonrpc":"1.0","id":4,"method":"x"}"#, -32600, json!(4)),
+            (br#"{"jsonrpc":"2.0","id":4,"method":7}"#, -32600, json!(4)),
+            (br#"{"jsonrpc":"2.0","id":4,"result":1,"error":{}}"#, -32600, json!(4)),
+        ];
+        for (line, code, id) in cases {
+            let refused = Incoming::read(line).unwrap_err();
+            assert_eq!((i32::from(refused.error.code), refused.id), (code, id), "{line:?}");
+        }
+        let deep = "[".repeat(100_000);
+        assert!(Incoming::read(deep.as_bytes()).is_err());
+    }
+}

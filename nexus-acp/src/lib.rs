@@ -1,0 +1,55 @@
+//! Nexus as an agent of the [Agent Client Protocol](https://agentclientprotocol.com), revision 1: a client, such as an editor, drives a type of
+//! `nexus.yaml`, and the file says who answers.
+//!
+//! | to | see |
+//! | --- | --- |
+//! | serve a client over a reader and a writer | [`AcpAgent::serve`], [`AcpEnd`] |
+//! | say what sessions begin with, and may do at most | [`AcpOptions`] |
+//!
+//! A **session** of the protocol is a named conversation of [`nexus_conversation`], which is held while a prompt of it runs and no longer. Beside
+//! the conversation a small file keeps what it does not: the folder, the type, the access level and a title. Both are there after the first prompt
+//! that is stored, so that a session without one leaves nothing behind.
+//!
+//! **Modes** of the protocol are the types of the configuration that are one chain; panels hold no conversation and are left out. The
+//! configuration is read anew for each prompt.
+//!
+//! **Left to the backends**: they read and write files and run programs themselves, in their sandboxes. The client's own methods for files and
+//! terminals are not used. **Not done**: the MCP servers that a client names are not started.
+//!
+//! ```no_run
+//! use nexus_acp::{AcpAgent, AcpOptions};
+//! # use nexus_router::Router;
+//! # async fn example(router: Router) {
+//!
+//! let agent = AcpAgent::new(move || Ok(router.clone()), "/home/me/.nexus", AcpOptions::default());
+//! let (client, server) = tokio::io::duplex(1 << 16);
+//! let (input, output) = tokio::io::split(server);
+//! let end = agent.serve(input, output, std::future::pending()).await;
+//! # let _ = (client, end);
+//! # }
+//! ```
+
+mod agent;
+mod calls;
+mod client_text;
+mod connection;
+mod diff;
+mod failure;
+mod incoming;
+mod lines;
+mod modes;
+mod outgoing;
+mod permission;
+mod prompt;
+mod prompt_turn;
+mod record;
+mod replay;
+mod session;
+mod session_client;
+mod session_list;
+mod setup;
+mod tool_calls;
+mod updates;
+
+pub use agent::{AcpAgent, AcpEnd};
+pub use setup::AcpOptions;

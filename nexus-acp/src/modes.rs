@@ -1,0 +1,111 @@
+//! The modes and options of a session: types of the configuration, and access levels.
+
+use agent_client_protocol_schema::v1::{
+    SessionConfigOption, SessionConfigOptionCategory, SessionConfigSelectOption, SessionMode,
+    SessionModeState,
+};
+use nexus_core::{AccessSupport, ExecutionBackend as _, ToolAccess};
+use nexus_router::{ExplainedTarget, Router};
+
+/// The option that is the mode, for clients that show options in place of modes.
+pub(crate) const MODE: &str = "mode";
+/// The option that is the access level.
+pub(crate) const ACCESS: &str = "access";
+
+/// Every level, from the least.
+const LEVELS: [(ToolAccess, &str, &str); 4] = [
+    (ToolAccess::ScopedOnly, "Text only", "No tools"),
+    (ToolAccess::ReadOnly, "Read only", "The vendor's own tools, as far as they only read"),
+    (ToolAccess::WorkspaceWrite, "Write in the folder", "The vendor's own tools, writing inside the folder"),
+    (ToolAccess::Unrestricted, "Unrestricted", "The vendor's own tools without a sandbox"),
+];
+
+/// The types that can be a mode: those that are one chain. A panel holds no conversation.
+pub(crate) fn kinds(router: &Router) -> Vec<String> {
+    router.kinds().into_iter().filter(|kind| router.binding(kind.as_str()).is_ok()).collect()
+}
+
+/// The type that a new session begins with.
+///
+/// # Errors
+///
+/// The one that is wanted is no mode, or there is none.
+pub(crate) fn first_kind(router: &Router, wanted: Option<&str>) -> Result<String, String> {
+    let Some(wanted) = wanted else {
+        let first = kinds(router).into_iter().next();
+        return first.ok_or_else(|| {
+            "the configuration has no type that is one chain; a panel holds no conversation".to_owned()
+        });
+    };
+    check_kind(router, wanted)?;
+    Ok(wanted.to_owned())
+}
+
+/// Whether a type is a mode.
+///
+/// # Errors
+///
+/// Why not, and which are.
+pub(crate) fn check_kind(router: &Router, kind: &str) -> Result<(), String> {
+    let known = || kinds(router).join(", ");
+    router.binding(kind).map(drop).map_err(|error| format!("{error}; the modes are: {}", known()))
+}
+
+/// The modes, of which `current` is set.
+pub(crate) fn modes(router: &Router, current: &str) -> SessionModeState {
+    let modes = kinds(router).into_iter().map(|kind| {
+        let description = description(router, &kind);
+        SessionMode::new(kind.clone(), kind).description(description)
+    });
+    SessionModeState::new(current.to_owned(), modes.collect())
+}
+
+/// The options: the mode again, and the access level up to `most`.
+pub(crate) fn options(
+    router: &Router,
+    current: &str,
+    access: ToolAccess,
+    most: ToolAccess,
+) -> Vec<SessionConfigOption> {
+    let modes = kinds(router).into_iter().map(|kind| {
+        let description = description(router, &kind);
+        SessionConfigSelectOption::new(kind.clone(), kind).description(description)
+    });
+    let levels = LEVELS.iter().filter(|(level, ..)| *level <= most).map(|(level, name, what)| {
+        SessionConfigSelectOption::new(level.as_str(), *name).description((*what).to_owned())
+    });
+    vec![
+        SessionConfigOption::select(MODE, "Type", current.to_owned(), modes.collect::<Vec<_>>())
+            .description("The type of nexus.yaml that answers".to_owned())
+            .category(SessionConfigOptionCategory::Mode),
+        SessionConfigOption::select(ACCESS, "Access", access.as_str(), levels.collect::<Vec<_>>())
+            .description("What the agent may do".to_owned()),
+    ]
+}
+
+/// The access level of this name, up to `most`.
+pub(crate) fn level(name: &str, most: ToolAccess) -> Option<ToolAccess> {
+    let mut levels = LEVELS.iter().map(|(level, ..)| *level);
+    levels.find(|level| *level <= most && level.as_str() == name)
+}
+
+/// The highest level up to `wanted` that the backend which would take a turn of the type keeps; `wanted` if it keeps none of them.
+pub(crate) fn kept_level(router: &Router, kind: &str, wanted: ToolAccess) -> ToolAccess {
+    let Ok(backend) = router.backend(kind) else { return wanted };
+    let access = backend.capabilities().access;
+    let mut levels = LEVELS.iter().rev().map(|(level, ..)| *level).filter(|level| *level <= wanted);
+    levels.find(|level| access.of(*level) != AccessSupport::Unsupported).unwrap_or(wanted)
+}
+
+/// What a type is for, and who answers: `operations/review · anthropic, model strong`.
+fn description(router: &Router, kind: &str) -> Option<String> {
+    let explanation = router.explain(kind).ok()?;
+    let ExplainedTarget::Chain(chain) = &explanation.target else { return None };
+    let mut words = Vec::new();
+    if let (Some(tier), Some(phase)) = (&explanation.tier, &explanation.phase) {
+        words.push(format!("{tier}/{phase}"));
+    }
+    let model = chain.model.as_ref().map(|model| format!(", model {model}")).unwrap_or_default();
+    words.push(format!("{}{model}", chain.group));
+    Some(words.join(" · "))
+}

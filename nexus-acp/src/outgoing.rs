@@ -1,0 +1,217 @@
+//! What is written to the client: lines in one order, and requests whose answers are waited for.
+
+use std::{
+    collections::HashMap,
+    future::poll_fn,
+    io,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicI64, Ordering},
+    },
+    task::{Context, Poll, Waker},
+};
+
+use agent_client_protocol_schema::v1::Error;
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncWrite, AsyncWriteExt as _},
+    sync::{mpsc, oneshot},
+};
+
+/// From how many bytes that wait to be written on a turn waits, too. Source: our own bound.
+pub(crate) const TURN_WAITS_BYTES: usize = 1 << 20;
+/// From how many bytes that wait to be written on no more input is read: a client that asks and does not read costs no more than this and
+/// one line. Source: our own bound, far above the other one, so that a cancellation is read while a turn waits.
+pub(crate) const INPUT_WAITS_BYTES: usize = 16 << 20;
+
+/// The way to the client. Clones lead to the same one.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    lines: mpsc::UnboundedSender<Option<Vec<u8>>>,
+    queue: Mutex<Queue>,
+    /// Requests of ours that have no answer yet.
+    asked: Mutex<HashMap<i64, oneshot::Sender<Result<Value, Error>>>>,
+    next_id: AtomicI64,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    bytes: usize,
+    waiting: Vec<Waker>,
+    is_closed: bool,
+}
+
+#[derive(Serialize)]
+struct Message<'m, P> {
+    jsonrpc: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'m Value>,
+    method: &'m str,
+    params: &'m P,
+}
+
+#[derive(Serialize)]
+struct Answer<'m> {
+    jsonrpc: &'static str,
+    id: &'m Value,
+    #[serde(flatten)]
+    outcome: Outcome<'m>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Outcome<'m> {
+    Result(&'m Value),
+    Error(&'m Error),
+}
+
+impl Outgoing {
+    /// The way to the client that reads from `output`, and what writes there until the last line is written, or one cannot be.
+    pub(crate) fn new(output: impl AsyncWrite + Unpin) -> (Self, impl Future<Output = io::Result<()>>) {
+        let (lines, waiting) = mpsc::unbounded_channel();
+        let outgoing = Self(Arc::new(Shared {
+            lines,
+            queue: Mutex::default(),
+            asked: Mutex::default(),
+            next_id: AtomicI64::new(1),
+        }));
+        let writing = outgoing.clone().write(output, waiting);
+        (outgoing, writing)
+    }
+
+    async fn write(
+        self,
+        mut output: impl AsyncWrite + Unpin,
+        mut waiting: mpsc::UnboundedReceiver<Option<Vec<u8>>>,
+    ) -> io::Result<()> {
+        let mut outcome = Ok(());
+        while let Some(Some(line)) = waiting.recv().await {
+            outcome = async {
+                output.write_all(&line).await?;
+                output.flush().await
+            }
+            .await;
+            if outcome.is_err() {
+                break;
+            }
+            let mut queue = lock(&self.0.queue);
+            queue.bytes = queue.bytes.saturating_sub(line.len());
+            queue.wake();
+        }
+        let mut queue = lock(&self.0.queue);
+        queue.is_closed = true;
+        queue.wake();
+        outcome
+    }
+
+    /// Has the writing end after the lines that wait.
+    pub(crate) fn finish(&self) {
+        let _nobody_writes = self.0.lines.send(None);
+    }
+
+    /// Whether fewer than `most` bytes wait. Wakes the task once they do.
+    pub(crate) fn poll_below(&self, most: usize, context: &mut Context<'_>) -> Poll<()> {
+        let mut queue = lock(&self.0.queue);
+        if queue.is_closed || queue.bytes < most {
+            return Poll::Ready(());
+        }
+        if !queue.waiting.iter().any(|waker| waker.will_wake(context.waker())) {
+            queue.waiting.push(context.waker().clone());
+        }
+        Poll::Pending
+    }
+
+    /// Waits until fewer than `most` bytes wait.
+    pub(crate) async fn below(&self, most: usize) {
+        poll_fn(|context| self.poll_below(most, context)).await;
+    }
+
+    pub(crate) fn notify(&self, method: &str, params: &impl Serialize) {
+        self.send(&Message { jsonrpc: "2.0", id: None, method, params });
+    }
+
+    pub(crate) fn answer(&self, id: &Value, outcome: &Result<Value, Error>) {
+        let outcome = match outcome {
+            Ok(result) => Outcome::Result(result),
+            Err(error) => Outcome::Error(error),
+        };
+        self.send(&Answer { jsonrpc: "2.0", id, outcome });
+    }
+
+    /// Asks the client, and waits for its answer. Whoever stops waiting has it told that the answer is not needed.
+    ///
+    /// # Errors
+    ///
+    /// The client's, or that its answer does not fit.
+    pub(crate) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<T, Error> {
+        let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
+        let (sender, answer) = oneshot::channel();
+        lock(&self.0.asked).insert(id, sender);
+        let asking = Asking { outgoing: self, id };
+        self.send(&Message { jsonrpc: "2.0", id: Some(&json!(id)), method, params });
+        let answer = answer.await.map_err(|_| Error::internal_error())?;
+        drop(asking);
+        serde_json::from_value(answer?).map_err(Error::into_internal_error)
+    }
+
+    /// Takes the answer to a request of ours. One to a request that was never made, or is not waited for any more, is dropped.
+    pub(crate) fn answered(&self, id: &Value, outcome: Result<Value, Error>) {
+        let sender = id.as_i64().and_then(|id| lock(&self.0.asked).remove(&id));
+        match sender {
+            Some(sender) => drop(sender.send(outcome)),
+            None => tracing::debug!("the client answered a request that nobody waits for"),
+        }
+    }
+
+    fn send(&self, message: &impl Serialize) {
+        let mut line = match serde_json::to_vec(message) {
+            Ok(line) => line,
+            Err(error) => {
+                tracing::error!(%error, "a message to the client cannot be written as JSON");
+                return;
+            }
+        };
+        line.push(b'\n');
+        {
+            let mut queue = lock(&self.0.queue);
+            if queue.is_closed {
+                return;
+            }
+            queue.bytes += line.len();
+        }
+        let _nobody_writes = self.0.lines.send(Some(line));
+    }
+}
+
+impl Queue {
+    fn wake(&mut self) {
+        self.waiting.drain(..).for_each(Waker::wake);
+    }
+}
+
+/// A request that has no answer yet.
+struct Asking<'o> {
+    outgoing: &'o Outgoing,
+    id: i64,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        if lock(&self.outgoing.0.asked).remove(&self.id).is_some() {
+            self.outgoing.notify("$/cancel_request", &json!({ "requestId": self.id }));
+        }
+    }
+}
+
+/// A panic elsewhere leaves what is behind the lock whole: nothing in between can be seen.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,120 @@
+//! Asks the person, by the client, whether a call may be made. No answer is no.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use agent_client_protocol_schema::v1::{
+    PermissionOption, PermissionOptionKind, RequestPermissionOutcome, RequestPermissionRequest,
+    RequestPermissionResponse, SessionUpdate, ToolCall, ToolCallId, ToolCallStatus, ToolCallUpdate,
+    ToolCallUpdateFields,
+};
+use nexus_core::{Approval, ApprovalRequest, Approver};
+
+use crate::{
+    calls::Calls,
+    client_text::title,
+    diff::Files,
+    outgoing::lock,
+    session_client::SessionClient,
+    tool_calls::{call_title, kind_of_action, paths},
+    updates::locations,
+};
+
+/// The options. There is none for always: nothing would keep it.
+const ALLOW: &str = "allow";
+const REJECT: &str = "reject";
+
+/// How often, and in what steps, the event that tells of the call is waited for: it goes by a queue, and the question does not.
+const LOOKS: u32 = 10;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// What a permission request of a turn needs.
+#[derive(Clone, Debug)]
+pub(crate) struct Asking {
+    pub(crate) client: SessionClient,
+    pub(crate) cwd: PathBuf,
+    pub(crate) calls: Arc<Mutex<Calls>>,
+    pub(crate) files: Arc<Files>,
+}
+
+impl Asking {
+    /// Decides on the calls of a turn, each within this time.
+    pub(crate) fn approver(self, within: Duration) -> Approver {
+        Approver::new(move |request| {
+            let asking = self.clone();
+            async move { asking.ask(request).await }
+        })
+        .with_time_limit(within)
+    }
+
+    async fn ask(&self, request: ApprovalRequest) -> Approval {
+        let mut files = request.paths.iter().map(|path| self.cwd.join(path)).collect::<Vec<_>>();
+        if files.is_empty() {
+            files = paths(&self.cwd, &request.arguments);
+        }
+        let shown = match &request.title {
+            Some(text) => title(text),
+            None => call_title(&request.tool, Some(&request.arguments)),
+        };
+        let mut fields = ToolCallUpdateFields::new()
+            .title(shown.clone())
+            .kind(kind_of_action(&request.tool, request.action))
+            .status(ToolCallStatus::Pending)
+            .locations(locations(&files))
+            .raw_input(request.arguments.clone());
+        if let Some(diff) = self.files.proposed(&files, &request.arguments) {
+            fields = fields.content(vec![diff]);
+        }
+        let id = self.id_of(&request, shown, &fields).await;
+        let options = vec![
+            PermissionOption::new(ALLOW, "Allow", PermissionOptionKind::AllowOnce),
+            PermissionOption::new(REJECT, "Reject", PermissionOptionKind::RejectOnce),
+        ];
+        let question = RequestPermissionRequest::new(
+            self.client.session.clone(),
+            ToolCallUpdate::new(id, fields),
+            options,
+        );
+        let answer =
+            self.client.out.ask::<RequestPermissionResponse>("session/request_permission", &question);
+        let refused = |reason: &str| Approval::Refused { reason: Some(reason.to_owned()) };
+        match answer.await {
+            Ok(RequestPermissionResponse {
+                outcome: RequestPermissionOutcome::Selected(selected), ..
+            }) if &*selected.option_id.0 == ALLOW => Approval::Granted,
+            Ok(RequestPermissionResponse { outcome: RequestPermissionOutcome::Cancelled, .. }) => {
+                refused("the person cancelled")
+            }
+            Ok(_) => refused("the person said no"),
+            Err(error) => {
+                tracing::warn!(code = i32::from(error.code), "the client could not ask for a permission");
+                refused("the client could not ask the person")
+            }
+        }
+    }
+
+    /// What the client calls the call. It is told of it where it was not yet.
+    async fn id_of(
+        &self,
+        request: &ApprovalRequest,
+        shown: String,
+        fields: &ToolCallUpdateFields,
+    ) -> ToolCallId {
+        for _ in 0..LOOKS {
+            if let Some(id) = lock(&self.calls).asked(&request.tool, &request.arguments) {
+                return id;
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        let id = lock(&self.calls).ahead(&request.tool);
+        let call = ToolCall::new(id.clone(), shown)
+            .kind(fields.kind.unwrap_or_default())
+            .status(ToolCallStatus::Pending)
+            .raw_input(request.arguments.clone());
+        self.client.update(SessionUpdate::ToolCall(call));
+        id
+    }
+}

@@ -1,0 +1,188 @@
+//! One prompt: a turn of the session's conversation.
+
+use std::sync::{Arc, Mutex};
+
+use agent_client_protocol_schema::v1::{
+    ContentBlock, ContentChunk, Error, NoticeSeverity, PromptResponse, SessionInfoUpdate, SessionUpdate,
+    StopReason,
+};
+use nexus_conversation::{ConversationOptions, ConversationOutcome};
+use nexus_core::{ToolAccess, TurnHost, TurnRequest};
+use nexus_router::Router;
+use serde_json::{Value, json};
+
+use crate::{
+    calls::Calls,
+    client_text,
+    diff::Files,
+    failure::{of_configuration, of_conversation, stop_reason},
+    modes,
+    outgoing::lock,
+    permission::Asking,
+    prompt::Asked,
+    session::RunningPrompt,
+    session_client::{SessionClient, meta},
+    setup::{Setup, blocking},
+    updates::Updates,
+};
+
+/// Answers a prompt, whose ids begin with `prefix`.
+///
+/// # Errors
+///
+/// The prompt, the configuration or the conversation cannot be used, or the turn failed.
+pub(crate) async fn prompt(
+    setup: &Arc<Setup>,
+    client: &SessionClient,
+    running: &RunningPrompt,
+    prefix: String,
+    content: Vec<ContentBlock>,
+) -> Result<PromptResponse, Error> {
+    let session = &running.session;
+    let asked = Asked::read(content)?;
+    let (mode, access, notices) = {
+        let mut state = lock(&session.state);
+        (state.mode.clone(), state.access, std::mem::take(&mut state.notices))
+    };
+    for notice in notices {
+        client.notice(NoticeSeverity::Warning, &notice, json!({ "warning": true }));
+    }
+    let router = blocking(setup, Setup::router).await?.map_err(of_configuration)?;
+    let blocks = match asked {
+        Asked::Explain(kind) => {
+            let text = explained(&router, kind.as_deref().unwrap_or(&mode)).await?;
+            client.update(SessionUpdate::AgentMessageChunk(ContentChunk::new(ContentBlock::from(text))));
+            return Ok(PromptResponse::new(StopReason::EndTurn));
+        }
+        Asked::Turn(blocks) => blocks,
+    };
+    modes::check_kind(&router, &mode).map_err(of_configuration)?;
+    let title = client_text::title(&said(&blocks));
+    let name = session.name.clone();
+    let mut held = blocking(setup, move |setup| setup.conversations.hold(&name))
+        .await?
+        .map_err(|error| of_conversation(&error))?;
+
+    let request = request(client, running, &router, &mode, access, blocks);
+    let host = TurnHost::new().with_cancel(running.cancel.clone());
+    let calls = Arc::new(Mutex::new(Calls::new(prefix.clone())));
+    let (folder, redactor) = (session.cwd.clone(), host.session().redactor().clone());
+    let files = blocking(setup, move |_| Files::below(&folder, redactor)).await?;
+    let files = Arc::new(files);
+    let asking = Asking {
+        client: client.clone(),
+        cwd: session.cwd.clone(),
+        calls: Arc::clone(&calls),
+        files: Arc::clone(&files),
+    };
+    let host = host.with_approver(asking.approver(setup.options.permission_within));
+    let mut updates = Updates::new(client.clone(), prefix, session.cwd.clone(), calls, files);
+    let outcome =
+        held.run_turn(&router, mode.as_str(), request, host, ConversationOptions::new(), &mut updates).await;
+    updates.end();
+    let turn = outcome.map_err(|error| of_conversation(&error))?;
+    drop(held);
+    keep(setup, client, running, &turn, title).await?;
+    if let Some(handle) = &turn.superseded
+        && let Err(error) = router.forget(handle).await
+    {
+        tracing::warn!(backend = %handle.backend(), %error, "it may still keep its own copy of a conversation");
+    }
+    let reason = stop_reason(&turn.outcome, updates.finish.as_ref())?;
+    Ok(PromptResponse::new(reason).meta(meta(facts(&turn))))
+}
+
+/// The request of a turn. What the backend cannot keep of the access level is given up, and the person told.
+fn request(
+    client: &SessionClient,
+    running: &RunningPrompt,
+    router: &Router,
+    mode: &str,
+    access: ToolAccess,
+    blocks: Vec<nexus_core::PromptBlock>,
+) -> TurnRequest {
+    let kept = modes::kept_level(router, mode, access);
+    if kept != access {
+        let text = format!(
+            "who answers in the mode {mode} does not have the access level {}: this turn has {}",
+            access.as_str(),
+            kept.as_str()
+        );
+        client.notice(NoticeSeverity::Info, &text, json!({ "access": kept }));
+    }
+    let mut request = TurnRequest::default().in_directory(running.session.cwd.clone()).with_tool_access(kept);
+    request.prompt = blocks;
+    request
+}
+
+/// Keeps beside the conversation what it does not keep, and tells the person where a turn is not stored.
+async fn keep(
+    setup: &Arc<Setup>,
+    client: &SessionClient,
+    running: &RunningPrompt,
+    turn: &ConversationOutcome,
+    title: String,
+) -> Result<(), Error> {
+    match &turn.stored {
+        Ok(true) => {
+            let session = Arc::clone(&running.session);
+            let is_first = {
+                let mut state = lock(&session.state);
+                let is_first = state.title.is_none();
+                // The first words stay.
+                state.title.get_or_insert_with(|| title.clone());
+                is_first
+            };
+            if is_first {
+                client.update(SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title)));
+                blocking(setup, move |setup| session.store(&setup.records)).await?;
+            }
+        }
+        Ok(false) => {}
+        Err(error) => {
+            let text = format!("this turn is not stored, the next one will not know of it: {error}");
+            client.notice(NoticeSeverity::Error, &text, json!({ "stored": false }));
+        }
+    }
+    Ok(())
+}
+
+/// Who ran a turn, and what it used.
+fn facts(turn: &ConversationOutcome) -> Value {
+    let (provenance, usage, cost) = match &turn.outcome {
+        Ok(result) => (Some(&result.provenance), &result.usage, &result.cost),
+        Err(error) => {
+            let partial = error.partial();
+            (partial.provenance.as_ref(), &partial.usage, &partial.cost)
+        }
+    };
+    json!({
+        "backend": provenance.map(|provenance| &provenance.backend),
+        "model": provenance.and_then(|provenance| provenance.model.as_ref()),
+        "usage": usage,
+        "cost": cost,
+        "conversation": turn.continuity,
+    })
+}
+
+/// Who would run a prompt of this type, and why.
+async fn explained(router: &Router, kind: &str) -> Result<String, Error> {
+    // Another process may have armed one.
+    router.refresh_holds().await;
+    let explanation = router.explain(kind).map_err(|error| of_configuration(error.to_string()))?;
+    let text = client_text::harmless(&explanation.to_string());
+    // Longer than any in the text.
+    let longest = text.split(|character| character != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    Ok(format!("{fence}text\n{text}\n{fence}\n"))
+}
+
+/// The texts of a prompt.
+fn said(blocks: &[nexus_core::PromptBlock]) -> String {
+    let texts = blocks.iter().filter_map(|block| match block {
+        nexus_core::PromptBlock::Text { text } => Some(text.as_str()),
+        _ => None,
+    });
+    let text = texts.collect::<Vec<_>>().join("\n");
+    if text.trim().is_empty() { "(a picture)".to_owned() } else { text }
+}

@@ -1,0 +1,74 @@
+//! What is kept of a session beside its conversation.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use nexus_conversation::ConversationName;
+use nexus_core::ToolAccess;
+use nexus_workspace::private_file;
+use serde::{Deserialize, Serialize};
+
+/// Largest file, in bytes. Source: our own bound; a path has at most 4 KiB.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// What is kept of a session beside its conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SessionRecord {
+    pub(crate) cwd: PathBuf,
+    /// The type of the configuration.
+    pub(crate) mode: String,
+    pub(crate) access: ToolAccess,
+    pub(crate) title: String,
+}
+
+/// The records of a home, a file each: `acp/NAME.json`, of the conversation NAME.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionRecords {
+    folder: PathBuf,
+}
+
+impl SessionRecords {
+    pub(crate) fn in_home(home: &Path) -> Self {
+        Self { folder: home.join("acp") }
+    }
+
+    /// The record of a session; `None` if there is none. One that cannot be read is told in the log.
+    pub(crate) fn read(&self, name: &ConversationName) -> Option<SessionRecord> {
+        let path = self.path(name);
+        let record = private_file::read(&path, MAX_BYTES).and_then(|bytes| {
+            let record = bytes.map(|bytes| serde_json::from_slice(&bytes));
+            record.transpose().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        });
+        record.unwrap_or_else(|error| {
+            tracing::warn!(path = %path.display(), %error, "what is kept of a session cannot be read");
+            None
+        })
+    }
+
+    pub(crate) fn write(&self, name: &ConversationName, record: &SessionRecord) -> io::Result<()> {
+        private_file::replace(&self.path(name), &serde_json::to_vec(record)?)
+    }
+
+    /// Removes a record, if there is one.
+    pub(crate) fn remove(&self, name: &ConversationName) {
+        if let Err(error) = fs::remove_file(self.path(name))
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(%name, %error, "what is kept of a session cannot be removed");
+        }
+    }
+
+    /// The sessions that have a record.
+    pub(crate) fn names(&self) -> Vec<ConversationName> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let stem = |entry: fs::DirEntry| entry.file_name().to_str()?.strip_suffix(".json")?.parse().ok();
+        entries.filter_map(stem).collect()
+    }
+
+    /// Names that differ in case only are one conversation.
+    fn path(&self, name: &ConversationName) -> PathBuf {
+        self.folder.join(format!("{}.json", name.as_str().to_ascii_lowercase()))
+    }
+}

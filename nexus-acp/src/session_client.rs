@@ -1,0 +1,44 @@
+//! The client, as one session talks to it.
+
+use agent_client_protocol_schema::v1::{
+    ContentBlock, ContentChunk, Meta, Notice, NoticeSeverity, SessionId, SessionNotification, SessionUpdate,
+};
+use serde_json::Value;
+
+use crate::{client_text::harmless, outgoing::Outgoing};
+
+/// The client, as one session talks to it.
+#[derive(Clone, Debug)]
+pub(crate) struct SessionClient {
+    pub(crate) out: Outgoing,
+    pub(crate) session: SessionId,
+    /// Whether the client shows notices.
+    shows_notices: bool,
+}
+
+impl SessionClient {
+    pub(crate) fn new(out: Outgoing, session: SessionId, shows_notices: bool) -> Self {
+        Self { out, session, shows_notices }
+    }
+
+    pub(crate) fn update(&self, update: SessionUpdate) {
+        self.out.notify("session/update", &SessionNotification::new(self.session.clone(), update));
+    }
+
+    /// Tells the person something beside the answer: as a notice, or to a client that shows none as a thought, which is no part of an answer
+    /// either. `data` says the same for programs.
+    pub(crate) fn notice(&self, severity: NoticeSeverity, text: &str, data: Value) {
+        let (text, meta) = (harmless(text), meta(data));
+        self.update(match self.shows_notices {
+            true => SessionUpdate::Notice(Notice::new(severity, text).meta(meta)),
+            false => SessionUpdate::AgentThoughtChunk(
+                ContentChunk::new(ContentBlock::from(format!("[nexus] {text}\n\n"))).meta(meta),
+            ),
+        });
+    }
+}
+
+/// What Nexus says to programs, under its own key.
+pub(crate) fn meta(data: Value) -> Meta {
+    Meta::from_iter([("nexus".to_owned(), data)])
+}

@@ -1,0 +1,102 @@
+//! The sessions that are kept, in pages.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    time::{Duration, UNIX_EPOCH},
+};
+
+use agent_client_protocol_schema::v1::{ListSessionsRequest, ListSessionsResponse, SessionInfo};
+use nexus_conversation::{ConversationError, ConversationSummary, Conversations};
+
+use crate::record::SessionRecords;
+
+/// How many sessions a page has at most. Source: our own bound.
+const PAGE: usize = 50;
+/// The last moment that has four digits of a year, in milliseconds since 1970-01-01 00:00 UTC.
+const LAST_MOMENT_MS: u64 = 253_402_300_799_999;
+
+/// A page of the kept sessions, the last changed first. A record whose conversation was deleted elsewhere is removed. Blocks.
+///
+/// # Errors
+///
+/// The store cannot be read.
+pub(crate) fn list(
+    conversations: &Conversations,
+    records: &SessionRecords,
+    request: &ListSessionsRequest,
+) -> Result<ListSessionsResponse, ConversationError> {
+    let known = conversations.list()?;
+    let mut summaries: HashMap<String, ConversationSummary> = known
+        .conversations
+        .into_iter()
+        .map(|found| (found.name.as_str().to_ascii_lowercase(), found))
+        .collect();
+    let mut found: Vec<ConversationSummary> = Vec::new();
+    for name in records.names() {
+        match summaries.remove(&name.as_str().to_ascii_lowercase()) {
+            Some(summary) => found.push(summary),
+            // One that cannot be read keeps its record.
+            None if known.unreadable.is_empty() => records.remove(&name),
+            None => {}
+        }
+    }
+    found.sort_by(|one, other| place(one).cmp(&place(other)));
+    let mut sessions = Vec::new();
+    let mut next_cursor = None;
+    let mut last = None;
+    for summary in &found {
+        let (_, name) = place(summary);
+        if request.cursor.as_ref().is_some_and(|cursor| !is_after(summary, cursor)) {
+            continue;
+        }
+        let Some(record) = records.read(&summary.name) else { continue };
+        if request.cwd.as_ref().is_some_and(|cwd| !is_same(cwd, &record.cwd)) {
+            continue;
+        }
+        if sessions.len() == PAGE {
+            next_cursor = last;
+            break;
+        }
+        last = Some(format!("{}-{name}", summary.updated_at_ms));
+        let info = SessionInfo::new(name.to_owned(), record.cwd)
+            .title(record.title)
+            .updated_at(moment(summary.updated_at_ms));
+        sessions.push(info);
+    }
+    Ok(ListSessionsResponse::new(sessions).next_cursor(next_cursor))
+}
+
+/// What a session is ordered by.
+fn place(summary: &ConversationSummary) -> (std::cmp::Reverse<u64>, &str) {
+    (std::cmp::Reverse(summary.updated_at_ms), summary.name.as_str())
+}
+
+/// Whether a session stands after the one that a cursor names. Nothing stands after a cursor that is none of ours.
+fn is_after(summary: &ConversationSummary, cursor: &str) -> bool {
+    let Some((moment, name)) = cursor.split_once('-') else { return false };
+    let Ok(moment) = moment.parse::<u64>() else { return false };
+    place(summary) > (std::cmp::Reverse(moment), name)
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    one.components().eq(other.components())
+}
+
+fn moment(ms: u64) -> Option<String> {
+    // Later ones cannot be written.
+    (ms <= LAST_MOMENT_MS)
+        .then(|| humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_moment_is_written_as_others_do() {
+        assert_eq!(moment(0).as_deref(), Some("1970-01-01T00:00:00.000Z"));
+        assert_eq!(moment(LAST_MOMENT_MS).as_deref(), Some("9999-12-31T23:59:59.999Z"));
+        assert_eq!(moment(u64::MAX), None);
+    }
+}

@@ -1,0 +1,125 @@
+//! What all sessions of an agent have in common.
+
+use std::{
+    fmt,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use nexus_conversation::{ConversationError, ConversationErrorKind, Conversations};
+use nexus_core::ToolAccess;
+use nexus_router::Router;
+
+use crate::{outgoing::lock, record::SessionRecords};
+
+/// What sessions begin with, and may do at most.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct AcpOptions {
+    /// The type that a new session begins with. `None`: the first of the configuration that is no panel.
+    pub kind: Option<String>,
+    /// The access level that a new session begins with, above which no client can set one. Default:
+    /// [`ToolAccess::WorkspaceWrite`].
+    pub access: ToolAccess,
+    /// How long the person's answer to a permission request is waited for; then it is no. Default: 5 minutes.
+    pub permission_within: Duration,
+    /// How long turns that are cancelled at the end may take to stop; then their processes are killed. Default: 10 seconds.
+    pub stop_within: Duration,
+}
+
+impl Default for AcpOptions {
+    fn default() -> Self {
+        Self {
+            kind: None,
+            access: ToolAccess::WorkspaceWrite,
+            permission_within: Duration::from_secs(300),
+            stop_within: Duration::from_secs(10),
+        }
+    }
+}
+
+impl AcpOptions {
+    /// Sets the type that a new session begins with.
+    #[must_use]
+    pub fn with_kind(mut self, kind: Option<String>) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Sets the access level that a new session begins with, above which no client can set one.
+    #[must_use]
+    pub fn with_access(mut self, access: ToolAccess) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// Sets how long the person's answer to a permission request is waited for.
+    #[must_use]
+    pub fn with_permission_within(mut self, within: Duration) -> Self {
+        self.permission_within = within;
+        self
+    }
+
+    /// Sets how long turns that are cancelled at the end may take to stop.
+    #[must_use]
+    pub fn with_stop_within(mut self, within: Duration) -> Self {
+        self.stop_within = within;
+        self
+    }
+}
+
+pub(crate) type OpenRouter = dyn Fn() -> Result<Router, String> + Send + Sync;
+
+/// What all sessions of an agent have in common.
+pub(crate) struct Setup {
+    pub(crate) open: Box<OpenRouter>,
+    pub(crate) router: Mutex<Option<Router>>,
+    pub(crate) conversations: Conversations,
+    pub(crate) records: SessionRecords,
+    pub(crate) options: AcpOptions,
+}
+
+impl Setup {
+    /// The router with the configuration as its file has it now. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the configuration, and where.
+    pub(crate) fn router(&self) -> Result<Router, String> {
+        let mut router = lock(&self.router);
+        match &*router {
+            Some(router) => {
+                router.reload().map_err(|error| error.to_string())?;
+                Ok(router.snapshot())
+            }
+            None => {
+                let opened = (self.open)()?;
+                let snapshot = opened.snapshot();
+                *router = Some(opened);
+                Ok(snapshot)
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Setup").field("options", &self.options).finish_non_exhaustive()
+    }
+}
+
+/// Runs `work` where it may block.
+pub(crate) async fn blocking<T: Send + 'static>(
+    setup: &Arc<Setup>,
+    work: impl FnOnce(&Setup) -> T + Send + 'static,
+) -> Result<T, agent_client_protocol_schema::v1::Error> {
+    let setup = Arc::clone(setup);
+    tokio::task::spawn_blocking(move || work(&setup))
+        .await
+        .map_err(|_| agent_client_protocol_schema::v1::Error::internal_error())
+}
+
+/// Whether there is no such conversation.
+pub(crate) fn is_unknown(error: &ConversationError) -> bool {
+    matches!(error.kind(), ConversationErrorKind::Unknown | ConversationErrorKind::InvalidName)
+}

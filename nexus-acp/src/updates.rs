@@ -1,0 +1,245 @@
+//! The events of a turn, as updates of its session.
+
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+};
+
+use agent_client_protocol_schema::v1::{
+    ContentBlock, ContentChunk, ImageContent, NoticeSeverity, SessionUpdate, ToolCall, ToolCallContent,
+    ToolCallId, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
+};
+use nexus_core::{
+    Effects, EventEnvelope, EventSink, FinishReason, MessageId, ToolContent, TurnEvent,
+    turn::{
+        MessageEnded, MessageVoided, RateLimitStatus, ToolCallArguments, ToolCallFinished, ToolCallStarted,
+        ToolCallStatus as Ended,
+    },
+};
+use serde_json::{Value, json};
+
+use crate::{
+    calls::Calls,
+    client_text::{cut, harmless},
+    diff::Files,
+    outgoing::{TURN_WAITS_BYTES, lock},
+    session_client::SessionClient,
+    tool_calls::{call_title, kind, paths},
+};
+
+/// How much of an output is shown, in bytes. Source: our own bound.
+const MAX_OUTPUT_BYTES: usize = 64 << 10;
+
+/// Takes the events of a turn and tells the client.
+#[derive(Debug)]
+pub(crate) struct Updates {
+    client: SessionClient,
+    prefix: String,
+    cwd: PathBuf,
+    calls: Arc<Mutex<Calls>>,
+    files: Arc<Files>,
+    /// What the client was told of each message that has not ended.
+    said: HashMap<MessageId, String>,
+    /// Why the last message ended, where that is known.
+    pub(crate) finish: Option<FinishReason>,
+}
+
+impl Updates {
+    /// Of a turn whose ids all begin with `prefix`.
+    pub(crate) fn new(
+        client: SessionClient,
+        prefix: String,
+        cwd: PathBuf,
+        calls: Arc<Mutex<Calls>>,
+        files: Arc<Files>,
+    ) -> Self {
+        Self { client, prefix, cwd, calls, files, said: HashMap::new(), finish: None }
+    }
+
+    /// The turn is over: what has no end yet gets one.
+    pub(crate) fn end(&mut self) {
+        for id in lock(&self.calls).end_all() {
+            self.change(id, ToolCallUpdateFields::new().status(ToolCallStatus::Failed));
+        }
+    }
+
+    fn chunk(&self, message: &MessageId, text: &str, is_thinking: bool) {
+        let text = harmless(text);
+        if text.is_empty() {
+            return;
+        }
+        let part = if is_thinking { "-thinking" } else { "" };
+        let id = format!("{}-{message}{part}", self.prefix);
+        let chunk = ContentChunk::new(ContentBlock::from(text))
+            .message_id(agent_client_protocol_schema::v1::MessageId::new(id));
+        self.client.update(match is_thinking {
+            true => SessionUpdate::AgentThoughtChunk(chunk),
+            false => SessionUpdate::AgentMessageChunk(chunk),
+        });
+    }
+
+    fn change(&self, id: ToolCallId, fields: ToolCallUpdateFields) {
+        self.client.update(SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields)));
+    }
+
+    fn take(&mut self, event: &TurnEvent) {
+        match event {
+            // What a sub-agent says is no part of the answer: what it came to is the output of its call.
+            TurnEvent::TextDelta(delta) if delta.parent.is_none() => {
+                self.said.entry(delta.message.clone()).or_default().push_str(&delta.text);
+                self.chunk(&delta.message, &delta.text, false);
+            }
+            TurnEvent::ThinkingDelta(delta) if delta.parent.is_none() => {
+                self.chunk(&delta.message, &delta.text, true);
+            }
+            TurnEvent::MessageEnded(ended) if ended.parent.is_none() => self.message_ended(ended),
+            TurnEvent::MessageVoided(voided) => self.message_voided(voided),
+            TurnEvent::ToolCallStarted(started) => self.call_started(started),
+            TurnEvent::ToolCallArguments(arguments) => self.call_arguments(arguments),
+            TurnEvent::ToolCallFinished(finished) => self.call_finished(finished),
+            event => self.told_beside(event),
+        }
+    }
+
+    /// Deltas may be missing: of a backend that sends none, or where the queue was full.
+    fn message_ended(&mut self, ended: &MessageEnded) {
+        let said = self.said.remove(&ended.message).unwrap_or_default();
+        if let Some(rest) = ended.text.strip_prefix(&said) {
+            self.chunk(&ended.message, rest, false);
+        }
+        self.finish.clone_from(&ended.finish);
+    }
+
+    /// What was shown cannot be taken back, so the person is told.
+    fn message_voided(&mut self, voided: &MessageVoided) {
+        if self.said.remove(&voided.message).is_some_and(|said| !said.is_empty()) {
+            let text = "the message above does not count: it broke off, or is asked for again";
+            let id = format!("{}-{}", self.prefix, voided.message);
+            self.client.notice(NoticeSeverity::Info, text, json!({ "voidedMessageId": id }));
+        }
+    }
+
+    fn call_started(&mut self, started: &ToolCallStarted) {
+        let (id, is_known) = lock(&self.calls).begin(&started.call, &started.name, started.effects);
+        if !is_known {
+            let call = ToolCall::new(id, call_title(&started.name, None))
+                .kind(kind(&started.name, Some(started.effects)))
+                .status(ToolCallStatus::Pending);
+            self.client.update(SessionUpdate::ToolCall(call));
+        }
+    }
+
+    fn call_arguments(&mut self, arguments: &ToolCallArguments) {
+        let mut calls = lock(&self.calls);
+        let Some(call) = calls.find(&arguments.call) else { return };
+        let paths = paths(&self.cwd, &arguments.arguments);
+        if may_write(call.effects, kind(&call.name, Some(call.effects))) {
+            call.before = paths.iter().map(|path| (path.clone(), self.files.look(path))).collect();
+        }
+        call.arguments = Some(arguments.arguments.clone());
+        let (id, title) = (call.id.clone(), call_title(&call.name, call.arguments.as_ref()));
+        drop(calls);
+        let fields = ToolCallUpdateFields::new()
+            .title(title)
+            .status(ToolCallStatus::InProgress)
+            .locations(locations(&paths))
+            .raw_input(arguments.arguments.clone());
+        self.change(id, fields);
+    }
+
+    fn call_finished(&mut self, finished: &ToolCallFinished) {
+        let Some(call) = lock(&self.calls).end(&finished.call) else { return };
+        let is_done = finished.status == Ended::Succeeded;
+        let diffs = call.before.iter().filter(|_| is_done);
+        let mut content: Vec<ToolCallContent> =
+            diffs.filter_map(|(path, before)| self.files.changed(path, before)).collect();
+        content.extend(finished.output.iter().filter_map(shown));
+        let status = if is_done { ToolCallStatus::Completed } else { ToolCallStatus::Failed };
+        let mut fields = ToolCallUpdateFields::new().status(status);
+        if !content.is_empty() {
+            fields = fields.content(content);
+        }
+        self.change(call.id, fields);
+    }
+
+    /// What the person is to know, and is no part of the answer.
+    fn told_beside(&self, event: &TurnEvent) {
+        let (severity, text, data) = match event {
+            TurnEvent::Queued(queued) => (
+                NoticeSeverity::Info,
+                format!("{} runs {} turns at once: this one waits", queued.backend, queued.limit),
+                json!({ "queued": queued.backend }),
+            ),
+            TurnEvent::RateLimit(limit) if limit.status != RateLimitStatus::Allowed => {
+                let window = limit.window.as_deref().map(|window| format!(" ({window})")).unwrap_or_default();
+                let used = limit.used_percent.map(|used| format!(", {used:.0} % used")).unwrap_or_default();
+                (
+                    NoticeSeverity::Warning,
+                    format!("the vendor's limit{window} is near{used}"),
+                    json!({ "rateLimit": limit }),
+                )
+            }
+            TurnEvent::Retrying(retrying) => (
+                NoticeSeverity::Info,
+                format!("attempt {}: {}", retrying.attempt, retrying.reason),
+                json!({ "retrying": retrying }),
+            ),
+            TurnEvent::Fallback(fallback) => (
+                NoticeSeverity::Warning,
+                format!(
+                    "{} could not run ({}): {} takes over",
+                    fallback.skipped.backend, fallback.skipped.reason, fallback.to
+                ),
+                json!({ "fallback": { "from": fallback.skipped.backend, "to": fallback.to, "kind": fallback.skipped.kind } }),
+            ),
+            TurnEvent::Warning(warning) => {
+                (NoticeSeverity::Warning, warning.text.clone(), json!({ "warning": true }))
+            }
+            _ => return,
+        };
+        self.client.notice(severity, &text, data);
+    }
+}
+
+impl EventSink for Updates {
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        self.client.out.poll_below(TURN_WAITS_BYTES, context)
+    }
+
+    fn accept(&mut self, envelope: EventEnvelope) {
+        self.take(&envelope.event);
+    }
+}
+
+/// Whether files that the call names may be others afterwards.
+fn may_write(effects: Effects, kind: ToolKind) -> bool {
+    !effects.allow_another_try() || matches!(kind, ToolKind::Edit | ToolKind::Delete | ToolKind::Move)
+}
+
+pub(crate) fn locations(paths: &[PathBuf]) -> Vec<ToolCallLocation> {
+    paths.iter().map(ToolCallLocation::new).collect()
+}
+
+/// What came back from a call.
+fn shown(content: &ToolContent) -> Option<ToolCallContent> {
+    match content {
+        ToolContent::Text { text } => output_text(text),
+        ToolContent::Json { value } => output_text(&value.to_string()),
+        ToolContent::Image { media_type, data } => {
+            Some(ContentBlock::Image(ImageContent::new(data.clone(), media_type.clone())).into())
+        }
+        _ => None,
+    }
+}
+
+pub(crate) fn output_text(text: &str) -> Option<ToolCallContent> {
+    let text = cut(&harmless(text), MAX_OUTPUT_BYTES);
+    (!text.trim().is_empty()).then(|| ContentBlock::from(text).into())
+}
+
+/// Arguments as they are kept: JSON, or a text that is none.
+pub(crate) fn raw_input(arguments: &str) -> Value {
+    serde_json::from_str(arguments).unwrap_or_else(|_| Value::String(arguments.to_owned()))
+}

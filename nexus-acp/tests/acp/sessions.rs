@@ -1,0 +1,293 @@
+//! Sessions: begun, kept, listed, loaded, resumed, closed and deleted, in one process and several.
+
+use std::{fs, path::PathBuf};
+
+use agent_client_protocol::v1::schema::{
+    CloseSessionRequest, ContentBlock, DeleteSessionRequest, ImageContent, ListSessionsRequest,
+    LoadSessionRequest, NewSessionRequest, PromptRequest, ResumeSessionRequest, SessionId, SessionUpdate,
+    SetSessionModeRequest, ToolCallStatus as Shown,
+};
+use nexus_conversation::{ConversationName, Conversations};
+
+use crate::{
+    kit::{Act, Fake, Person, Stage},
+    prompts::writing,
+};
+
+fn talker() -> Stage {
+    let (alpha, beta) = (Fake::new("alpha", [Act::say("Here.")]), Fake::new("beta", [Act::say("There.")]));
+    Stage::new(&[&alpha, &beta])
+}
+
+#[tokio::test]
+async fn a_session_without_a_prompt_leaves_nothing() {
+    let stage = talker();
+    stage
+        .drive(Person::Allows, async |editor| {
+            let session = editor.begin(&stage).await.session_id;
+            let set = SetSessionModeRequest::new(session.clone(), "beta");
+            editor.connection.send_request(set).block_task().await.unwrap();
+            editor.prompt(&session, "/explain").await.unwrap();
+            let list = editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+            assert!(list.sessions.is_empty());
+        })
+        .await;
+    assert_eq!(stage.kept(), [] as [PathBuf; 0]);
+}
+
+#[tokio::test]
+async fn a_folder_is_absolute_and_there() {
+    let stage = talker();
+    fs::write(stage.cwd().join("file"), "").unwrap();
+    stage
+        .drive(Person::Allows, async |editor| {
+            editor.initialize().await;
+            for wrong in [PathBuf::from("here"), stage.cwd().join("no"), stage.cwd().join("file")] {
+                let request = NewSessionRequest::new(wrong.clone());
+                let error = editor.connection.send_request(request).block_task().await.unwrap_err();
+                assert_eq!(i32::from(error.code), -32602, "{wrong:?}");
+                assert!(error.message.contains("cwd"), "{error:?}");
+            }
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_session_is_listed_and_loaded_in_another_process_as_it_was_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().canonicalize().unwrap().join("notes.txt");
+    let alpha = Fake::new("alpha", [writing(&path, Vec::new()), Act::say("Again.")]);
+    let beta = Fake::new("beta", [Act::say("There.")]);
+    let mut stage = Stage::new(&[&alpha, &beta]);
+    stage.folder = folder;
+    let id = stage
+        .drive(Person::Allows, async |editor| {
+            let session = editor.begin(&stage).await.session_id;
+            let picture = ContentBlock::Image(ImageContent::new("iVBORw0KGgo=", "image/png"));
+            let blocks = vec![ContentBlock::from("Write\u{1b} it.\nPlease."), picture];
+            let request = PromptRequest::new(session.clone(), blocks);
+            editor.connection.send_request(request).block_task().await.unwrap();
+            let set = SetSessionModeRequest::new(session.clone(), "beta");
+            editor.connection.send_request(set).block_task().await.unwrap();
+            session
+        })
+        .await;
+    stage
+        .drive(Person::Allows, async |editor| {
+            editor.initialize().await;
+            let list = editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+            let [info] = &list.sessions[..] else { panic!("{list:?}") };
+            assert_eq!((&info.session_id, &info.cwd), (&id, &stage.cwd()));
+            assert_eq!(info.title.as_deref(), Some("Write\\u{1b} it."));
+            assert!(info.updated_at.as_ref().unwrap().ends_with('Z'));
+            for (cwd, count) in [(stage.cwd(), 1), (stage.cwd().join("other"), 0)] {
+                let request = ListSessionsRequest::new().cwd(cwd);
+                let list = editor.connection.send_request(request).block_task().await.unwrap();
+                assert_eq!(list.sessions.len(), count);
+            }
+
+            let request = LoadSessionRequest::new(id.clone(), stage.cwd());
+            let loaded = editor.connection.send_request(request).block_task().await.unwrap();
+            assert_eq!(&*loaded.modes.unwrap().current_mode_id.0, "beta");
+            let seen = editor.seen();
+            let shown: Vec<String> = seen
+                .iter()
+                .map(|update| match update {
+                    SessionUpdate::UserMessageChunk(chunk) => match &chunk.content {
+                        ContentBlock::Text(text) => format!("user {}", text.text.replace('\n', "/")),
+                        _ => "user picture".into(),
+                    },
+                    SessionUpdate::ToolCall(call) => {
+                        assert_eq!(call.status, Shown::Completed);
+                        format!("call {}", call.title.split(':').next().unwrap())
+                    }
+                    SessionUpdate::AgentMessageChunk(_) => "agent".into(),
+                    SessionUpdate::AvailableCommandsUpdate(_) => "commands".into(),
+                    other => format!("{other:?}"),
+                })
+                .collect();
+            let expected = ["user Write it./Please.", "user picture", "call Write", "agent"];
+            assert_eq!(shown[..4], expected);
+            assert_eq!(editor.said(), "Done.");
+
+            let response = editor.prompt(&id, "And now?").await.unwrap();
+            let meta = response.meta.unwrap();
+            assert_eq!(meta["nexus"]["backend"], "beta");
+            assert_eq!(meta["nexus"]["conversation"]["continuity"], "reseeded");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_resumed_session_goes_on_without_a_replay() {
+    let stage = talker();
+    let id = stage
+        .drive(Person::Allows, async |editor| {
+            let session = editor.begin(&stage).await.session_id;
+            editor.prompt(&session, "Go.").await.unwrap();
+            session
+        })
+        .await;
+    stage
+        .drive(Person::Allows, async |editor| {
+            editor.initialize().await;
+            let request = ResumeSessionRequest::new(id.clone(), stage.cwd());
+            editor.connection.send_request(request).block_task().await.unwrap();
+            assert_eq!(editor.said(), "");
+            let response = editor.prompt(&id, "Go on.").await.unwrap();
+            assert_eq!(response.meta.unwrap()["nexus"]["conversation"]["continuity"], "resumed");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn an_unknown_session_is_not_found() {
+    let stage = talker();
+    stage
+        .drive(Person::Allows, async |editor| {
+            editor.initialize().await;
+            for id in ["acp-0", "../../etc", ""].map(SessionId::new) {
+                let load = LoadSessionRequest::new(id.clone(), stage.cwd());
+                let load = editor.connection.send_request(load).block_task().await.unwrap_err();
+                let resume = ResumeSessionRequest::new(id.clone(), stage.cwd());
+                let resume = editor.connection.send_request(resume).block_task().await.unwrap_err();
+                let prompt = editor.prompt(&id, "Go.").await.unwrap_err();
+                let close = CloseSessionRequest::new(id.clone());
+                let close = editor.connection.send_request(close).block_task().await.unwrap_err();
+                let delete = DeleteSessionRequest::new(id.clone());
+                let delete = editor.connection.send_request(delete).block_task().await.unwrap_err();
+                for error in [load, resume, prompt, close, delete] {
+                    assert_eq!(i32::from(error.code), -32002, "{id:?}: {error:?}");
+                }
+            }
+        })
+        .await;
+    assert_eq!(stage.kept(), [] as [PathBuf; 0]);
+}
+
+#[tokio::test]
+async fn many_sessions_come_in_pages_the_last_changed_first() {
+    let stage = talker();
+    stage
+        .drive(Person::Allows, async |editor| {
+            editor.initialize().await;
+            let mut made = Vec::new();
+            for _ in 0..52 {
+                let session = editor.new_session(&stage).await.session_id;
+                editor.prompt(&session, "Go.").await.unwrap();
+                made.push(session);
+            }
+            made.reverse();
+            let list = async |cursor: Option<String>| {
+                let request = ListSessionsRequest::new().cursor(cursor);
+                editor.connection.send_request(request).block_task().await.unwrap()
+            };
+            let first = list(None).await;
+            assert_eq!(first.sessions.len(), 50);
+            let second = list(first.next_cursor.clone()).await;
+            assert_eq!((second.sessions.len(), second.next_cursor), (2, None));
+            let found: Vec<_> =
+                [first.sessions, second.sessions].concat().into_iter().map(|info| info.session_id).collect();
+            assert_eq!(found, made);
+            assert!(list(Some("no cursor".into())).await.sessions.is_empty());
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_session_that_another_process_has_is_told_and_stays() {
+    let stage = talker();
+    stage
+        .drive(Person::Allows, async |editor| {
+            let session = editor.begin(&stage).await.session_id;
+            editor.prompt(&session, "Go.").await.unwrap();
+            let name: ConversationName = session.0.parse().unwrap();
+            let store = Conversations::in_home(stage.home.path());
+            let held = store.hold(&name).unwrap();
+            let error = editor.prompt(&session, "Go.").await.unwrap_err();
+            assert!(error.message.contains("in use"), "{error:?}");
+            assert_eq!(error.data.unwrap()["kind"], "in_use");
+            drop(held);
+            editor.prompt(&session, "Go.").await.unwrap();
+            assert_eq!(store.load(&name).unwrap().turns.len(), 2);
+            // It is held while a prompt runs, and no longer.
+            drop(store.hold(&name).unwrap());
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_deleted_session_is_gone_and_one_that_was_deleted_elsewhere_too() {
+    let stage = talker();
+    stage
+        .drive(Person::Allows, async |editor| {
+            let first = editor.begin(&stage).await.session_id;
+            let second = editor.new_session(&stage).await.session_id;
+            for session in [&first, &second] {
+                editor.prompt(session, "Go.").await.unwrap();
+            }
+            editor
+                .connection
+                .send_request(DeleteSessionRequest::new(first.clone()))
+                .block_task()
+                .await
+                .unwrap();
+            assert_eq!(i32::from(editor.prompt(&first, "Go.").await.unwrap_err().code), -32002);
+            Conversations::in_home(stage.home.path()).delete(&second.0.parse().unwrap()).unwrap();
+            Conversations::in_home(stage.home.path()).sweep().unwrap();
+            let list = editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+            assert!(list.sessions.is_empty());
+        })
+        .await;
+    assert_eq!(stage.kept(), [] as [PathBuf; 0]);
+}
+
+#[tokio::test]
+async fn closing_a_session_ends_its_prompt() {
+    let mut waiting = Act::say("One moment.");
+    waiting.push(Act::Wait);
+    let alpha = Fake::new("alpha", [waiting]);
+    let stage = Stage::new(&[&alpha]);
+    stage
+        .drive(Person::Allows, async |editor| {
+            let session = editor.begin(&stage).await.session_id;
+            let close = async {
+                editor.until("it runs", |editor| editor.said().contains("moment")).await;
+                let load = LoadSessionRequest::new(session.clone(), stage.cwd());
+                let error = editor.connection.send_request(load).block_task().await.unwrap_err();
+                assert_eq!(error.data.unwrap()["kind"], "busy");
+                let request = CloseSessionRequest::new(session.clone());
+                editor.connection.send_request(request).block_task().await.unwrap();
+            };
+            let (response, ()) = futures::future::join(editor.prompt(&session, "Go."), close).await;
+            assert_eq!(
+                response.unwrap().stop_reason,
+                agent_client_protocol::v1::schema::StopReason::Cancelled
+            );
+            assert_eq!(i32::from(editor.prompt(&session, "Go.").await.unwrap_err().code), -32002);
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_damaged_conversation_is_an_error_and_others_are_listed() {
+    let stage = talker();
+    stage
+        .drive(Person::Allows, async |editor| {
+            let first = editor.begin(&stage).await.session_id;
+            let second = editor.new_session(&stage).await.session_id;
+            for session in [&first, &second] {
+                editor.prompt(session, "Go.").await.unwrap();
+            }
+            let path = stage.home.path().join(format!("conversations/names/{}.json", first.0));
+            fs::write(path, "{").unwrap();
+            fs::write(stage.home.path().join(format!("acp/{}.json", second.0)), "{").unwrap();
+            let load = LoadSessionRequest::new(first, stage.cwd());
+            let error = editor.connection.send_request(load).block_task().await.unwrap_err();
+            assert_eq!(error.data.unwrap()["kind"], "damaged");
+            let load = LoadSessionRequest::new(second, stage.cwd());
+            editor.connection.send_request(load).block_task().await.unwrap();
+            editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+        })
+        .await;
+}

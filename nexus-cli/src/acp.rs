@@ -1,0 +1,71 @@
+//! `nexus acp`: an agent for editors, by the Agent Client Protocol.
+
+use std::{
+    future::pending,
+    io::ErrorKind,
+    path::{Path, PathBuf, absolute},
+    process::ExitCode,
+};
+
+use nexus::{BuildContext, Router};
+use nexus_acp::{AcpAgent, AcpEnd, AcpOptions};
+use nexus_mcp::own_streams;
+use tokio::fs::File;
+
+use crate::{
+    EXIT_FAILED,
+    args::{AcpArgs, ConfigArgs},
+    command_error::CommandError,
+    config,
+    interrupt::interrupted,
+    output::{EXIT_CLOSED_PIPE, complain},
+};
+
+pub(crate) async fn acp(config: &ConfigArgs, args: &AcpArgs) -> Result<ExitCode, CommandError> {
+    let mut context = BuildContext::from_process();
+    // The folder that it is started in is its client's.
+    context.home = absolute(&context.home).map_err(CommandError::failed)?;
+    let home = context.home.clone();
+    let file = config.config.clone();
+    let options = AcpOptions::default().with_kind(args.kind.clone()).with_access(args.access.into());
+    let agent = AcpAgent::new(move || load(file.as_deref(), context.clone()), home, options);
+    let (input, output) = own_streams().map_err(|error| {
+        CommandError::failed(format_args!("standard input and output cannot be taken over: {error}"))
+    })?;
+    let end = agent.serve(File::from_std(input), File::from_std(output), ended()).await;
+    Ok(match end {
+        AcpEnd::OutputFailed(error) if error.kind() == ErrorKind::BrokenPipe => {
+            ExitCode::from(EXIT_CLOSED_PIPE)
+        }
+        AcpEnd::OutputFailed(error) => {
+            complain(format_args!("standard output cannot be written: {error}"));
+            ExitCode::from(EXIT_FAILED)
+        }
+        AcpEnd::InputFailed(error) => {
+            complain(format_args!("standard input cannot be read: {error}"));
+            ExitCode::from(EXIT_FAILED)
+        }
+        _ => ExitCode::SUCCESS,
+    })
+}
+
+/// Loads the configuration that the command line names, else that of the home.
+fn load(file: Option<&Path>, context: BuildContext) -> Result<Router, String> {
+    let path: PathBuf = file.map_or_else(|| context.home.join("nexus.yaml"), Path::to_owned);
+    if !path.exists() {
+        return Err(format!(
+            "there is no configuration {}: {}, or start `nexus acp` with --config FILE",
+            path.display(),
+            config::BEGIN
+        ));
+    }
+    config::load_file(&path, context).map_err(|error| error.to_string())
+}
+
+/// Waits until somebody wants the agent to end.
+async fn ended() {
+    if let Err(error) = interrupted().await {
+        complain(format_args!("signals cannot be listened to: {error}"));
+        pending::<()>().await;
+    }
+}

@@ -1,0 +1,23 @@
+//! The command line of `nexus acp`.
+
+use clap::Args as ClapArgs;
+
+use super::run::Access;
+
+/// What stands below the help.
+pub(crate) const HELP: &str = "\
+An editor starts it and speaks to it over standard input and output. Zed, in settings.json:
+  \"agent_servers\": { \"Nexus\": { \"type\": \"custom\", \"command\": \"nexus\", \"args\": [\"acp\"] } }
+
+The configuration is read anew for each prompt. It is never one of the folder that the editor has open, which may be a
+stranger's: a configuration says which programs run. What goes wrong is told on standard error and in the answers.";
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct AcpArgs {
+    /// The type that a new session begins with; the client can set another one. Default: the first that is no panel
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) kind: Option<String>,
+    /// Which tools a turn may use: what a new session begins with, above which no client can set it
+    #[arg(long, value_enum, default_value_t = Access::WorkspaceWrite)]
+    pub(crate) access: Access,
+}
