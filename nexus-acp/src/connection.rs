@@ -56,7 +56,9 @@ pub(crate) struct Connection {
     sessions: Mutex<HashMap<ConversationName, Arc<Session>>>,
     /// The sessions whose prompts came under these ids, each written as JSON.
     prompts: Mutex<HashMap<String, Arc<Session>>>,
-    /// How many prompts there were: what makes ids of one session's prompts differ.
+    /// What ids of this connection begin with: a client may have those of an earlier one.
+    prefix: String,
+    /// How many prompts there were.
     prompted: AtomicU64,
 }
 
@@ -81,6 +83,7 @@ impl Connection {
             client: Mutex::default(),
             sessions: Mutex::default(),
             prompts: Mutex::default(),
+            prefix: uuid::Uuid::new_v4().simple().to_string().chars().take(8).collect(),
             prompted: AtomicU64::new(0),
         }
     }
@@ -376,12 +379,11 @@ impl Connection {
         let session = self.session(&request.session_id)?;
         let running = session.begin()?;
         let listed = ListedPrompt::new(Arc::clone(self), id.to_string(), &session);
-        let number = self.prompted.fetch_add(1, Ordering::Relaxed) + 1;
+        let prefix = format!("{}-{}", self.prefix, self.prompted.fetch_add(1, Ordering::Relaxed) + 1);
         let this = Arc::clone(self);
         Ok(Box::pin(async move {
             let client = this.client(&session);
-            let outcome =
-                prompt(&this.setup, &client, &running, format!("turn-{number}"), request.prompt).await;
+            let outcome = prompt(&this.setup, &client, &running, prefix, request.prompt).await;
             // Before the answer: a client may send the next prompt as soon as it has that.
             drop((listed, running));
             answered(&outcome?, Vec::new())
