@@ -299,27 +299,28 @@ impl Connection {
         answered(&listed.await?.map_err(|error| of_conversation(&error))?, Vec::new())
     }
 
+    /// Deletes a session with its conversation. One that is not there is deleted: so the protocol has it.
     async fn delete_session(self: Arc<Self>, request: DeleteSessionRequest) -> Answer {
-        let open = self.session(&request.session_id).ok();
-        if open.as_ref().is_some_and(|session| session.is_running()) {
+        if self.session(&request.session_id).is_ok_and(|session| session.is_running()) {
             return Err(busy());
         }
-        let unknown = Error::session_not_found(request.session_id.clone());
-        let name: ConversationName = request.session_id.0.parse().map_err(|_| unknown.clone())?;
+        let done = || answered(&DeleteSessionResponse::new(), Vec::new());
+        let Ok(name) = request.session_id.0.parse::<ConversationName>() else { return done() };
         lock(&self.sessions).remove(&name);
         let handle = blocking(&self.setup, move |setup| {
-            let deleted = match setup.conversations.delete(&name) {
-                Err(error) if is_unknown(&error) && open.is_some() => Ok(None),
-                Err(error) if is_unknown(&error) => Err(unknown),
-                deleted => deleted.map_err(|error| of_conversation(&error)),
-            };
-            if deleted.is_ok() {
-                setup.records.remove(&name);
-                if let Err(error) = setup.conversations.sweep() {
-                    tracing::warn!(%error, "the messages of a deleted session are still stored");
-                }
+            // A conversation that is no session of an editor is not in the list that this removes from.
+            if !setup.records.has(&name) {
+                return Ok::<_, Error>(None);
             }
-            deleted
+            let deleted = match setup.conversations.delete(&name) {
+                Err(error) if is_unknown(&error) => None,
+                deleted => deleted.map_err(|error| of_conversation(&error))?,
+            };
+            setup.records.remove(&name);
+            if let Err(error) = setup.conversations.sweep() {
+                tracing::warn!(%error, "the messages of a deleted session are still stored");
+            }
+            Ok(deleted)
         })
         .await??;
         if let Some(handle) = handle {
@@ -331,7 +332,7 @@ impl Connection {
                 tracing::warn!(backend = %handle.backend(), %error, "it may still keep its own copy of a session");
             }
         }
-        answered(&DeleteSessionResponse::new(), Vec::new())
+        done()
     }
 
     /// Sets an option for the next prompt.

@@ -97,7 +97,7 @@ pub(crate) fn kept_level(router: &Router, kind: &str, wanted: ToolAccess) -> Too
     levels.find(|level| access.of(*level) != AccessSupport::Unsupported).unwrap_or(wanted)
 }
 
-/// What a type is for, and who answers: `operations/review · anthropic, model strong`.
+/// What a type is for, and who answers: `operations/review · a group, model strong`.
 fn description(router: &Router, kind: &str) -> Option<String> {
     let explanation = router.explain(kind).ok()?;
     let ExplainedTarget::Chain(chain) = &explanation.target else { return None };

@@ -47,6 +47,11 @@ impl SessionRecords {
         })
     }
 
+    /// Whether there is a record of a session, be it one that cannot be read.
+    pub(crate) fn has(&self, name: &ConversationName) -> bool {
+        fs::symlink_metadata(self.path(name)).is_ok()
+    }
+
     pub(crate) fn write(&self, name: &ConversationName, record: &SessionRecord) -> io::Result<()> {
         private_file::replace(&self.path(name), &serde_json::to_vec(record)?)
     }

@@ -155,8 +155,9 @@ async fn an_unknown_session_is_not_found() {
                 let close = CloseSessionRequest::new(id.clone());
                 let close = editor.connection.send_request(close).block_task().await.unwrap_err();
                 let delete = DeleteSessionRequest::new(id.clone());
-                let delete = editor.connection.send_request(delete).block_task().await.unwrap_err();
-                for error in [load, resume, prompt, close, delete] {
+                // The protocol has it so.
+                editor.connection.send_request(delete).block_task().await.unwrap();
+                for error in [load, resume, prompt, close] {
                     assert_eq!(i32::from(error.code), -32002, "{id:?}: {error:?}");
                 }
             }
@@ -240,6 +241,35 @@ async fn a_deleted_session_is_gone_and_one_that_was_deleted_elsewhere_too() {
         })
         .await;
     assert_eq!(stage.kept(), [] as [PathBuf; 0]);
+}
+
+#[tokio::test]
+async fn a_conversation_that_is_no_session_can_be_loaded_and_is_not_deleted() {
+    let stage = talker();
+    let store = Conversations::in_home(stage.home.path());
+    let name: ConversationName = "moons".parse().unwrap();
+    let turn = nexus_conversation::ConversationTurn::of(
+        &nexus_core::TurnRequest::new("Name them."),
+        &Err(nexus_core::TurnError::new(nexus_core::ErrorKind::Crashed, "alpha".into()).with_partial({
+            let mut recorder = nexus_core::Recorder::new();
+            recorder.observe(&nexus_core::turn::MessageEnded::new("m".into(), "Titan.").into());
+            recorder.into_partial()
+        })),
+        &nexus_conversation::TurnOrder::default(),
+        &nexus_core::redact::Redactor::default(),
+    );
+    store.hold(&name).unwrap().add(turn.unwrap(), None).unwrap();
+    stage
+        .drive(Person::Allows, async |editor| {
+            editor.initialize().await;
+            let list = editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+            assert!(list.sessions.is_empty());
+            editor.connection.send_request(DeleteSessionRequest::new("moons")).block_task().await.unwrap();
+            let load = LoadSessionRequest::new("moons", stage.cwd());
+            editor.connection.send_request(load).block_task().await.unwrap();
+            assert_eq!(editor.said(), "Titan.");
+        })
+        .await;
 }
 
 #[tokio::test]
