@@ -24,7 +24,8 @@ use agent_client_protocol_schema::{
     },
 };
 use futures::{FutureExt as _, future::BoxFuture};
-use nexus_conversation::{Conversation, ConversationName};
+use nexus_conversation::{Conversation, ConversationErrorKind, ConversationName};
+use nexus_core::visible::Visible;
 use nexus_router::Router;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -267,7 +268,7 @@ impl Connection {
         if open.as_ref().is_some_and(|session| session.is_running()) {
             return Err(busy());
         }
-        let unknown = Error::session_not_found(asked.id.clone());
+        let unknown = not_found(&asked.id);
         let name: ConversationName = asked.id.0.parse().map_err(|_| unknown.clone())?;
         let (cwd, of_work) = (asked.cwd.clone(), name.clone());
         let (router, conversation, record) = blocking(&self.setup, move |setup| {
@@ -307,31 +308,48 @@ impl Connection {
         let done = || answered(&DeleteSessionResponse::new(), Vec::new());
         let Ok(name) = request.session_id.0.parse::<ConversationName>() else { return done() };
         lock(&self.sessions).remove(&name);
-        let handle = blocking(&self.setup, move |setup| {
-            // A conversation that is no session of an editor is not in the list that this removes from.
-            if !setup.records.has(&name) {
-                return Ok::<_, Error>(None);
+        // A conversation that is no session of an editor is not in the list that this removes from.
+        let of_hold = name.clone();
+        let held = blocking(&self.setup, move |setup| {
+            let is_session = setup.records.has(&of_hold);
+            let held = setup.conversations.summary(&of_hold).and_then(|_| setup.conversations.hold(&of_hold));
+            match held {
+                _ if !is_session => Ok(None),
+                Ok(held) => Ok(Some(Some(held))),
+                // They are deleted all the same.
+                Err(error) if is_unknown(&error) || error.kind() == ConversationErrorKind::Damaged => {
+                    Ok(Some(None))
+                }
+                Err(error) => Err(of_conversation(&error)),
             }
-            let deleted = match setup.conversations.delete(&name) {
-                Err(error) if is_unknown(&error) => None,
-                deleted => deleted.map_err(|error| of_conversation(&error))?,
-            };
-            setup.records.remove(&name);
-            if let Err(error) = setup.conversations.sweep() {
-                tracing::warn!(%error, "the messages of a deleted session are still stored");
-            }
-            Ok(deleted)
         })
         .await??;
-        if let Some(handle) = handle {
+        let Some(held) = held else { return done() };
+        // First, since only the name has the handle.
+        if let Some(handle) = held.as_ref().and_then(|held| held.resume()) {
             let forgotten = match blocking(&self.setup, Setup::router).await? {
-                Ok(router) => router.forget(&handle).await.map(drop).map_err(|error| error.to_string()),
+                Ok(router) => router.forget(handle).await.map(drop).map_err(|error| error.to_string()),
                 Err(error) => Err(error),
             };
             if let Err(error) = forgotten {
                 tracing::warn!(backend = %handle.backend(), %error, "it may still keep its own copy of a session");
             }
         }
+        blocking(&self.setup, move |setup| {
+            let deleted = match held {
+                Some(held) => held.delete().map(drop),
+                None => setup.conversations.delete(&name).map(drop),
+            };
+            match deleted {
+                Err(error) if !is_unknown(&error) => return Err(of_conversation(&error)),
+                _ => setup.records.remove(&name),
+            }
+            if let Err(error) = setup.conversations.sweep() {
+                tracing::warn!(%error, "the messages of a deleted session are still stored");
+            }
+            Ok(())
+        })
+        .await??;
         done()
     }
 
@@ -412,7 +430,7 @@ impl Connection {
     fn session(&self, id: &SessionId) -> Result<Arc<Session>, Error> {
         let name = id.0.parse::<ConversationName>().ok();
         let session = name.and_then(|name| lock(&self.sessions).get(&name).cloned());
-        session.ok_or_else(|| Error::session_not_found(id.clone()))
+        session.ok_or_else(|| not_found(id))
     }
 
     fn client(&self, session: &Session) -> SessionClient {
@@ -485,6 +503,12 @@ fn folder(cwd: &Path) -> Result<(), Error> {
         (true, false) => "is no folder",
     };
     Err(with_reason(Error::invalid_params(), format!("`cwd` {reason}: {cwd:?}")))
+}
+
+/// There is no such session, or it is not open.
+fn not_found(id: &SessionId) -> Error {
+    let shown: String = Visible(&id.0).to_string().chars().take(200).collect();
+    with_reason(Error::session_not_found(id.clone()), format!("no session {shown} is open, or none is kept"))
 }
 
 fn unknown_option(what: &str) -> Error {

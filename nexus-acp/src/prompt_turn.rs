@@ -83,10 +83,10 @@ pub(crate) async fn prompt(
     let turn = outcome.map_err(|error| of_conversation(&error))?;
     drop(held);
     keep(setup, client, running, &turn, title).await?;
-    if let Some(handle) = &turn.superseded
-        && let Err(error) = router.forget(handle).await
-    {
-        tracing::warn!(backend = %handle.backend(), %error, "it may still keep its own copy of a conversation");
+    for handle in &turn.superseded {
+        if let Err(error) = router.forget(handle).await {
+            tracing::warn!(backend = %handle.backend(), %error, "it may still keep its own copy of a conversation");
+        }
     }
     let reason = stop_reason(&turn.outcome, updates.finish.as_ref())?;
     Ok(PromptResponse::new(reason).meta(meta(facts(&turn))))

@@ -43,6 +43,10 @@ pub(crate) struct NotUnderstood {
 
 impl Incoming {
     /// Reads one message.
+    #[allow(
+        clippy::result_large_err,
+        reason = "how large it is depends on the features of `serde_json` that others ask for"
+    )]
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, NotUnderstood> {
         let value: Value = serde_json::from_slice(bytes).map_err(|error| NotUnderstood {
             id: None,

@@ -57,6 +57,10 @@ pub(super) struct Unreadable {
 
 impl Message {
     /// Reads one message.
+    #[allow(
+        clippy::result_large_err,
+        reason = "how large it is depends on the features of `serde_json` that others ask for"
+    )]
     pub(super) fn read(body: &[u8]) -> Result<Self, Unreadable> {
         let value: Value = serde_json::from_slice(body).map_err(|_| Unreadable {
             id: None,

@@ -56,6 +56,10 @@ enum Ready {
 }
 
 /// Where a refreshed login is now.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one lives at a time, and how large it is depends on the features of `serde_json` that others ask for"
+)]
 enum SaveOutcome {
     /// In the store, or the store holds another login, or none.
     InStore(WriteOutcome, StoredLogin),
