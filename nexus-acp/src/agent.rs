@@ -112,6 +112,7 @@ impl AcpAgent {
             tracing::error!(within = ?self.0.options.stop_within, "turns did not stop in time: they are killed");
             work.shutdown().await;
         }
+        connection.stop_servers().await;
         if matches!(end, AcpEnd::OutputFailed(_)) {
             return end;
         }

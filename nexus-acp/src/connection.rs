@@ -16,14 +16,18 @@ use agent_client_protocol_schema::{
         AgentCapabilities, AvailableCommandsUpdate, CancelNotification, ClientCapabilities,
         CloseSessionRequest, CloseSessionResponse, ConfigOptionUpdate, CurrentModeUpdate,
         DeleteSessionRequest, DeleteSessionResponse, Error, Implementation, InitializeRequest,
-        InitializeResponse, ListSessionsRequest, LoadSessionRequest, LoadSessionResponse, NewSessionRequest,
-        NewSessionResponse, PromptCapabilities, PromptRequest, ResumeSessionRequest, ResumeSessionResponse,
-        SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities, SessionId,
-        SessionListCapabilities, SessionResumeCapabilities, SessionUpdate, SetSessionConfigOptionRequest,
-        SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
+        InitializeResponse, ListSessionsRequest, LoadSessionRequest, LoadSessionResponse, McpServer,
+        NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest, ResumeSessionRequest,
+        ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities,
+        SessionId, SessionListCapabilities, SessionResumeCapabilities, SessionUpdate,
+        SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
+        SetSessionModeResponse,
     },
 };
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, join_all},
+};
 use nexus_conversation::{Conversation, ConversationErrorKind, ConversationName};
 use nexus_core::visible::Visible;
 use nexus_router::Router;
@@ -38,6 +42,7 @@ use crate::{
     prompt::commands,
     prompt_turn::prompt,
     replay::replay,
+    servers::Servers,
     session::{Session, busy},
     session_client::SessionClient,
     session_list::list,
@@ -73,7 +78,7 @@ type Work = BoxFuture<'static, Answer>;
 struct Reopening {
     id: SessionId,
     cwd: PathBuf,
-    mcp_servers: usize,
+    mcp_servers: Vec<McpServer>,
 }
 
 impl Connection {
@@ -107,6 +112,12 @@ impl Connection {
     pub(crate) fn cancel_all(&self) {
         lock(&self.sessions).values().for_each(|session| session.cancel());
         lock(&self.prompts).values().for_each(|session| session.cancel());
+    }
+
+    /// Ends the servers of all sessions.
+    pub(crate) async fn stop_servers(&self) {
+        let sessions: Vec<Arc<Session>> = lock(&self.sessions).drain().map(|(_, session)| session).collect();
+        join_all(sessions.iter().map(|session| session.servers.stop())).await;
     }
 
     async fn answer(&self, id: Value, work: Result<Work, Error>) {
@@ -186,6 +197,7 @@ impl Connection {
                 Box::pin(async move {
                     session.idle().await;
                     lock(&this.sessions).retain(|_, open| !Arc::ptr_eq(open, &session));
+                    session.servers.stop().await;
                     answered(&CloseSessionResponse::new(), Vec::new())
                 })
             }
@@ -233,8 +245,9 @@ impl Connection {
         let mode = modes::first_kind(&router, wanted).map_err(of_configuration)?;
         let name = format!("acp-{}", uuid::Uuid::new_v4().simple());
         let name: ConversationName = name.parse().map_err(|error| of_conversation(&error))?;
-        let session = Session::new(name, request.cwd, mode, self.setup.options.access, None);
-        let session = self.open(session, request.mcp_servers.len())?;
+        let servers = Servers::new(request.mcp_servers);
+        let session = Session::new(name, request.cwd, mode, self.setup.options.access, None, servers);
+        let session = self.open(session).await?;
         let response = NewSessionResponse::new(session.name.to_string())
             .modes(self.modes(&router, &session))
             .config_options(self.options(&router, &session));
@@ -242,7 +255,7 @@ impl Connection {
     }
 
     async fn load_session(self: Arc<Self>, request: LoadSessionRequest) -> Answer {
-        let (id, mcp_servers) = (request.session_id, request.mcp_servers.len());
+        let (id, mcp_servers) = (request.session_id, request.mcp_servers);
         let reopening = Reopening { id, cwd: request.cwd, mcp_servers };
         let (router, session, conversation) = self.reopen(reopening).await?;
         replay(&self.client(&session), &conversation).await;
@@ -253,7 +266,7 @@ impl Connection {
     }
 
     async fn resume_session(self: Arc<Self>, request: ResumeSessionRequest) -> Answer {
-        let (id, mcp_servers) = (request.session_id, request.mcp_servers.len());
+        let (id, mcp_servers) = (request.session_id, request.mcp_servers);
         let reopening = Reopening { id, cwd: request.cwd, mcp_servers };
         let (router, session, _) = self.reopen(reopening).await?;
         let response = ResumeSessionResponse::new()
@@ -291,7 +304,8 @@ impl Connection {
             Some(mode) => mode,
             None => modes::first_kind(&router, options.kind.as_deref()).map_err(of_configuration)?,
         };
-        let session = self.open(Session::new(name, asked.cwd, mode, access, title), asked.mcp_servers)?;
+        let servers = Servers::new(asked.mcp_servers);
+        let session = self.open(Session::new(name, asked.cwd, mode, access, title, servers)).await?;
         Ok((router, session, conversation))
     }
 
@@ -307,7 +321,10 @@ impl Connection {
         }
         let done = || answered(&DeleteSessionResponse::new(), Vec::new());
         let Ok(name) = request.session_id.0.parse::<ConversationName>() else { return done() };
-        lock(&self.sessions).remove(&name);
+        let open = lock(&self.sessions).remove(&name);
+        if let Some(open) = open {
+            open.servers.stop().await;
+        }
         // A conversation that is no session of an editor is not in the list that this removes from.
         let of_hold = name.clone();
         let held = blocking(&self.setup, move |setup| {
@@ -409,21 +426,20 @@ impl Connection {
         }))
     }
 
-    fn open(&self, session: Session, mcp_servers: usize) -> Result<Arc<Session>, Error> {
-        if mcp_servers > 0 {
-            let notice = format!(
-                "Nexus does not start the MCP servers of its client yet: {mcp_servers} that this session names are not there"
-            );
-            tracing::warn!(session = %session.name, mcp_servers, "the MCP servers of the client are not started");
-            lock(&session.state).notices.push(notice);
-        }
+    /// Opens a session, in place of one of the same name, whose servers end first.
+    async fn open(&self, session: Session) -> Result<Arc<Session>, Error> {
         let session = Arc::new(session);
-        let mut sessions = lock(&self.sessions);
-        if sessions.len() >= MAX_SESSIONS && !sessions.contains_key(&session.name) {
-            let reason = format!("{MAX_SESSIONS} sessions are open: close some");
-            return Err(with_reason(Error::invalid_request(), reason));
+        let former = {
+            let mut sessions = lock(&self.sessions);
+            if sessions.len() >= MAX_SESSIONS && !sessions.contains_key(&session.name) {
+                let reason = format!("{MAX_SESSIONS} sessions are open: close some");
+                return Err(with_reason(Error::invalid_request(), reason));
+            }
+            sessions.insert(session.name.clone(), Arc::clone(&session))
+        };
+        if let Some(former) = former {
+            former.servers.stop().await;
         }
-        sessions.insert(session.name.clone(), Arc::clone(&session));
         Ok(session)
     }
 

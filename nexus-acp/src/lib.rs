@@ -44,6 +44,8 @@ mod prompt;
 mod prompt_turn;
 mod record;
 mod replay;
+mod server_process;
+mod servers;
 mod session;
 mod session_client;
 mod session_list;

@@ -7,7 +7,7 @@ use agent_client_protocol_schema::v1::{
     StopReason,
 };
 use nexus_conversation::{ConversationOptions, ConversationOutcome};
-use nexus_core::{ToolAccess, TurnHost, TurnRequest};
+use nexus_core::{ToolAccess, Toolbox, TurnHost, TurnRequest};
 use nexus_router::Router;
 use serde_json::{Value, json};
 
@@ -40,13 +40,10 @@ pub(crate) async fn prompt(
 ) -> Result<PromptResponse, Error> {
     let session = &running.session;
     let asked = Asked::read(content)?;
-    let (mode, access, notices) = {
-        let mut state = lock(&session.state);
-        (state.mode.clone(), state.access, std::mem::take(&mut state.notices))
+    let (mode, access) = {
+        let state = lock(&session.state);
+        (state.mode.clone(), state.access)
     };
-    for notice in notices {
-        client.notice(NoticeSeverity::Warning, &notice, json!({ "warning": true }));
-    }
     let router = blocking(setup, Setup::router).await?.map_err(of_configuration)?;
     let blocks = match asked {
         Asked::Explain(kind) => {
@@ -64,7 +61,11 @@ pub(crate) async fn prompt(
         .map_err(|error| of_conversation(&error))?;
 
     let request = request(client, running, &router, &mode, access, blocks);
-    let host = TurnHost::new().with_cancel(running.cancel.clone());
+    let tools = tokio::select! {
+        tools = tools(client, running) => tools,
+        () = running.cancel.cancelled() => return Ok(PromptResponse::new(StopReason::Cancelled)),
+    };
+    let host = TurnHost::new().with_cancel(running.cancel.clone()).with_tools(Arc::new(tools));
     let calls = Arc::new(Mutex::new(Calls::new(prefix.clone())));
     let (folder, redactor) = (session.cwd.clone(), host.session().redactor().clone());
     let files = blocking(setup, move |_| Files::below(&folder, redactor)).await?;
@@ -90,6 +91,17 @@ pub(crate) async fn prompt(
     }
     let reason = stop_reason(&turn.outcome, updates.finish.as_ref())?;
     Ok(PromptResponse::new(reason).meta(meta(facts(&turn))))
+}
+
+/// The tools of the client's servers. The person is told of what is not there.
+async fn tools(client: &SessionClient, running: &RunningPrompt) -> Toolbox {
+    let session = &running.session;
+    let (tools, faults) = session.servers.tools(&session.cwd).await;
+    for fault in faults {
+        let text = format!("an MCP server of the client is not there, or a tool of one: {fault}");
+        client.notice(NoticeSeverity::Warning, &text, json!({ "warning": true }));
+    }
+    tools
 }
 
 /// The request of a turn. What the backend cannot keep of the access level is given up, and the person told.

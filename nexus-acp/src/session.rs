@@ -14,6 +14,7 @@ use crate::{
     incoming::with_reason,
     outgoing::lock,
     record::{SessionRecord, SessionRecords},
+    servers::Servers,
 };
 
 /// A session that is open on a connection.
@@ -21,6 +22,8 @@ use crate::{
 pub(crate) struct Session {
     pub(crate) name: ConversationName,
     pub(crate) cwd: PathBuf,
+    /// The MCP servers that the client named.
+    pub(crate) servers: Servers,
     pub(crate) state: Mutex<SessionState>,
     /// Held while the record is written, so that the last state is what stays.
     writing: Mutex<()>,
@@ -34,8 +37,6 @@ pub(crate) struct SessionState {
     pub(crate) access: ToolAccess,
     /// The first words; `None` until a prompt was stored.
     pub(crate) title: Option<String>,
-    /// What the person is to know with the next prompt.
-    pub(crate) notices: Vec<String>,
     running: Option<Running>,
 }
 
@@ -53,9 +54,10 @@ impl Session {
         mode: String,
         access: ToolAccess,
         title: Option<String>,
+        servers: Servers,
     ) -> Self {
-        let state = SessionState { mode, access, title, notices: Vec::new(), running: None };
-        Self { name, cwd, state: Mutex::new(state), writing: Mutex::new(()) }
+        let state = SessionState { mode, access, title, running: None };
+        Self { name, cwd, servers, state: Mutex::new(state), writing: Mutex::new(()) }
     }
 
     /// Begins a prompt, which ends when what is returned is dropped.

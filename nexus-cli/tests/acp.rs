@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_testkit::sim::Reply;
+use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use support::{
@@ -241,6 +241,65 @@ fn of_two_processes_on_one_session_one_prompt_runs() {
     let answer = second.call("session/prompt", &prompt(&session, "And I?"));
     assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
     second.end();
+}
+
+/// A stage whose model calls a tool of the caller's once.
+fn calling(tool: &str) -> (Stage, Sim) {
+    let stage = Stage::new(Reply::text("unused"));
+    let scenario = Scenario::tool_then_text(ToolCall::function(tool, json!({})), "Looked.");
+    let model = Sim::start(Dialect::Responses, scenario.models(["simulated"])).unwrap();
+    let config = fs::read_to_string(stage.path().join("nexus.yaml")).unwrap();
+    let config = config.replace(&stage.model.base_url(), &model.base_url());
+    fs::write(stage.path().join("nexus.yaml"), config).unwrap();
+    (stage, model)
+}
+
+#[test]
+fn a_server_of_the_editor_brings_tools_that_the_person_allows_and_ends_with_the_session() {
+    for (option, words) in [("allow", "\"tasks\""), ("reject", "the person said no")] {
+        let (stage, model) = calling("spawned_task_list");
+        let mut editor = Editor::of(&stage);
+        let server = json!({
+            "name": "spawned",
+            "command": env!("CARGO_BIN_EXE_nexus"),
+            "args": ["mcp", "spawn"],
+            "env": [{ "name": "NEXUS_CONFIG", "value": stage.path().join("nexus.yaml") }],
+        });
+        let answer = editor.call("session/new", &json!({ "cwd": stage.path(), "mcpServers": [server] }));
+        let session = answer["result"]["sessionId"].as_str().unwrap().to_owned();
+        let id = editor.request("session/prompt", &prompt(&session, "What is there?"));
+        let mut asked = 0;
+        let answer = loop {
+            let message = editor.next().unwrap();
+            if message["method"] == "session/request_permission" {
+                asked += 1;
+                assert_eq!(message["params"]["toolCall"]["title"], "spawned_task_list", "{message}");
+                assert!(children(&editor) > 0);
+                let outcome = json!({ "outcome": "selected", "optionId": option });
+                editor.send(
+                    &json!({ "jsonrpc": "2.0", "id": message["id"], "result": { "outcome": outcome } }),
+                );
+            } else if message["id"] == id {
+                break message;
+            }
+        };
+        assert_eq!((asked, &answer["result"]["stopReason"]), (1, &json!("end_turn")), "{answer}");
+        let told = model.main_calls()[1].conversation.tool_results().join("\n");
+        assert!(told.contains(words), "{option}: {told}");
+        // It stays for the next prompt.
+        assert!(children(&editor) > 0);
+        editor.call("session/close", &json!({ "sessionId": session }));
+        assert_eq!(children(&editor), 0);
+        assert_eq!(editor.end(), (Some(0), String::new()));
+    }
+}
+
+/// How many processes the agent has below it.
+fn children(editor: &Editor) -> usize {
+    let pid = editor.child.id();
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let of_task = |task: fs::DirEntry| fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    tasks.map(|task| of_task(task).split_whitespace().count()).sum()
 }
 
 #[test]

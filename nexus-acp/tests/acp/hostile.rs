@@ -200,7 +200,7 @@ async fn a_turn_waits_for_a_client_that_does_not_read_and_a_cancellation_still_c
 }
 
 #[tokio::test]
-async fn servers_of_the_client_are_told_to_be_missing_once() {
+async fn servers_that_are_not_there_are_told_once() {
     let stage = talker();
     let mut raw = Raw::start(stage.agent());
     raw.call(
@@ -209,10 +209,14 @@ async fn servers_of_the_client_are_told_to_be_missing_once() {
         json!({ "protocolVersion": 1, "clientCapabilities": { "session": { "notices": {} } } }),
     )
     .await;
-    let server = json!({ "name": "x", "command": "/bin/x", "args": [], "env": [] });
-    let answer = raw.call(2, "session/new", json!({ "cwd": stage.cwd(), "mcpServers": [server] })).await;
+    let servers = json!([
+        { "name": "gone", "command": "/no/such/server", "args": [], "env": [] },
+        { "name": "mute", "command": "/bin/false", "args": [], "env": [] },
+        { "name": "far", "type": "http", "url": "http://127.0.0.1:1/", "headers": [] },
+    ]);
+    let answer = raw.call(2, "session/new", json!({ "cwd": stage.cwd(), "mcpServers": servers })).await;
     let session = answer["result"]["sessionId"].as_str().unwrap().to_owned();
-    for expected in [1, 0] {
+    for expected in [3, 0] {
         raw.request(json!(3), "session/prompt", prompt(&session, "Go.")).await;
         let mut notices = 0;
         loop {

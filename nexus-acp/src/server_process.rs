@@ -1,0 +1,150 @@
+//! One MCP server that a client named: a process of ours, and the connection to it.
+
+use std::{borrow::Cow, io, path::Path, sync::Arc, time::Duration};
+
+use agent_client_protocol_schema::v1::McpServerStdio;
+use nexus_process::{
+    environment::Environment,
+    executable::Executable,
+    spawn::{Invocation, Polite, Process, StdinMode, Stop},
+};
+use rmcp::{
+    RoleClient, ServiceExt as _,
+    model::Tool,
+    service::{RunningService, RxJsonRpcMessage, TxJsonRpcMessage},
+    transport::Transport,
+};
+use tokio::time::timeout;
+
+use crate::client_text::cut;
+
+/// How long a server may take from its start to its list of tools. Source: our own bound; some are downloaded first.
+const START_WITHIN: Duration = Duration::from_secs(30);
+/// How long a server may take to end once its input has.
+const STOP_GRACE: Duration = Duration::from_secs(1);
+/// How much of what a server complains of is told, in bytes.
+const COMPLAINT_BYTES: usize = 300;
+/// What a server may see of our environment, beside `PATH` and the language: what tells where a person's files are.
+const VARIABLES: [&str; 9] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "SHELL",
+    "TMPDIR",
+    "XDG_CONFIG_HOME",
+    "XDG_CACHE_HOME",
+    "XDG_DATA_HOME",
+    "XDG_RUNTIME_DIR",
+];
+
+/// A server that runs.
+#[derive(Debug)]
+pub(crate) struct ServerProcess {
+    pub(crate) service: RunningService<RoleClient, ()>,
+    pub(crate) tools: Vec<Tool>,
+    process: Arc<Process>,
+}
+
+impl ServerProcess {
+    /// Starts a server in a folder, and asks it for its tools.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not there, for a person.
+    pub(crate) async fn start(server: &McpServerStdio, folder: &Path) -> Result<Self, String> {
+        let process = Arc::new(spawn(server, folder)?);
+        let connecting = async {
+            let transport = ProcessTransport { process: Arc::clone(&process) };
+            let service = ().serve(transport).await.map_err(|error| error.to_string())?;
+            let tools = service.list_all_tools().await.map_err(|error| error.to_string())?;
+            Ok((service, tools))
+        };
+        let outcome = timeout(START_WITHIN, connecting).await;
+        match outcome.unwrap_or_else(|_| Err(format!("it told no tools within {} s", START_WITHIN.as_secs())))
+        {
+            Ok((service, tools)) => Ok(Self { service, tools, process }),
+            Err(reason) => {
+                process.stop(stopping()).await;
+                let complaint = process.stderr_tail();
+                let complaint = complaint.lines().next_back().unwrap_or_default().trim();
+                Err(match complaint.is_empty() {
+                    true => reason,
+                    false => format!("{reason} ({})", cut(complaint, COMPLAINT_BYTES)),
+                })
+            }
+        }
+    }
+
+    /// Whether it still runs.
+    pub(crate) fn is_running(&self) -> bool {
+        !self.service.is_closed() && !self.service.is_transport_closed()
+    }
+
+    /// Ends it, with all that it started.
+    pub(crate) async fn stop(&self) {
+        self.process.stop(stopping()).await;
+    }
+}
+
+fn stopping() -> Stop {
+    Stop::new().politely(Polite::CloseStdin, STOP_GRACE)
+}
+
+fn spawn(server: &McpServerStdio, folder: &Path) -> Result<Process, String> {
+    let host = std::env::vars_os();
+    let mut environment =
+        Environment::from_host(host).pass(VARIABLES).build().map_err(|error| error.to_string())?;
+    for variable in &server.env {
+        environment.set(&variable.name, &variable.value).map_err(|error| error.to_string())?;
+    }
+    let path = environment.value("PATH").map(ToOwned::to_owned);
+    let executable = Executable::find(&server.command, path.as_deref()).map_err(|error| error.to_string())?;
+    Invocation::new(executable, folder)
+        .arguments(&server.args)
+        .environment(environment)
+        .stdin(StdinMode::Open)
+        .end_with_host()
+        .spawn()
+        .map_err(|error| error.to_string())
+}
+
+/// Lines of JSON to a process and from it.
+struct ProcessTransport {
+    process: Arc<Process>,
+}
+
+impl Transport<RoleClient> for ProcessTransport {
+    type Error = io::Error;
+
+    fn name() -> Cow<'static, str> {
+        "process".into()
+    }
+
+    fn send(
+        &mut self,
+        item: TxJsonRpcMessage<RoleClient>,
+    ) -> impl Future<Output = Result<(), io::Error>> + Send + 'static {
+        let stdin = self.process.stdin();
+        async move {
+            let mut line = serde_json::to_vec(&item)?;
+            line.push(b'\n');
+            stdin.write(line).await.map_err(io::Error::other)
+        }
+    }
+
+    async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        loop {
+            let line = self.process.next_line().await?;
+            // What is no message of the protocol is passed over, as some servers write a greeting first.
+            match serde_json::from_slice(&line.bytes) {
+                Ok(message) => return Some(message),
+                Err(error) => tracing::debug!(%error, "a server of the client wrote what is no message"),
+            }
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), io::Error> {
+        self.process.stdin().close();
+        Ok(())
+    }
+}
