@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use agent_client_protocol_schema::v1::Error;
 use nexus_conversation::Conversations;
 use nexus_router::Router;
 use serde_json::Value;
@@ -130,8 +131,6 @@ impl AcpAgent {
 
 /// The message of a line. What is none is answered at once, and so is a request that is one too many.
 fn read(line: &InputLine, out: &Outgoing, at_work: usize) -> Option<Incoming> {
-    use agent_client_protocol_schema::v1::Error;
-
     let line = match line {
         InputLine::Whole(line) => line,
         InputLine::TooLong => {

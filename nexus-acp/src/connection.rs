@@ -1,9 +1,10 @@
 //! One client: its messages, and the sessions that it has open.
 
+mod sessions;
+
 use std::{
     collections::HashMap,
     panic::AssertUnwindSafe,
-    path::{Path, PathBuf},
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
@@ -15,42 +16,35 @@ use agent_client_protocol_schema::{
     v1::{
         AgentCapabilities, AvailableCommandsUpdate, CancelNotification, ClientCapabilities,
         CloseSessionRequest, CloseSessionResponse, ConfigOptionUpdate, CurrentModeUpdate,
-        DeleteSessionRequest, DeleteSessionResponse, Error, Implementation, InitializeRequest,
-        InitializeResponse, ListSessionsRequest, LoadSessionRequest, LoadSessionResponse, McpServer,
-        NewSessionRequest, NewSessionResponse, PromptCapabilities, PromptRequest, ResumeSessionRequest,
-        ResumeSessionResponse, SessionCapabilities, SessionCloseCapabilities, SessionDeleteCapabilities,
-        SessionId, SessionListCapabilities, SessionResumeCapabilities, SessionUpdate,
-        SetSessionConfigOptionRequest, SetSessionConfigOptionResponse, SetSessionModeRequest,
-        SetSessionModeResponse,
+        DeleteSessionRequest, Error, Implementation, InitializeRequest, InitializeResponse,
+        ListSessionsRequest, LoadSessionRequest, NewSessionRequest, PromptCapabilities, PromptRequest,
+        ResumeSessionRequest, SessionCapabilities, SessionCloseCapabilities, SessionConfigOption,
+        SessionDeleteCapabilities, SessionId, SessionListCapabilities, SessionModeState,
+        SessionResumeCapabilities, SessionUpdate, SetSessionConfigOptionRequest,
+        SetSessionConfigOptionResponse, SetSessionModeRequest, SetSessionModeResponse,
     },
 };
 use futures::{
     FutureExt as _,
     future::{BoxFuture, join_all},
 };
-use nexus_conversation::{Conversation, ConversationErrorKind, ConversationName};
+use nexus_conversation::ConversationName;
 use nexus_core::visible::Visible;
 use nexus_router::Router;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::{
-    failure::{of_configuration, of_conversation},
+    failure::of_configuration,
     incoming::{Incoming, params, with_reason},
     modes,
     outgoing::{Outgoing, lock},
     prompt::commands,
     prompt_turn::prompt,
-    replay::replay,
-    servers::Servers,
-    session::{Session, busy},
+    session::Session,
     session_client::SessionClient,
-    session_list::list,
-    setup::{Setup, blocking, is_unknown},
+    setup::{Setup, blocking},
 };
-
-/// How many sessions a client may have open. Source: our own bound.
-const MAX_SESSIONS: usize = 1_000;
 
 /// One client.
 #[derive(Debug)]
@@ -73,13 +67,6 @@ type Answer = Result<(Value, Vec<(SessionClient, SessionUpdate)>), Error>;
 
 /// Work that ends in an answer.
 type Work = BoxFuture<'static, Answer>;
-
-/// A session that is not open yet, as a client asks for it.
-struct Reopening {
-    id: SessionId,
-    cwd: PathBuf,
-    mcp_servers: Vec<McpServer>,
-}
 
 impl Connection {
     pub(crate) fn new(setup: Arc<Setup>, out: Outgoing) -> Self {
@@ -237,139 +224,6 @@ impl Connection {
         answered(&response, Vec::new())
     }
 
-    async fn new_session(self: Arc<Self>, request: NewSessionRequest) -> Answer {
-        let cwd = request.cwd.clone();
-        let router =
-            blocking(&self.setup, move |setup| folder(&cwd).and_then(|()| configured(setup))).await??;
-        let wanted = self.setup.options.kind.as_deref();
-        let mode = modes::first_kind(&router, wanted).map_err(of_configuration)?;
-        let name = format!("acp-{}", uuid::Uuid::new_v4().simple());
-        let name: ConversationName = name.parse().map_err(|error| of_conversation(&error))?;
-        let servers = Servers::new(request.mcp_servers);
-        let session = Session::new(name, request.cwd, mode, self.setup.options.access, None, servers);
-        let session = self.open(session).await?;
-        let response = NewSessionResponse::new(session.name.to_string())
-            .modes(self.modes(&router, &session))
-            .config_options(self.options(&router, &session));
-        answered(&response, vec![self.commands(&session)])
-    }
-
-    async fn load_session(self: Arc<Self>, request: LoadSessionRequest) -> Answer {
-        let (id, mcp_servers) = (request.session_id, request.mcp_servers);
-        let reopening = Reopening { id, cwd: request.cwd, mcp_servers };
-        let (router, session, conversation) = self.reopen(reopening).await?;
-        replay(&self.client(&session), &conversation).await;
-        let response = LoadSessionResponse::new()
-            .modes(self.modes(&router, &session))
-            .config_options(self.options(&router, &session));
-        answered(&response, vec![self.commands(&session)])
-    }
-
-    async fn resume_session(self: Arc<Self>, request: ResumeSessionRequest) -> Answer {
-        let (id, mcp_servers) = (request.session_id, request.mcp_servers);
-        let reopening = Reopening { id, cwd: request.cwd, mcp_servers };
-        let (router, session, _) = self.reopen(reopening).await?;
-        let response = ResumeSessionResponse::new()
-            .modes(self.modes(&router, &session))
-            .config_options(self.options(&router, &session));
-        answered(&response, vec![self.commands(&session)])
-    }
-
-    /// Opens a session that is kept, with the folder that the client names now, or one that is open again.
-    async fn reopen(&self, asked: Reopening) -> Result<(Router, Arc<Session>, Conversation), Error> {
-        let open = self.session(&asked.id).ok();
-        if open.as_ref().is_some_and(|session| session.is_running()) {
-            return Err(busy());
-        }
-        let unknown = not_found(&asked.id);
-        let name: ConversationName = asked.id.0.parse().map_err(|_| unknown.clone())?;
-        let (cwd, of_work) = (asked.cwd.clone(), name.clone());
-        let (router, conversation, record) = blocking(&self.setup, move |setup| {
-            folder(&cwd)?;
-            let conversation = match setup.conversations.load(&of_work) {
-                Err(error) if is_unknown(&error) && open.is_some() => Conversation::default(),
-                Err(error) if is_unknown(&error) => return Err(unknown),
-                loaded => loaded.map_err(|error| of_conversation(&error))?,
-            };
-            Ok((configured(setup)?, conversation, setup.records.read(&of_work)))
-        })
-        .await??;
-        let options = &self.setup.options;
-        let (mode, access, title) = match record {
-            Some(record) => (Some(record.mode), record.access.min(options.access), Some(record.title)),
-            None => (None, options.access, None),
-        };
-        // A type that is gone from the configuration leaves the session its others.
-        let mode = match mode.filter(|mode| modes::check_kind(&router, mode).is_ok()) {
-            Some(mode) => mode,
-            None => modes::first_kind(&router, options.kind.as_deref()).map_err(of_configuration)?,
-        };
-        let servers = Servers::new(asked.mcp_servers);
-        let session = self.open(Session::new(name, asked.cwd, mode, access, title, servers)).await?;
-        Ok((router, session, conversation))
-    }
-
-    async fn list_sessions(self: Arc<Self>, request: ListSessionsRequest) -> Answer {
-        let listed = blocking(&self.setup, move |setup| list(&setup.conversations, &setup.records, &request));
-        answered(&listed.await?.map_err(|error| of_conversation(&error))?, Vec::new())
-    }
-
-    /// Deletes a session with its conversation. One that is not there is deleted: so the protocol has it.
-    async fn delete_session(self: Arc<Self>, request: DeleteSessionRequest) -> Answer {
-        if self.session(&request.session_id).is_ok_and(|session| session.is_running()) {
-            return Err(busy());
-        }
-        let done = || answered(&DeleteSessionResponse::new(), Vec::new());
-        let Ok(name) = request.session_id.0.parse::<ConversationName>() else { return done() };
-        let open = lock(&self.sessions).remove(&name);
-        if let Some(open) = open {
-            open.servers.stop().await;
-        }
-        // A conversation that is no session of an editor is not in the list that this removes from.
-        let of_hold = name.clone();
-        let held = blocking(&self.setup, move |setup| {
-            let is_session = setup.records.has(&of_hold);
-            let held = setup.conversations.summary(&of_hold).and_then(|_| setup.conversations.hold(&of_hold));
-            match held {
-                _ if !is_session => Ok(None),
-                Ok(held) => Ok(Some(Some(held))),
-                // They are deleted all the same.
-                Err(error) if is_unknown(&error) || error.kind() == ConversationErrorKind::Damaged => {
-                    Ok(Some(None))
-                }
-                Err(error) => Err(of_conversation(&error)),
-            }
-        })
-        .await??;
-        let Some(held) = held else { return done() };
-        // First, since only the name has the handle.
-        if let Some(handle) = held.as_ref().and_then(|held| held.resume()) {
-            let forgotten = match blocking(&self.setup, Setup::router).await? {
-                Ok(router) => router.forget(handle).await.map(drop).map_err(|error| error.to_string()),
-                Err(error) => Err(error),
-            };
-            if let Err(error) = forgotten {
-                tracing::warn!(backend = %handle.backend(), %error, "it may still keep its own copy of a session");
-            }
-        }
-        blocking(&self.setup, move |setup| {
-            let deleted = match held {
-                Some(held) => held.delete().map(drop),
-                None => setup.conversations.delete(&name).map(drop),
-            };
-            match deleted {
-                Err(error) if !is_unknown(&error) => return Err(of_conversation(&error)),
-                _ => setup.records.remove(&name),
-            }
-            if let Err(error) = setup.conversations.sweep() {
-                tracing::warn!(%error, "the messages of a deleted session are still stored");
-            }
-            Ok(())
-        })
-        .await??;
-        done()
-    }
-
     /// Sets an option for the next prompt.
     fn set(&self, session: Arc<Session>, option: &str, value: &str, is_mode: bool) -> Result<Work, Error> {
         // Read here, as what comes next may be the prompt that this is for.
@@ -426,23 +280,6 @@ impl Connection {
         }))
     }
 
-    /// Opens a session, in place of one of the same name, whose servers end first.
-    async fn open(&self, session: Session) -> Result<Arc<Session>, Error> {
-        let session = Arc::new(session);
-        let former = {
-            let mut sessions = lock(&self.sessions);
-            if sessions.len() >= MAX_SESSIONS && !sessions.contains_key(&session.name) {
-                let reason = format!("{MAX_SESSIONS} sessions are open: close some");
-                return Err(with_reason(Error::invalid_request(), reason));
-            }
-            sessions.insert(session.name.clone(), Arc::clone(&session))
-        };
-        if let Some(former) = former {
-            former.servers.stop().await;
-        }
-        Ok(session)
-    }
-
     fn session(&self, id: &SessionId) -> Result<Arc<Session>, Error> {
         let name = id.0.parse::<ConversationName>().ok();
         let session = name.and_then(|name| lock(&self.sessions).get(&name).cloned());
@@ -462,19 +299,11 @@ impl Connection {
         (self.client(session), SessionUpdate::AvailableCommandsUpdate(update))
     }
 
-    fn modes(
-        &self,
-        router: &Router,
-        session: &Session,
-    ) -> agent_client_protocol_schema::v1::SessionModeState {
+    fn modes(&self, router: &Router, session: &Session) -> SessionModeState {
         modes::modes(router, &lock(&session.state).mode)
     }
 
-    fn options(
-        &self,
-        router: &Router,
-        session: &Session,
-    ) -> Vec<agent_client_protocol_schema::v1::SessionConfigOption> {
+    fn options(&self, router: &Router, session: &Session) -> Vec<SessionConfigOption> {
         let state = lock(&session.state);
         modes::options(router, &state.mode, state.access, self.setup.options.access)
     }
@@ -509,16 +338,6 @@ fn with_servers(mut value: Value) -> Value {
 
 fn configured(setup: &Setup) -> Result<Router, Error> {
     setup.router().map_err(of_configuration)
-}
-
-/// Whether a session can work in a folder. Blocks.
-fn folder(cwd: &Path) -> Result<(), Error> {
-    let reason = match (cwd.is_absolute(), cwd.is_dir()) {
-        (true, true) => return Ok(()),
-        (false, _) => "is to be absolute",
-        (true, false) => "is no folder",
-    };
-    Err(with_reason(Error::invalid_params(), format!("`cwd` {reason}: {cwd:?}")))
 }
 
 /// There is no such session, or it is not open.

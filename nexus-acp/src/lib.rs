@@ -14,7 +14,7 @@
 //! configuration is read anew for each prompt.
 //!
 //! **Left to the backends**: they read and write files and run programs themselves, in their sandboxes. The client's own methods for files and
-//! terminals are not used. **Not done**: the MCP servers that a client names are not started.
+//! terminals are not used. The MCP servers over stdio that a client names are started here, and their tools are those of the turn.
 //!
 //! ```no_run
 //! use nexus_acp::{AcpAgent, AcpOptions};

@@ -7,7 +7,7 @@ use agent_client_protocol_schema::v1::{
     StopReason,
 };
 use nexus_conversation::{ConversationOptions, ConversationOutcome};
-use nexus_core::{ToolAccess, Toolbox, TurnHost, TurnRequest};
+use nexus_core::{PromptBlock, ToolAccess, Toolbox, TurnHost, TurnRequest};
 use nexus_router::Router;
 use serde_json::{Value, json};
 
@@ -111,10 +111,12 @@ fn request(
     router: &Router,
     mode: &str,
     access: ToolAccess,
-    blocks: Vec<nexus_core::PromptBlock>,
+    blocks: Vec<PromptBlock>,
 ) -> TurnRequest {
     let kept = modes::kept_level(router, mode, access);
-    if kept != access {
+    let told = (kept != access).then(|| (mode.to_owned(), kept));
+    let before = std::mem::replace(&mut lock(&running.session.state).told_level, told.clone());
+    if told.is_some() && told != before {
         let text = format!(
             "who answers in the mode {mode} does not have the access level {}: this turn has {}",
             access.as_str(),
@@ -190,9 +192,9 @@ async fn explained(router: &Router, kind: &str) -> Result<String, Error> {
 }
 
 /// The texts of a prompt.
-fn said(blocks: &[nexus_core::PromptBlock]) -> String {
+fn said(blocks: &[PromptBlock]) -> String {
     let texts = blocks.iter().filter_map(|block| match block {
-        nexus_core::PromptBlock::Text { text } => Some(text.as_str()),
+        PromptBlock::Text { text } => Some(text.as_str()),
         _ => None,
     });
     let text = texts.collect::<Vec<_>>().join("\n");

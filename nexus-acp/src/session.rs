@@ -37,6 +37,8 @@ pub(crate) struct SessionState {
     pub(crate) access: ToolAccess,
     /// The first words; `None` until a prompt was stored.
     pub(crate) title: Option<String>,
+    /// The lower access level that the person was told of last, and of which mode.
+    pub(crate) told_level: Option<(String, ToolAccess)>,
     running: Option<Running>,
 }
 
@@ -56,7 +58,7 @@ impl Session {
         title: Option<String>,
         servers: Servers,
     ) -> Self {
-        let state = SessionState { mode, access, title, running: None };
+        let state = SessionState { mode, access, title, told_level: None, running: None };
         Self { name, cwd, servers, state: Mutex::new(state), writing: Mutex::new(()) }
     }
 

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use agent_client_protocol_schema::v1::Error;
 use nexus_conversation::{ConversationError, ConversationErrorKind, Conversations};
 use nexus_core::ToolAccess;
 use nexus_router::Router;
@@ -112,11 +113,9 @@ impl fmt::Debug for Setup {
 pub(crate) async fn blocking<T: Send + 'static>(
     setup: &Arc<Setup>,
     work: impl FnOnce(&Setup) -> T + Send + 'static,
-) -> Result<T, agent_client_protocol_schema::v1::Error> {
+) -> Result<T, Error> {
     let setup = Arc::clone(setup);
-    tokio::task::spawn_blocking(move || work(&setup))
-        .await
-        .map_err(|_| agent_client_protocol_schema::v1::Error::internal_error())
+    tokio::task::spawn_blocking(move || work(&setup)).await.map_err(|_| Error::internal_error())
 }
 
 /// Whether there is no such conversation.

@@ -8,8 +8,9 @@ use std::{
 };
 
 use agent_client_protocol_schema::v1::{
-    ContentBlock, ContentChunk, ImageContent, NoticeSeverity, SessionUpdate, ToolCall, ToolCallContent,
-    ToolCallId, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, ToolKind,
+    ContentBlock, ContentChunk, ImageContent, MessageId as ChunkId, NoticeSeverity, SessionUpdate, ToolCall,
+    ToolCallContent, ToolCallId, ToolCallLocation, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
+    ToolKind,
 };
 use nexus_core::{
     Effects, EventEnvelope, EventSink, FinishReason, MessageId, ToolContent, TurnEvent,
@@ -72,8 +73,7 @@ impl Updates {
         }
         let part = if is_thinking { "-thinking" } else { "" };
         let id = format!("{}-{message}{part}", self.prefix);
-        let chunk = ContentChunk::new(ContentBlock::from(text))
-            .message_id(agent_client_protocol_schema::v1::MessageId::new(id));
+        let chunk = ContentChunk::new(ContentBlock::from(text)).message_id(ChunkId::new(id));
         self.client.update(match is_thinking {
             true => SessionUpdate::AgentThoughtChunk(chunk),
             false => SessionUpdate::AgentMessageChunk(chunk),
@@ -160,6 +160,9 @@ impl Updates {
         let mut fields = ToolCallUpdateFields::new().status(status);
         if !content.is_empty() {
             fields = fields.content(content);
+        }
+        if let [ToolContent::Json { value }] = finished.output.as_slice() {
+            fields = fields.raw_output(value.clone());
         }
         self.change(call.id, fields);
     }

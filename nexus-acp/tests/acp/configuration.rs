@@ -103,7 +103,8 @@ async fn a_backend_without_tools_answers_with_less_access_and_the_person_is_told
             let session = editor.begin(&stage).await;
             let response = editor.prompt(&session.session_id, "Go.").await.unwrap();
             assert_eq!(response.stop_reason, StopReason::EndTurn);
-            assert!(editor.told().contains("scoped-only"), "{}", editor.told());
+            editor.prompt(&session.session_id, "Again.").await.unwrap();
+            assert_eq!(editor.told().matches("this turn has scoped-only").count(), 1, "{}", editor.told());
         })
         .await;
     assert_eq!(fake.last().tool_access, ToolAccess::ScopedOnly);

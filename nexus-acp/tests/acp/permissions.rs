@@ -96,6 +96,32 @@ async fn a_prompt_is_cancelled_while_a_permission_is_open() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_a_value_is_told_as_one() {
+    use nexus_core::{
+        Effects, ToolContent,
+        turn::{ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
+    };
+
+    let output = vec![ToolContent::json(json!({ "count": 3 }))];
+    let script = vec![
+        Act::Tell(ToolCallStarted::new("c1".into(), "count", ToolOrigin::Caller, Effects::Read).into()),
+        Act::Tell(ToolCallFinished::new("c1".into(), ToolCallStatus::Succeeded, output).into()),
+    ];
+    let stage = Stage::new(&[&Fake::new("alpha", [script])]);
+    stage
+        .drive(Person::Allows, async |editor| {
+            let session = editor.begin(&stage).await;
+            editor.prompt(&session.session_id, "Go.").await.unwrap();
+            let value = editor.seen().into_iter().find_map(|update| match update {
+                SessionUpdate::ToolCallUpdate(change) => change.fields.raw_output,
+                _ => None,
+            });
+            assert_eq!(value, Some(json!({ "count": 3 })));
+        })
+        .await;
+}
+
+#[tokio::test]
 async fn a_call_that_is_asked_about_before_it_is_told_of_is_one_call() {
     let asked = ApprovalRequest::of_harness("Bash", ApprovalAction::Execute, json!({ "command": "true" }))
         .with_title("true\u{1b}[2J");
