@@ -1,6 +1,6 @@
 //! `nexus.yaml.example` is a configuration, and `nexus.schema.json` is its schema.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use nexus::{BuildContext, Registry, Router};
 use nexus_debate::DebateSection;
@@ -79,8 +79,8 @@ fn the_example_loads_where_no_program_brings_its_sections_along_and_is_an_arm_of
 fn the_keys_that_the_example_only_shows_are_right_too() {
     let example = read("nexus.yaml.example");
     let all = uncommented(&example);
-    // A credential comes from one place.
-    let others = ["    env: ", "    keyring: ", "    source: "];
+    // A credential comes from one place, and an agent is a known one or a program.
+    let others = ["    env: ", "    keyring: ", "    source: ", "    command: "];
     let is_kept = |line: &&str| !others.iter().any(|other| line.contains(other));
     let all: String = all.lines().filter(is_kept).map(|line| format!("{line}\n")).collect();
     let router = load(&all);
@@ -110,9 +110,21 @@ mod schema {
         nexus_router::json_schema(&registry())
     }
 
+    /// The same, its keys by the alphabet: some build may have turned on that they keep another order.
+    fn sorted(value: Value) -> Value {
+        match value {
+            Value::Object(map) => {
+                let map: BTreeMap<String, Value> = map.into_iter().collect();
+                map.into_iter().map(|(key, value)| (key, sorted(value))).collect()
+            }
+            Value::Array(items) => items.into_iter().map(sorted).collect(),
+            other => other,
+        }
+    }
+
     #[test]
     fn the_schema_file_is_the_one_that_the_code_makes() {
-        let text = format!("{:#}\n", generated());
+        let text = format!("{}\n", serde_json::to_string_pretty(&sorted(generated())).unwrap());
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("nexus.schema.json");
         if std::env::var_os("NEXUS_WRITE_SCHEMA").is_some() {
             fs::write(&path, &text).unwrap();
@@ -148,8 +160,9 @@ mod schema {
             let properties = schema["properties"].as_object().unwrap();
             let least = |key: &str| properties[key]["minimum"].as_u64().filter(|least| *least > 0);
             for (key, least) in properties.keys().filter_map(|key| Some((key, least(key)?))) {
+                let agent = if properties.contains_key("agent") { ", agent: grok" } else { "" };
                 let text = format!(
-                    "types: {{ executor: x }}\nbackends:\n  x: {{ kind: {}, {key}: {} }}\n",
+                    "types: {{ executor: x }}\nbackends:\n  x: {{ kind: {}{agent}, {key}: {} }}\n",
                     kind.name(),
                     least - 1
                 );

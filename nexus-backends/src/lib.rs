@@ -9,6 +9,8 @@
 //! | [`mcp_server`] | the caller's tools, served to a CLI for one turn |
 //! | [`auth`] | logins and what is lent of them |
 
+#[cfg(feature = "acp")]
+pub mod acp;
 #[cfg(feature = "claude")]
 pub mod claude;
 #[cfg(feature = "cli")]

@@ -20,6 +20,7 @@ macro_rules! vendors {
 }
 
 vendors! {
+    "acp" => acp: "acp";
     "claude" => claude: "claude-cli";
     "codex" => codex: "codex-cli", "codex-sub-token", "chatgpt-sub-token";
     "grok" => grok: "grok-cli", "grok-sub-token";
@@ -42,6 +43,11 @@ pub(crate) const MAX_RESULT_CHARACTERS: (&str, u32) = ("anthropic/maxResultSizeC
 pub fn registry() -> Registry {
     let kinds = vendors().iter().flat_map(Vendor::kinds);
     let registry = kinds.fold(Registry::new(), Registry::with);
+    #[cfg(feature = "acp")]
+    let registry = registry.with({
+        let agents = vendors().iter().flat_map(Vendor::agents).copied();
+        std::sync::Arc::new(crate::acp::Acp::of(agents))
+    });
     #[cfg(feature = "cli")]
     let registry = registry.with_start(|context| crate::cli::sweep::sweep(&context.home));
     KINDS.iter().fold(registry, |registry, (kind, feature)| {

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use nexus_core::BackendKind;
 
+#[cfg(feature = "acp")]
+use crate::acp::agent::KnownAgent;
 #[cfg(feature = "login")]
 use crate::own_login::OwnLogin;
 
@@ -15,6 +17,8 @@ pub struct Vendor {
     #[cfg(feature = "login")]
     logins: &'static [OwnLogin],
     program_login: Option<&'static str>,
+    #[cfg(feature = "acp")]
+    agents: &'static [KnownAgent],
 }
 
 impl Vendor {
@@ -26,7 +30,16 @@ impl Vendor {
             #[cfg(feature = "login")]
             logins: &[],
             program_login: None,
+            #[cfg(feature = "acp")]
+            agents: &[],
         }
+    }
+
+    /// Its agents of the Agent Client Protocol.
+    #[cfg(feature = "acp")]
+    pub(crate) const fn with_agents(mut self, agents: &'static [KnownAgent]) -> Self {
+        self.agents = agents;
+        self
     }
 
     /// Nexus signs in at it by itself, in each of these ways.
@@ -50,6 +63,12 @@ impl Vendor {
     /// Its kinds of backend.
     pub fn kinds(&self) -> impl Iterator<Item = Arc<dyn BackendKind>> {
         self.kinds.iter().map(|kind| kind())
+    }
+
+    /// Its agents of the Agent Client Protocol.
+    #[cfg(feature = "acp")]
+    pub(crate) fn agents(&self) -> &'static [KnownAgent] {
+        self.agents
     }
 
     /// The logins of it that Nexus makes by itself.

@@ -1,5 +1,7 @@
 //! Anthropic: `claude-cli`. Its program keeps its own login, which no code here reads or writes.
 
+#[cfg(feature = "acp")]
+mod acp;
 pub mod cli;
 
 pub use cli::ClaudeCli;
@@ -7,5 +9,9 @@ pub use cli::ClaudeCli;
 use crate::vendor::{Vendor, kind};
 
 /// What this vendor has.
-pub(crate) const VENDOR: Vendor =
-    Vendor::new("claude", &[kind::<ClaudeCli>]).with_program_login("claude auth");
+pub(crate) const VENDOR: Vendor = {
+    let vendor = Vendor::new("claude", &[kind::<ClaudeCli>]).with_program_login("claude auth");
+    #[cfg(feature = "acp")]
+    let vendor = vendor.with_agents(&[acp::AGENT]);
+    vendor
+};

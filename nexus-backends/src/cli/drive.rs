@@ -22,9 +22,6 @@ use nexus_process::spawn::{Exit, ExitStatus, Polite, Process, Stop};
 /// How long a process may take to say its last words once it was asked to stop.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// How long a process may take to end by itself once it has answered. Some wait for background work.
-const EXIT_GRACE: Duration = Duration::from_secs(10);
-
 /// Most calls beyond the budget, where the process does not show when the model was told of the first. Source: our own
 /// bound, above what one reply calls.
 const MAX_OVERRUN: u32 = 64;
@@ -152,8 +149,10 @@ impl Drive<'_> {
                     state = self.apply(&mut step, state);
                 }
                 () = change_of(self.tools), if is_running => {
+                    self.translator.tools_changed(&mut step);
                     self.heard();
-                    if let Some(failure) = self.over_limit() {
+                    state = self.apply(&mut step, state);
+                    if let (Some(failure), State::Running) = (self.over_limit(), &state) {
                         state = self.interrupt(failure);
                     }
                 }
@@ -268,7 +267,7 @@ impl Drive<'_> {
 
     fn finishing(&self, decision: Result<Ended, Failure>) -> State {
         self.process.stdin().close();
-        State::Finishing { decision, until: Instant::now() + EXIT_GRACE }
+        State::Finishing { decision, until: Instant::now() + self.translator.exit_grace() }
     }
 
     fn write(&self, step: &mut Step) {
@@ -406,7 +405,7 @@ impl Drive<'_> {
             State::Running | State::Finishing { .. } => {
                 let grace = match state {
                     State::Finishing { until, .. } => until.saturating_duration_since(Instant::now()),
-                    _ => EXIT_GRACE,
+                    _ => self.translator.exit_grace(),
                 };
                 tokio::select! {
                     exit = process.wait() => return (exit, false),

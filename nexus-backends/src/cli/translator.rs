@@ -47,6 +47,19 @@ pub trait Translator: std::fmt::Debug + Send {
         let _ = (question, answer, step);
     }
 
+    /// The caller's tools were listed, or one of them was called or has answered.
+    ///
+    /// Default: that is of no interest.
+    fn tools_changed(&mut self, step: &mut Step) {
+        let _ = step;
+    }
+
+    /// How long the process may take to end by itself once it has answered and its input is closed. Default: 10 s, since some wait for
+    /// background work.
+    fn exit_grace(&self) -> Duration {
+        Duration::from_secs(10)
+    }
+
     /// The tool of the program's own by which its model finds the caller's tools, if they are not simply offered to
     /// it. Calls of it cost nothing in [`ToolAccess::ScopedOnly`](nexus_core::ToolAccess::ScopedOnly).
     ///

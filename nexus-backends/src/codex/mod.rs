@@ -4,6 +4,8 @@
 //! `chatgpt-sub-token` is lent "Sign in with ChatGPT", by which OpenAI lets open-source programs use a plan at the public
 //! API; `codex-cli` can be told to borrow that one as well.
 
+#[cfg(feature = "acp")]
+mod acp;
 pub mod chatgpt;
 pub mod cli;
 pub mod login;
@@ -17,6 +19,10 @@ pub use native::CodexSubToken;
 use crate::vendor::{Vendor, kind};
 
 /// What this vendor has.
-pub(crate) const VENDOR: Vendor =
-    Vendor::new("codex", &[kind::<CodexCli>, kind::<CodexSubToken>, kind::<ChatgptSubToken>])
+pub(crate) const VENDOR: Vendor = {
+    let vendor = Vendor::new("codex", &[kind::<CodexCli>, kind::<CodexSubToken>, kind::<ChatgptSubToken>])
         .with_logins(&[login::LOGIN, chatgpt::login::LOGIN]);
+    #[cfg(feature = "acp")]
+    let vendor = vendor.with_agents(&[acp::AGENT]);
+    vendor
+};

@@ -1,5 +1,7 @@
 //! xAI's Grok on a SuperGrok plan: `grok-cli`, `grok-sub-token`, and the login that both are lent.
 
+#[cfg(feature = "acp")]
+mod acp;
 pub mod cli;
 pub mod login;
 pub mod native;
@@ -10,5 +12,9 @@ pub use native::GrokSubToken;
 use crate::vendor::{Vendor, kind};
 
 /// What this vendor has.
-pub(crate) const VENDOR: Vendor =
-    Vendor::new("grok", &[kind::<GrokCli>, kind::<GrokSubToken>]).with_logins(&[login::LOGIN]);
+pub(crate) const VENDOR: Vendor = {
+    let vendor = Vendor::new("grok", &[kind::<GrokCli>, kind::<GrokSubToken>]).with_logins(&[login::LOGIN]);
+    #[cfg(feature = "acp")]
+    let vendor = vendor.with_agents(&[acp::AGENT]);
+    vendor
+};

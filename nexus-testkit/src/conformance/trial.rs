@@ -200,6 +200,11 @@ impl<'t> Staged<'t> {
         self.request(prompt).with_tool_access(access).in_directory(self.trial.workspace())
     }
 
+    /// The same at the narrowest level that the backend keeps.
+    pub(super) fn narrow_work(&self, prompt: impl Into<String>) -> TurnRequest {
+        self.request(prompt).in_directory(self.trial.workspace())
+    }
+
     /// Runs a turn to its end and holds it against the contract.
     pub(super) async fn run(&self, request: TurnRequest) -> Result<Observed, Finding> {
         self.run_with(request, TurnHost::new(), SinkPace::Ready).await

@@ -7,12 +7,12 @@ use serde_json::Value;
 ///
 /// The neutral ones become what the vendor's harness offers in that very request:
 ///
-/// | neutral | Claude Code | Codex, classic | Codex, code mode | Grok |
-/// | --- | --- | --- | --- | --- |
-/// | `shell` | `Bash` | `exec_command` | JavaScript in `exec` | `run_terminal_command` |
-/// | `write_file` | `Write` | `apply_patch` | JavaScript in `exec` | `write` or `search_replace` |
-/// | `read_file` | `Read` | `exec_command` | JavaScript in `exec` | `read_file` |
-/// | `mcp` | `mcp__S__T` | namespace `mcp__S`, name `T` | the same, or in `exec` | `use_tool` |
+/// | neutral | Claude Code | Codex, classic | Codex, code mode | Grok | OpenCode |
+/// | --- | --- | --- | --- | --- | --- |
+/// | `shell` | `Bash` | `exec_command` | JavaScript in `exec` | `run_terminal_command` | `bash` |
+/// | `write_file` | `Write` | `apply_patch` | JavaScript in `exec` | `write` or `search_replace` | `write` |
+/// | `read_file` | `Read` | `exec_command` | JavaScript in `exec` | `read_file` | `read` |
+/// | `mcp` | `mcp__S__T` | namespace `mcp__S`, name `T` | the same, or in `exec` | `use_tool` | `S_T` |
 ///
 /// A harness that offers no such tool is asked for it all the same: what it answers is the test's affair.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -30,7 +30,7 @@ const MAX_RETRIES: &str = "3";
 /// Set in every process.
 ///
 /// Source: the vendor's list of variables; each one observed with claude 2.1.197 and 2.1.329.
-const SWITCHES: [(&str, &str); 13] = [
+pub(in crate::claude) const SWITCHES: [(&str, &str); 13] = [
     // `@path` in a prompt would be read from the disk, whatever the tools.
     ("CLAUDE_CODE_DISABLE_ATTACHMENTS", "1"),
     ("CLAUDE_CODE_DISABLE_AUTO_MEMORY", "1"),

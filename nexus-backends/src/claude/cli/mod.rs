@@ -43,7 +43,7 @@
 mod account;
 mod args;
 mod conversation;
-mod home;
+pub(super) mod home;
 mod mcp_config;
 mod messages;
 mod models;

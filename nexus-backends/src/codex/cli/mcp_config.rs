@@ -24,7 +24,7 @@ const CALL_SECONDS: u64 = 30 * 24 * 3600;
 /// The longest result that reaches the model whole, in the program's tokens of four bytes: 1 MiB. Source: our own
 /// bound; by default it cuts the middle out of anything beyond 10,000 tokens, or 2,500 for a model that it does not
 /// list. It holds for its own commands too where their model is not listed, which so get 10,000.
-const RESULT_TOKENS: u64 = 1 << 18;
+pub(in crate::codex) const RESULT_TOKENS: u64 = 1 << 18;
 
 /// The longest name that a model is shown as it is: of a longer one it sees the beginning and a hash. Source: observed
 /// with codex 0.169.0, which allows 128 characters with the namespace.

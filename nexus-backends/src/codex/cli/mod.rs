@@ -52,7 +52,7 @@ mod capabilities;
 mod conversation;
 mod failure;
 mod home;
-mod mcp_config;
+pub(super) mod mcp_config;
 mod messages;
 mod models;
 mod rate_limits;

@@ -68,6 +68,11 @@ pub(super) fn from_message(message: &str, record: Option<&TurnEnd>) -> Failure {
     }
 }
 
+/// What a sentence means.
+pub(in crate::grok) fn kind_of_words(message: &str) -> ErrorKind {
+    classify(message).0
+}
+
 /// What a retry inside the CLI means, by the reason that its record gives.
 pub(super) fn kind_of_retry(reason: &str) -> ErrorKind {
     let named = by_beginning(CAUSES, reason).or_else(|| by_code(reason));

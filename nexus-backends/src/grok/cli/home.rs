@@ -45,7 +45,7 @@ const UNNAMED_ACCOUNT: &str = "nexus";
 ///
 /// The model `void` swallows the call that gives a session its title. The agent's shell gets the CLI's
 /// variables, which hold nothing but what the turn is meant to see, without the CLI's own.
-const CONFIG: &str = r#"
+pub(in crate::grok) const CONFIG: &str = r#"
 [cli]
 auto_update = false
 [features]
@@ -98,7 +98,7 @@ const FORGET_TOKEN: &str = r#"; mv -f -- "$GROK_HOME/config.quiet" "$GROK_HOME/c
 const HOOK_SECONDS: u64 = 90;
 
 /// Variables that the CLI gets besides its folder: what it must not do, or read in the user's home.
-pub(super) const SWITCHES: [(&str, &str); 18] = [
+pub(in crate::grok) const SWITCHES: [(&str, &str); 18] = [
     ("GROK_TURN_SUMMARY", "0"),
     ("GROK_TITLE_REFRESH", "0"),
     ("GROK_DISABLE_AUTOUPDATER", "1"),

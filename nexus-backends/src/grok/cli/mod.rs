@@ -31,8 +31,8 @@
 mod args;
 mod capabilities;
 mod conversation;
-mod failure;
-mod home;
+pub(super) mod failure;
+pub(super) mod home;
 mod mcp_config;
 mod outcome;
 mod prepare;

@@ -216,9 +216,9 @@ pub(super) fn last_results(staged: &Staged<'_>) -> Vec<String> {
     staged.model_calls().pop().map(|call| call.tool_results).unwrap_or_default()
 }
 
-/// A request to look something up with the caller's tools alone.
+/// A request to look something up with the caller's tools: with them alone, where that is kept.
 pub(super) fn work(staged: &Staged<'_>) -> TurnRequest {
-    staged.work("Look it up.", nexus_core::ToolAccess::ScopedOnly)
+    staged.narrow_work("Look it up.")
 }
 
 /// `lookup`, which never answers.

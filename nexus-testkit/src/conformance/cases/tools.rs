@@ -175,7 +175,7 @@ pub(crate) async fn a_tool_of_the_callers_is_answered_by_the_caller(trial: &Tria
     let call = trial.subject().caller_tool("lookup", arguments.clone());
     let staged = trial.stage(Scenario::tool_then_text(call, "A bird.")).await?;
     let tools = Arc::new(lookup("a long-legged bird"));
-    let request = staged.work("Look it up.", ToolAccess::ScopedOnly);
+    let request = staged.narrow_work("Look it up.");
     let turn = staged.run_with(request, tools.host(), SinkPace::Ready).await?;
     let result = turn.result()?;
     same_text("answer", &result.text, "A bird.")?;

@@ -1,4 +1,4 @@
-//! Names and arguments that Codex gives its tools, classic and in code mode.
+//! Names and arguments that Codex gives its tools, classic and in code mode, and those of OpenCode, which speaks the same dialect.
 
 use serde_json::{Value, json};
 
@@ -60,9 +60,23 @@ fn classic(call: &ToolCall, offered: &Conversation) -> WireCall {
         ToolCall::WriteFile { path, text } if offered.tool("apply_patch").is_some() => {
             WireCall::Custom { namespace: None, name: "apply_patch".into(), input: patch(path, text) }
         }
+        ToolCall::WriteFile { path, text } if offered.tool("write").is_some() => {
+            function(None, "write", json!({ "filePath": path, "content": text }).to_string())
+        }
+        ToolCall::ReadFile { path } if offered.tool("read").is_some() => {
+            function(None, "read", json!({ "filePath": path }).to_string())
+        }
+        ToolCall::Shell { command } if offered.tool("bash").is_some() => {
+            let arguments = json!({ "command": command, "description": "Runs a command" });
+            function(None, "bash", arguments.to_string())
+        }
         ToolCall::Shell { .. } | ToolCall::WriteFile { .. } | ToolCall::ReadFile { .. } => {
             let arguments = json!({ "cmd": command(call) }).to_string();
             function(None, "exec_command", arguments)
+        }
+        // OpenCode puts the server's name before the tool's.
+        ToolCall::Mcp { server, tool, arguments } if offered.tool(&format!("{server}_{tool}")).is_some() => {
+            function(None, &format!("{server}_{tool}"), arguments.to_string())
         }
         ToolCall::Mcp { server, tool, arguments } => {
             function(Some(mcp_namespace(server)), tool, arguments.to_string())

@@ -1,0 +1,137 @@
+//! What is known about one agent: how it is started, and what it keeps of each access level.
+
+use std::{ffi::OsString, path::Path, time::Duration};
+
+use nexus_core::{AccessEnforcer, AccessSupport, CostReport, ErrorKind, ToolAccess};
+use serde_json::Value;
+
+use crate::settings::Billing;
+
+/// An agent whose ways are known, because it was driven.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownAgent {
+    /// The word for it in a configuration.
+    pub(crate) name: &'static str,
+    /// The vendor whose model answers.
+    pub(crate) vendor: &'static str,
+    /// The program, if none is named.
+    pub(crate) program: &'static str,
+    /// What makes it speak the protocol.
+    pub(crate) arguments: &'static [&'static str],
+    /// How to get it.
+    pub(crate) install: &'static str,
+    /// What keeps each level of [`ToolAccess::ALL`].
+    pub(crate) levels: [Level; 4],
+    /// The longest prompt that reaches its model whole, in bytes; `None` if any does.
+    pub(crate) longest_prompt: Option<usize>,
+    /// Whether it takes pictures.
+    pub(crate) has_images: bool,
+    /// Whether instructions can be put above the prompt.
+    pub(crate) has_system: bool,
+    /// Whether an answer of which nothing was counted is one that broke off.
+    pub(crate) is_broken_uncounted: bool,
+    /// How the usage of a turn is told.
+    pub(crate) usage: UsageReport,
+    /// Whether it says what a turn costs.
+    pub(crate) cost: CostReport,
+    /// What its own words for an error mean, beyond the protocol's codes. [`any_kind`] if they say no more than anybody's.
+    pub(crate) kind_of: fn(&str) -> Option<ErrorKind>,
+    /// How long it may take to end once its input is closed.
+    pub(crate) exit: Duration,
+    /// Makes everything ready for one process.
+    pub(crate) set_up: fn(&Setup<'_>) -> Furnishing,
+}
+
+/// What an agent keeps of an access level. Each was measured: `docs/acp.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    /// Not all of it, so that no turn is run at it.
+    NotKept,
+    /// It is kept.
+    Kept {
+        /// The mode to set on every session, where that is part of it.
+        mode: Option<&'static str>,
+        /// By whom.
+        by: AccessEnforcer,
+    },
+}
+
+/// How an agent tells the usage of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UsageReport {
+    /// In `usage` of the answer to the prompt, without what came from a cache.
+    Answer,
+    /// In `_meta.usage` of that answer, what came from a cache included.
+    MetaWithCached,
+    /// Not, or not whole.
+    None,
+}
+
+/// Of an agent whose words are nobody else's business: the common ones say what they mean.
+pub(crate) fn any_kind(_: &str) -> Option<ErrorKind> {
+    None
+}
+
+impl KnownAgent {
+    /// The mode that a level needs.
+    pub(crate) fn mode(&self, access: ToolAccess) -> Option<&'static str> {
+        match self.level(access) {
+            Level::Kept { mode, .. } => mode,
+            Level::NotKept => None,
+        }
+    }
+
+    /// Who keeps a level.
+    pub(crate) fn support(&self, access: ToolAccess) -> AccessSupport {
+        match self.level(access) {
+            Level::Kept { by, .. } => AccessSupport::Kept(by),
+            Level::NotKept => AccessSupport::Unsupported,
+        }
+    }
+
+    fn level(&self, access: ToolAccess) -> Level {
+        let at = ToolAccess::ALL.iter().position(|level| *level == access);
+        at.and_then(|at| self.levels.get(at).copied()).unwrap_or(Level::NotKept)
+    }
+}
+
+/// What a process is made ready for.
+#[derive(Debug)]
+pub(crate) struct Setup<'a> {
+    /// The level of the turn.
+    pub(crate) access: ToolAccess,
+    /// The folder that is the program's home. It lives as long as the conversation.
+    pub(crate) home: &'a Path,
+    /// The endpoint of the model, if it is not the vendor's own.
+    pub(crate) base_url: Option<&'a str>,
+    /// What is lent.
+    pub(crate) token: &'a str,
+    /// What kind of credential that is.
+    pub(crate) billing: Billing,
+    /// The model.
+    pub(crate) model: Option<&'a str>,
+    /// Instructions that stand above the prompt.
+    pub(crate) system: Option<&'a str>,
+}
+
+/// What a process is given.
+#[derive(Debug, Default)]
+pub(crate) struct Furnishing {
+    /// Further arguments.
+    pub(crate) arguments: Vec<OsString>,
+    /// Variables.
+    pub(crate) variables: Vec<(&'static str, OsString)>,
+    /// Files, by their paths below the home.
+    pub(crate) files: Vec<(&'static str, String)>,
+    /// `_meta` of the request that opens the session.
+    pub(crate) meta: Option<Value>,
+}
+
+impl Furnishing {
+    /// Sets a variable.
+    #[must_use]
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.variables.push((name, value.into()));
+        self
+    }
+}

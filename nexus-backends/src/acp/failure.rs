@@ -1,0 +1,232 @@
+//! What an agent's errors mean.
+
+use agent_client_protocol_schema::v1::AuthMethod;
+use nexus_core::{ErrorKind, harness::Failure};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// An error as JSON-RPC has it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct RpcError {
+    code: i64,
+    message: String,
+    data: Value,
+}
+
+/// "Authentication required". Source: the protocol, error codes.
+const AUTHENTICATION_REQUIRED: i64 = -32000;
+/// "Resource not found", as of a session. Source: the protocol, error codes.
+const NOT_FOUND: i64 = -32002;
+/// What one agent answers when its server asks for patience. Source: observed with grok 1.0.41.
+const RATE_LIMITED: i64 = -32003;
+/// "Method not found". Source: JSON-RPC 2.0.
+const NO_METHOD: i64 = -32601;
+
+/// What an agent's own words for an error mean.
+pub(super) type OwnWords = fn(&str) -> Option<ErrorKind>;
+
+/// What a request was for that was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// One that prepares the turn.
+    Setup,
+    /// Taking a conversation up.
+    Resume,
+    /// The turn itself.
+    Prompt,
+}
+
+/// What an error means. The codes are the protocol's; the rest is told in words and numbers that differ from agent to agent.
+///
+/// `methods` are the ways of signing in that the agent named, for who has to do that.
+pub(super) fn of(error: &RpcError, refused: Refused, methods: &[AuthMethod], own: OwnWords) -> Failure {
+    let data = match &error.data {
+        Value::Null => String::new(),
+        Value::String(text) => format!(": {text}"),
+        other => format!(": {other}"),
+    };
+    let words = format!("{}{data}", error.message);
+    let kind = match error.code {
+        AUTHENTICATION_REQUIRED => ErrorKind::Unauthenticated,
+        NOT_FOUND if refused == Refused::Resume => ErrorKind::ConversationLost,
+        RATE_LIMITED => own(&words).unwrap_or(ErrorKind::RateLimited),
+        NO_METHOD => ErrorKind::Unsupported,
+        // These codes are HTTP's, in the place of the protocol's own.
+        code @ 400..600 => by_status(u16::try_from(code).unwrap_or_default()),
+        _ => own(&words).or_else(|| by_words(&words)).unwrap_or(match refused {
+            Refused::Setup => ErrorKind::InvalidRequest,
+            Refused::Resume => ErrorKind::ConversationLost,
+            Refused::Prompt => ErrorKind::VendorFailure,
+        }),
+    };
+    failed(kind, told(kind, words, methods))
+}
+
+/// No agent names a time to wait. What its server failed at passes, as far as it is known to be the server's.
+fn failed(kind: ErrorKind, words: String) -> Failure {
+    match kind {
+        ErrorKind::VendorFailure => Failure::new(kind, words),
+        _ => Failure::new(kind, words).with_named_retry(None),
+    }
+}
+
+/// What a person has to do stands behind what the agent said.
+fn told(kind: ErrorKind, words: String, methods: &[AuthMethod]) -> String {
+    if kind != ErrorKind::Unauthenticated || methods.is_empty() {
+        return words;
+    }
+    let ways: Vec<String> = methods
+        .iter()
+        .map(|method| match method.description() {
+            Some(description) => format!("{} ({description})", method.name()),
+            None => method.name().to_owned(),
+        })
+        .collect();
+    format!("{words}; sign in with the agent's own program: {}", ways.join(", or "))
+}
+
+/// Status codes of HTTP that agents write into their errors, and words, where there are none.
+fn by_words(words: &str) -> Option<ErrorKind> {
+    let words = words.to_lowercase();
+    let has = |part: &str| words.contains(part);
+    let status = words
+        .split(|letter: char| !letter.is_ascii_alphanumeric())
+        .filter_map(|word| word.parse::<u16>().ok())
+        .find(|status| matches!(status, 400 | 401 | 402 | 403 | 404 | 408 | 413 | 429 | 500..=504 | 529));
+    if has("usage limit") || has("quota") || has("insufficient credit") || has("credit balance") {
+        return Some(ErrorKind::UsageLimit);
+    }
+    if has("context window") || has("context length") || has("prompt is too long") {
+        return Some(ErrorKind::ContextExceeded);
+    }
+    if has("max_output_tokens") || has("max_tokens") {
+        return Some(ErrorKind::Incomplete);
+    }
+    if has("invalid_request_error") {
+        return Some(ErrorKind::InvalidRequest);
+    }
+    if let Some(status) = status {
+        return Some(by_status(status));
+    }
+    let table = [
+        (&["rate limit", "too many requests"][..], ErrorKind::RateLimited),
+        (&["overloaded", "high demand", "at capacity"], ErrorKind::Overloaded),
+        (
+            &[
+                "unauthorized",
+                "unauthenticated",
+                "authentication",
+                "api key",
+                "missing environment variable",
+                "log in",
+                "login",
+            ],
+            ErrorKind::Unauthenticated,
+        ),
+        (
+            &["model not found", "model_not_found", "unknown model", "does not exist", "may not exist"],
+            ErrorKind::ModelUnavailable,
+        ),
+        (
+            &[
+                "stream disconnected",
+                "malformed response",
+                "stream ended",
+                "connection",
+                "network error",
+                "econnrefused",
+                "transport error",
+            ],
+            ErrorKind::Transport,
+        ),
+    ];
+    table.into_iter().find(|(parts, _)| parts.iter().any(|part| has(part))).map(|(_, kind)| kind)
+}
+
+fn by_status(status: u16) -> ErrorKind {
+    match status {
+        400 => ErrorKind::InvalidRequest,
+        401 => ErrorKind::Unauthenticated,
+        402 => ErrorKind::UsageLimit,
+        403 => ErrorKind::Forbidden,
+        404 => ErrorKind::ModelUnavailable,
+        413 => ErrorKind::ContextExceeded,
+        429 => ErrorKind::RateLimited,
+        529 => ErrorKind::Overloaded,
+        408 | 500..=504 => ErrorKind::Overloaded,
+        _ => ErrorKind::VendorFailure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::acp::agent::any_kind;
+
+    fn kind(code: i64, message: &str, data: Value) -> ErrorKind {
+        let error = RpcError { code, message: message.to_owned(), data };
+        of(&error, Refused::Prompt, &[], any_kind).kind
+    }
+
+    /// Source: what agents answered when their model's server failed.
+    #[test]
+    fn what_agents_say_of_their_servers_is_understood() {
+        let internal = "Internal error";
+        let codex = |message: &str| json!({ "message": message, "codex_error_info": "other" });
+        for (code, message, data, expected) in [
+            (-32000, "Authentication required", json!(null), ErrorKind::Unauthenticated),
+            (401, "fake error 401", json!(null), ErrorKind::Unauthenticated),
+            (500, "fake", json!(null), ErrorKind::Overloaded),
+            (-32003, "slow down", json!(null), ErrorKind::RateLimited),
+            (-32603, "Internal error: fake error 401", json!({}), ErrorKind::Unauthenticated),
+            (
+                -32603,
+                internal,
+                json!("Unauthorized (401) from http://127.0.0.1:8123/v1/responses"),
+                ErrorKind::Unauthenticated,
+            ),
+            (
+                -32603,
+                internal,
+                codex("exceeded retry limit, last status: 429 Too Many Requests"),
+                ErrorKind::RateLimited,
+            ),
+            (
+                -32603,
+                internal,
+                codex("We're currently experiencing high demand, which may cause temporary errors."),
+                ErrorKind::Overloaded,
+            ),
+            (
+                -32603,
+                internal,
+                codex("stream disconnected before completion: Transport error: network error"),
+                ErrorKind::Transport,
+            ),
+            (-32603, internal, codex("Missing environment variable: `KEY`."), ErrorKind::Unauthenticated),
+            (-32603, internal, json!(null), ErrorKind::VendorFailure),
+            (-32601, "Method not found", json!("session/prompt"), ErrorKind::Unsupported),
+        ] {
+            assert_eq!(kind(code, message, data.clone()), expected, "{code} {message} {data}");
+        }
+    }
+
+    #[test]
+    fn a_session_that_is_not_there_is_a_conversation_that_is_lost() {
+        let error = RpcError { code: -32603, message: "Internal error".to_owned(), data: Value::Null };
+        assert_eq!(of(&error, Refused::Resume, &[], any_kind).kind, ErrorKind::ConversationLost);
+        assert_eq!(of(&error, Refused::Setup, &[], any_kind).kind, ErrorKind::InvalidRequest);
+    }
+
+    #[test]
+    fn who_has_to_sign_in_is_told_how() {
+        let method = json!({ "id": "login", "name": "Log in", "description": "run `agent login`" });
+        let methods = [serde_json::from_value(method).unwrap()];
+        let error = RpcError { code: AUTHENTICATION_REQUIRED, ..RpcError::default() };
+        let failure = of(&error, Refused::Prompt, &methods, any_kind);
+        assert!(failure.message.unwrap().contains("Log in (run `agent login`)"));
+    }
+}

@@ -1,0 +1,169 @@
+//! Where an agent's files are, and the conversations that outlive their turn: a known agent has a home of its own, which is the
+//! conversation.
+
+use std::path::{Path, PathBuf};
+
+use nexus_core::{BackendId, ConversationMode, ErrorKind, ResumeHandle, harness::Failure};
+use nexus_process::private_home::{PrivateHome, private_folder};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::cli::refusal::unwritable;
+use crate::cli::{Attempt, KeptConversation, TurnPlan};
+
+/// The folder of the kept homes, below `$NEXUS_HOME`.
+const KEPT: &str = "sessions/acp";
+/// The file of a [`Record`].
+const RECORD: &str = "session.json";
+
+/// Where a process works.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The home of the process.
+    pub(super) home: PathBuf,
+    /// Removes it with the process, unless it is kept.
+    pub(super) private: Option<PrivateHome>,
+    pub(super) working_directory: PathBuf,
+    /// Where the conversation is kept.
+    pub(super) session: Option<KeptSession>,
+    /// The conversation to go on from, as the agent names it.
+    pub(super) resume: Option<String>,
+}
+
+/// A conversation that outlives its turn.
+#[derive(Clone, Debug)]
+pub(super) struct KeptSession {
+    folder: String,
+    record: PathBuf,
+    directory: PathBuf,
+    agent: String,
+}
+
+/// What a handle says.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct State {
+    /// The agent that it belongs to.
+    agent: String,
+    /// Its folder, below that of the kept ones.
+    folder: String,
+}
+
+/// What is kept beside the home of a conversation.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct Record {
+    /// The agent's own name of the session.
+    session: String,
+    /// Where it works.
+    directory: PathBuf,
+}
+
+impl State {
+    fn read(state: &Value, agent: &str) -> Option<Self> {
+        let state = Self::deserialize(state).ok()?;
+        // It becomes part of a path.
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        let is_name = |text: &str| !text.is_empty() && text.len() <= 100 && text.bytes().all(is_plain);
+        let fits = is_name(&state.folder);
+        (fits && state.agent == agent).then_some(state)
+    }
+}
+
+impl KeptSession {
+    /// Keeps what the agent calls the session, and returns the handle to go on with.
+    ///
+    /// # Errors
+    ///
+    /// As [`unwritable`], if that cannot be written.
+    pub(super) fn handle(&self, backend: &BackendId, session: &str) -> Result<ResumeHandle, Failure> {
+        let record = Record { session: session.to_owned(), directory: self.directory.clone() };
+        serde_json::to_vec(&record)
+            .map_err(std::io::Error::from)
+            .and_then(|bytes| std::fs::write(&self.record, bytes))
+            .map_err(|error| unwritable(self.record.display(), error))?;
+        let state = State { agent: self.agent.clone(), folder: self.folder.clone() };
+        Ok(ResumeHandle::new(backend.clone(), serde_json::to_value(state).unwrap_or_default()))
+    }
+}
+
+/// Makes the place for one process of `agent`.
+///
+/// # Errors
+///
+/// [`ErrorKind::ConversationLost`] if the kept conversation is not there, [`ErrorKind::InvalidRequest`] for a request that cannot be
+/// run here.
+pub(super) fn settle(plan: &TurnPlan, attempt: &Attempt, agent: &str) -> Result<Place, Failure> {
+    if plan.request.conversation == ConversationMode::Ephemeral {
+        let home = plan.home()?;
+        return Ok(Place {
+            home: home.path().to_owned(),
+            private: Some(home),
+            working_directory: plan.working_directory.clone(),
+            session: None,
+            resume: None,
+        });
+    }
+    if let (ConversationMode::Resume { handle, .. }, Attempt::First) = (&plan.request.conversation, attempt) {
+        return take_up(plan, handle, agent);
+    }
+    let folder = plan.run.run().as_str().to_owned();
+    let root = plan.nexus_home.join(KEPT).join(&folder);
+    private_folder(&root).map_err(|error| unwritable(root.display(), error))?;
+    let directory = match plan.is_private_directory {
+        false => plan.working_directory.clone(),
+        true => {
+            let work = root.join("work");
+            private_folder(&work).map_err(|error| unwritable(work.display(), error))?;
+            work
+        }
+    };
+    let home = root.join("home");
+    private_folder(&home).map_err(|error| unwritable(home.display(), error))?;
+    let record = root.join(RECORD);
+    let session = KeptSession { folder, record, directory: directory.clone(), agent: agent.to_owned() };
+    Ok(Place { home, private: None, working_directory: directory, session: Some(session), resume: None })
+}
+
+/// A conversation that an earlier turn kept.
+fn take_up(plan: &TurnPlan, handle: &ResumeHandle, agent: &str) -> Result<Place, Failure> {
+    let Some(state) = State::read(handle.state(), agent) else {
+        let reason = "the handle to resume is not one of this agent's";
+        return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+    };
+    let root = plan.nexus_home.join(KEPT).join(&state.folder);
+    let lost = |reason: String| Failure::new(ErrorKind::ConversationLost, reason);
+    let record = root.join(RECORD);
+    let bytes = std::fs::read(&record).map_err(|error| lost(format!("{}: {error}", record.display())))?;
+    let Record { session, directory } = serde_json::from_slice(&bytes)
+        .map_err(|error| lost(format!("{} is not what was written there: {error}", record.display())))?;
+    let is_private = directory == root.join("work");
+    if plan.is_private_directory != is_private || !is_private && plan.working_directory != directory {
+        let reason = match is_private {
+            true => "the conversation was kept without a working directory: resume it without one".to_owned(),
+            false => format!("the conversation belongs to {}: resume it there", directory.display()),
+        };
+        return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+    }
+    let home = root.join("home");
+    if !home.is_dir() || !directory.is_dir() {
+        return Err(lost("what was kept of the conversation is gone".to_owned()));
+    }
+    let folder = state.folder;
+    let kept = KeptSession { folder, record, directory: directory.clone(), agent: agent.to_owned() };
+    Ok(Place {
+        home,
+        private: None,
+        working_directory: directory,
+        session: Some(kept),
+        resume: Some(session),
+    })
+}
+
+/// What is kept of the conversation that a handle names.
+pub(super) fn kept(nexus_home: &Path, handle: &ResumeHandle, agent: &str) -> Option<KeptConversation> {
+    let state = State::read(handle.state(), agent)?;
+    let root = nexus_home.join(KEPT);
+    let folder = root.join(&state.folder);
+    Some(KeptConversation::new(&format!("acp-{}", state.folder)).with_folder(root, folder))
+}

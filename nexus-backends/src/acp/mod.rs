@@ -1,0 +1,453 @@
+//! `acp`: any program that speaks the Agent Client Protocol, one process per turn.
+//!
+//! A **known agent** (`agent: NAME`) was driven, and what it keeps of each access level was measured (`docs/acp.md`): a level that it
+//! does not keep is refused. It has a private home, gone after the turn or kept with the conversation, is lent a credential, and is
+//! pointed at `base_url`. Who is known stands in the vendors' folders.
+//!
+//! **Any other program** (`command: [PROGRAM, ARGUMENT…]`) runs as an editor would run it: with the user's home, and so with its own
+//! login, settings and sessions. What such a program does without asking nobody knows, so it is run at `unrestricted` alone.
+//!
+//! | what | here |
+//! | --- | --- |
+//! | the mode of the session | set on every session, where the level needs one; one that changes ends the turn |
+//! | permissions | answered by access level and path, then by the host's approver; a yes holds for that call alone |
+//! | the agent's files and terminals | not offered: it uses its own, under the level that it keeps |
+//! | the caller's tools | by MCP over HTTP; nothing is asked of the model before the agent has listed them |
+//! | `end_turn` | is an answer if there is one, and, from an agent that ends a broken stream so, if anything was counted of it |
+//! | a plan | an event of the kind `Unrecognized`, harmless: the seam has no other |
+//!
+//! Source of what is said of the protocol: its schema, revision 1, and the known agents before loopback servers.
+
+pub(crate) mod agent;
+mod failure;
+mod home;
+#[cfg(test)]
+mod tests;
+mod tool_calls;
+mod translate;
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use nexus_core::{
+    AccessEnforcer, AccessSupport, AccessTable, Availability, BackendId, BackendKind, BuildContext,
+    Capabilities, CostReport, CredentialSource, Enforcement, ErrorKind, ExecutionBackend, ForgetSupport,
+    LimitSupport, LoopMode, OutputSupport, PromptBlock, ResumeHandle, SettingsError, Support,
+    TextGranularity, ToolAccess, TurnRequest, VendorId, harness::Failure, settings_schema,
+};
+use nexus_process::environment::{EnvironmentError, NetworkSettings};
+use nexus_process::executable::{Executable, ExecutableError};
+use nexus_process::spawn::{Invocation, StdinMode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use self::agent::{Furnishing, KnownAgent, Setup, UsageReport};
+use self::translate::{AcpTranslator, Script};
+use crate::auth::Lease;
+use crate::cli::caller_tools;
+use crate::cli::permission::Permissions;
+use crate::cli::refusal::unwritable;
+use crate::cli::settings::{Billing, Settings};
+use crate::cli::{Attempt, Cli, CliBackend, KeptConversation, Prepared, StartupWait, TurnPlan};
+use crate::settings::part;
+use crate::vendor::Vendor;
+
+/// How long a program that is not known may take to end once its input is closed. Source: our own choice; the known ones take up to
+/// 2.2 s, or never end.
+const EXIT: Duration = Duration::from_secs(3);
+
+/// What is no vendor's own: the kind. Its agents stand in the vendors' folders, so whoever knows those makes it.
+pub(crate) const VENDOR: Vendor = Vendor::new("acp", &[]);
+
+/// The kind `acp`: an agent that speaks the Agent Client Protocol.
+///
+/// Settings: `agent`, or `command`; `vendor`; and `executable`, `credential`, `billing`, `base_url`, `record`, `max_line_bytes`,
+/// `containment`, `network` as every delegated backend has them.
+#[derive(Clone, Debug)]
+pub struct Acp {
+    known: Arc<[KnownAgent]>,
+}
+
+/// Settings of this kind alone.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Own {
+    /// An agent that Nexus knows: `claude-agent-acp`, `codex-acp` or `grok`.
+    agent: Option<String>,
+    /// Any other program that speaks the protocol on its standard input and output, and its arguments.
+    #[schemars(length(min = 1))]
+    command: Option<Vec<String>>,
+    /// The vendor whose model answers, for panels of several vendors. Default: that of the known agent, else the name of the
+    /// program.
+    vendor: Option<String>,
+}
+
+impl Acp {
+    /// The kind, for these agents.
+    pub(crate) fn of(known: impl IntoIterator<Item = KnownAgent>) -> Self {
+        Self { known: known.into_iter().collect() }
+    }
+
+    fn find(&self, name: &str) -> Result<KnownAgent, SettingsError> {
+        self.known.iter().find(|agent| agent.name == name).copied().ok_or_else(|| {
+            let names: Vec<_> = self.known.iter().map(|agent| agent.name).collect();
+            let reason = format!(
+                "is not known, it may be {}; any other program is named by `command`",
+                names.join(", ")
+            );
+            SettingsError::new("agent", reason)
+        })
+    }
+}
+
+impl BackendKind for Acp {
+    fn name(&self) -> &str {
+        "acp"
+    }
+
+    fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
+        let text = |key: &str| settings.get(key).and_then(Value::as_str);
+        let known = || self.find(text("agent")?).ok().map(|agent| agent.vendor.to_owned());
+        let program = || {
+            let program = Path::new(settings.get("command")?.get(0)?.as_str()?);
+            Some(program.file_stem()?.to_string_lossy().into_owned())
+        };
+        let vendor = text("vendor").map(str::to_owned).or_else(known).or_else(program);
+        vendor.unwrap_or_else(|| "unknown".to_owned()).into()
+    }
+
+    fn settings_schema(&self) -> Value {
+        settings_schema::with_own::<Settings, Own>()
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        settings: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        let (own, shared) = part::<Own>(settings)?;
+        let program = match (own.agent, own.command) {
+            (Some(name), None) => Program::Known(self.find(&name)?),
+            (None, Some(command)) => match command.split_first() {
+                Some((program, arguments)) if !program.is_empty() => {
+                    Program::Any { program: program.into(), arguments: arguments.to_vec() }
+                }
+                _ => return Err(SettingsError::new("command", "names no program")),
+            },
+            (Some(_), Some(_)) => {
+                return Err(SettingsError::new("command", "belongs to a program that is no known `agent`"));
+            }
+            (None, None) => {
+                let reason = "name a known agent here, or any other program by `command`";
+                return Err(SettingsError::new("agent", reason));
+            }
+        };
+        CliBackend::build(id, &shared, context, |settings, context| Agent::new(program, settings, context))
+    }
+}
+
+/// What is run.
+#[derive(Debug)]
+enum Program {
+    Known(KnownAgent),
+    Any { program: PathBuf, arguments: Vec<String> },
+}
+
+/// An agent on this machine, with these settings.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    program: Program,
+    settings: Settings,
+    context: BuildContext,
+    credential: Option<Arc<dyn CredentialSource>>,
+    /// Counts the processes, so that no two name a message alike.
+    processes: AtomicU64,
+}
+
+impl Agent {
+    fn new(program: Program, settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
+        if let (Program::Any { .. }, Some(_)) = (&program, &settings.executable) {
+            return Err(SettingsError::new("executable", "is named by `command`"));
+        }
+        if let (Program::Any { .. }, true) =
+            (&program, settings.credential.is_some() || settings.base_url.is_some())
+        {
+            let key = if settings.credential.is_some() { "credential" } else { "base_url" };
+            let reason = "only a known `agent` can be given one: any other program has its own";
+            return Err(SettingsError::new(key, reason));
+        }
+        Ok(Self {
+            credential: settings.credential_source(context)?,
+            program,
+            settings: settings.clone(),
+            context: context.clone(),
+            processes: AtomicU64::new(0),
+        })
+    }
+
+    fn known(&self) -> Option<&KnownAgent> {
+        match &self.program {
+            Program::Known(agent) => Some(agent),
+            Program::Any { .. } => None,
+        }
+    }
+
+    /// The name under which conversations are kept.
+    fn name(&self) -> &str {
+        self.known().map_or("other", |agent| agent.name)
+    }
+
+    fn executable(&self) -> Result<Executable, ExecutableError> {
+        let name = match (&self.program, &self.settings.executable) {
+            (_, Some(named)) => named.clone(),
+            (Program::Known(agent), None) => agent.program.into(),
+            // A path is relative to the configuration, as everywhere in it.
+            (Program::Any { program, .. }, None) => match program.components().count() {
+                0 | 1 => program.clone(),
+                _ => self.context.base_directory.join(program),
+            },
+        };
+        Executable::find(name, self.context.environment.get("PATH").map(AsRef::as_ref))
+    }
+
+    fn install(&self) -> &str {
+        self.known().map_or("name it by its path in `command`", |agent| agent.install)
+    }
+
+    async fn borrow(&self, plan: &TurnPlan) -> Result<Option<Lease>, Failure> {
+        match (&self.credential, &self.program) {
+            (Some(source), _) => Ok(Some(plan.borrow(source).await?)),
+            (None, Program::Any { .. }) => Ok(None),
+            (None, Program::Known(agent)) => {
+                let reason = format!("{} is lent a credential: name one as `credential`", agent.name);
+                Err(Failure::new(ErrorKind::Unauthenticated, reason))
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Cli for Agent {
+    type Translator = AcpTranslator;
+
+    fn capabilities(&self) -> Capabilities {
+        let yes = |is: bool| if is { Support::Yes } else { Support::No };
+        let known = self.known();
+        let level = |access| match known {
+            Some(agent) => agent.support(access),
+            None if access == ToolAccess::Unrestricted => AccessSupport::Kept(AccessEnforcer::None),
+            None => AccessSupport::Unsupported,
+        };
+        let mut capabilities = Capabilities::new(LoopMode::Delegated);
+        capabilities.text = TextGranularity::Deltas;
+        capabilities.thinking = Support::Yes;
+        capabilities.images = yes(known.is_some_and(|agent| agent.has_images));
+        capabilities.system = yes(known.is_some_and(|agent| agent.has_system));
+        capabilities.output = OutputSupport::Instructed;
+        capabilities.resume = yes(known.is_some());
+        capabilities.forget = match known {
+            Some(_) => ForgetSupport::Deletes,
+            None => ForgetSupport::Unsupported,
+        };
+        capabilities.harness_tools = Support::Yes;
+        capabilities.caller_tools = Support::Yes;
+        capabilities.approvals = Support::Yes;
+        capabilities.access = AccessTable {
+            scoped_only: level(ToolAccess::ScopedOnly),
+            read_only: level(ToolAccess::ReadOnly),
+            workspace_write: level(ToolAccess::WorkspaceWrite),
+            unrestricted: level(ToolAccess::Unrestricted),
+        };
+        capabilities.limits = LimitSupport::new().with_tool_calls(Enforcement::Ours);
+        capabilities.cost = known.map_or(CostReport::Estimated, |agent| agent.cost);
+        capabilities
+    }
+
+    async fn probe(&self) -> Availability {
+        match self.executable() {
+            Ok(_) => {}
+            Err(ExecutableError::Missing { looked_in, .. }) => {
+                return Availability::NotInstalled { looked_in, remedy: self.install().to_owned() };
+            }
+            Err(error) => return Availability::Unusable { reason: format!("{error}: {}", self.install()) },
+        }
+        match (&self.credential, &self.program) {
+            (Some(source), _) => {
+                if let Err(error) = source.standing().await {
+                    return Availability::Unauthenticated { remedy: error.to_string() };
+                }
+                Availability::Ready { version: None, notes: Vec::new() }
+            }
+            (None, Program::Known(agent)) => {
+                let remedy = format!("name a `credential` to lend to {}", agent.name);
+                Availability::Unauthenticated { remedy }
+            }
+            (None, Program::Any { .. }) => Availability::Ready {
+                version: None,
+                notes: vec!["whether it is signed in shows only in a turn".to_owned()],
+            },
+        }
+    }
+
+    async fn prepare(
+        &self,
+        plan: &TurnPlan,
+        attempt: Attempt,
+    ) -> Result<Prepared<Self::Translator>, Failure> {
+        let request = &*plan.request;
+        let executable = self.executable().map_err(|error| {
+            Failure::new(ErrorKind::NotInstalled, format!("{error}: {}", self.install())).with_source(error)
+        })?;
+        if let Some((longest, agent)) =
+            self.known().and_then(|agent| Some((agent.longest_prompt?, agent.name)))
+            && text_bytes(request) > longest
+        {
+            let reason = format!(
+                "the prompt has more than {longest} bytes, of which {agent} shows its model a part alone"
+            );
+            return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+        }
+        let lease = self.borrow(plan).await?;
+        let place = home::settle(plan, &attempt, self.name())?;
+        let model = request.model.as_ref().map(|model| model.as_str());
+        let furnishing = match (self.known(), &lease) {
+            (Some(agent), Some(lease)) => (agent.set_up)(&Setup {
+                access: request.tool_access,
+                home: &place.home,
+                base_url: self.settings.base_url.as_deref(),
+                token: lease.credential().token.expose(),
+                billing: self.settings.billing.unwrap_or(Billing::Metered),
+                model,
+                system: request.system.as_deref(),
+            }),
+            _ => Furnishing::default(),
+        };
+        for (name, content) in &furnishing.files {
+            write(&place.home, name, content)?;
+        }
+        let mut builder = plan.environment(&self.context.environment);
+        if self.settings.network.inherit_proxy {
+            builder = builder.network(NetworkSettings::Pass);
+        }
+        if let Some(file) = &self.settings.network.ca_file {
+            builder = builder.with("NODE_EXTRA_CA_CERTS", file).with("SSL_CERT_FILE", file);
+        }
+        builder = match self.known() {
+            Some(_) => builder.with("HOME", &place.home),
+            None => builder.pass(["HOME", "USER", "LOGNAME", "SHELL", "XDG_CONFIG_HOME", "XDG_DATA_HOME"]),
+        };
+        for (name, value) in furnishing.variables {
+            builder = builder.with(name, value);
+        }
+        let invalid = |error: EnvironmentError| Failure::of(ErrorKind::InvalidRequest, &error);
+        let mut environment = builder.build().map_err(invalid)?;
+        if plan.tools.is_some() {
+            environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
+        }
+        let arguments: Vec<_> = match &self.program {
+            Program::Known(agent) => {
+                // What is set up stands before the words that choose the protocol's own input and output.
+                furnishing.arguments.into_iter().chain(agent.arguments.iter().map(Into::into)).collect()
+            }
+            Program::Any { arguments, .. } => arguments.iter().map(Into::into).collect(),
+        };
+        let process = self.processes.fetch_add(1, Ordering::Relaxed);
+        let known = self.known();
+        let translator = AcpTranslator::new(Script {
+            backend: plan.backend.clone(),
+            working_directory: place.working_directory.clone(),
+            prompt: prompt(request),
+            meta: furnishing.meta,
+            mode: known.and_then(|agent| agent.mode(request.tool_access)),
+            // A known agent is told it before it starts.
+            model: model.filter(|_| known.is_none()).map(str::to_owned),
+            tools: plan.tools.clone(),
+            permissions: Permissions::of(plan),
+            session: place.session,
+            resume: place.resume,
+            usage: known.map_or(UsageReport::Answer, |agent| agent.usage),
+            is_broken_uncounted: known.is_some_and(|agent| agent.is_broken_uncounted),
+            own_words: known.map_or(agent::any_kind, |agent| agent.kind_of),
+            exit: known.map_or(EXIT, |agent| agent.exit),
+            prefix: format!("{process}-"),
+        });
+        let invocation = Invocation::new(executable, &place.working_directory)
+            .arguments(arguments)
+            .environment(environment)
+            .stdin(StdinMode::Open)
+            .display_only(is_display_only);
+        Ok(Prepared {
+            invocation,
+            translator,
+            home: place.private,
+            lease,
+            startup: StartupWait::none(),
+            version: None,
+            warnings: Vec::new(),
+        })
+    }
+
+    fn kept(&self, nexus_home: &Path, handle: &ResumeHandle) -> Option<KeptConversation> {
+        home::kept(nexus_home, handle, self.name())
+    }
+}
+
+/// What is asked, as the protocol's blocks.
+fn prompt(request: &TurnRequest) -> Vec<Value> {
+    let block = |block: &PromptBlock| match block {
+        // What begins with a slash would be a command of the agent's own; after a line break it is a text.
+        PromptBlock::Text { text } if text.starts_with('/') => {
+            Some(json!({ "type": "text", "text": format!("\n{text}") }))
+        }
+        PromptBlock::Text { text } => Some(json!({ "type": "text", "text": text })),
+        PromptBlock::Image { media_type, data } => {
+            Some(json!({ "type": "image", "mimeType": media_type, "data": data }))
+        }
+        _ => None,
+    };
+    let mut blocks: Vec<Value> = request.prompt.iter().filter_map(block).collect();
+    // One takes the break away, and is kept from it by a block before.
+    if blocks.first().and_then(|block| block["text"].as_str()).is_some_and(|text| text.starts_with('\n')) {
+        blocks.insert(0, json!({ "type": "text", "text": "" }));
+    }
+    if let Some(output) = &request.output {
+        blocks.push(json!({ "type": "text", "text": output.instruction() }));
+    }
+    blocks
+}
+
+/// How much text a prompt has, in bytes.
+fn text_bytes(request: &TurnRequest) -> usize {
+    let bytes = |block: &PromptBlock| match block {
+        PromptBlock::Text { text } => text.len(),
+        _ => 0,
+    };
+    request.prompt.iter().map(bytes).sum()
+}
+
+/// Writes a file of a process into its home, for its owner alone.
+fn write(home: &Path, name: &str, content: &str) -> Result<(), Failure> {
+    let path = home.join(name);
+    let written = (|| {
+        if let Some(folder) = path.parent() {
+            nexus_process::private_home::private_folder(folder)?;
+        }
+        std::fs::write(&path, content)
+    })();
+    written.map_err(|error| unwritable(path.display(), error))
+}
+
+/// Whether a line may be left out when nobody reads fast enough. Text is not: the whole of it is known from its pieces alone.
+fn is_display_only(line: &[u8]) -> bool {
+    let head = &line[..line.len().min(512)];
+    memchr::memmem::find(head, b"\"agent_thought_chunk\"").is_some()
+}

@@ -1,0 +1,346 @@
+//! The calls of an agent, as its updates tell of them piece by piece.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use agent_client_protocol_schema::v1::{
+    ContentBlock, Meta, PermissionOption, PermissionOptionId, PermissionOptionKind, ToolCallContent,
+    ToolCallStatus as Status, ToolCallUpdate, ToolKind,
+};
+use nexus_core::{
+    ApprovalAction, CallId, Effects, ToolCallStatus, ToolContent, TurnEvent,
+    turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
+};
+use serde_json::{Value, json};
+
+use crate::cli::caller_tools::{CallerTools, SERVER};
+
+/// Where agents put a call's name, if not into `name`. Source: observed with claude-agent-acp 0.49.0 and grok 1.0.41.
+const NAMES_IN_META: [&str; 2] = ["/claudeCode/toolName", "/x.ai~1tool/name"];
+/// What agents put between a server's name and a tool's. Source: observed with each known agent.
+const JOINTS: [&str; 4] = ["__", ".", "/", "_"];
+/// Where the text of an answer may stand in the raw one. Source: observed with grok 1.0.41.
+const TEXT_IN_OUTPUT: &str = "/output/OkayOutput";
+/// The keys by which agents name the files of a call. Source: observed with each known agent.
+const PATH_KEYS: [&str; 8] =
+    ["file_path", "filePath", "filepath", "path", "abs_path", "target_file", "notebook_path", "parsed_path"];
+
+/// The calls of one process.
+#[derive(Debug)]
+pub(super) struct Calls {
+    tools: Option<CallerTools>,
+    prefix: String,
+    calls: BTreeMap<String, Call>,
+    /// How many calls had a name already that an agent gave again.
+    repeats: u32,
+}
+
+/// What is known of one call.
+#[derive(Debug, Default)]
+struct Call {
+    name: String,
+    title: String,
+    kind: ToolKind,
+    input: Value,
+    paths: Vec<PathBuf>,
+    output: Vec<ToolContent>,
+    /// Tells calls of one name apart: 0 for the first.
+    repeat: u32,
+    is_begun: bool,
+    is_over: bool,
+    is_denied: bool,
+}
+
+/// A call whose permission an agent asks for.
+#[derive(Debug)]
+pub(super) struct AskedCall {
+    pub(super) tool: String,
+    pub(super) title: String,
+    pub(super) action: ApprovalAction,
+    pub(super) paths: Vec<PathBuf>,
+    pub(super) input: Value,
+    /// Whether it is a tool of the caller's, on which the session decides.
+    pub(super) is_callers: bool,
+    /// Whether it would change the mode of the session, and so the level.
+    pub(super) changes_mode: bool,
+}
+
+impl Calls {
+    /// `prefix` keeps the calls of several processes apart.
+    pub(super) fn new(tools: Option<CallerTools>, prefix: String) -> Self {
+        Self { tools, prefix, calls: BTreeMap::new(), repeats: 0 }
+    }
+
+    /// Whether a call was not answered yet.
+    pub(super) fn are_open(&self) -> bool {
+        self.calls.values().any(|call| call.is_begun && !call.is_over)
+    }
+
+    /// Whether any call was told of.
+    pub(super) fn are_known(&self) -> bool {
+        !self.calls.is_empty()
+    }
+
+    /// Something was said of a call: that it is there, what it is called with, or how it went.
+    pub(super) fn update(&mut self, update: ToolCallUpdate, events: &mut Vec<TurnEvent>) {
+        let id = update.tool_call_id.to_string();
+        let meta = update.meta;
+        let fields = update.fields;
+        // Under the name of a call that is over another one begins.
+        let begins = matches!(fields.status, Some(Status::Pending | Status::InProgress));
+        if begins && self.calls.get(&id).is_some_and(|call| call.is_over) {
+            self.repeats += 1;
+            let call = Call { repeat: self.repeats, ..Call::default() };
+            self.calls.insert(id.clone(), call);
+        }
+        let call = self.calls.entry(id.clone()).or_default();
+        let name = fields.name.or_else(|| name_in(meta.as_ref()));
+        if let Some(name) = name.filter(|name| !name.is_empty()) {
+            call.name = name;
+        }
+        if let Some(title) = fields.title {
+            if call.name.is_empty() {
+                call.name.clone_from(&title);
+            }
+            call.title = title;
+        }
+        if let Some(kind) = fields.kind {
+            call.kind = kind;
+        }
+        if let Some(input) = fields.raw_input.filter(|input| !is_empty(input)) {
+            call.input = input;
+        }
+        for location in fields.locations.unwrap_or_default() {
+            if !call.paths.contains(&location.path) {
+                call.paths.push(location.path);
+            }
+        }
+        if let Some(content) = fields.content {
+            call.output = content.iter().filter_map(shown).collect();
+            for content in &content {
+                if let ToolCallContent::Diff(diff) = content
+                    && !call.paths.contains(&diff.path)
+                {
+                    call.paths.push(diff.path.clone());
+                }
+            }
+        }
+        let raw_output = fields.raw_output.filter(|output| !is_empty(output));
+        // A command that failed is told as one that was completed.
+        let exit_code = raw_output.as_ref().and_then(|output| output.get("exit_code")?.as_i64());
+        if call.output.is_empty()
+            && let Some(output) = raw_output
+        {
+            call.output = vec![match output.pointer(TEXT_IN_OUTPUT).cloned().unwrap_or(output) {
+                Value::String(text) => ToolContent::text(text),
+                value => ToolContent::json(value),
+            }];
+        }
+        let status = match fields.status {
+            Some(Status::Completed) if exit_code.is_some_and(|code| code != 0) => Some(Status::Failed),
+            status => status,
+        };
+        // Until something shows what it is called with, a name may still come.
+        let is_told = !is_empty(&call.input) || matches!(status, Some(status) if status != Status::Pending);
+        if is_told {
+            self.begin(&id, events);
+        }
+        match status {
+            Some(Status::Completed) => self.end(&id, ToolCallStatus::Succeeded, events),
+            Some(Status::Failed) => self.end(&id, ToolCallStatus::Failed, events),
+            _ => {}
+        }
+    }
+
+    /// What an agent asks the permission for.
+    pub(super) fn asked(&mut self, mut update: ToolCallUpdate, events: &mut Vec<TurnEvent>) -> AskedCall {
+        let id = update.tool_call_id.to_string();
+        // Some describe the question here, and not the call that they told of before.
+        if let Some(known) = self.calls.get(&id).filter(|call| !is_empty(&call.input)) {
+            update.fields.raw_input = None;
+            if !known.title.is_empty() {
+                update.fields.title = None;
+            }
+        }
+        self.update(update, events);
+        self.begin(&id, events);
+        // Also one that is not there: the server says so.
+        let is_callers = self.served(&id).next().is_some();
+        let call = self.calls.entry(id).or_default();
+        let mut paths = call.paths.clone();
+        for path in PATH_KEYS.iter().filter_map(|key| call.input.get(key)?.as_str()) {
+            paths.push(path.into());
+        }
+        if let Some(changes) = call.input.get("changes").and_then(Value::as_object) {
+            paths.extend(changes.keys().map(PathBuf::from));
+        }
+        let action = match call.kind {
+            _ if is_callers => ApprovalAction::Tool,
+            ToolKind::Read | ToolKind::Search => ApprovalAction::Read,
+            ToolKind::Edit | ToolKind::Delete | ToolKind::Move => ApprovalAction::Write,
+            ToolKind::Execute => ApprovalAction::Execute,
+            ToolKind::Fetch => ApprovalAction::Fetch,
+            _ => ApprovalAction::Other,
+        };
+        AskedCall {
+            tool: call.name.clone(),
+            title: call.title.clone(),
+            action,
+            paths,
+            input: call.input.clone(),
+            is_callers,
+            changes_mode: call.kind == ToolKind::SwitchMode,
+        }
+    }
+
+    /// A call was not let through.
+    pub(super) fn deny(&mut self, id: &str) {
+        if let Some(call) = self.calls.get_mut(id) {
+            call.is_denied = true;
+        }
+    }
+
+    /// Tells that a call was made.
+    fn begin(&mut self, id: &str, events: &mut Vec<TurnEvent>) {
+        let callers = self.callers_tool(id);
+        let effects_of =
+            |name: &str| self.tools.as_ref().map_or(Effects::Unknown, |tools| tools.effects(name));
+        let Some(call) = self.calls.get(id) else { return };
+        if call.is_begun {
+            return;
+        }
+        let (name, origin, effects) = match &callers {
+            Some(name) => (name.clone(), ToolOrigin::Caller, effects_of(name)),
+            None => (call.name.clone(), ToolOrigin::Harness, effects(call.kind)),
+        };
+        let call_id = self.id(id);
+        events.push(ToolCallStarted::new(call_id, name, origin, effects).into());
+        if let Some(call) = self.calls.get_mut(id) {
+            call.is_begun = true;
+        }
+    }
+
+    /// Tells what became of a call.
+    fn end(&mut self, id: &str, status: ToolCallStatus, events: &mut Vec<TurnEvent>) {
+        let callers = self.callers_tool(id);
+        let call_id = self.id(id);
+        let Some(call) = self.calls.get_mut(id) else { return };
+        if std::mem::replace(&mut call.is_over, true) {
+            return;
+        }
+        let arguments = match &callers {
+            Some(_) => callers_arguments(&call.input),
+            None => call.input.clone(),
+        };
+        if !arguments.is_null() {
+            events.push(ToolCallArguments::new(call_id.clone(), arguments.clone()).into());
+        }
+        let was_denied = call.is_denied
+            || status == ToolCallStatus::Failed
+                && callers.is_some_and(|name| {
+                    self.tools.as_ref().is_some_and(|tools| tools.was_denied(&name, &arguments))
+                });
+        let status = if was_denied { ToolCallStatus::Denied } else { status };
+        events.push(ToolCallFinished::new(call_id, status, std::mem::take(&mut call.output)).into());
+    }
+
+    /// The tool of the caller's that a call is of.
+    fn callers_tool(&self, id: &str) -> Option<String> {
+        let tools = self.tools.as_ref()?;
+        let is_defined = |name: &&str| tools.definitions().iter().any(|tool| tool.name == *name);
+        self.served(id).find(is_defined).map(str::to_owned)
+    }
+
+    /// What a call may mean of the caller's server, whether or not there is such a tool.
+    fn served(&self, id: &str) -> impl Iterator<Item = &str> {
+        let call = self.calls.get(id).filter(|_| self.tools.is_some());
+        let text = |key: &str| call.and_then(|call| call.input.get(key)).and_then(Value::as_str);
+        // Some name the server and the tool among the arguments.
+        let apart = text("tool").filter(|_| text("server") == Some(SERVER));
+        let named = call.into_iter().flat_map(|call| [call.name.as_str(), call.title.as_str()]);
+        let composed = named.chain(text("tool_name"));
+        apart.into_iter().chain(composed.filter_map(|name| served_name(name.trim_start_matches("Tool: "))))
+    }
+
+    fn id(&self, id: &str) -> CallId {
+        let prefix = &self.prefix;
+        match self.calls.get(id).map_or(0, |call| call.repeat) {
+            0 => CallId::new(format!("{prefix}{id}")),
+            repeat => CallId::new(format!("{prefix}{id}+{repeat}")),
+        }
+    }
+}
+
+/// The option that says yes, or that says no. A yes that would hold for later calls, too, is given where it `may_last`: it takes the
+/// decision on those away.
+pub(super) fn option(
+    options: &[PermissionOption],
+    is_allowed: bool,
+    may_last: bool,
+) -> Option<PermissionOptionId> {
+    use PermissionOptionKind::{AllowAlways, AllowOnce, RejectAlways, RejectOnce};
+    let kinds: &[PermissionOptionKind] = match (is_allowed, may_last) {
+        (true, false) => &[AllowOnce],
+        (true, true) => &[AllowOnce, AllowAlways],
+        (false, _) => &[RejectOnce, RejectAlways],
+    };
+    let found = kinds.iter().find_map(|kind| options.iter().find(|option| option.kind == *kind));
+    found.map(|option| option.option_id.clone())
+}
+
+/// The name of a tool of the caller's server, as agents compose them.
+fn served_name(name: &str) -> Option<&str> {
+    let name = name.strip_prefix("mcp__").or_else(|| name.strip_prefix("mcp.")).unwrap_or(name);
+    let rest = name.strip_prefix(SERVER)?;
+    JOINTS.iter().find_map(|joint| rest.strip_prefix(joint))
+}
+
+/// The arguments of a call of the caller's tool, where they stand among others.
+fn callers_arguments(input: &Value) -> Value {
+    let inner = ["arguments", "tool_input"].iter().find_map(|key| input.get(key));
+    let is_wrapped = input.get("tool").is_some() || input.get("tool_name").is_some();
+    match inner {
+        Some(inner) if is_wrapped => inner.clone(),
+        _ => input.clone(),
+    }
+}
+
+fn name_in(meta: Option<&Meta>) -> Option<String> {
+    let meta = Value::Object(meta?.clone());
+    NAMES_IN_META.iter().find_map(|pointer| Some(meta.pointer(pointer)?.as_str()?.to_owned()))
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(fields) => fields.is_empty(),
+        _ => false,
+    }
+}
+
+fn effects(kind: ToolKind) -> Effects {
+    match kind {
+        ToolKind::Read | ToolKind::Search | ToolKind::Fetch => Effects::Read,
+        ToolKind::Think | ToolKind::SwitchMode => Effects::None,
+        ToolKind::Edit | ToolKind::Delete | ToolKind::Move | ToolKind::Execute => Effects::Wrote,
+        _ => Effects::Unknown,
+    }
+}
+
+/// What a call gave, as far as it can be shown.
+fn shown(content: &ToolCallContent) -> Option<ToolContent> {
+    match content {
+        ToolCallContent::Content(content) => match &content.content {
+            ContentBlock::Text(text) => Some(ToolContent::text(&text.text)),
+            ContentBlock::Image(image) => {
+                Some(ToolContent::Image { media_type: image.mime_type.clone(), data: image.data.clone() })
+            }
+            other => serde_json::to_value(other).ok().map(ToolContent::json),
+        },
+        ToolCallContent::Diff(diff) => Some(ToolContent::json(json!({
+            "path": diff.path,
+            "old": diff.old_text,
+            "new": diff.new_text,
+        }))),
+        _ => None,
+    }
+}

@@ -1,0 +1,701 @@
+//! Reads what an agent writes, and says what to write back.
+//!
+//! The exchange: `initialize`; `session/new`, or `session/resume` or `session/load` for a conversation that goes on;
+//! `session/set_mode`, where the level needs one; `session/prompt`, whose answer, held against what else was heard, is the verdict.
+
+use std::{collections::BTreeMap, mem, path::PathBuf, time::Duration};
+
+use agent_client_protocol_schema::v1::{
+    ContentBlock, ContentChunk, InitializeResponse, NewSessionResponse, PromptResponse,
+    RequestPermissionRequest, SessionModeState, StopReason, ToolCallUpdate, UsageUpdate,
+};
+use nexus_core::{
+    ApprovalRequest, BackendId, Cost, CostSource, Denial, ErrorKind, FinishReason, Limit, MessageId, Phase,
+    Usage, Usd,
+    harness::Failure,
+    turn::{MessageEnded, TextDelta, ThinkingDelta, Unrecognized},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use super::agent::UsageReport;
+use super::failure::{self, OwnWords, Refused, RpcError};
+use super::home::KeptSession;
+use super::tool_calls::{Calls, option};
+use crate::cli::caller_tools::{CallerTools, SERVER};
+use crate::cli::permission::{Permission, Permissions};
+use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator};
+
+/// The revision of the protocol that is spoken. Source: the protocol.
+const PROTOCOL: u64 = 1;
+/// How long an agent may take to ask which tools the caller has, once its session is there. Source: our own choice; the known ones
+/// take up to 2 s.
+const TOOLS_PATIENCE: u32 = 20;
+
+/// What one process is asked, and how its answers are read.
+#[derive(Debug)]
+pub(super) struct Script {
+    pub(super) backend: BackendId,
+    pub(super) working_directory: PathBuf,
+    pub(super) prompt: Vec<Value>,
+    /// `_meta` of the request that opens the session.
+    pub(super) meta: Option<Value>,
+    /// The mode that the level needs.
+    pub(super) mode: Option<&'static str>,
+    /// The model, where the agent is told it by the session.
+    pub(super) model: Option<String>,
+    pub(super) tools: Option<CallerTools>,
+    pub(super) permissions: Permissions,
+    /// Where the conversation is kept, if it is.
+    pub(super) session: Option<KeptSession>,
+    /// The conversation to go on from, as the agent names it.
+    pub(super) resume: Option<String>,
+    pub(super) usage: UsageReport,
+    pub(super) is_broken_uncounted: bool,
+    /// What the agent's own words for an error mean.
+    pub(super) own_words: OwnWords,
+    pub(super) exit: Duration,
+    /// Keeps the messages and calls of several processes apart.
+    pub(super) prefix: String,
+}
+
+/// One process of an agent.
+#[derive(Debug)]
+pub(crate) struct AcpTranslator {
+    script: Script,
+    next_id: u64,
+    asked: BTreeMap<u64, Asked>,
+    stage: Stage,
+    agent: InitializeResponse,
+    session: Option<String>,
+    /// How often the program was looked at while it did not list the caller's tools.
+    looks: u32,
+    message: Option<OpenMessage>,
+    messages: u32,
+    /// All the text of this prompt.
+    said: String,
+    calls: Calls,
+    usage: Usage,
+    cost_before: Option<f64>,
+    /// Permissions that the host is asked for, by the numbers of the questions.
+    questions: BTreeMap<u64, Question>,
+    next_question: u64,
+    /// Whether a permission was refused.
+    has_refused: bool,
+    is_stopping: bool,
+}
+
+/// What a request was for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    Initialize,
+    Session(Refused),
+    Mode,
+    Model,
+    Prompt,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// The session is opened.
+    Opening,
+    /// The session is there; the agent is to ask for the caller's tools.
+    Connecting,
+    /// The model has the prompt.
+    Prompted,
+    /// The prompt was answered.
+    Answered,
+}
+
+/// A message that the model is writing.
+#[derive(Debug)]
+struct OpenMessage {
+    id: MessageId,
+    vendor_id: Option<String>,
+    text: String,
+}
+
+/// A permission that the host is asked for.
+#[derive(Debug)]
+struct Question {
+    id: Value,
+    request: RequestPermissionRequest,
+}
+
+/// A message of JSON-RPC.
+#[derive(Debug, Deserialize)]
+struct Line {
+    id: Option<Value>,
+    method: Option<String>,
+    #[serde(default)]
+    params: Value,
+    result: Option<Value>,
+    error: Option<RpcError>,
+}
+
+impl AcpTranslator {
+    /// A process that is about to be asked `script`.
+    pub(super) fn new(script: Script) -> Self {
+        let calls = Calls::new(script.tools.clone(), script.prefix.clone());
+        Self {
+            script,
+            next_id: 0,
+            asked: BTreeMap::new(),
+            stage: Stage::Opening,
+            agent: InitializeResponse::new(1.into()),
+            session: None,
+            looks: 0,
+            message: None,
+            messages: 0,
+            said: String::new(),
+            calls,
+            usage: Usage::new(),
+            cost_before: None,
+            questions: BTreeMap::new(),
+            next_question: 0,
+            has_refused: false,
+            is_stopping: false,
+        }
+    }
+
+    fn ask(&mut self, asked: Asked, method: &str, params: &Value, step: &mut Step) {
+        self.next_id += 1;
+        self.asked.insert(self.next_id, asked);
+        write(step, &json!({ "jsonrpc": "2.0", "id": self.next_id, "method": method, "params": params }));
+    }
+
+    fn answer(&mut self, asked: Asked, result: Result<Value, RpcError>, step: &mut Step) {
+        let result = match (result, asked) {
+            (Ok(result), _) => result,
+            // The mode or the model that was asked for is not set: nothing was sent yet.
+            (Err(error), Asked::Mode) => {
+                let mut failure = failure::of(&error, Refused::Setup, &[], self.script.own_words);
+                failure.kind = ErrorKind::Unsupported;
+                return step.failed_and_stops(failure);
+            }
+            (Err(error), Asked::Model) => {
+                let mut failure = failure::of(&error, Refused::Setup, &[], self.script.own_words);
+                failure.kind = ErrorKind::ModelUnavailable;
+                return step.failed_and_stops(failure);
+            }
+            (Err(error), Asked::Initialize) => {
+                return step.failed_and_stops(self.failed(&error, Refused::Setup));
+            }
+            (Err(error), Asked::Session(refused)) => {
+                return step.failed_and_stops(self.failed(&error, refused));
+            }
+            (Err(error), Asked::Prompt) => {
+                self.stage = Stage::Answered;
+                self.end_message(step);
+                return step.failed(self.failed(&error, Refused::Prompt));
+            }
+        };
+        match asked {
+            Asked::Initialize => self.initialized(result, step),
+            Asked::Session(_) => self.opened(result, step),
+            Asked::Mode | Asked::Model => self.prepare(step),
+            Asked::Prompt => self.prompted(&result, step),
+        }
+    }
+
+    fn failed(&self, error: &RpcError, refused: Refused) -> Failure {
+        failure::of(error, refused, &self.agent.auth_methods, self.script.own_words)
+    }
+
+    fn initialized(&mut self, result: Value, step: &mut Step) {
+        let Some(agent) = read::<InitializeResponse>(result, "initialize", step) else { return };
+        let revision = u64::from(agent.protocol_version.as_u16());
+        if revision != PROTOCOL {
+            let reason =
+                format!("the agent speaks revision {revision} of the protocol; {PROTOCOL} is spoken here");
+            return step.failed_and_stops(Failure::new(ErrorKind::Protocol, reason));
+        }
+        step.version = agent.agent_info.as_ref().map(|info| info.version.clone());
+        let capabilities = &agent.agent_capabilities;
+        if self.script.tools.is_some() && !capabilities.mcp_capabilities.http {
+            let reason = "the agent does not take servers of tools over HTTP";
+            return step.failed_and_stops(Failure::new(ErrorKind::ToolsUnavailable, reason));
+        }
+        let can_resume = agent.agent_capabilities.session_capabilities.resume.is_some();
+        let can_load = capabilities.load_session;
+        self.agent = agent;
+        let mut params = json!({ "cwd": self.script.working_directory, "mcpServers": self.servers() });
+        if let Some(meta) = self.script.meta.take() {
+            params["_meta"] = meta;
+        }
+        let Some(session) = self.script.resume.clone() else {
+            return self.ask(Asked::Session(Refused::Setup), "session/new", &params, step);
+        };
+        params["sessionId"] = json!(session);
+        self.session = Some(session);
+        // Loading repeats the whole conversation, resuming does not.
+        let method = match (can_resume, can_load) {
+            (true, _) => "session/resume",
+            (false, true) => "session/load",
+            (false, false) => {
+                let reason = "the agent cannot take a conversation up again";
+                return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
+            }
+        };
+        self.ask(Asked::Session(Refused::Resume), method, &params, step);
+    }
+
+    fn servers(&self) -> Value {
+        match &self.script.tools {
+            None => json!([]),
+            Some(tools) => {
+                let bearer = format!("Bearer {}", tools.token().expose());
+                let header = json!({ "name": "Authorization", "value": bearer });
+                json!([{ "type": "http", "name": SERVER, "url": tools.url(), "headers": [header] }])
+            }
+        }
+    }
+
+    /// The session is there.
+    fn opened(&mut self, result: Value, step: &mut Step) {
+        // A session that is taken up has no name in its answer.
+        let named = result.get("sessionId").cloned();
+        let mut result = result;
+        if named.is_none() && result.is_object() {
+            result["sessionId"] = json!(self.session);
+        }
+        let Some(opened) = read::<NewSessionResponse>(result.clone(), "session/new", step) else { return };
+        let session = opened.session_id.to_string();
+        self.session = Some(session.clone());
+        step.conversation = Some(session.clone());
+        if let Some(kept) = &self.script.session {
+            match kept.handle(&self.script.backend, &session) {
+                Ok(handle) => step.resume = Some(handle),
+                Err(failure) => return step.failed_and_stops(failure),
+            }
+        }
+        step.model = current_model(&result).map(Into::into);
+        if let Some(mode) = self.script.mode {
+            if !has_mode(opened.modes.as_ref(), mode) {
+                let reason = format!("the agent has no mode {mode:?}, which keeps this level of access");
+                return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
+            }
+            let params = json!({ "sessionId": session, "modeId": mode });
+            self.ask(Asked::Mode, "session/set_mode", &params, step);
+        }
+        if let Some(model) = self.script.model.take() {
+            let set = match model_option(&result) {
+                Some(option) => (
+                    "session/set_config_option",
+                    json!({ "sessionId": session, "configId": option, "value": model }),
+                ),
+                None => ("session/set_model", json!({ "sessionId": session, "modelId": model })),
+            };
+            self.ask(Asked::Model, set.0, &set.1, step);
+            step.model = Some(model.into());
+        }
+        self.prepare(step);
+    }
+
+    /// Sends the prompt, once the session is as it should be.
+    fn prepare(&mut self, step: &mut Step) {
+        let is_waiting = self.asked.values().any(|asked| matches!(asked, Asked::Mode | Asked::Model));
+        if is_waiting || self.session.is_none() || matches!(self.stage, Stage::Prompted | Stage::Answered) {
+            return;
+        }
+        if self.script.tools.as_ref().is_some_and(|tools| !tools.were_listed()) {
+            self.stage = Stage::Connecting;
+            return;
+        }
+        let prompt = mem::take(&mut self.script.prompt);
+        self.prompt(&prompt, step);
+    }
+
+    fn prompt(&mut self, blocks: &[Value], step: &mut Step) {
+        self.stage = Stage::Prompted;
+        self.said.clear();
+        let params = json!({ "sessionId": self.session, "prompt": blocks });
+        self.ask(Asked::Prompt, "session/prompt", &params, step);
+    }
+
+    /// The prompt was answered.
+    fn prompted(&mut self, result: &Value, step: &mut Step) {
+        self.stage = Stage::Answered;
+        self.end_message(step);
+        let meta_usage = result.pointer("/_meta/usage").cloned();
+        let Some(answer) = read::<PromptResponse>(result.clone(), "session/prompt", step) else { return };
+        let usage = match self.script.usage {
+            UsageReport::Answer => result.get("usage").and_then(usage_of),
+            UsageReport::MetaWithCached => meta_usage.as_ref().and_then(usage_with_cached),
+            UsageReport::None => None,
+        };
+        if let Some(usage) = usage {
+            self.usage = self.usage.plus(&usage);
+            step.usage = Some(self.usage);
+        }
+        let is_uncounted = usage.is_some_and(|usage| usage.output_tokens == Some(0));
+        let is_empty = self.said.trim().is_empty();
+        match answer.stop_reason {
+            // The stream broke off behind its text: seen where nothing was counted of an answer that is there.
+            StopReason::EndTurn if self.script.is_broken_uncounted && is_uncounted && !is_empty => {
+                let reason = "the answer broke off: the agent counted nothing of it";
+                step.failed(Failure::new(ErrorKind::Incomplete, reason));
+            }
+            StopReason::EndTurn if is_empty && !self.calls.are_known() => {
+                let reason = "the turn ended without an answer";
+                step.failed(Failure::new(ErrorKind::Incomplete, reason));
+            }
+            StopReason::EndTurn => step.answered(FinishReason::Stop),
+            StopReason::MaxTokens => step.answered(FinishReason::Length),
+            StopReason::MaxTurnRequests => {
+                let limit = ErrorKind::LimitReached(Limit::ModelCalls);
+                step.failed(Failure::new(limit, "the agent's own limit of model calls was reached"));
+            }
+            StopReason::Refusal => {
+                step.failed(Failure::new(ErrorKind::Refused, "the model declined to answer"));
+            }
+            StopReason::Cancelled if self.is_stopping => step.failed(Failure::cancelled()),
+            StopReason::Cancelled if self.has_refused => {
+                let reason = "a call was not let through, and the agent ends its turn then";
+                step.failed(Failure::new(ErrorKind::ApprovalRequired, reason));
+            }
+            other => {
+                let reason = format!("the agent ended the turn by itself: {other:?}");
+                step.failed(Failure::new(ErrorKind::VendorFailure, reason));
+            }
+        }
+    }
+
+    fn notification(&mut self, method: &str, mut params: Value, step: &mut Step) {
+        if method != "session/update" {
+            // Names that begin so are an agent's own, and are to be passed over. Source: the protocol, extensibility.
+            if !method.starts_with('_') && !method.starts_with("$/") {
+                step.event(Unrecognized::new(Some(method.to_owned()), params));
+            }
+            return;
+        }
+        // What a session repeats while it is loaded was said before.
+        if self.stage == Stage::Opening || params["sessionId"].as_str() != self.session.as_deref() {
+            return;
+        }
+        let mut update = params["update"].take();
+        let kind = update["sessionUpdate"].as_str().unwrap_or_default().to_owned();
+        let understood = match kind.as_str() {
+            "agent_message_chunk" => self.chunk(take(&mut update), false, step),
+            "agent_thought_chunk" => self.chunk(take(&mut update), true, step),
+            "tool_call" | "tool_call_update" => take::<ToolCallUpdate>(&mut update).map(|call| {
+                self.end_message(step);
+                self.calls.update(call, &mut step.events);
+            }),
+            "usage_update" => take::<UsageUpdate>(&mut update).map(|update| self.cost(&update, step)),
+            "current_mode_update" => {
+                self.mode_changed(update["currentModeId"].as_str().unwrap_or_default(), step);
+                Some(())
+            }
+            // For a display that shows them: the turn goes on all the same.
+            "plan" | "plan_update" | "plan_removed" | "notice" => {
+                step.event(Unrecognized::new(Some(kind.clone()), update.clone()).harmless());
+                Some(())
+            }
+            "user_message_chunk"
+            | "available_commands_update"
+            | "config_option_update"
+            | "session_info_update"
+            | "compaction_update"
+            | "compaction_summary_chunk" => Some(()),
+            _ => None,
+        };
+        if understood.is_none() {
+            step.event(Unrecognized::new(Some(kind), update));
+        }
+    }
+
+    /// The model, or its agent, says something.
+    fn chunk(&mut self, chunk: Option<ContentChunk>, is_thought: bool, step: &mut Step) -> Option<()> {
+        let chunk = chunk?;
+        let text = match chunk.content {
+            ContentBlock::Text(text) => text.text,
+            other => {
+                let raw = serde_json::to_value(other).unwrap_or_default();
+                step.event(Unrecognized::new(Some("content that is no text".to_owned()), raw).harmless());
+                return Some(());
+            }
+        };
+        let vendor_id = chunk.message_id.map(|id| id.to_string());
+        let is_other = self.message.as_ref().is_some_and(|message| message.vendor_id != vendor_id);
+        if is_other {
+            self.end_message(step);
+        }
+        let number = self.messages;
+        let prefix = &self.script.prefix;
+        let message = self.message.get_or_insert_with(|| OpenMessage {
+            id: MessageId::new(format!("{prefix}m{number}")),
+            vendor_id,
+            text: String::new(),
+        });
+        if text.is_empty() {
+            return Some(());
+        }
+        if is_thought {
+            step.event(ThinkingDelta::new(message.id.clone(), text));
+        } else {
+            message.text.push_str(&text);
+            self.said.push_str(&text);
+            step.event(TextDelta::new(message.id.clone(), text));
+        }
+        Some(())
+    }
+
+    fn end_message(&mut self, step: &mut Step) {
+        if let Some(message) = self.message.take() {
+            self.messages += 1;
+            if !message.text.is_empty() {
+                step.event(MessageEnded::new(message.id, message.text));
+            }
+        }
+    }
+
+    /// What the session cost so far. What it cost before this turn is not the turn's.
+    fn cost(&mut self, update: &UsageUpdate, step: &mut Step) {
+        let Some(cost) = update.cost.as_ref().filter(|cost| cost.currency == "USD") else { return };
+        if self.script.resume.is_some() && self.cost_before.is_none() && self.stage != Stage::Prompted {
+            self.cost_before = Some(cost.amount);
+        }
+        let usd = Usd((cost.amount - self.cost_before.unwrap_or_default()).max(0.0));
+        if usd.0.is_finite() {
+            step.cost = Some(Cost { usd, source: CostSource::Estimated });
+        }
+    }
+
+    /// The session is in another mode: if not in the one that keeps the level, nothing that it does is wanted.
+    fn mode_changed(&mut self, mode: &str, step: &mut Step) {
+        if let Some(own) = self.script.mode
+            && own != mode
+            && self.stage == Stage::Prompted
+        {
+            let reason =
+                format!("the agent left the mode {own:?}, which keeps the level of access, for {mode:?}");
+            step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
+        }
+    }
+
+    /// The agent asks something.
+    fn request(&mut self, id: Value, method: &str, params: Value, step: &mut Step) {
+        if method == "session/request_permission" {
+            if let Ok(request) = serde_json::from_value::<RequestPermissionRequest>(params.clone()) {
+                return self.permission(id, request, step);
+            }
+            write(
+                step,
+                &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32602, "message": "it cannot be read" } }),
+            );
+            return step.event(Unrecognized::new(Some(method.to_owned()), params));
+        }
+        // Neither files nor terminals were offered. One agent asks all the same, after it has written by itself.
+        let answer = json!({ "code": -32601, "message": "this was not offered" });
+        write(step, &json!({ "jsonrpc": "2.0", "id": id, "error": answer }));
+        let is_known = ["fs/", "terminal/", "_"].iter().any(|prefix| method.starts_with(prefix));
+        if !is_known {
+            step.event(Unrecognized::new(Some(method.to_owned()), params).harmless());
+        }
+    }
+
+    fn permission(&mut self, id: Value, request: RequestPermissionRequest, step: &mut Step) {
+        self.end_message(step);
+        let call = self.calls.asked(request.tool_call.clone(), &mut step.events);
+        let said = match () {
+            () if self.is_stopping || call.changes_mode => Permission::No,
+            // The session decides on it when it arrives there.
+            () if call.is_callers => Permission::Yes,
+            () => self.script.permissions.of_call(call.action, &call.paths),
+        };
+        match said {
+            Permission::Yes => self.decide(&Question { id, request }, true, call.is_callers, step),
+            Permission::No => self.decide(&Question { id, request }, false, false, step),
+            Permission::Ask => {
+                let question = self.next_question;
+                self.next_question += 1;
+                let asked = ApprovalRequest::of_harness(call.tool, call.action, call.input)
+                    .with_title(call.title)
+                    .with_paths(call.paths);
+                step.ask(question, asked);
+                self.questions.insert(question, Question { id, request });
+            }
+        }
+    }
+
+    fn decide(&mut self, question: &Question, is_allowed: bool, may_last: bool, step: &mut Step) {
+        let Question { id, request } = question;
+        let chosen = option(&request.options, is_allowed, may_last);
+        if !is_allowed || chosen.is_none() {
+            self.has_refused = true;
+            self.calls.deny(&request.tool_call.tool_call_id.to_string());
+        }
+        let outcome = match chosen {
+            Some(option) => json!({ "outcome": "selected", "optionId": option }),
+            None => json!({ "outcome": "cancelled" }),
+        };
+        write(step, &json!({ "jsonrpc": "2.0", "id": id, "result": { "outcome": outcome } }));
+    }
+}
+
+impl Translator for AcpTranslator {
+    fn open(&mut self, step: &mut Step) {
+        let params = json!({
+            "protocolVersion": PROTOCOL,
+            "clientCapabilities": { "fs": { "readTextFile": false, "writeTextFile": false }, "terminal": false },
+            "clientInfo": { "name": "nexus", "title": "Nexus", "version": env!("CARGO_PKG_VERSION") },
+        });
+        self.ask(Asked::Initialize, "initialize", &params, step);
+    }
+
+    fn line(&mut self, line: &[u8], step: &mut Step) {
+        if line.iter().all(u8::is_ascii_whitespace) {
+            return;
+        }
+        let Ok(message) = serde_json::from_slice::<Line>(line) else {
+            return step.event(Unrecognized::of_line(None, line));
+        };
+        match message {
+            Line { id: Some(id), method: Some(method), params, .. } => {
+                self.request(id, &method, params, step);
+            }
+            Line { method: Some(method), params, .. } => self.notification(&method, params, step),
+            Line { id: Some(id), result, error, .. } => {
+                let Some(asked) = id.as_u64().and_then(|id| self.asked.remove(&id)) else {
+                    return step.event(Unrecognized::of_line(Some("an answer to nothing".to_owned()), line));
+                };
+                let result = match error {
+                    Some(error) => Err(error),
+                    None => Ok(result.unwrap_or_default()),
+                };
+                self.answer(asked, result, step);
+            }
+            _ => step.event(Unrecognized::of_line(None, line)),
+        }
+    }
+
+    fn approved(&mut self, question: u64, answer: Result<(), Denial>, step: &mut Step) {
+        if let Some(question) = self.questions.remove(&question) {
+            self.decide(&question, answer.is_ok(), false, step);
+        }
+    }
+
+    fn tools_changed(&mut self, step: &mut Step) {
+        if self.stage == Stage::Connecting {
+            self.prepare(step);
+        }
+    }
+
+    fn look(&mut self, _: &dyn Fn() -> String, step: &mut Step) {
+        if self.stage != Stage::Connecting {
+            return;
+        }
+        self.prepare(step);
+        self.looks += 1;
+        if self.stage == Stage::Connecting && self.looks >= TOOLS_PATIENCE {
+            let reason = "the agent did not ask which tools the caller has";
+            step.failed_and_stops(Failure::new(ErrorKind::ToolsUnavailable, reason));
+        }
+    }
+
+    fn interrupt(&mut self, step: &mut Step) -> StopRequest {
+        self.is_stopping = true;
+        if self.stage != Stage::Prompted {
+            step.close_stdin = true;
+            return StopRequest::Signals;
+        }
+        let params = json!({ "sessionId": self.session });
+        write(step, &json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": params }));
+        // Some wait for their permission before they stop.
+        for (_, question) in mem::take(&mut self.questions) {
+            self.calls.deny(&question.request.tool_call.tool_call_id.to_string());
+            let cancelled = json!({ "outcome": { "outcome": "cancelled" } });
+            write(step, &json!({ "jsonrpc": "2.0", "id": question.id, "result": cancelled }));
+        }
+        StopRequest::Written
+    }
+
+    fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair {
+        self.prompt(&[json!({ "type": "text", "text": instruction })], step);
+        Repair::SameProcess
+    }
+
+    fn phase(&self) -> Phase {
+        match self.stage {
+            Stage::Opening | Stage::Connecting => Phase::Start,
+            Stage::Prompted if self.calls.are_open() => Phase::Tool,
+            Stage::Prompted if self.message.is_some() => Phase::Model,
+            Stage::Prompted | Stage::Answered => Phase::FirstByte,
+        }
+    }
+
+    fn exit_grace(&self) -> Duration {
+        self.script.exit
+    }
+
+    fn ended(&mut self, _: &ProcessEnd<'_>, step: &mut Step) {
+        self.end_message(step);
+    }
+}
+
+/// A mode that the session can be set to.
+fn has_mode(modes: Option<&SessionModeState>, mode: &str) -> bool {
+    modes.is_some_and(|modes| modes.available_modes.iter().any(|known| &*known.id.0 == mode))
+}
+
+/// The option of a session by which its model is chosen.
+fn model_option(opened: &Value) -> Option<&str> {
+    let options = opened.get("configOptions")?.as_array()?;
+    options.iter().find(|option| option["category"] == "model")?.get("id")?.as_str()
+}
+
+/// The model that a session begins with, as far as it says so.
+fn current_model(opened: &Value) -> Option<String> {
+    let by_option = || {
+        let options = opened.get("configOptions")?.as_array()?;
+        options.iter().find(|option| option["category"] == "model")?.get("currentValue")?.as_str()
+    };
+    let by_models = || opened.pointer("/models/currentModelId")?.as_str();
+    by_models().or_else(by_option).map(str::to_owned)
+}
+
+/// Usage in the protocol's words.
+fn usage_of(value: &Value) -> Option<Usage> {
+    let count = |key: &str| value.get(key).and_then(Value::as_u64);
+    let mut usage = Usage::new();
+    usage.input_tokens = Some(count("inputTokens")?);
+    usage.output_tokens = count("outputTokens");
+    usage.cache_read_tokens = count("cachedReadTokens");
+    usage.cache_write_tokens = count("cachedWriteTokens");
+    usage.reasoning_tokens = count("thoughtTokens");
+    Some(usage)
+}
+
+/// Usage whose input holds what came from a cache.
+fn usage_with_cached(value: &Value) -> Option<Usage> {
+    let mut usage = usage_of(value)?;
+    let cached = usage.cache_read_tokens.unwrap_or_default() + usage.cache_write_tokens.unwrap_or_default();
+    usage.input_tokens = usage.input_tokens.map(|input| input.saturating_sub(cached));
+    usage.output_tokens =
+        usage.output_tokens.map(|output| output.saturating_sub(usage.reasoning_tokens.unwrap_or_default()));
+    Some(usage)
+}
+
+/// An answer without which the turn cannot go on.
+fn read<T: DeserializeOwned>(result: Value, method: &str, step: &mut Step) -> Option<T> {
+    match serde_json::from_value(result) {
+        Ok(read) => Some(read),
+        Err(error) => {
+            let reason = format!("the answer to {method} cannot be read");
+            step.failed_and_stops(Failure::new(ErrorKind::Protocol, reason).with_source(error));
+            None
+        }
+    }
+}
+
+/// Part of a notification, which stays as it is where it cannot be read.
+fn take<T: DeserializeOwned>(value: &mut Value) -> Option<T> {
+    T::deserialize(&*value).ok()
+}
+
+fn write(step: &mut Step, message: &Value) {
+    let mut line = message.to_string();
+    line.push('\n');
+    step.write(line);
+}

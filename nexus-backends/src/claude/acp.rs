@@ -1,0 +1,89 @@
+//! Claude Code over the Agent Client Protocol, by the adapter `claude-agent-acp`.
+//!
+//! The level is kept by what the adapter passes on to the SDK: the list of tools (`_meta.claudeCode.options`), without the settings of the
+//! user and the project, in a mode in which it asks for whatever changes something.
+//!
+//! Source: observed with `@agentclientprotocol/claude-agent-acp` 0.49.0.
+
+use std::time::Duration;
+
+use nexus_core::{AccessEnforcer, CostReport, ErrorKind, ToolAccess};
+use serde_json::json;
+
+use super::cli::home::SWITCHES;
+use crate::acp::agent::{Furnishing, KnownAgent, Level, Setup, UsageReport};
+use crate::settings::Billing;
+
+/// The mode in which it asks.
+const ASKING: Level = Level::Kept { mode: Some("default"), by: AccessEnforcer::Vendor };
+
+/// Set in every process, after those of the CLI.
+const OWN_SWITCHES: [(&str, &str); 4] = [
+    // What it shows of an answer that broke off, it shows again when it repeats the request, without a sign.
+    ("CLAUDE_CODE_MAX_RETRIES", "0"),
+    ("CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK", "1"),
+    ("CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION", "0"),
+    // The adapter ends the CLI as soon as its input ends; what is kept of the conversation must be written by then.
+    ("CLAUDE_CODE_EAGER_FLUSH", "1"),
+];
+
+/// What is known of it.
+pub(crate) const AGENT: KnownAgent = KnownAgent {
+    name: "claude-agent-acp",
+    vendor: "anthropic",
+    program: "claude-agent-acp",
+    arguments: &[],
+    install: "install it with `npm install --global @agentclientprotocol/claude-agent-acp`, or name it as `executable`",
+    levels: [ASKING, ASKING, ASKING, ASKING],
+    longest_prompt: None,
+    has_images: true,
+    has_system: true,
+    is_broken_uncounted: true,
+    usage: UsageReport::Answer,
+    cost: CostReport::Estimated,
+    kind_of,
+    exit: Duration::from_secs(3),
+    set_up,
+};
+
+fn set_up(setup: &Setup<'_>) -> Furnishing {
+    let tools = match setup.access {
+        ToolAccess::ScopedOnly => Some(json!([])),
+        ToolAccess::ReadOnly => Some(json!(["Glob", "Grep", "Read"])),
+        _ => None,
+    };
+    let mut options = json!({ "settingSources": [] });
+    if let Some(tools) = tools {
+        options["tools"] = tools;
+    }
+    if let Some(model) = setup.model {
+        options["model"] = json!(model);
+    }
+    let mut meta = json!({ "claudeCode": { "options": options } });
+    if let Some(system) = setup.system {
+        meta["systemPrompt"] = json!({ "append": system });
+    }
+    let token = match setup.billing {
+        Billing::Plan => "CLAUDE_CODE_OAUTH_TOKEN",
+        Billing::Metered => "ANTHROPIC_API_KEY",
+    };
+    let mut furnishing = Furnishing { meta: Some(meta), ..Furnishing::default() };
+    for (name, value) in SWITCHES.into_iter().chain(OWN_SWITCHES) {
+        furnishing.variables.retain(|(known, _)| *known != name);
+        furnishing = furnishing.with(name, value);
+    }
+    furnishing = furnishing.with(token, setup.token);
+    if let Some(url) = setup.base_url {
+        furnishing = furnishing.with("ANTHROPIC_BASE_URL", url);
+    }
+    furnishing
+}
+
+/// It names the class of an error of its model's server, which for a plan that is used up is that of a rate limit.
+fn kind_of(words: &str) -> Option<ErrorKind> {
+    match () {
+        () if !words.contains(r#""errorKind":"rate_limit""#) => None,
+        () if words.contains("You've hit your") => Some(ErrorKind::UsageLimit),
+        () => Some(ErrorKind::RateLimited),
+    }
+}

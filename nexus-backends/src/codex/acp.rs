@@ -1,0 +1,83 @@
+//! Codex over the Agent Client Protocol, by the adapter `codex-acp`.
+//!
+//! The level is kept by the mode, which chooses the sandbox of the commands and what is asked for. It tells errors of its model's server
+//! as errors; it never ends by itself.
+//!
+//! Source: observed with `@zed-industries/codex-acp` 0.16.0.
+
+use std::time::Duration;
+
+use nexus_core::{AccessEnforcer, CostReport, ToolAccess};
+use serde_json::json;
+
+use super::cli::mcp_config::RESULT_TOKENS;
+use crate::acp::agent::{Furnishing, KnownAgent, Level, Setup, UsageReport, any_kind};
+
+/// The variable that carries the token. No command of the agent's sees it.
+const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";
+
+/// What is known of it.
+pub(crate) const AGENT: KnownAgent = KnownAgent {
+    name: "codex-acp",
+    vendor: "openai",
+    program: "codex-acp",
+    arguments: &[],
+    install: "install it with `npm install --global @zed-industries/codex-acp`, or name it as `executable`",
+    levels: [
+        Level::NotKept,
+        Level::Kept { mode: Some("read-only"), by: AccessEnforcer::Os },
+        Level::Kept { mode: Some("auto"), by: AccessEnforcer::Os },
+        Level::Kept { mode: Some("full-access"), by: AccessEnforcer::None },
+    ],
+    longest_prompt: None,
+    has_images: true,
+    has_system: true,
+    is_broken_uncounted: false,
+    usage: UsageReport::None,
+    cost: CostReport::Never,
+    kind_of: any_kind,
+    exit: Duration::from_millis(200),
+    set_up,
+};
+
+fn set_up(setup: &Setup<'_>) -> Furnishing {
+    let mut config = json!({
+        "model_provider": "nexus",
+        "check_for_update_on_startup": false,
+        "analytics": { "enabled": false },
+        "web_search": "disabled",
+        "tool_output_token_limit": RESULT_TOKENS,
+        // It would keep the environment in a file, and give commands what is excluded below.
+        "features": { "shell_snapshot": false },
+        "shell_environment_policy": {
+            "inherit": "all",
+            "ignore_default_excludes": true,
+            "exclude": [TOKEN_VARIABLE, "CODEX_HOME"],
+        },
+        "model_providers": {
+            "nexus": {
+                "name": "nexus",
+                "base_url": setup.base_url.unwrap_or(super::chatgpt::BASE_URL),
+                "wire_api": "responses",
+                "env_key": TOKEN_VARIABLE,
+                "request_max_retries": 1,
+                // What it shows of an answer that broke off, it shows again when it repeats the request, without a sign.
+                "stream_max_retries": 0,
+            },
+        },
+    });
+    if let Some(model) = setup.model {
+        config["model"] = json!(model);
+    }
+    if let Some(system) = setup.system {
+        config["developer_instructions"] = json!(system);
+    }
+    if setup.access != ToolAccess::Unrestricted {
+        config["sandbox_workspace_write"] = json!({ "network_access": false });
+    }
+    // Nothing of it is a value that TOML lacks.
+    let text = toml::to_string(&config).unwrap_or_default();
+    Furnishing { files: vec![(".codex/config.toml", text)], ..Furnishing::default() }
+        .with(TOKEN_VARIABLE, setup.token)
+        .with("CODEX_HOME", setup.home.join(".codex"))
+}

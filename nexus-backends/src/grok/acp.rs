@@ -1,0 +1,67 @@
+//! Grok Build over the Agent Client Protocol, which its program speaks by itself.
+//!
+//! It asks before whatever changes something, and ends its turn where that is refused.
+//!
+//! Source: observed with grok 1.0.41.
+
+use std::time::Duration;
+
+use nexus_core::{AccessEnforcer, CostReport, ErrorKind};
+use serde_json::json;
+
+use super::cli::failure;
+use super::cli::home::{CONFIG, SWITCHES};
+use crate::acp::agent::{Furnishing, KnownAgent, Level, Setup, UsageReport};
+
+/// It asks, at every level.
+const ASKING: Level = Level::Kept { mode: None, by: AccessEnforcer::Vendor };
+
+/// Of what is longer its model is shown the beginning and the end alone, without a word. Source: observed with grok 1.0.41.
+const LONGEST_PROMPT: usize = 64 << 10;
+
+/// What is known of it.
+pub(crate) const AGENT: KnownAgent = KnownAgent {
+    name: "grok",
+    vendor: "xai",
+    program: "grok",
+    arguments: &["--no-leader", "stdio"],
+    install: "install Grok Build, or name the program as `executable`",
+    levels: [Level::NotKept, ASKING, ASKING, ASKING],
+    longest_prompt: Some(LONGEST_PROMPT),
+    has_images: true,
+    has_system: true,
+    is_broken_uncounted: false,
+    usage: UsageReport::MetaWithCached,
+    cost: CostReport::Never,
+    kind_of,
+    exit: Duration::from_secs(4),
+    set_up,
+};
+
+fn set_up(setup: &Setup<'_>) -> Furnishing {
+    // What it shows of an answer that broke off, it shows again when it repeats the request, without a sign.
+    let config = CONFIG.replace("max_retries = 3", "max_retries = 0");
+    let config = format!("{config}[auth]\npreferred_method = \"api_key\"\n");
+    let mut furnishing = Furnishing { files: vec![("grok/config.toml", config)], ..Furnishing::default() };
+    furnishing.arguments.push("agent".into());
+    if let Some(model) = setup.model {
+        furnishing.arguments.extend(["--model".into(), model.into()]);
+    }
+    if let Some(system) = setup.system {
+        furnishing.meta = Some(json!({ "rules": system }));
+    }
+    for (name, value) in SWITCHES {
+        furnishing = furnishing.with(name, value);
+    }
+    furnishing = furnishing.with("GROK_HOME", setup.home.join("grok")).with("XAI_API_KEY", setup.token);
+    if let Some(url) = setup.base_url {
+        furnishing = furnishing.with("GROK_XAI_API_BASE_URL", url).with("GROK_CLI_CHAT_PROXY_BASE_URL", url);
+    }
+    furnishing
+}
+
+/// What is refused for its rate stands behind words that the program's other output lacks.
+fn kind_of(words: &str) -> Option<ErrorKind> {
+    let kind = failure::kind_of_words(words.trim_start_matches("Rate limited: "));
+    (kind != ErrorKind::VendorFailure).then_some(kind)
+}
