@@ -40,6 +40,7 @@ pub mod responses;
 mod settings;
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod vendor;
+mod wire_names;
 
 pub use nexus_auth as auth;
 #[cfg(any(feature = "login", feature = "native"))]

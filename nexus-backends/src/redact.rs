@@ -2,7 +2,7 @@
 
 use nexus_core::redact::Redactor;
 
-use crate::registry::KEY_PREFIXES;
+use crate::wire_names::KEY_PREFIXES;
 
 /// Looks for what `redactor` knows and learns, and for what looks like a token of any vendor's.
 pub(crate) fn with_key_prefixes(redactor: &Redactor) -> Redactor {

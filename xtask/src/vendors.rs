@@ -6,9 +6,9 @@ use crate::source::Source;
 
 const NAMES: [&str; 8] = ["claude", "codex", "grok", "openai", "anthropic", "chatgpt", "xai", "supergrok"];
 
-/// Where vendors are at home: their folders, and the one list of them.
+/// Where vendors are at home: their folders, the one list of them, and the names that common parts have to know.
 const HOMES_BASE: &str = "nexus-backends/src";
-const HOMES: [&str; 5] = ["claude", "codex", "grok", "generic", "registry.rs"];
+const HOMES: [&str; 6] = ["claude", "codex", "grok", "generic", "registry.rs", "wire_names.rs"];
 /// Declares the folders, which is no mention.
 const DECLARING: &str = "nexus-backends/src/lib.rs";
 

@@ -30,6 +30,8 @@ pub(crate) struct KnownAgent {
     pub(crate) has_system: bool,
     /// Whether an answer of which nothing was counted is one that broke off.
     pub(crate) is_broken_uncounted: bool,
+    /// Where in `_meta` it puts a call's name, if not into `name`: a JSON pointer.
+    pub(crate) name_in_meta: Option<&'static str>,
     /// How the usage of a turn is told.
     pub(crate) usage: UsageReport,
     /// Whether it says what a turn costs.

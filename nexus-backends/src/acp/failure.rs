@@ -18,7 +18,7 @@ pub(super) struct RpcError {
 const AUTHENTICATION_REQUIRED: i64 = -32000;
 /// "Resource not found", as of a session. Source: the protocol, error codes.
 const NOT_FOUND: i64 = -32002;
-/// What one agent answers when its server asks for patience. Source: observed with grok 1.0.41.
+/// What one agent answers when its server asks for patience. Source: observed with one of the known agents.
 const RATE_LIMITED: i64 = -32003;
 /// "Method not found". Source: JSON-RPC 2.0.
 const NO_METHOD: i64 = -32601;

@@ -80,7 +80,7 @@ pub struct Acp {
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Own {
-    /// An agent that Nexus knows: `claude-agent-acp`, `codex-acp` or `grok`.
+    /// An agent that Nexus knows, by its name in `docs/acp.md`.
     agent: Option<String>,
     /// Any other program that speaks the protocol on its standard input and output, and its arguments.
     #[schemars(length(min = 1))]
@@ -374,6 +374,7 @@ impl Cli for Agent {
             permissions: Permissions::of(plan),
             session: place.session,
             resume: place.resume,
+            name_in_meta: known.and_then(|agent| agent.name_in_meta),
             usage: known.map_or(UsageReport::Answer, |agent| agent.usage),
             is_broken_uncounted: known.is_some_and(|agent| agent.is_broken_uncounted),
             own_words: known.map_or(agent::any_kind, |agent| agent.kind_of),

@@ -33,6 +33,7 @@ impl Exchange {
             permissions: Permissions::in_folder(access, Path::new("/work")),
             session: None,
             resume: None,
+            name_in_meta: None,
             usage: UsageReport::Answer,
             is_broken_uncounted: true,
             own_words: any_kind,

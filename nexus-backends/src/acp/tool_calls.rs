@@ -14,11 +14,9 @@ use serde_json::{Value, json};
 
 use crate::cli::caller_tools::{CallerTools, SERVER};
 
-/// Where agents put a call's name, if not into `name`. Source: observed with claude-agent-acp 0.49.0 and grok 1.0.41.
-const NAMES_IN_META: [&str; 2] = ["/claudeCode/toolName", "/x.ai~1tool/name"];
 /// What agents put between a server's name and a tool's. Source: observed with each known agent.
 const JOINTS: [&str; 4] = ["__", ".", "/", "_"];
-/// Where the text of an answer may stand in the raw one. Source: observed with grok 1.0.41.
+/// Where the text of an answer may stand in the raw one. Source: observed with one of the known agents.
 const TEXT_IN_OUTPUT: &str = "/output/OkayOutput";
 /// The keys by which agents name the files of a call. Source: observed with each known agent.
 const PATH_KEYS: [&str; 8] =
@@ -28,6 +26,8 @@ const PATH_KEYS: [&str; 8] =
 #[derive(Debug)]
 pub(super) struct Calls {
     tools: Option<CallerTools>,
+    /// Where in `_meta` the agent puts a call's name, if not into `name`.
+    name_in_meta: Option<&'static str>,
     prefix: String,
     calls: BTreeMap<String, Call>,
     /// How many calls had a name already that an agent gave again.
@@ -66,8 +66,12 @@ pub(super) struct AskedCall {
 
 impl Calls {
     /// `prefix` keeps the calls of several processes apart.
-    pub(super) fn new(tools: Option<CallerTools>, prefix: String) -> Self {
-        Self { tools, prefix, calls: BTreeMap::new(), repeats: 0 }
+    pub(super) fn new(
+        tools: Option<CallerTools>,
+        name_in_meta: Option<&'static str>,
+        prefix: String,
+    ) -> Self {
+        Self { tools, name_in_meta, prefix, calls: BTreeMap::new(), repeats: 0 }
     }
 
     /// Whether a call was not answered yet.
@@ -93,7 +97,8 @@ impl Calls {
             self.calls.insert(id.clone(), call);
         }
         let call = self.calls.entry(id.clone()).or_default();
-        let name = fields.name.or_else(|| name_in(meta.as_ref()));
+        let name =
+            fields.name.or_else(|| self.name_in_meta.and_then(|pointer| name_in(meta.as_ref(), pointer)));
         if let Some(name) = name.filter(|name| !name.is_empty()) {
             call.name = name;
         }
@@ -304,9 +309,9 @@ fn callers_arguments(input: &Value) -> Value {
     }
 }
 
-fn name_in(meta: Option<&Meta>) -> Option<String> {
+fn name_in(meta: Option<&Meta>, pointer: &str) -> Option<String> {
     let meta = Value::Object(meta?.clone());
-    NAMES_IN_META.iter().find_map(|pointer| Some(meta.pointer(pointer)?.as_str()?.to_owned()))
+    Some(meta.pointer(pointer)?.as_str()?.to_owned())
 }
 
 fn is_empty(value: &Value) -> bool {

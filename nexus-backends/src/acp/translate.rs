@@ -51,6 +51,8 @@ pub(super) struct Script {
     /// The conversation to go on from, as the agent names it.
     pub(super) resume: Option<String>,
     pub(super) usage: UsageReport,
+    /// Where in `_meta` the agent puts a call's name, if not into `name`.
+    pub(super) name_in_meta: Option<&'static str>,
     pub(super) is_broken_uncounted: bool,
     /// What the agent's own words for an error mean.
     pub(super) own_words: OwnWords,
@@ -136,7 +138,7 @@ struct Line {
 impl AcpTranslator {
     /// A process that is about to be asked `script`.
     pub(super) fn new(script: Script) -> Self {
-        let calls = Calls::new(script.tools.clone(), script.prefix.clone());
+        let calls = Calls::new(script.tools.clone(), script.name_in_meta, script.prefix.clone());
         Self {
             script,
             next_id: 0,

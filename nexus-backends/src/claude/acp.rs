@@ -39,6 +39,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     has_images: true,
     has_system: true,
     is_broken_uncounted: true,
+    name_in_meta: Some("/claudeCode/toolName"),
     usage: UsageReport::Answer,
     cost: CostReport::Estimated,
     kind_of,

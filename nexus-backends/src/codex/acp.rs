@@ -33,6 +33,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     has_images: true,
     has_system: true,
     is_broken_uncounted: false,
+    name_in_meta: None,
     usage: UsageReport::None,
     cost: CostReport::Never,
     kind_of: any_kind,

@@ -31,6 +31,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     has_images: true,
     has_system: true,
     is_broken_uncounted: false,
+    name_in_meta: Some("/x.ai~1tool/name"),
     usage: UsageReport::MetaWithCached,
     cost: CostReport::Never,
     kind_of,

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::registry::MAX_RESULT_CHARACTERS;
+use crate::wire_names::MAX_RESULT_CHARACTERS;
 use nexus_core::{Effects, ToolContent, ToolDefinition, ToolResult};
 use rmcp::model::{
     CallToolResult, ContentBlock, ErrorCode, ErrorData, Implementation, InitializeResult, ListToolsResult,
