@@ -1,9 +1,12 @@
 //! The tools over tasks, as a client sees them. A changed text is a changed snapshot, to be read before it is taken:
 //! `INSTA_UPDATE=always cargo test -p nexus-turn-spawn --test mcp_tools`, then `git diff`.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use nexus_core::{BuildContext, Registry};
@@ -56,7 +59,20 @@ fn the_tools_are_described_so() {
             })
         })
         .collect();
+    let listed: Vec<Value> = listed.into_iter().map(sorted).collect();
     insta::assert_snapshot!(serde_json::to_string_pretty(&listed).unwrap());
+}
+
+/// The same, its keys by the alphabet: some build may have turned on that they keep another order.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(map) => {
+            let map: BTreeMap<String, Value> = map.into_iter().collect();
+            map.into_iter().map(|(key, value)| (key, sorted(value))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        other => other,
+    }
 }
 
 #[test]
