@@ -102,7 +102,7 @@ fn the_configuration_of_the_readme_loads() {
 }
 
 /// With every kind in the build, since each brings its own settings.
-#[cfg(all(feature = "claude", feature = "codex", feature = "grok", feature = "responses"))]
+#[cfg(all(feature = "acp", feature = "claude", feature = "codex", feature = "grok", feature = "responses"))]
 mod schema {
     use super::*;
 
