@@ -69,6 +69,7 @@ pub(super) fn from_message(message: &str, record: Option<&TurnEnd>) -> Failure {
 }
 
 /// What a sentence means.
+#[cfg(feature = "acp")]
 pub(in crate::grok) fn kind_of_words(message: &str) -> ErrorKind {
     classify(message).0
 }
