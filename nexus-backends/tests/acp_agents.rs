@@ -59,7 +59,7 @@ impl Stage {
         let environment = BTreeMap::from([
             ("PATH".to_owned(), std::env::var("PATH").unwrap()),
             ("HOME".to_owned(), self.path("home").to_str().unwrap().to_owned()),
-            ("TOKEN".to_owned(), "lent".to_owned()),
+            ("TOKEN".to_owned(), "lent-key".to_owned()),
         ]);
         let context = BuildContext::in_home(self.path("nexus"))
             .with_base_directory(self.folder.path())
@@ -185,5 +185,40 @@ async fn what_is_written_at_a_level_that_reads_is_asked_and_refused() {
         let yes = TurnHost::new().with_approver(Approver::new(|_| std::future::ready(Approval::Granted)));
         let ran = stage.run(request("Go.", model, ToolAccess::ReadOnly), yes).await;
         assert!(!stage.path("work/made.txt").exists(), "{agent}: {:?}", ran);
+    }
+}
+
+/// A command that the host approved sees the agent's own variables without its key.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the real agents; run by .ci/run"]
+async fn a_command_of_groks_does_not_see_the_key() {
+    let call = ToolCall::shell("env > seen.txt");
+    let stage =
+        Stage::known("grok", "NEXUS_REAL_GROK", Dialect::Xai, Scenario::tool_then_text(call, "Done."));
+    let yes = TurnHost::new().with_approver(Approver::new(|_| std::future::ready(Approval::Granted)));
+    stage.run(request("Go.", "grok-4.6", ToolAccess::WorkspaceWrite), yes).await.unwrap();
+    let seen = fs::read_to_string(stage.path("work/seen.txt")).unwrap();
+    assert!(seen.contains("PATH=") && !seen.contains("lent-key"), "{seen}");
+}
+
+/// Also where the folder of Nexus is below the one that may be read.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs the real agents; run by .ci/run"]
+async fn the_logins_are_closed_to_claudes_tools() {
+    for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
+        let stage =
+            Stage::known("claude-agent-acp", "NEXUS_REAL_CLAUDE_ACP", Dialect::Anthropic, Reply::text(""));
+        let auth = stage.path("nexus/auth");
+        fs::create_dir(&auth).unwrap();
+        fs::write(auth.join("login.json"), "canary-of-a-login").unwrap();
+        fs::write(stage.path("nexus/beside.txt"), "this-can-be-read").unwrap();
+        let read = |path: PathBuf| ToolCall::function("Read", json!({ "file_path": path }));
+        let calls = [read(auth.join("login.json")), read(stage.path("nexus/beside.txt"))];
+        stage.sim.set_scenario([Reply::calls(calls), Reply::text("I looked.")]);
+        let request = request("Look.", "claude-sonnet-4-5", access).in_directory(stage.path(""));
+        stage.backend().run_turn(request, TurnHost::new(), &mut |_: EventEnvelope| {}).await.unwrap();
+        let seen = stage.sim.main_calls().last().unwrap().conversation.tool_results().join("\n");
+        assert!(seen.contains("this-can-be-read"), "{access:?}: {seen}");
+        assert!(!seen.contains("canary-of-a-login"), "{access:?}: {seen}");
     }
 }

@@ -1,6 +1,10 @@
 //! What is known about one agent: how it is started, and what it keeps of each access level.
 
-use std::{ffi::OsString, path::Path, time::Duration};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use nexus_core::{AccessEnforcer, AccessSupport, CostReport, ErrorKind, ToolAccess};
 use serde_json::Value;
@@ -20,6 +24,8 @@ pub(crate) struct KnownAgent {
     pub(crate) arguments: &'static [&'static str],
     /// How to get it.
     pub(crate) install: &'static str,
+    /// Whether a subscription's token can be lent to it. An API key always can.
+    pub(crate) takes_plan: bool,
     /// What keeps each level of [`ToolAccess::ALL`].
     pub(crate) levels: [Level; 4],
     /// The longest prompt that reaches its model whole, in bytes; `None` if any does.
@@ -30,8 +36,8 @@ pub(crate) struct KnownAgent {
     pub(crate) has_system: bool,
     /// Whether an answer of which nothing was counted is one that broke off.
     pub(crate) is_broken_uncounted: bool,
-    /// Where in `_meta` it puts a call's name, if not into `name`: a JSON pointer.
-    pub(crate) name_in_meta: Option<&'static str>,
+    /// How it names the tool of a call.
+    pub(crate) names: CallNames,
     /// How the usage of a turn is told.
     pub(crate) usage: UsageReport,
     /// Whether it says what a turn costs.
@@ -56,6 +62,17 @@ pub(crate) enum Level {
         /// By whom.
         by: AccessEnforcer,
     },
+}
+
+/// How an agent names the tool of a call, if not by `name`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CallNames {
+    /// Where in `_meta`: a JSON pointer.
+    pub(crate) in_meta: Option<&'static str>,
+    /// Its tool by which the model calls those of servers, if they are not offered under their own names.
+    pub(crate) wrapper: Option<&'static str>,
+    /// Whether the title of a call that is told to be of the kind `other` is its tool's name.
+    pub(crate) are_titles: bool,
 }
 
 /// How an agent tells the usage of a turn.
@@ -104,6 +121,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) access: ToolAccess,
     /// The folder that is the program's home. It lives as long as the conversation.
     pub(crate) home: &'a Path,
+    /// The folders with our logins, which its tools must not read.
+    pub(crate) closed: &'a [PathBuf],
     /// The endpoint of the model, if it is not the vendor's own.
     pub(crate) base_url: Option<&'a str>,
     /// What is lent.

@@ -22,6 +22,7 @@
 pub(crate) mod agent;
 mod failure;
 mod home;
+mod session_answers;
 #[cfg(test)]
 mod tests;
 mod tool_calls;
@@ -56,7 +57,7 @@ use crate::auth::Lease;
 use crate::cli::caller_tools;
 use crate::cli::permission::Permissions;
 use crate::cli::refusal::unwritable;
-use crate::cli::settings::{Billing, Settings};
+use crate::cli::settings::{Billing, Settings, VersionsSetting};
 use crate::cli::{Attempt, Cli, CliBackend, KeptConversation, Prepared, StartupWait, TurnPlan};
 use crate::settings::part;
 use crate::vendor::Vendor;
@@ -185,6 +186,13 @@ impl Agent {
             let key = if settings.credential.is_some() { "credential" } else { "base_url" };
             let reason = "only a known `agent` can be given one: any other program has its own";
             return Err(SettingsError::new(key, reason));
+        }
+        let is_plan = settings.billing == Some(Billing::Plan);
+        if let (Program::Known(KnownAgent { name, takes_plan: false, .. }), true) = (&program, is_plan) {
+            return Err(SettingsError::new("billing", format!("{name} is lent an API key alone: `metered`")));
+        }
+        if settings.versions != VersionsSetting::default() {
+            return Err(SettingsError::new("versions", "no versions of agents are judged: leave it out"));
         }
         Ok(Self {
             credential: settings.credential_source(context)?,
@@ -324,6 +332,7 @@ impl Cli for Agent {
             (Some(agent), Some(lease)) => (agent.set_up)(&Setup {
                 access: request.tool_access,
                 home: &place.home,
+                closed: &plan.login_folders(),
                 base_url: self.settings.base_url.as_deref(),
                 token: lease.credential().token.expose(),
                 billing: self.settings.billing.unwrap_or(Billing::Metered),
@@ -375,7 +384,7 @@ impl Cli for Agent {
             permissions: Permissions::of(plan),
             session: place.session,
             resume: place.resume,
-            name_in_meta: known.and_then(|agent| agent.name_in_meta),
+            names: known.map(|agent| agent.names).unwrap_or_default(),
             usage: known.map_or(UsageReport::Answer, |agent| agent.usage),
             is_broken_uncounted: known.is_some_and(|agent| agent.is_broken_uncounted),
             own_words: known.map_or(agent::any_kind, |agent| agent.kind_of),

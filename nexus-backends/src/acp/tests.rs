@@ -1,16 +1,18 @@
 //! The exchange with an agent, line by line; and what its settings may say.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use nexus_core::{
-    ApprovalAction, BuildContext, Denial, ErrorKind, FinishReason, ToolAccess, ToolCallStatus, TurnEvent,
+    ApprovalAction, BuildContext, Denial, ErrorKind, FinishReason, ParticipantScope, Session, Tool,
+    ToolAccess, ToolCallStatus, Toolbox, TurnEvent,
 };
 use serde_json::{Value, json};
 
-use super::agent::{UsageReport, any_kind};
+use super::agent::{CallNames, UsageReport, any_kind};
+use super::tool_calls::Calls;
 use super::translate::{AcpTranslator, Script};
+use crate::cli::caller_tools::CallerTools;
 use crate::cli::permission::Permissions;
-
 use crate::cli::{Step, StopRequest, Translator, TurnOutcome};
 
 /// An agent that is asked something, by lines that the test writes.
@@ -33,7 +35,7 @@ impl Exchange {
             permissions: Permissions::in_folder(access, Path::new("/work")),
             session: None,
             resume: None,
-            name_in_meta: None,
+            names: CallNames::default(),
             usage: UsageReport::Answer,
             is_broken_uncounted: true,
             own_words: any_kind,
@@ -151,6 +153,41 @@ fn a_level_answers_for_what_it_covers_and_forbids() {
         agent.asks(&json!(0), &write_to(path), &options());
         let outcome = &agent.written()[0]["result"]["outcome"];
         assert_eq!(outcome, &json!({ "outcome": "selected", "optionId": expected }), "{access:?} {path}");
+    }
+}
+
+/// What the model writes decides nothing: a command may begin as the caller's tools are called, and a call may have arguments to spare.
+#[test]
+fn a_call_is_not_the_callers_by_what_the_model_wrote() {
+    let tools = Toolbox::new().with(Tool::without_arguments("lookup", "Looks.", || async { "found" }));
+    let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
+    let tools = CallerTools::new(session, "http://127.0.0.1:1/mcp".into());
+    let names = CallNames { in_meta: Some("/own/name"), wrapper: Some("use_tool"), are_titles: true };
+    let mut calls = Calls::new(Some(tools), names, String::new());
+    let mut is_callers =
+        |call: Value| calls.asked(serde_json::from_value(call).unwrap(), &mut Vec::new()).is_callers;
+    let named = |name: &str| json!({ "own": { "name": name } });
+    let apart = json!({ "server": "nexus", "tool": "lookup", "tool_name": "nexus__lookup" });
+    for call in [
+        json!({ "toolCallId": "1", "kind": "execute", "title": "nexus/lookup; rm -r ." }),
+        json!({ "toolCallId": "2", "kind": "execute", "title": "nexus_lookup", "rawInput": apart }),
+        json!({ "toolCallId": "3", "title": "mcp__nexus__lookup" }),
+        json!({ "toolCallId": "4", "title": "x", "_meta": named("Bash"), "rawInput": apart }),
+        json!({ "toolCallId": "5", "title": "nexus_lookup", "_meta": named("Bash") }),
+        json!({ "toolCallId": "6", "title": "x", "_meta": named("use_tool"), "rawInput": { "tool_name": "other__lookup" } }),
+        json!({ "toolCallId": "7", "title": "x", "rawInput": { "server": "other", "tool": "lookup" } }),
+    ] {
+        assert!(!is_callers(call.clone()), "{call}");
+    }
+    for call in [
+        json!({ "toolCallId": "a", "title": "Tool: nexus/lookup", "rawInput": { "server": "nexus", "tool": "lookup" } }),
+        json!({ "toolCallId": "b", "title": "x", "_meta": named("mcp__nexus__lookup") }),
+        json!({ "toolCallId": "c", "title": "x", "_meta": named("use_tool"), "rawInput": { "tool_name": "nexus__lookup" } }),
+        json!({ "toolCallId": "e", "kind": "other", "title": "mcp__nexus__lookup" }),
+        // The server answers that there is none.
+        json!({ "toolCallId": "d", "title": "x", "_meta": named("mcp__nexus__no_such") }),
+    ] {
+        assert!(is_callers(call.clone()), "{call}");
     }
 }
 
@@ -272,6 +309,8 @@ fn settings_that_contradict_each_other_are_named() {
         (json!({ "command": ["x"], "executable": "y" }), "executable"),
         (json!({ "command": ["x"], "credential": { "env": "X" } }), "credential"),
         (json!({ "command": ["x"], "base_url": "http://127.0.0.1:1" }), "base_url"),
+        (json!({ "agent": "grok", "billing": "plan" }), "billing"),
+        (json!({ "agent": "grok", "versions": "tested" }), "versions"),
     ] {
         let Value::Object(map) = &settings else { unreachable!() };
         let error = kind.build("a".into(), map, &context).map(|_| ()).unwrap_err();

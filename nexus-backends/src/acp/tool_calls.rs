@@ -12,6 +12,7 @@ use nexus_core::{
 };
 use serde_json::{Value, json};
 
+use super::agent::CallNames;
 use crate::cli::caller_tools::{CallerTools, SERVER};
 
 /// What agents put between a server's name and a tool's. Source: observed with each known agent.
@@ -26,8 +27,7 @@ const PATH_KEYS: [&str; 8] =
 #[derive(Debug)]
 pub(super) struct Calls {
     tools: Option<CallerTools>,
-    /// Where in `_meta` the agent puts a call's name, if not into `name`.
-    name_in_meta: Option<&'static str>,
+    names: CallNames,
     prefix: String,
     calls: BTreeMap<String, Call>,
     /// How many calls had a name already that an agent gave again.
@@ -38,8 +38,12 @@ pub(super) struct Calls {
 #[derive(Debug, Default)]
 struct Call {
     name: String,
+    /// Whether the agent named it. Else the name is a title, in which a command may stand.
+    is_named: bool,
     title: String,
     kind: ToolKind,
+    /// Whether the agent told the kind.
+    has_kind: bool,
     input: Value,
     paths: Vec<PathBuf>,
     output: Vec<ToolContent>,
@@ -66,12 +70,8 @@ pub(super) struct AskedCall {
 
 impl Calls {
     /// `prefix` keeps the calls of several processes apart.
-    pub(super) fn new(
-        tools: Option<CallerTools>,
-        name_in_meta: Option<&'static str>,
-        prefix: String,
-    ) -> Self {
-        Self { tools, name_in_meta, prefix, calls: BTreeMap::new(), repeats: 0 }
+    pub(super) fn new(tools: Option<CallerTools>, names: CallNames, prefix: String) -> Self {
+        Self { tools, names, prefix, calls: BTreeMap::new(), repeats: 0 }
     }
 
     /// Whether a call was not answered yet.
@@ -98,18 +98,20 @@ impl Calls {
         }
         let call = self.calls.entry(id.clone()).or_default();
         let name =
-            fields.name.or_else(|| self.name_in_meta.and_then(|pointer| name_in(meta.as_ref(), pointer)));
+            fields.name.or_else(|| self.names.in_meta.and_then(|pointer| name_in(meta.as_ref(), pointer)));
         if let Some(name) = name.filter(|name| !name.is_empty()) {
             call.name = name;
+            call.is_named = true;
         }
         if let Some(title) = fields.title {
-            if call.name.is_empty() {
+            if !call.is_named {
                 call.name.clone_from(&title);
             }
             call.title = title;
         }
         if let Some(kind) = fields.kind {
             call.kind = kind;
+            call.has_kind = true;
         }
         if let Some(input) = fields.raw_input.filter(|input| !is_empty(input)) {
             call.input = input;
@@ -159,17 +161,15 @@ impl Calls {
     /// What an agent asks the permission for.
     pub(super) fn asked(&mut self, mut update: ToolCallUpdate, events: &mut Vec<TurnEvent>) -> AskedCall {
         let id = update.tool_call_id.to_string();
-        // Some describe the question here, and not the call that they told of before.
-        if let Some(known) = self.calls.get(&id).filter(|call| !is_empty(&call.input)) {
+        // Of a call of the caller's some describe the question here, and not what they told of before.
+        if self.served(&id).is_some() {
             update.fields.raw_input = None;
-            if !known.title.is_empty() {
-                update.fields.title = None;
-            }
+            update.fields.title = None;
         }
         self.update(update, events);
         self.begin(&id, events);
         // Also one that is not there: the server says so.
-        let is_callers = self.served(&id).next().is_some();
+        let is_callers = self.served(&id).is_some();
         let call = self.calls.entry(id).or_default();
         let mut paths = call.paths.clone();
         for path in PATH_KEYS.iter().filter_map(|key| call.input.get(key)?.as_str()) {
@@ -251,19 +251,21 @@ impl Calls {
     /// The tool of the caller's that a call is of.
     fn callers_tool(&self, id: &str) -> Option<String> {
         let tools = self.tools.as_ref()?;
-        let is_defined = |name: &&str| tools.definitions().iter().any(|tool| tool.name == *name);
-        self.served(id).find(is_defined).map(str::to_owned)
+        let name = self.served(id)?;
+        tools.definitions().iter().any(|tool| tool.name == name).then(|| name.to_owned())
     }
 
-    /// What a call may mean of the caller's server, whether or not there is such a tool.
-    fn served(&self, id: &str) -> impl Iterator<Item = &str> {
-        let call = self.calls.get(id).filter(|_| self.tools.is_some());
-        let text = |key: &str| call.and_then(|call| call.input.get(key)).and_then(Value::as_str);
-        // Some name the server and the tool among the arguments.
-        let apart = text("tool").filter(|_| text("server") == Some(SERVER));
-        let named = call.into_iter().flat_map(|call| [call.name.as_str(), call.title.as_str()]);
-        let composed = named.chain(text("tool_name"));
-        apart.into_iter().chain(composed.filter_map(|name| served_name(name.trim_start_matches("Tool: "))))
+    /// The tool of the caller's server that a call names, whether or not there is such a tool. What the model may write freely decides
+    /// nothing: neither the title of a command nor an argument of another tool.
+    fn served(&self, id: &str) -> Option<&str> {
+        let call = self.calls.get(id).filter(|call| self.tools.is_some() && call.kind == ToolKind::Other)?;
+        let text = |key: &str| call.input.get(key).and_then(Value::as_str);
+        match (call.is_named, self.names.wrapper) {
+            (true, Some(wrapper)) if call.name == wrapper => text("tool_name").and_then(served_name),
+            (true, _) => served_name(&call.name),
+            (false, _) if self.names.are_titles && call.has_kind => served_name(&call.title),
+            (false, _) => text("tool").filter(|_| text("server") == Some(SERVER)),
+        }
     }
 
     fn id(&self, id: &str) -> CallId {

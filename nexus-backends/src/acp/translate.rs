@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, mem, path::PathBuf, time::Duration};
 
 use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, InitializeResponse, NewSessionResponse, PromptResponse,
-    RequestPermissionRequest, SessionModeState, StopReason, ToolCallUpdate, UsageUpdate,
+    RequestPermissionRequest, StopReason, ToolCallUpdate, UsageUpdate,
 };
 use nexus_core::{
     ApprovalRequest, BackendId, Cost, CostSource, Denial, ErrorKind, FinishReason, Limit, MessageId, Phase,
@@ -18,9 +18,10 @@ use nexus_core::{
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::agent::UsageReport;
+use super::agent::{CallNames, UsageReport};
 use super::failure::{self, OwnWords, Refused, RpcError};
 use super::home::KeptSession;
+use super::session_answers::{current_model, has_mode, model_option, usage_of, usage_with_cached};
 use super::tool_calls::{Calls, option};
 use crate::cli::caller_tools::{CallerTools, SERVER};
 use crate::cli::permission::{Permission, Permissions};
@@ -51,8 +52,7 @@ pub(super) struct Script {
     /// The conversation to go on from, as the agent names it.
     pub(super) resume: Option<String>,
     pub(super) usage: UsageReport,
-    /// Where in `_meta` the agent puts a call's name, if not into `name`.
-    pub(super) name_in_meta: Option<&'static str>,
+    pub(super) names: CallNames,
     pub(super) is_broken_uncounted: bool,
     /// What the agent's own words for an error mean.
     pub(super) own_words: OwnWords,
@@ -138,7 +138,7 @@ struct Line {
 impl AcpTranslator {
     /// A process that is about to be asked `script`.
     pub(super) fn new(script: Script) -> Self {
-        let calls = Calls::new(script.tools.clone(), script.name_in_meta, script.prefix.clone());
+        let calls = Calls::new(script.tools.clone(), script.names, script.prefix.clone());
         Self {
             script,
             next_id: 0,
@@ -634,49 +634,6 @@ impl Translator for AcpTranslator {
     fn ended(&mut self, _: &ProcessEnd<'_>, step: &mut Step) {
         self.end_message(step);
     }
-}
-
-/// A mode that the session can be set to.
-fn has_mode(modes: Option<&SessionModeState>, mode: &str) -> bool {
-    modes.is_some_and(|modes| modes.available_modes.iter().any(|known| &*known.id.0 == mode))
-}
-
-/// The option of a session by which its model is chosen.
-fn model_option(opened: &Value) -> Option<&str> {
-    let options = opened.get("configOptions")?.as_array()?;
-    options.iter().find(|option| option["category"] == "model")?.get("id")?.as_str()
-}
-
-/// The model that a session begins with, as far as it says so.
-fn current_model(opened: &Value) -> Option<String> {
-    let by_option = || {
-        let options = opened.get("configOptions")?.as_array()?;
-        options.iter().find(|option| option["category"] == "model")?.get("currentValue")?.as_str()
-    };
-    let by_models = || opened.pointer("/models/currentModelId")?.as_str();
-    by_models().or_else(by_option).map(str::to_owned)
-}
-
-/// Usage in the protocol's words.
-fn usage_of(value: &Value) -> Option<Usage> {
-    let count = |key: &str| value.get(key).and_then(Value::as_u64);
-    let mut usage = Usage::new();
-    usage.input_tokens = Some(count("inputTokens")?);
-    usage.output_tokens = count("outputTokens");
-    usage.cache_read_tokens = count("cachedReadTokens");
-    usage.cache_write_tokens = count("cachedWriteTokens");
-    usage.reasoning_tokens = count("thoughtTokens");
-    Some(usage)
-}
-
-/// Usage whose input holds what came from a cache.
-fn usage_with_cached(value: &Value) -> Option<Usage> {
-    let mut usage = usage_of(value)?;
-    let cached = usage.cache_read_tokens.unwrap_or_default() + usage.cache_write_tokens.unwrap_or_default();
-    usage.input_tokens = usage.input_tokens.map(|input| input.saturating_sub(cached));
-    usage.output_tokens =
-        usage.output_tokens.map(|output| output.saturating_sub(usage.reasoning_tokens.unwrap_or_default()));
-    Some(usage)
 }
 
 /// An answer without which the turn cannot go on.

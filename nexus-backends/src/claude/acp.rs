@@ -10,8 +10,9 @@ use std::time::Duration;
 use nexus_core::{AccessEnforcer, CostReport, ErrorKind, ToolAccess};
 use serde_json::json;
 
+use super::cli::args::closing;
 use super::cli::home::SWITCHES;
-use crate::acp::agent::{Furnishing, KnownAgent, Level, Setup, UsageReport};
+use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, Setup, UsageReport};
 use crate::settings::Billing;
 
 /// The mode in which it asks.
@@ -34,12 +35,13 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     program: "claude-agent-acp",
     arguments: &[],
     install: "install it with `npm install --global @agentclientprotocol/claude-agent-acp`, or name it as `executable`",
+    takes_plan: true,
     levels: [ASKING, ASKING, ASKING, ASKING],
     longest_prompt: None,
     has_images: true,
     has_system: true,
     is_broken_uncounted: true,
-    name_in_meta: Some("/claudeCode/toolName"),
+    names: CallNames { in_meta: Some("/claudeCode/toolName"), wrapper: None, are_titles: true },
     usage: UsageReport::Answer,
     cost: CostReport::Estimated,
     kind_of,
@@ -53,7 +55,7 @@ fn set_up(setup: &Setup<'_>) -> Furnishing {
         ToolAccess::ReadOnly => Some(json!(["Glob", "Grep", "Read"])),
         _ => None,
     };
-    let mut options = json!({ "settingSources": [] });
+    let mut options = json!({ "settingSources": [], "settings": closing(setup.closed) });
     if let Some(tools) = tools {
         options["tools"] = tools;
     }

@@ -11,7 +11,7 @@ use nexus_core::{AccessEnforcer, CostReport, ToolAccess};
 use serde_json::json;
 
 use super::cli::mcp_config::RESULT_TOKENS;
-use crate::acp::agent::{Furnishing, KnownAgent, Level, Setup, UsageReport, any_kind};
+use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, Setup, UsageReport, any_kind};
 
 /// The variable that carries the token. No command of the agent's sees it.
 const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";
@@ -23,6 +23,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     program: "codex-acp",
     arguments: &[],
     install: "install it with `npm install --global @zed-industries/codex-acp`, or name it as `executable`",
+    takes_plan: false,
     levels: [
         Level::NotKept,
         Level::Kept { mode: Some("read-only"), by: AccessEnforcer::Os },
@@ -33,7 +34,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     has_images: true,
     has_system: true,
     is_broken_uncounted: false,
-    name_in_meta: None,
+    names: CallNames { in_meta: None, wrapper: None, are_titles: false },
     usage: UsageReport::None,
     cost: CostReport::Never,
     kind_of: any_kind,

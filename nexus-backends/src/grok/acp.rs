@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::cli::failure;
 use super::cli::home::{CONFIG, SWITCHES};
-use crate::acp::agent::{Furnishing, KnownAgent, Level, Setup, UsageReport};
+use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, Setup, UsageReport};
 
 /// It asks, at every level.
 const ASKING: Level = Level::Kept { mode: None, by: AccessEnforcer::Vendor };
@@ -26,12 +26,13 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     program: "grok",
     arguments: &["--no-leader", "stdio"],
     install: "install Grok Build, or name the program as `executable`",
+    takes_plan: false,
     levels: [Level::NotKept, ASKING, ASKING, ASKING],
     longest_prompt: Some(LONGEST_PROMPT),
     has_images: true,
     has_system: true,
     is_broken_uncounted: false,
-    name_in_meta: Some("/x.ai~1tool/name"),
+    names: CallNames { in_meta: Some("/x.ai~1tool/name"), wrapper: Some("use_tool"), are_titles: false },
     usage: UsageReport::MetaWithCached,
     cost: CostReport::Never,
     kind_of,

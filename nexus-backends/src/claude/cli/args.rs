@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_core::{AppliedEffort, Effort, ToolAccess, TurnRequest};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::mcp_config::EVERY_TOOL;
 use super::tools::{EVERYTHING, READERS};
@@ -75,7 +75,7 @@ pub(super) fn arguments(
         option("--permission-prompt-tool", OsStr::new("stdio"));
     }
     if request.tool_access != ToolAccess::ScopedOnly {
-        option("--settings", OsStr::new(&closing(closed)));
+        option("--settings", OsStr::new(&closing(closed).to_string()));
     }
     for root in &request.extra_roots {
         option("--add-dir", std::path::absolute(root).as_deref().unwrap_or(root).as_os_str());
@@ -97,11 +97,11 @@ pub(super) fn arguments(
 }
 
 /// Settings that deny the CLI's tools these folders, whatever else allows them.
-fn closing(folders: &[PathBuf]) -> String {
+pub(in crate::claude) fn closing(folders: &[PathBuf]) -> Value {
     let folders = || folders.iter().map(|folder| folder.display());
     // One slash more than the path has makes it one from the root. A rule for reading holds for searching, too.
     let rules = folders().flat_map(|folder| ["Read", "Edit"].map(|tool| format!("{tool}(/{folder}/**)")));
-    json!({ "permissions": { "deny": rules.collect::<Vec<_>>() } }).to_string()
+    json!({ "permissions": { "deny": rules.collect::<Vec<_>>() } })
 }
 
 /// The steps of effort that the CLI takes.

@@ -41,7 +41,7 @@
 //! credential in the configuration nothing waits.
 
 mod account;
-mod args;
+pub(super) mod args;
 mod conversation;
 pub(super) mod home;
 mod mcp_config;
