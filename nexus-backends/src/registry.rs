@@ -35,7 +35,7 @@ pub fn registry() -> Registry {
     let registry = kinds.fold(Registry::new(), Registry::with);
     #[cfg(feature = "acp")]
     let registry = registry.with({
-        let agents = vendors().iter().flat_map(Vendor::agents).copied();
+        let agents = vendors().iter().flat_map(Vendor::agents);
         std::sync::Arc::new(crate::acp::Acp::of(agents))
     });
     #[cfg(feature = "cli")]

@@ -75,7 +75,7 @@ pub(crate) const VENDOR: Vendor = Vendor::new("acp", &[]);
 /// `containment`, `network` as every delegated backend has them.
 #[derive(Clone, Debug)]
 pub struct Acp {
-    known: Arc<[KnownAgent]>,
+    known: Arc<[&'static KnownAgent]>,
 }
 
 /// Settings of this kind alone.
@@ -94,11 +94,11 @@ struct Own {
 
 impl Acp {
     /// The kind, for these agents.
-    pub(crate) fn of(known: impl IntoIterator<Item = KnownAgent>) -> Self {
+    pub(crate) fn of(known: impl IntoIterator<Item = &'static KnownAgent>) -> Self {
         Self { known: known.into_iter().collect() }
     }
 
-    fn find(&self, name: &str) -> Result<KnownAgent, SettingsError> {
+    fn find(&self, name: &str) -> Result<&'static KnownAgent, SettingsError> {
         self.known.iter().find(|agent| agent.name == name).copied().ok_or_else(|| {
             let names: Vec<_> = self.known.iter().map(|agent| agent.name).collect();
             let reason = format!(
@@ -160,7 +160,7 @@ impl BackendKind for Acp {
 /// What is run.
 #[derive(Debug)]
 enum Program {
-    Known(KnownAgent),
+    Known(&'static KnownAgent),
     Any { program: PathBuf, arguments: Vec<String> },
 }
 
