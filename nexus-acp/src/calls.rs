@@ -67,13 +67,17 @@ impl Calls {
         Some(self.open.remove(place))
     }
 
-    /// The call that a permission is asked for: the first of this name and these arguments for which none was asked.
+    /// The call that a permission is asked for: the first of this name and these arguments for which none was asked. One whose arguments
+    /// are not told yet is it only if there is no other of its name.
     pub(crate) fn asked(&mut self, name: &str, arguments: &Value) -> Option<ToolCallId> {
-        let is_it = |open: &&mut Call| {
-            let fits = open.arguments.as_ref().is_none_or(|known| known == arguments);
-            open.name == name && !open.is_asked && fits
-        };
-        let call = self.open.iter_mut().find(is_it)?;
+        let is_open = |open: &Call| open.name == name && !open.is_asked;
+        let fits = |open: &Call| is_open(open) && open.arguments.as_ref() == Some(arguments);
+        let place = self.open.iter().position(fits).or_else(|| {
+            let mut of_name = (0..).zip(&self.open).filter(|(_, open)| is_open(open));
+            let (place, only) = of_name.next()?;
+            (of_name.next().is_none() && only.arguments.is_none()).then_some(place)
+        })?;
+        let call = self.open.get_mut(place)?;
         call.is_asked = true;
         Some(call.id.clone())
     }
@@ -90,5 +94,29 @@ impl Calls {
     pub(crate) fn end_all(&mut self) -> Vec<ToolCallId> {
         let open = self.open.drain(..).map(|call| call.id);
         open.chain(self.ahead.drain(..).map(|(_, id)| id)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_question_is_shown_with_its_own_call() {
+        let mut calls = Calls::new("p".into());
+        for call in ["one", "two"] {
+            calls.begin(&CallId::new(call), "Bash", Effects::Unknown);
+        }
+        assert_eq!(calls.asked("Bash", &json!({ "command": "two" })), None, "it may be either");
+        let id = calls.find(&CallId::new("two")).map(|call| {
+            call.arguments = Some(json!({ "command": "two" }));
+            call.id.clone()
+        });
+        assert_eq!(calls.asked("Bash", &json!({ "command": "two" })), id);
+        let only = calls.asked("Bash", &json!({ "command": "one" }));
+        assert_eq!(only, calls.find(&CallId::new("one")).map(|call| call.id.clone()));
+        assert_eq!(calls.asked("Bash", &json!({ "command": "one" })), None, "it was asked for");
     }
 }

@@ -10,13 +10,13 @@ pub(crate) fn harmless(text: &str) -> String {
     text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
 }
 
-/// One line for a list: the first that is not blank, its beginning.
+/// One line for a list: the first that is not blank, its beginning. What is left out is marked by an ellipsis.
 pub(crate) fn title(text: &str) -> String {
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
-    let shown = Visible(line).to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let shown = Visible(lines.next().unwrap_or_default()).to_string();
     let mut characters = shown.chars();
     let mut title: String = characters.by_ref().take(TITLE_CHARACTERS).collect();
-    if characters.next().is_some() {
+    if characters.next().is_some() || lines.next().is_some() {
         title.push('…');
     }
     title
@@ -38,7 +38,8 @@ mod tests {
     #[test]
     fn a_terminal_finds_nothing_to_obey() {
         assert_eq!(harmless("a\u{1b}[2J\r\n\tb\u{9b}"), "a[2J\n\tb");
-        assert_eq!(title(" \n a\u{202e}b\u{7} \nc"), r"a\u{202e}b\u{7}");
+        assert_eq!(title(" \n a\u{202e}b\u{7} \n"), r"a\u{202e}b\u{7}");
+        assert_eq!(title("ls\n\nrm"), "ls…");
         assert_eq!(title(&"ä".repeat(200)).chars().count(), TITLE_CHARACTERS + 1);
         assert_eq!(cut("äää", 3), "ä\n[4 more bytes]");
     }

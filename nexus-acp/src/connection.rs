@@ -183,8 +183,10 @@ impl Connection {
                 session.cancel();
                 Box::pin(async move {
                     session.idle().await;
+                    let closing = session.begin()?;
                     lock(&this.sessions).retain(|_, open| !Arc::ptr_eq(open, &session));
                     session.servers.stop().await;
+                    drop(closing);
                     answered(&CloseSessionResponse::new(), Vec::new())
                 })
             }

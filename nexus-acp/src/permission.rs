@@ -12,6 +12,7 @@ use agent_client_protocol_schema::v1::{
     ToolCallUpdateFields,
 };
 use nexus_core::{Approval, ApprovalRequest, Approver};
+use serde_json::Value;
 
 use crate::{
     calls::Calls,
@@ -20,7 +21,7 @@ use crate::{
     outgoing::lock,
     session_client::SessionClient,
     tool_calls::{call_title, kind_of_action, paths},
-    updates::locations,
+    updates::{locations, output_text},
 };
 
 /// The options. There is none for always: nothing would keep it.
@@ -65,8 +66,13 @@ impl Asking {
             .status(ToolCallStatus::Pending)
             .locations(locations(&files))
             .raw_input(request.arguments.clone());
-        if let Some(diff) = self.files.proposed(&files, &request.arguments) {
-            fields = fields.content(vec![diff]);
+        let diff = self.files.proposed(&files, &request.arguments);
+        // The title has a line of it; what is allowed is the whole.
+        let command = request.arguments.get("command").and_then(Value::as_str);
+        let whole = command.or(request.title.as_deref()).filter(|text| title(text) != text.trim());
+        let content: Vec<_> = diff.into_iter().chain(whole.and_then(output_text)).collect();
+        if !content.is_empty() {
+            fields = fields.content(content);
         }
         let id = self.id_of(&request, shown, &fields).await;
         let options = vec![

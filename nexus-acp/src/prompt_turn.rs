@@ -149,8 +149,14 @@ async fn keep(
             };
             if is_first {
                 client.update(SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title)));
-                blocking(setup, move |setup| session.store(&setup.records)).await?;
             }
+            // Also one that could not be written before, or was deleted elsewhere.
+            blocking(setup, move |setup| {
+                if is_first || !setup.records.has(&session.name) {
+                    session.store(&setup.records);
+                }
+            })
+            .await?;
         }
         Ok(false) => {}
         Err(error) => {

@@ -62,7 +62,7 @@ impl Session {
         Self { name, cwd, servers, state: Mutex::new(state), writing: Mutex::new(()) }
     }
 
-    /// Begins a prompt, which ends when what is returned is dropped.
+    /// Begins a prompt, or what no prompt may run beside, which ends when what is returned is dropped.
     ///
     /// # Errors
     ///
@@ -82,10 +82,6 @@ impl Session {
         if let Some(running) = &lock(&self.state).running {
             running.cancel.cancel();
         }
-    }
-
-    pub(crate) fn is_running(&self) -> bool {
-        lock(&self.state).running.is_some()
     }
 
     /// Waits until no prompt runs.
@@ -126,7 +122,7 @@ impl Drop for RunningPrompt {
 }
 
 /// The session has a prompt that runs.
-pub(crate) fn busy() -> Error {
+fn busy() -> Error {
     with_reason(Error::invalid_request(), "a prompt runs in this session: wait for its answer, or cancel it")
         .data(json!({ "kind": "busy" }))
 }

@@ -9,7 +9,7 @@ use std::{
 use agent_client_protocol_schema::v1::{ListSessionsRequest, ListSessionsResponse, SessionInfo};
 use nexus_conversation::{ConversationError, ConversationSummary, Conversations};
 
-use crate::record::SessionRecords;
+use crate::{record::SessionRecords, setup::is_unknown};
 
 /// How many sessions a page has at most. Source: our own bound.
 const PAGE: usize = 50;
@@ -26,6 +26,8 @@ pub(crate) fn list(
     records: &SessionRecords,
     request: &ListSessionsRequest,
 ) -> Result<ListSessionsResponse, ConversationError> {
+    // Before the conversations: a session that is stored meanwhile has its conversation by then.
+    let recorded = records.names();
     let known = conversations.list()?;
     let mut summaries: HashMap<String, ConversationSummary> = known
         .conversations
@@ -33,11 +35,13 @@ pub(crate) fn list(
         .map(|found| (found.name.as_str().to_ascii_lowercase(), found))
         .collect();
     let mut found: Vec<ConversationSummary> = Vec::new();
-    for name in records.names() {
+    for name in recorded {
         match summaries.remove(&name.as_str().to_ascii_lowercase()) {
             Some(summary) => found.push(summary),
-            // One that cannot be read keeps its record.
-            None if known.unreadable.is_empty() => records.remove(&name),
+            // Only of one that is not there: one that cannot be read keeps its record.
+            None if conversations.summary(&name).is_err_and(|error| is_unknown(&error)) => {
+                records.remove(&name);
+            }
             None => {}
         }
     }

@@ -143,7 +143,7 @@ mod tests {
             assert_eq!(kind(name, None), expected, "{name}");
         }
         assert_eq!(kind("ask", Some(Effects::Read)), ToolKind::Read);
-        assert_eq!(call_title("Bash", Some(&json!({ "command": "ls\u{1b}[2J\nrm" }))), r"Bash: ls\u{1b}[2J");
+        assert_eq!(call_title("Bash", Some(&json!({ "command": "ls\u{1b}[2J\nrm" }))), r"Bash: ls\u{1b}[2J…");
         assert_eq!(call_title("shell", Some(&json!({ "command": ["sh", "-c"] }))), "shell: sh -c");
         assert_eq!(call_title("Ask", Some(&json!([1]))), "Ask");
     }

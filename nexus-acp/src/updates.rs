@@ -1,7 +1,7 @@
 //! The events of a turn, as updates of its session.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::PathBuf,
     sync::{Arc, Mutex},
     task::{Context, Poll},
@@ -43,6 +43,8 @@ pub(crate) struct Updates {
     files: Arc<Files>,
     /// What the client was told of each message that has not ended.
     said: HashMap<MessageId, String>,
+    /// The messages that have ended, of which the client was shown something.
+    ended: HashSet<MessageId>,
     /// Why the last message ended, where that is known.
     pub(crate) finish: Option<FinishReason>,
 }
@@ -56,7 +58,7 @@ impl Updates {
         calls: Arc<Mutex<Calls>>,
         files: Arc<Files>,
     ) -> Self {
-        Self { client, prefix, cwd, calls, files, said: HashMap::new(), finish: None }
+        Self { client, prefix, cwd, calls, files, said: HashMap::new(), ended: HashSet::new(), finish: None }
     }
 
     /// The turn is over: what has no end yet gets one.
@@ -106,15 +108,24 @@ impl Updates {
     /// Deltas may be missing: of a backend that sends none, or where the queue was full.
     fn message_ended(&mut self, ended: &MessageEnded) {
         let said = self.said.remove(&ended.message).unwrap_or_default();
-        if let Some(rest) = ended.text.strip_prefix(&said) {
-            self.chunk(&ended.message, rest, false);
+        match ended.text.strip_prefix(&said) {
+            Some(rest) => self.chunk(&ended.message, rest, false),
+            None => {
+                let text = "parts of the message above are missing: here it is whole";
+                self.client.notice(NoticeSeverity::Info, text, json!({ "missing": true }));
+                self.chunk(&MessageId::new(format!("{}-whole", ended.message)), &ended.text, false);
+            }
+        }
+        if !ended.text.is_empty() || !said.is_empty() {
+            self.ended.insert(ended.message.clone());
         }
         self.finish.clone_from(&ended.finish);
     }
 
     /// What was shown cannot be taken back, so the person is told.
     fn message_voided(&mut self, voided: &MessageVoided) {
-        if self.said.remove(&voided.message).is_some_and(|said| !said.is_empty()) {
+        let was_open = self.said.remove(&voided.message).is_some_and(|said| !said.is_empty());
+        if self.ended.remove(&voided.message) || was_open {
             let text = "the message above does not count: it broke off, or is asked for again";
             let id = format!("{}-{}", self.prefix, voided.message);
             self.client.notice(NoticeSeverity::Info, text, json!({ "voidedMessageId": id }));

@@ -11,6 +11,7 @@ use agent_client_protocol_schema::v1::{
     ResumeSessionResponse, SessionId,
 };
 use nexus_conversation::{Conversation, ConversationErrorKind, ConversationName};
+use nexus_core::ToolAccess;
 use nexus_router::Router;
 
 use super::{Answer, Connection, answered, configured, not_found};
@@ -21,13 +22,16 @@ use crate::{
     outgoing::lock,
     replay::replay,
     servers::Servers,
-    session::{Session, busy},
+    session::Session,
     session_list::list,
     setup::{Setup, blocking, is_unknown},
 };
 
 /// How many sessions a client may have open. Source: our own bound.
 const MAX_SESSIONS: usize = 1_000;
+
+/// How the names of sessions begin that were made here.
+const OWN_NAMES: &str = "acp-";
 
 /// A session that is not open yet, as a client asks for it.
 struct Reopening {
@@ -43,7 +47,7 @@ impl Connection {
             blocking(&self.setup, move |setup| folder(&cwd).and_then(|()| configured(setup))).await??;
         let wanted = self.setup.options.kind.as_deref();
         let mode = modes::first_kind(&router, wanted).map_err(of_configuration)?;
-        let name = format!("acp-{}", uuid::Uuid::new_v4().simple());
+        let name = format!("{OWN_NAMES}{}", uuid::Uuid::new_v4().simple());
         let name: ConversationName = name.parse().map_err(|error| of_conversation(&error))?;
         let servers = Servers::new(request.mcp_servers);
         let session = Session::new(name, request.cwd, mode, self.setup.options.access, None, servers);
@@ -58,7 +62,9 @@ impl Connection {
         let (id, mcp_servers) = (request.session_id, request.mcp_servers);
         let reopening = Reopening { id, cwd: request.cwd, mcp_servers };
         let (router, session, conversation) = self.reopen(reopening).await?;
+        let replaying = session.begin()?;
         replay(&self.client(&session), &conversation).await;
+        drop(replaying);
         let response = LoadSessionResponse::new()
             .modes(self.modes(&router, &session))
             .config_options(self.options(&router, &session));
@@ -77,27 +83,36 @@ impl Connection {
 
     /// Opens a session that is kept, with the folder that the client names now, or one that is open again.
     async fn reopen(&self, asked: Reopening) -> Result<(Router, Arc<Session>, Conversation), Error> {
+        // No prompt begins in the one that is replaced.
         let open = self.session(&asked.id).ok();
-        if open.as_ref().is_some_and(|session| session.is_running()) {
-            return Err(busy());
-        }
+        let replaced = open.as_ref().map(Session::begin).transpose()?;
         let unknown = not_found(&asked.id);
         let name: ConversationName = asked.id.0.parse().map_err(|_| unknown.clone())?;
-        let (cwd, of_work) = (asked.cwd.clone(), name.clone());
-        let (router, conversation, record) = blocking(&self.setup, move |setup| {
+        let (cwd, of_work, is_open) = (asked.cwd.clone(), name.clone(), open.is_some());
+        let (router, conversation, record, is_unreadable) = blocking(&self.setup, move |setup| {
             folder(&cwd)?;
             let conversation = match setup.conversations.load(&of_work) {
-                Err(error) if is_unknown(&error) && open.is_some() => Conversation::default(),
+                Err(error) if is_unknown(&error) && is_open => Conversation::default(),
                 Err(error) if is_unknown(&error) => return Err(unknown),
                 loaded => loaded.map_err(|error| of_conversation(&error))?,
             };
-            Ok((configured(setup)?, conversation, setup.records.read(&of_work)))
+            let record = setup.records.read(&of_work);
+            let is_unreadable = record.is_none() && setup.records.has(&of_work);
+            Ok((configured(setup)?, conversation, record, is_unreadable))
         })
         .await??;
         let options = &self.setup.options;
-        let (mode, access, title) = match record {
-            Some(record) => (Some(record.mode), record.access.min(options.access), Some(record.title)),
-            None => (None, options.access, None),
+        let (mode, access, title) = match (open, record) {
+            (Some(open), _) => {
+                let state = lock(&open.state);
+                (Some(state.mode.clone()), state.access, state.title.clone())
+            }
+            (None, Some(record)) => {
+                (Some(record.mode), record.access.min(options.access), Some(record.title))
+            }
+            // What it was set to is not known, so it may do no more than the least that can be set.
+            (None, None) if is_unreadable => (None, ToolAccess::ScopedOnly.min(options.access), None),
+            (None, None) => (None, options.access, None),
         };
         // A type that is gone from the configuration leaves the session its others.
         let mode = match mode.filter(|mode| modes::check_kind(&router, mode).is_ok()) {
@@ -106,6 +121,7 @@ impl Connection {
         };
         let servers = Servers::new(asked.mcp_servers);
         let session = self.open(Session::new(name, asked.cwd, mode, access, title, servers)).await?;
+        drop(replaced);
         Ok((router, session, conversation))
     }
 
@@ -116,19 +132,16 @@ impl Connection {
 
     /// Deletes a session with its conversation. One that is not there is deleted: so the protocol has it.
     pub(super) async fn delete_session(self: Arc<Self>, request: DeleteSessionRequest) -> Answer {
-        if self.session(&request.session_id).is_ok_and(|session| session.is_running()) {
-            return Err(busy());
-        }
+        let open = self.session(&request.session_id).ok();
+        // No prompt begins in it any more.
+        let deleting = open.as_ref().map(Session::begin).transpose()?;
         let done = || answered(&DeleteSessionResponse::new(), Vec::new());
         let Ok(name) = request.session_id.0.parse::<ConversationName>() else { return done() };
-        let open = lock(&self.sessions).remove(&name);
-        if let Some(open) = open {
-            open.servers.stop().await;
-        }
         // A conversation that is no session of an editor is not in the list that this removes from.
-        let of_hold = name.clone();
+        let (of_hold, is_open) = (name.clone(), open.is_some());
         let held = blocking(&self.setup, move |setup| {
-            let is_session = setup.records.has(&of_hold);
+            let is_session =
+                is_open || setup.records.has(&of_hold) || of_hold.as_str().starts_with(OWN_NAMES);
             let held = setup.conversations.summary(&of_hold).and_then(|_| setup.conversations.hold(&of_hold));
             match held {
                 _ if !is_session => Ok(None),
@@ -167,6 +180,11 @@ impl Connection {
             Ok(())
         })
         .await??;
+        if let Some(open) = open {
+            lock(&self.sessions).retain(|_, other| !Arc::ptr_eq(other, &open));
+            open.servers.stop().await;
+        }
+        drop(deleting);
         done()
     }
 

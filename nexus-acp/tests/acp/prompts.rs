@@ -235,20 +235,23 @@ async fn another_backend_is_told_beside_the_answer() {
 
 #[tokio::test]
 async fn a_message_that_is_taken_back_is_told() {
-    let mut script = vec![
-        Act::Tell(TextDelta::new("m0".into(), "Wrong").into()),
-        Act::Tell(MessageVoided::new("m0".into(), VoidCause::Retry).into()),
-    ];
-    script.extend(Act::say("Right."));
-    let fake = Fake::new("alpha", [script]);
-    let stage = Stage::new(&[&fake]);
-    stage
-        .drive(Person::Allows, async |editor| {
-            let session = editor.begin(&stage).await;
-            editor.prompt(&session.session_id, "Go.").await.unwrap();
-            assert!(editor.told().contains("does not count"), "{}", editor.told());
-        })
-        .await;
+    // While it is written, and when it had ended.
+    let ends = [None, Some(Act::Tell(MessageEnded::new("m0".into(), "Wrong").into()))];
+    for end in ends {
+        let mut script = vec![Act::Tell(TextDelta::new("m0".into(), "Wrong").into())];
+        script.extend(end);
+        script.push(Act::Tell(MessageVoided::new("m0".into(), VoidCause::Retry).into()));
+        script.extend(Act::say("Right."));
+        let fake = Fake::new("alpha", [script]);
+        let stage = Stage::new(&[&fake]);
+        stage
+            .drive(Person::Allows, async |editor| {
+                let session = editor.begin(&stage).await;
+                editor.prompt(&session.session_id, "Go.").await.unwrap();
+                assert!(editor.told().contains("does not count"), "{}", editor.told());
+            })
+            .await;
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use agent_client_protocol::v1::schema::{
     CloseSessionRequest, ContentBlock, DeleteSessionRequest, ImageContent, ListSessionsRequest,
     LoadSessionRequest, NewSessionRequest, PromptRequest, ResumeSessionRequest, SessionId, SessionUpdate,
-    SetSessionModeRequest, ToolCallStatus as Shown,
+    SetSessionConfigOptionRequest, SetSessionModeRequest, ToolCallStatus as Shown,
 };
 use nexus_conversation::{ConversationName, Conversations};
 
@@ -78,7 +78,7 @@ async fn a_session_is_listed_and_loaded_in_another_process_as_it_was_left() {
             let list = editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
             let [info] = &list.sessions[..] else { panic!("{list:?}") };
             assert_eq!((&info.session_id, &info.cwd), (&id, &stage.cwd()));
-            assert_eq!(info.title.as_deref(), Some("Write\\u{1b} it."));
+            assert_eq!(info.title.as_deref(), Some("Write\\u{1b} it.…"));
             assert!(info.updated_at.as_ref().unwrap().ends_with('Z'));
             for (cwd, count) in [(stage.cwd(), 1), (stage.cwd().join("other"), 0)] {
                 let request = ListSessionsRequest::new().cwd(cwd);
@@ -318,6 +318,94 @@ async fn a_damaged_conversation_is_an_error_and_others_are_listed() {
             let load = LoadSessionRequest::new(second, stage.cwd());
             editor.connection.send_request(load).block_task().await.unwrap();
             editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn an_open_session_that_is_opened_again_is_as_it_was_set() {
+    let stage = talker();
+    stage
+        .drive(Person::Allows, async |editor| {
+            let id = editor.begin(&stage).await.session_id;
+            let set = SetSessionConfigOptionRequest::new(id.clone(), "access", "read-only");
+            editor.connection.send_request(set).block_task().await.unwrap();
+            let set = SetSessionModeRequest::new(id.clone(), "beta");
+            editor.connection.send_request(set).block_task().await.unwrap();
+            // Nothing of it is stored yet.
+            let resume = ResumeSessionRequest::new(id.clone(), stage.cwd());
+            let resumed = editor.connection.send_request(resume).block_task().await.unwrap();
+            let said = serde_json::to_string(&resumed).unwrap();
+            assert!(said.contains(r#""currentValue":"read-only""#), "{said}");
+            assert!(said.contains(r#""currentModeId":"beta""#), "{said}");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_session_whose_record_cannot_be_read_may_do_the_least() {
+    let stage = talker();
+    stage
+        .drive(Person::Allows, async |editor| {
+            let id = editor.begin(&stage).await.session_id;
+            editor.prompt(&id, "Go.").await.unwrap();
+            editor.connection.send_request(CloseSessionRequest::new(id.clone())).block_task().await.unwrap();
+            let record =
+                stage.kept().into_iter().find(|path| path.parent().unwrap().ends_with("acp")).unwrap();
+            fs::write(record, "{").unwrap();
+            let resume = ResumeSessionRequest::new(id, stage.cwd());
+            let resumed = editor.connection.send_request(resume).block_task().await.unwrap();
+            let said = serde_json::to_string(&resumed).unwrap();
+            assert!(said.contains(r#""currentValue":"scoped-only""#), "{said}");
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_session_is_neither_opened_again_nor_deleted_beside_its_prompt() {
+    let fake = Fake::new("alpha", [vec![Act::Wait]]);
+    let stage = Stage::new(&[&fake]);
+    stage
+        .drive(Person::Allows, async |editor| {
+            let id = editor.begin(&stage).await.session_id;
+            let meanwhile = async {
+                editor.until("it runs", |_| !fake.requests.lock().unwrap().is_empty()).await;
+                let load = LoadSessionRequest::new(id.clone(), stage.cwd());
+                let error = editor.connection.send_request(load).block_task().await.unwrap_err();
+                assert_eq!(error.data.unwrap()["kind"], "busy");
+                let delete = DeleteSessionRequest::new(id.clone());
+                let error = editor.connection.send_request(delete).block_task().await.unwrap_err();
+                assert_eq!(error.data.unwrap()["kind"], "busy");
+                editor
+                    .connection
+                    .send_request(CloseSessionRequest::new(id.clone()))
+                    .block_task()
+                    .await
+                    .unwrap();
+            };
+            let (response, ()) = futures::future::join(editor.prompt(&id, "Go."), meanwhile).await;
+            assert_eq!(
+                response.unwrap().stop_reason,
+                agent_client_protocol::v1::schema::StopReason::Cancelled
+            );
+        })
+        .await;
+}
+
+#[tokio::test]
+async fn a_record_that_went_is_written_with_the_next_prompt() {
+    let stage = Stage::new(&[&Fake::new("alpha", [Act::say("One."), Act::say("Two.")])]);
+    stage
+        .drive(Person::Allows, async |editor| {
+            let id = editor.begin(&stage).await.session_id;
+            editor.prompt(&id, "Go.").await.unwrap();
+            let is_record = |path: &PathBuf| path.parent().unwrap().ends_with("acp");
+            let record = stage.kept().into_iter().find(is_record).unwrap();
+            fs::remove_file(&record).unwrap();
+            editor.prompt(&id, "On.").await.unwrap();
+            assert!(stage.kept().contains(&record));
+            let list = editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+            assert_eq!(list.sessions.len(), 1);
         })
         .await;
 }
