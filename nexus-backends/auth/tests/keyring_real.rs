@@ -124,10 +124,10 @@ impl Home {
     }
 
     /// What is in the file, which holds no token.
-    fn pointer(&self) -> String {
+    fn pointer(&self) -> serde_json::Value {
         let text = fs::read_to_string(self.file()).unwrap();
         assert!(!text.contains(CANARY), "{text}");
-        text
+        serde_json::from_str(&text).unwrap()
     }
 
     fn put(&self, name: &str, text: &Secret) {
@@ -138,6 +138,11 @@ impl Home {
 }
 
 const POINTER: &str = "{\n  \"stored_in\": \"keyring\",\n  \"version\": 1\n}\n";
+
+/// [`POINTER`] without an order of its keys.
+fn pointing() -> serde_json::Value {
+    serde_json::from_str(POINTER).unwrap()
+}
 
 #[test]
 #[ignore = "needs real-servers/with-keyring"]
@@ -178,7 +183,7 @@ fn a_login_is_where_its_file_says() {
     let store = home.store().moving_to(StorePlace::Keyring);
     assert_eq!(store.read().unwrap(), None);
     commit(&store, 1);
-    assert_eq!(home.pointer(), POINTER);
+    assert_eq!(home.pointer(), pointing());
     assert_eq!(keyring.seen_by_others(&home.user).as_deref(), Some(text(1).expose()));
     assert_eq!(store.place(), format!("the keyring (service nexus, user {})", home.user));
 
@@ -187,7 +192,7 @@ fn a_login_is_where_its_file_says() {
     assert_eq!(later.read().unwrap(), Some(text(1)));
     assert_eq!(later.place(), store.place());
     commit(&later, 2);
-    assert_eq!((home.pointer().as_str(), store.read().unwrap()), (POINTER, Some(text(2))));
+    assert_eq!((home.pointer(), store.read().unwrap()), (pointing(), Some(text(2))));
 
     // A sign-in may move it, there and back.
     commit(&home.store().moving_to(StorePlace::File), 3);
@@ -198,7 +203,7 @@ fn a_login_is_where_its_file_says() {
     commit(&home.store(), 4);
     assert_eq!(fs::read_to_string(home.file()).unwrap(), text(4).expose());
     commit(&home.store().moving_to(StorePlace::Keyring), 5);
-    assert_eq!((home.pointer().as_str(), store.read().unwrap()), (POINTER, Some(text(5))));
+    assert_eq!((home.pointer(), store.read().unwrap()), (pointing(), Some(text(5))));
 
     assert!(store.remove().unwrap());
     assert!(!home.file().exists());
@@ -256,7 +261,7 @@ fn a_move_that_was_interrupted_is_finished_or_undone() {
     assert_eq!(home.store().read().unwrap(), Some(text(1)));
     home.put(".vendor.json.1-0.new", &Secret::new(POINTER));
     assert!(home.store().recover(&is_newer).unwrap());
-    assert_eq!((home.pointer().as_str(), home.store().read().unwrap()), (POINTER, Some(text(2))));
+    assert_eq!((home.pointer(), home.store().read().unwrap()), (pointing(), Some(text(2))));
 
     // The file has the new login beside it, not yet in place.
     home.put(".vendor.json.1-1.new", &text(3));

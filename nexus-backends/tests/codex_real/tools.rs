@@ -379,10 +379,10 @@ async fn the_tools_are_reached_past_any_proxy() {
 #[ignore = "needs the real CLI; run by .ci/run"]
 async fn a_tool_of_its_own_that_somebody_else_switches_on_ends_a_scoped_turn_before_the_prompt() {
     let program = nexus_testkit::real::last("NEXUS_REAL_CODEX");
-    for (flags, setting) in [
+    for (flags, settings) in [
         (
             "-c features.goals=true -c tools.update_plan.enabled=true -c features.view_image=true",
-            "features.goals",
+            "features.goals, features.view_image, tools.update_plan.enabled",
         ),
         ("-c features.view_image=true", "features.view_image"),
         ("-c tools.update_plan.enabled=true", "tools.update_plan.enabled"),
@@ -392,7 +392,8 @@ async fn a_tool_of_its_own_that_somebody_else_switches_on_ends_a_scoped_turn_bef
         let stage = Stage::new(Reply::text("I have tools.")).started_by(&program, flags, "");
         let error = stage.run_in(TurnRequest::new("Go."), TurnHost::new()).await.outcome.unwrap_err();
         assert_eq!(error.kind(), nexus_core::ErrorKind::Unsupported, "{flags}: {error:?}");
-        assert!(error.message().unwrap_or_default().contains(setting), "{flags}: {error:?}");
+        let named = format!("the program: {settings}; nothing was sent");
+        assert!(error.message().unwrap_or_default().contains(&named), "{flags}: {error:?}");
         assert_eq!(stage.calls().len(), 0, "{flags}");
         // At a level with tools of the program's own, nothing is taken away.
         let request = TurnRequest::new("Go.").with_tool_access(ToolAccess::ReadOnly);

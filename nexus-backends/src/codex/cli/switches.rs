@@ -22,34 +22,43 @@ pub(super) fn overruled(asked: &Value, read: Result<&Value, &RpcError>) -> Optio
         Ok(Err(_)) => ConfigRead::default(),
         Err(error) => return refused(format!("codex does not say what it is set to: {}", error.message)),
     };
-    let mut path = Vec::new();
-    let overruled = first_other(asked, &mut path, &|path, wanted| {
+    let holds = |path: &[&str], wanted: &Value| {
         let named = read.layers.iter().find_map(|layer| at(&layer.config, path));
         let effective =
             path.first().filter(|first| **first == "features").and_then(|_| at(&read.config.rest, path));
         named == Some(wanted) && effective.is_none_or(|value| value == wanted)
-    })?;
+    };
+    let mut overruled = Vec::new();
+    add_overruled(asked, &mut Vec::new(), &holds, &mut overruled);
+    if overruled.is_empty() {
+        return None;
+    }
+    overruled.sort_unstable();
     refused(format!(
-        "codex is not set as a turn without its own tools needs: {overruled} is set elsewhere, such as in \
-         /etc/codex/config.toml, or by what starts the program; nothing was sent"
+        "codex is not set as a turn without its own tools needs; set elsewhere, such as in /etc/codex/config.toml, or by \
+         what starts the program: {}; nothing was sent",
+        overruled.join(", ")
     ))
 }
 
-/// The path of the first leaf of `asked` that is not so.
-fn first_other<'v>(
+/// Adds the path of each leaf of `asked` that does not hold.
+fn add_overruled<'v>(
     asked: &'v Value,
     path: &mut Vec<&'v str>,
-    is_so: &impl Fn(&[&str], &Value) -> bool,
-) -> Option<String> {
+    holds: &impl Fn(&[&str], &Value) -> bool,
+    overruled: &mut Vec<String>,
+) {
     let Value::Object(keys) = asked else {
-        return (!is_so(path, asked)).then(|| path.join("."));
+        if !holds(path, asked) {
+            overruled.push(path.join("."));
+        }
+        return;
     };
-    keys.iter().find_map(|(key, value)| {
+    for (key, value) in keys {
         path.push(key);
-        let other = first_other(value, path, is_so);
+        add_overruled(value, path, holds, overruled);
         path.pop();
-        other
-    })
+    }
 }
 
 fn at<'v>(value: &'v Value, path: &[&str]) -> Option<&'v Value> {
@@ -90,8 +99,12 @@ mod tests {
         ] {
             let layers = json!([{ "name": { "type": "sessionFlags" }, "config": flags }, ours()]);
             let reason = verdict(layers, json!({ "goals": false })).unwrap();
-            assert!(reason.contains(&format!(" {name} is set elsewhere")), "{reason}");
+            assert!(reason.contains(&format!("the program: {name}; ")), "{reason}");
         }
+        let flags = json!({ "web_search": "live", "features": { "goals": true } });
+        let layers = json!([{ "name": { "type": "sessionFlags" }, "config": flags }, ours()]);
+        let reason = verdict(layers, json!({ "goals": true })).unwrap();
+        assert!(reason.contains("the program: features.goals, web_search; "), "each is named: {reason}");
     }
 
     #[test]
