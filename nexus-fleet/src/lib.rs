@@ -1,0 +1,1 @@
+//! Turns on other machines.

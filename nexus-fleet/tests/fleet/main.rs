@@ -1,0 +1,4 @@
+//! The fleet, before a real `nats-server`.
+
+mod proxy;
+mod server;

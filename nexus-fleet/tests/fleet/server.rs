@@ -1,0 +1,1 @@
+//! A `nats-server` of a test.
