@@ -1,1 +1,34 @@
-//! Turns on other machines.
+//! Turns on other machines: a backend whose work is done by a pool of workers, over NATS JetStream.
+//!
+//! A turn may run on another machine without anything above [`ExecutionBackend`](nexus_core::ExecutionBackend) noticing.
+//! [`FleetBackend`] is one more backend: it puts the turn into the queue of a pool, follows it, answers the calls of the caller's
+//! tools, and returns what the worker stored. A [`Worker`] takes turns out of the queue and runs them through its router.
+//!
+//! | to | use |
+//! | --- | --- |
+//! | move a backend by one line of `nexus.yaml` | [`FleetPools`] with [`Registry::with_pools`](nexus_core::Registry::with_pools) |
+//! | run turns of a pool on this machine | [`Worker`] |
+//! | make the streams and buckets | [`Fleet::set_up`] |
+//!
+//! What runs a turn at most once, and what each message holds, is in `PROTOCOL.md`.
+
+mod caller;
+mod error;
+mod fleet;
+mod lease;
+mod link;
+mod objects;
+mod pools;
+mod protocol;
+mod settings;
+mod setup;
+mod started_key;
+mod worker;
+
+pub use caller::FleetBackend;
+pub use error::FleetError;
+pub use fleet::Fleet;
+pub use pools::FleetPools;
+pub use protocol::{PROTOCOL_VERSION, Priority};
+pub use settings::{FleetCredentials, FleetSettings, WorkerSettings};
+pub use worker::{Offer, Worker};

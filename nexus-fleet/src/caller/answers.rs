@@ -1,0 +1,125 @@
+//! Answers the calls that come back from a worker: each once, and a repeated one from memory.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use futures::{
+    FutureExt as _, StreamExt as _,
+    future::{AbortHandle, Abortable, BoxFuture},
+    stream::FuturesUnordered,
+};
+use nexus_core::{ApprovalRequest, Denial, Session, ToolCall, ToolResult};
+
+use crate::{
+    link::Link,
+    objects,
+    protocol::{Answer, Payload},
+};
+
+/// Calls that a turn may have under way. Source: our own bound; models were seen to make tens at once.
+const MAX_RUNNING: usize = 1_024;
+
+/// The calls of one turn.
+pub(super) struct Answers {
+    session: Arc<Session>,
+    link: Link,
+    /// Names objects.
+    owner: String,
+    running: FuturesUnordered<BoxFuture<'static, (u64, Option<Payload>)>>,
+    aborts: HashMap<u64, AbortHandle>,
+    done: BTreeMap<u64, Payload>,
+}
+
+impl Answers {
+    pub(super) fn new(session: Arc<Session>, link: Link, owner: String) -> Self {
+        Self { session, link, owner, running: FuturesUnordered::new(), aborts: HashMap::new(), done: BTreeMap::new() }
+    }
+
+    /// Takes a call. `Some` is the answer that it had before.
+    pub(super) fn call(&mut self, id: u64, call: ToolCall) -> Option<Payload> {
+        let session = Arc::clone(&self.session);
+        self.begin(id, async move {
+            match session.try_call(session.token(), call).await {
+                Ok(result) => Answer::Result(result),
+                Err(denial) => Answer::Denied(denial),
+            }
+        })
+    }
+
+    /// Takes a question of a program's own tools. `Some` is the answer that it had before.
+    pub(super) fn approve(&mut self, id: u64, request: ApprovalRequest) -> Option<Payload> {
+        let session = Arc::clone(&self.session);
+        self.begin(id, async move {
+            match session.approve(request).await {
+                Ok(()) => Answer::Approved,
+                Err(denial) => Answer::Denied(denial),
+            }
+        })
+    }
+
+    fn begin(&mut self, id: u64, work: impl Future<Output = Answer> + Send + 'static) -> Option<Payload> {
+        if let Some(answer) = self.done.get(&id) {
+            return Some(answer.clone());
+        }
+        if self.aborts.contains_key(&id) {
+            return None;
+        }
+        let is_refused = self.aborts.len() >= MAX_RUNNING;
+        let (abort, registration) = AbortHandle::new_pair();
+        self.aborts.insert(id, abort);
+        let (link, owner) = (self.link.clone(), self.owner.clone());
+        let answering = async move {
+            let answer = match is_refused {
+                true => Answer::Denied(Denial::Closed),
+                false => work.await,
+            };
+            packed(&link, &owner, &answer).await
+        };
+        let answering = Abortable::new(answering, registration);
+        self.running.push(async move { (id, answering.await.ok()) }.boxed());
+        None
+    }
+
+    /// Takes a tool out of the session that cannot be offered to the model.
+    pub(super) fn withdraw(&self, tool: &str) {
+        self.session.withdraw(tool);
+    }
+
+    /// Gives a call up that nobody waits for any more.
+    pub(super) fn give_up(&mut self, id: u64) {
+        if let Some(abort) = self.aborts.get(&id) {
+            abort.abort();
+        }
+    }
+
+    /// The next answer. Waits for ever while nothing runs.
+    pub(super) async fn next(&mut self) -> (u64, Payload) {
+        loop {
+            match self.running.next().await {
+                Some((id, answer)) => {
+                    self.aborts.remove(&id);
+                    if let Some(answer) = answer {
+                        self.done.insert(id, answer.clone());
+                        return (id, answer);
+                    }
+                }
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+/// An answer as it is sent. One that cannot be stored is told to be lost.
+async fn packed(link: &Link, owner: &str, answer: &Answer) -> Payload {
+    match objects::pack(link, owner, answer).await {
+        Ok(payload) => payload,
+        Err(error) => {
+            tracing::warn!(%error, "the answer of a tool could not be sent");
+            let lost = ToolResult::error(format!("the tool answered, and its answer was lost on the way: {error}"));
+            let lost = serde_json::value::to_raw_value(&Answer::Result(lost)).unwrap_or_default();
+            Payload::Inline(lost)
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What is looked up about a turn beside what its worker says.
+
+use std::time::Duration;
+
+use nexus_core::Effects;
+
+use super::stop::{Place, remove_from_queue};
+use crate::{
+    error::FleetError,
+    link::Link,
+    objects,
+    protocol::{
+        Payload, RESULTS_STREAM, StartedBy, StoredEffects, StoredResult, WireOutcome, effects_subject, result_subject,
+    },
+    started_key::{self, Claim},
+};
+
+/// How often a result is looked for that is not there. A copy that lags behind may not have it yet.
+const LOOKS: u32 = 3;
+/// How long to wait between two looks.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// What was found.
+pub(super) enum Found {
+    /// Nobody has started the turn.
+    Nothing,
+    /// This worker has.
+    StartedBy(StartedBy),
+    /// Nobody had, and nobody will.
+    TakenBack,
+    /// The worker told of this end.
+    End(Box<WireOutcome>),
+    /// The worker had stored this end.
+    Stored(Box<WireOutcome>),
+    /// It stored no end; these effects, if any.
+    Silent { effects: Option<Effects> },
+    /// What was stored cannot be read.
+    Unreadable(String),
+    /// The servers do not answer just now.
+    Unclear,
+}
+
+/// Looks whether somebody has started the turn.
+pub(super) async fn look_for_worker(place: Place) -> Found {
+    let Place { link, turn, .. } = place;
+    match started_key::read(&link, link.settings.name(), &turn).await {
+        Ok(Some(holder)) => Found::StartedBy(holder),
+        Ok(None) => Found::Nothing,
+        Err(_) => Found::Unclear,
+    }
+}
+
+/// Takes the turn back, unless somebody has started it.
+pub(super) async fn take_back(place: Place) -> Found {
+    let Place { link, turn, pool, queue_number, .. } = place;
+    let attempt = uuid::Uuid::new_v4().simple().to_string();
+    match started_key::claim(&link, link.settings.name(), &turn, None, &attempt).await {
+        Ok(Claim::Won) => {
+            remove_from_queue(&link, &pool, queue_number).await;
+            Found::TakenBack
+        }
+        Ok(Claim::Lost(holder)) => Found::StartedBy(holder),
+        Ok(Claim::Unclear) | Err(_) => Found::Unclear,
+    }
+}
+
+/// Reads the end that a worker told of.
+pub(super) async fn read(link: Link, payload: Payload) -> Found {
+    match objects::unpack::<WireOutcome>(&link, &payload).await {
+        Ok(outcome) => {
+            objects::discard(&link, &payload).await;
+            Found::End(Box::new(outcome))
+        }
+        Err(error) => Found::Unreadable(error.to_string()),
+    }
+}
+
+/// Looks for what a worker stored that is silent.
+pub(super) async fn after_silence(place: Place) -> Found {
+    let Place { link, turn, attempt, .. } = place;
+    let name = link.settings.name().to_owned();
+    for look in 0..LOOKS {
+        if look > 0 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        let stored = match link.last(RESULTS_STREAM, &result_subject(&name, &turn)).await {
+            Ok(stored) => stored,
+            Err(FleetError::Unclear { .. }) => return Found::Unclear,
+            Err(error) => return Found::Unreadable(error.to_string()),
+        };
+        let Some(stored) = stored else { continue };
+        let stored: StoredResult = match serde_json::from_slice(&stored) {
+            Ok(stored) => stored,
+            Err(error) => return Found::Unreadable(error.to_string()),
+        };
+        if attempt.as_ref().is_some_and(|attempt| *attempt != stored.attempt) {
+            continue;
+        }
+        return match objects::unpack(&link, &stored.outcome).await {
+            Ok(outcome) => Found::Stored(Box::new(outcome)),
+            Err(error) => Found::Unreadable(error.to_string()),
+        };
+    }
+    match link.last(RESULTS_STREAM, &effects_subject(&name, &turn)).await {
+        Ok(stored) => {
+            let stored = stored.and_then(|stored| serde_json::from_slice::<StoredEffects>(&stored).ok());
+            Found::Silent { effects: stored.map(|stored| stored.effects) }
+        }
+        Err(_) => Found::Unclear,
+    }
+}

@@ -1,0 +1,168 @@
+//! The caller's side: a backend whose turns run in a pool.
+
+mod answers;
+mod end;
+mod frames;
+mod handle;
+mod stop;
+mod turn;
+
+pub(crate) use turn::SILENCE;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use async_nats::{RequestErrorKind, client::Request};
+use async_trait::async_trait;
+use futures::{StreamExt as _, TryStreamExt as _};
+use nexus_core::{
+    Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ForgetError, ForgetSupport, Forgotten,
+    ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
+};
+use std::sync::Arc;
+
+use crate::{
+    error::FleetError,
+    fleet::Fleet,
+    link::Link,
+    protocol::{CallerMessage, WORKERS_BUCKET, WireForget, WorkerCard, control_subject},
+};
+
+/// How long a worker has to forget a conversation.
+const FORGET_TIME: Duration = Duration::from_secs(30);
+
+/// A backend whose turns run in a pool of workers.
+///
+/// It claims what the backend claims that it was built over, which is of the same kind and with the same settings; the workers'
+/// backends have settings of their own, in their own files. A request that a worker's cannot run is refused there.
+#[derive(Debug)]
+pub struct FleetBackend {
+    local: Arc<dyn ExecutionBackend>,
+    capabilities: Capabilities,
+    pool: String,
+    fleet: Fleet,
+}
+
+impl FleetBackend {
+    /// A backend like `local`, whose turns run in `pool`. `local` itself runs none.
+    pub fn new(local: Arc<dyn ExecutionBackend>, pool: impl Into<String>, fleet: Fleet) -> Self {
+        let mut capabilities = local.capabilities();
+        // Which machine runs a turn is not known; the result says what held its processes.
+        capabilities.containment = capabilities.containment.map(|_| nexus_core::Containment::default());
+        Self { local, capabilities, pool: pool.into(), fleet }
+    }
+
+    /// The workers of the pool that offer this backend.
+    async fn workers(&self) -> Result<BTreeMap<String, WorkerCard>, FleetError> {
+        let link = self.fleet.0.link().await?;
+        let mut workers = list_workers(&link, Some(&self.pool)).await?;
+        workers.retain(|_, card| card.backends.contains_key(self.id().as_str()));
+        Ok(workers.into_iter().map(|((_, name), card)| (name, card)).collect())
+    }
+}
+
+/// The workers that are there, by pool and name; of one pool, if one is named.
+pub(crate) async fn list_workers(
+    link: &Link,
+    pool: Option<&str>,
+) -> Result<BTreeMap<(String, String), WorkerCard>, FleetError> {
+    let unclear = |error: &dyn std::fmt::Display| FleetError::Unclear { reason: error.to_string() };
+    let store = link
+        .jetstream
+        .get_key_value(WORKERS_BUCKET)
+        .await
+        .map_err(|error| FleetError::NotSetUp { what: WORKERS_BUCKET.to_owned(), reason: error.to_string() })?;
+    let keys: Vec<String> = match store.keys().await {
+        Ok(keys) => keys.try_collect().await.map_err(|error| unclear(&error))?,
+        Err(error) => return Err(unclear(&error)),
+    };
+    let mut workers = BTreeMap::new();
+    let mut cards = futures::stream::iter(keys)
+        .map(|key| {
+            let store = &store;
+            async move { (store.get(&key).await, key) }
+        })
+        .buffer_unordered(32);
+    while let Some((value, key)) = cards.next().await {
+        let Some((of, name)) = key.split_once('.') else { continue };
+        if pool.is_some_and(|pool| pool != of) {
+            continue;
+        }
+        // One that ended meanwhile, or speaks a later version, is none.
+        if let Ok(Some(value)) = value
+            && let Ok(card) = serde_json::from_slice(&value)
+        {
+            workers.insert((of.to_owned(), name.to_owned()), card);
+        }
+    }
+    Ok(workers)
+}
+
+#[async_trait]
+impl ExecutionBackend for FleetBackend {
+    fn id(&self) -> &BackendId {
+        self.local.id()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.capabilities.clone()
+    }
+
+    async fn probe(&self) -> Availability {
+        let workers = match self.workers().await {
+            Ok(workers) => workers,
+            Err(error) => return Availability::Unusable { reason: error.to_string() },
+        };
+        let ready: Vec<_> = workers.values().filter(|card| !card.is_draining).collect();
+        if ready.is_empty() {
+            let reason = format!(
+                "no worker of the pool {} offers {}: start one with `nexus worker --pool {}`",
+                self.pool,
+                self.id(),
+                self.pool
+            );
+            return Availability::Unusable { reason };
+        }
+        let mut versions: Vec<_> =
+            ready.iter().filter_map(|card| card.backends.get(self.id().as_str())?.clone()).collect();
+        versions.sort_unstable();
+        versions.dedup();
+        let version = (!versions.is_empty()).then(|| versions.join(", "));
+        Availability::ready(version)
+    }
+
+    async fn run_turn(
+        &self,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        turn::run(self, request, host, events).await
+    }
+
+    async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        ForgetError::unless_of(self.id(), handle)?;
+        let backend = self.id().clone();
+        let Some((worker, inner)) = handle::unwrap(handle) else {
+            return Err(ForgetError::InvalidHandle { backend });
+        };
+        if self.capabilities.forget == ForgetSupport::InHandle {
+            return self.local.forget(&inner).await;
+        }
+        let no_backend = |reason: String| ForgetError::NoBackend { backend: backend.clone(), reason };
+        let link = self.fleet.0.link().await.map_err(|error| no_backend(error.to_string()))?;
+        let message = CallerMessage::Forget { backend: self.id().as_str().to_owned(), handle: inner };
+        let message = serde_json::to_vec(&message).map_err(|error| no_backend(error.to_string()))?;
+        let request = Request::new().payload(message.into()).timeout(Some(FORGET_TIME));
+        let answer = link.client.send_request(control_subject(&self.pool, &worker), request).await;
+        match answer {
+            Ok(answer) => serde_json::from_slice::<WireForget>(&answer.payload)
+                .map_err(|error| no_backend(error.to_string()))?
+                .into_outcome(self.id()),
+            Err(error) if error.kind() == RequestErrorKind::NoResponders => Err(no_backend(format!(
+                "the worker {worker} of the pool {}, which keeps the conversation, is not there",
+                self.pool
+            ))),
+            Err(error) => Err(no_backend(format!("the worker {worker} did not answer: {error}"))),
+        }
+    }
+}

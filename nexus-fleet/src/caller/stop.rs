@@ -1,0 +1,226 @@
+//! Whatever becomes of a turn's future, the turn ends.
+
+use std::{sync::mpsc, time::Duration};
+
+use nexus_core::{Effects, TurnSession};
+
+use crate::{
+    fleet::{Fleet, Inbox},
+    link::Link,
+    objects,
+    protocol::{CallerMessage, Command, Control, Frame, Item, Payload, control_subject, queue_stream},
+    started_key::{self, Claim},
+};
+
+/// How long a drop waits for the worker's word that nothing of the turn is left. Source: our own choice; a worker on the same network
+/// answers within milliseconds, and one that does not stops by itself when it has not heard of its caller for three heartbeats.
+const DROP_TIME: Duration = Duration::from_secs(10);
+/// How often a worker is told to drop a turn until it says that it has.
+const TELL_AGAIN: Duration = Duration::from_millis(250);
+
+/// A turn that is in a queue or runs. Dropped, it is taken back or stopped.
+pub(super) struct StopGuard {
+    fleet: Fleet,
+    link: Link,
+    pool: String,
+    turn: String,
+    key: String,
+    inbox: Option<Inbox>,
+    session: Option<TurnSession>,
+    /// The worker that started it, and the name of its attempt.
+    pub(super) worker: Option<(String, String)>,
+    /// Whether it may be in the queue, or run.
+    pub(super) is_queued: bool,
+    /// Its number in the stream of the queue.
+    pub(super) queue_number: Option<u64>,
+    /// What was stored for it, and is not needed when it has ended.
+    pub(super) payloads: Vec<Payload>,
+}
+
+/// What names a turn to whoever looks something up about it.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) link: Link,
+    pub(super) turn: String,
+    pub(super) attempt: Option<String>,
+    pub(super) pool: String,
+    pub(super) queue_number: Option<u64>,
+}
+
+impl StopGuard {
+    pub(super) fn new(fleet: Fleet, link: Link, pool: String, turn: String, key: String) -> Self {
+        let inbox = Some(fleet.0.inbox(&turn));
+        Self {
+            fleet,
+            link,
+            pool,
+            turn,
+            key,
+            inbox,
+            session: None,
+            worker: None,
+            is_queued: false,
+            queue_number: None,
+            payloads: Vec::new(),
+        }
+    }
+
+    /// Keeps the session of the turn open as long as the turn.
+    pub(super) fn with_session(mut self, session: TurnSession) -> Self {
+        self.session = Some(session);
+        self
+    }
+
+    /// What the calls of the caller's tools may have changed.
+    pub(super) fn session_effects(&self) -> Effects {
+        self.session.as_ref().map(|session| session.effects()).unwrap_or_default()
+    }
+
+    pub(super) fn place(&self) -> Place {
+        Place {
+            link: self.link.clone(),
+            turn: self.turn.clone(),
+            attempt: self.worker.as_ref().map(|(_, attempt)| attempt.clone()),
+            pool: self.pool.clone(),
+            queue_number: self.queue_number,
+        }
+    }
+
+    pub(super) async fn next_frame(&mut self) -> Frame {
+        if let Some(inbox) = &mut self.inbox
+            && let Some(frame) = inbox.next().await
+        {
+            return frame;
+        }
+        std::future::pending().await
+    }
+
+    /// Whether a frame is of this turn, and of the worker that started it. The first one tells which that is.
+    pub(super) fn is_of_turn(&mut self, frame: &Frame) -> bool {
+        is_of(frame, &self.key, &mut self.worker)
+    }
+
+    /// Tells the worker something, if there is one.
+    pub(super) fn tell(&self, command: Command) {
+        if let Some((worker, _)) = &self.worker {
+            tell(&self.link, &self.pool, worker, &self.turn, &self.key, command);
+        }
+    }
+}
+
+fn is_of(frame: &Frame, key: &str, worker: &mut Option<(String, String)>) -> bool {
+    if frame.key != key {
+        return false;
+    }
+    let (name, attempt) = worker.get_or_insert_with(|| (frame.worker.clone(), frame.attempt.clone()));
+    *name == frame.worker && *attempt == frame.attempt
+}
+
+fn tell(link: &Link, pool: &str, worker: &str, turn: &str, key: &str, command: Command) {
+    let message =
+        CallerMessage::Turn(Control { turn: turn.to_owned(), key: key.to_owned(), command });
+    match serde_json::to_vec(&message) {
+        Ok(text) => link.send(&control_subject(pool, worker), text),
+        Err(error) => tracing::warn!(%error, "a message to a worker cannot be written"),
+    }
+}
+
+impl Drop for StopGuard {
+    fn drop(&mut self) {
+        let payloads = std::mem::take(&mut self.payloads);
+        let link = self.link.clone();
+        if !self.is_queued {
+            if payloads.iter().any(|payload| matches!(payload, Payload::Object { .. })) {
+                self.fleet.0.start(async move {
+                    for payload in &payloads {
+                        objects::discard(&link, payload).await;
+                    }
+                });
+            }
+            return;
+        }
+        let Some(inbox) = self.inbox.take() else { return };
+        let (done, wait) = mpsc::channel();
+        let is_connected = link.is_connected();
+        let ending = Ending {
+            link,
+            pool: self.pool.clone(),
+            turn: self.turn.clone(),
+            key: self.key.clone(),
+            inbox,
+            worker: self.worker.take(),
+            queue_number: self.queue_number,
+        };
+        self.fleet.0.start(async move {
+            let link = ending.link.clone();
+            let _ = tokio::time::timeout(DROP_TIME, ending.run()).await;
+            for payload in &payloads {
+                objects::discard(&link, payload).await;
+            }
+            let _ = done.send(());
+        });
+        // The thread of the connection goes on meanwhile.
+        if is_connected {
+            let _ = wait.recv_timeout(DROP_TIME);
+        }
+    }
+}
+
+/// The end of a turn that nobody waits for.
+struct Ending {
+    link: Link,
+    pool: String,
+    turn: String,
+    key: String,
+    inbox: Inbox,
+    worker: Option<(String, String)>,
+    queue_number: Option<u64>,
+}
+
+impl Ending {
+    async fn run(mut self) {
+        if self.worker.is_none() {
+            let (name, attempt) = (self.link.settings.name().to_owned(), uuid::Uuid::new_v4().simple().to_string());
+            match started_key::claim(&self.link, &name, &self.turn, None, &attempt).await {
+                Ok(Claim::Won) => {
+                    remove_from_queue(&self.link, &self.pool, self.queue_number).await;
+                    return;
+                }
+                Ok(Claim::Lost(holder)) => match holder.worker {
+                    Some(worker) => self.worker = Some((worker, holder.attempt)),
+                    None => return,
+                },
+                Ok(Claim::Unclear) | Err(_) => return,
+            }
+        }
+        let Some((worker, _)) = self.worker.clone() else { return };
+        loop {
+            tell(&self.link, &self.pool, &worker, &self.turn, &self.key, Command::Abandon);
+            let again = tokio::time::sleep(TELL_AGAIN);
+            tokio::pin!(again);
+            loop {
+                tokio::select! {
+                    () = &mut again => break,
+                    frame = self.inbox.next() => {
+                        let Some(frame) = frame else { return };
+                        let ends = frame.items.iter().any(|item| matches!(item, Item::End(_) | Item::Abandoned));
+                        if is_of(&frame, &self.key, &mut self.worker) && ends {
+                            tell(&self.link, &self.pool, &worker, &self.turn, &self.key, Command::Done);
+                            return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Takes a turn out of its queue that nobody can start any more. What is left goes by its time limit.
+pub(super) async fn remove_from_queue(link: &Link, pool: &str, number: Option<u64>) {
+    let Some(number) = number else { return };
+    if let Ok(stream) = link.stream(&queue_stream(pool)).await
+        && let Err(error) = stream.delete_message(number).await
+    {
+        tracing::debug!(%error, "a turn that was taken back stays in its queue until its time is over");
+    }
+}

@@ -1,0 +1,614 @@
+//! One turn, as its caller sees it.
+
+use std::{collections::VecDeque, future::poll_fn, time::Duration};
+
+use async_nats::jetstream::message::PublishMessage;
+use futures::{FutureExt as _, future::BoxFuture};
+use nexus_core::{
+    ConversationMode, Effects, ErrorKind, EventEnvelope, EventSink, ExecutionBackend as _, ForgetSupport, Limit, Retry,
+    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    harness::{Failure, Recorder, admit},
+};
+use tokio::time::{Instant, MissedTickBehavior};
+
+use super::{
+    FleetBackend,
+    answers::Answers,
+    end::{self, Found},
+    frames::Frames,
+    handle, list_workers,
+    stop::StopGuard,
+};
+use crate::{
+    error::FleetError,
+    link::{Link, StoreError},
+    objects,
+    protocol::{
+        Command, Frame, Item, Lane, PROTOCOL_VERSION, Priority, QueuedTurn, TurnBody, WireOutcome, queue_subject,
+    },
+    setup,
+    started_key::now_milliseconds,
+};
+
+/// How often a turn looks after its link.
+const TICK: Duration = Duration::from_millis(250);
+/// How often a worker hears of its caller at least.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How long a worker may be silent. Source: three heartbeats; an election takes 5 to 6 s.
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
+/// How often a turn that waits looks whether somebody has started it.
+const LOOK: Duration = Duration::from_secs(5);
+/// How long missing frames are asked for.
+const LOST: Duration = Duration::from_secs(30);
+/// How long a worker has to end a turn that was told to stop.
+const STOP_TIME: Duration = Duration::from_secs(15);
+/// How long a caller may be without a connection before its turn ends. Its worker ends it before that.
+const OFFLINE: Duration = Duration::from_secs(60);
+/// How long a sink may keep a cancelled turn from returning. Source: as for a turn that runs here.
+const CANCELLED_FLUSH: Duration = Duration::from_millis(250);
+/// Frames that are taken before the worker is told.
+const ACK_EVERY: u64 = 32;
+/// Events that wait for a slow sink before nothing further is acknowledged, so that the worker slows down.
+const MAX_PENDING: usize = 256;
+/// How long a turn without a deadline waits for a worker.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
+/// The label that sets the priority of one turn.
+const PRIORITY_LABEL: &str = "nexus.priority";
+
+pub(super) async fn run(
+    backend: &FleetBackend,
+    request: TurnRequest,
+    host: TurnHost,
+    events: &mut dyn EventSink,
+) -> Result<TurnResult, TurnError> {
+    let id = backend.id();
+    let started = Instant::now();
+    admit(id, &backend.capabilities, &request, &host).map_err(|failure| failure.into_error(id.clone()))?;
+    let deadline = request.limits.deadline.and_then(|limit| started.checked_add(limit));
+    let cancel = host.cancel.clone();
+    let begun = {
+        let mut begin = std::pin::pin!(RemoteTurn::begin(backend, request, &host, started, deadline));
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => return Err(Failure::cancelled().into_error(id.clone())),
+            () = until(deadline) => {
+                let kind = ErrorKind::LimitReached(Limit::Deadline);
+                return Err(Failure::out_of_time(kind, started.elapsed()).into_error(id.clone()));
+            }
+            begun = &mut begin => begun?,
+        }
+    };
+    begun.drive(&host, events).await
+}
+
+/// A turn that was put into a queue.
+struct RemoteTurn<'b> {
+    backend: &'b FleetBackend,
+    link: Link,
+    /// Stops it when it is dropped.
+    guard: StopGuard,
+    started: Instant,
+    deadline: Option<Instant>,
+    answers: Answers,
+    frames: Frames,
+    recorder: Recorder,
+    /// Events that the sink has not taken.
+    pending: VecDeque<EventEnvelope>,
+    /// Items that wait for the object that holds one of them.
+    held: VecDeque<Item>,
+    fetching: Option<BoxFuture<'static, Result<Item, FleetError>>>,
+    sequence: u64,
+    last_heard: Instant,
+    last_sent: Instant,
+    looked_at: Instant,
+    offline_since: Option<Instant>,
+    /// What is being looked up beside everything else.
+    looking: Option<BoxFuture<'static, Found>>,
+    /// Why the turn is to end, and by when.
+    stopping: Option<Stopping>,
+    /// Whether the level of the turn lets a program write without its caller.
+    writes_by_itself: bool,
+}
+
+struct Stopping {
+    failure: Failure,
+    until: Instant,
+}
+
+/// What a step of the loop came to.
+enum Step {
+    Goes,
+    Ended(Box<Result<TurnResult, TurnError>>),
+}
+
+impl<'b> RemoteTurn<'b> {
+    /// Puts the turn into its queue.
+    async fn begin(
+        backend: &'b FleetBackend,
+        mut request: TurnRequest,
+        host: &TurnHost,
+        started: Instant,
+        deadline: Option<Instant>,
+    ) -> Result<Self, TurnError> {
+        let id = backend.id();
+        let fleet = &backend.fleet.0;
+        let settings = &fleet.settings;
+        let lane = match &request.conversation {
+            ConversationMode::Resume { handle, .. } => {
+                let Some((worker, inner)) = handle::unwrap(handle) else {
+                    let reason = "the conversation to resume was not kept by a worker of the fleet";
+                    return Err(Failure::new(ErrorKind::ConversationLost, reason).into_error(id.clone()));
+                };
+                let on_lost = match &request.conversation {
+                    ConversationMode::Resume { on_lost, .. } => *on_lost,
+                    _ => nexus_core::OnLost::Fail,
+                };
+                request.conversation = ConversationMode::Resume { handle: inner, on_lost };
+                // Where the handle holds the conversation, any worker can go on with it.
+                match backend.capabilities.forget {
+                    ForgetSupport::InHandle => Lane::Any(priority(&request, settings.priority, id)?),
+                    _ => Lane::At(worker),
+                }
+            }
+            _ => Lane::Any(priority(&request, settings.priority, id)?),
+        };
+        let failed = |error: FleetError| error.into_turn_error(id);
+        let link = fleet.link().await.map_err(failed)?;
+        if let Lane::At(worker) = &lane {
+            let workers = list_workers(&link, Some(&backend.pool)).await.map_err(failed)?;
+            if !workers.contains_key(&(backend.pool.clone(), worker.clone())) {
+                let reason =
+                    format!("the worker {worker} of the pool {}, which keeps the conversation, is not there", backend.pool);
+                let failure = Failure::new(ErrorKind::Overloaded, reason)
+                    .with_retry(Retry::after_failure(ErrorKind::Overloaded, None));
+                return Err(failure.into_error(id.clone()));
+            }
+        }
+        let turn = uuid::Uuid::new_v4().simple().to_string();
+        let key = uuid::Uuid::new_v4().simple().to_string();
+        let owner = format!("{}.{turn}", settings.name());
+        let session = host.open_turn(&request);
+        let body = TurnBody {
+            participant: session.participant().as_str().to_owned(),
+            tools: session.definitions().to_vec(),
+            request: request.clone(),
+        };
+        let body = objects::pack(&link, &owner, &body).await.map_err(failed)?;
+        let mut guard =
+            StopGuard::new(backend.fleet.clone(), link.clone(), backend.pool.clone(), turn.clone(), key.clone());
+        guard.payloads.push(body.clone());
+        let queued = QueuedTurn {
+            version: PROTOCOL_VERSION,
+            turn: turn.clone(),
+            key,
+            instance: fleet.instance.clone(),
+            backend: id.as_str().to_owned(),
+            sent_at: now_milliseconds(),
+            traceparent: host.trace_context.as_ref().and_then(nexus_core::TraceContext::traceparent),
+            body,
+        };
+        let wait = deadline.map_or(LONGEST_WAIT, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let subject = queue_subject(&backend.pool, &lane, settings.name());
+        guard.is_queued = true;
+        let stored = put_into_queue(&link, &backend.pool, &subject, &queued, wait).await;
+        match stored {
+            Ok(number) => guard.queue_number = Some(number),
+            Err(StoreError::Full) => {
+                guard.is_queued = false;
+                return Err(overloaded(backend, &link).await);
+            }
+            // It may be stored all the same: the guard takes it back.
+            Err(error) => return Err(FleetError::from(error).into_turn_error(id)),
+        }
+        let now = Instant::now();
+        Ok(Self {
+            backend,
+            answers: Answers::new(session.share(), link.clone(), owner),
+            link,
+            guard: guard.with_session(session),
+            started,
+            deadline,
+            frames: Frames::default(),
+            recorder: Recorder::new(),
+            pending: VecDeque::new(),
+            held: VecDeque::new(),
+            fetching: None,
+            sequence: 0,
+            last_heard: now,
+            last_sent: now,
+            looked_at: now,
+            offline_since: None,
+            looking: None,
+            stopping: None,
+            writes_by_itself: request.tool_access >= nexus_core::ToolAccess::WorkspaceWrite,
+        })
+    }
+
+    /// Follows the turn to its end.
+    async fn drive(mut self, host: &TurnHost, events: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let cancel = host.cancel.clone();
+        let mut cancelled = std::pin::pin!(cancel.cancelled());
+        let outcome = loop {
+            let is_stopping = self.stopping.is_some();
+            let has_pending = !self.pending.is_empty();
+            let step = tokio::select! {
+                biased;
+                () = &mut cancelled, if !is_stopping => {
+                    self.stop(Failure::cancelled());
+                    Step::Goes
+                }
+                () = until(self.deadline), if !is_stopping => {
+                    let kind = ErrorKind::LimitReached(Limit::Deadline);
+                    self.stop(Failure::out_of_time(kind, self.started.elapsed()));
+                    Step::Goes
+                }
+                () = poll_fn(|context| events.poll_ready(context)), if has_pending => {
+                    if let Some(event) = self.pending.pop_front() {
+                        events.accept(event);
+                    }
+                    Step::Goes
+                }
+                frame = self.guard.next_frame() => self.take(frame),
+                fetched = ready(&mut self.fetching) => {
+                    self.fetching = None;
+                    self.fetched(fetched)
+                }
+                (id, answer) = self.answers.next() => {
+                    self.guard.payloads.push(answer.clone());
+                    self.tell(Command::Answer { id, answer });
+                    Step::Goes
+                }
+                found = ready(&mut self.looking) => {
+                    self.looking = None;
+                    self.found(found)
+                }
+                _ = tick.tick() => self.look_after(),
+            };
+            if let Step::Ended(outcome) = step {
+                break *outcome;
+            }
+        };
+        let is_cancelled = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Cancelled);
+        self.flush(events, &cancel, is_cancelled).await;
+        outcome
+    }
+
+    /// Begins to end the turn.
+    fn stop(&mut self, failure: Failure) {
+        self.stopping = Some(Stopping { failure, until: Instant::now() + STOP_TIME });
+        match self.guard.worker {
+            Some(_) => self.tell(Command::Cancel),
+            // Nobody may have started it: then nobody will.
+            None => self.looking = Some(end::take_back(self.guard.place()).boxed()),
+        }
+    }
+
+    fn tell(&mut self, command: Command) {
+        self.guard.tell(command);
+        self.last_sent = Instant::now();
+    }
+
+    /// Takes a frame of the worker's.
+    fn take(&mut self, frame: Frame) -> Step {
+        if !self.guard.is_of_turn(&frame) {
+            return Step::Goes;
+        }
+        self.last_heard = Instant::now();
+        let items = self.frames.take(frame);
+        if let Some(from) = self.frames.to_ask_for() {
+            self.tell(Command::Resend { from });
+        }
+        self.held.extend(items);
+        let step = self.take_held();
+        if self.frames.unacknowledged() >= ACK_EVERY {
+            self.acknowledge();
+        }
+        step
+    }
+
+    fn take_held(&mut self) -> Step {
+        while self.fetching.is_none()
+            && let Some(item) = self.held.pop_front()
+        {
+            match item {
+                Item::Event(envelope) => self.event(envelope.event),
+                Item::Large(payload) => {
+                    let link = self.link.clone();
+                    self.fetching = Some(async move { objects::unpack(&link, &payload).await }.boxed());
+                }
+                Item::Call { id, call } => {
+                    if let Some(answer) = self.answers.call(id, *call) {
+                        self.tell(Command::Answer { id, answer });
+                    }
+                }
+                Item::Approval { id, request } => {
+                    if let Some(answer) = self.answers.approve(id, *request) {
+                        self.tell(Command::Answer { id, answer });
+                    }
+                }
+                Item::Withdraw { tool } => self.answers.withdraw(&tool),
+                Item::GivenUp { id } => self.answers.give_up(id),
+                // Nobody asked for that who still listens.
+                Item::Abandoned => {}
+                Item::End(payload) => {
+                    let link = self.link.clone();
+                    self.looking = Some(end::read(link, payload).boxed());
+                    self.held.clear();
+                }
+            }
+        }
+        Step::Goes
+    }
+
+    fn fetched(&mut self, fetched: Result<Item, FleetError>) -> Step {
+        match fetched {
+            Ok(Item::Large(_)) => self.broken("an item within an item".to_owned()),
+            Ok(item) => {
+                self.held.push_front(item);
+                self.take_held()
+            }
+            Err(error) => self.broken(error.to_string()),
+        }
+    }
+
+    fn event(&mut self, event: TurnEvent) {
+        self.recorder.observe(&event);
+        let envelope = EventEnvelope::new(self.sequence, self.started.elapsed(), event);
+        self.sequence += 1;
+        self.pending.push_back(envelope);
+    }
+
+    /// Tells the worker what has arrived, unless the sink is behind.
+    fn acknowledge(&mut self) {
+        if self.pending.len() < MAX_PENDING {
+            let number = self.frames.acknowledge();
+            self.tell(Command::Ack { number });
+        }
+    }
+
+    /// What is done now and then.
+    fn look_after(&mut self) -> Step {
+        let now = Instant::now();
+        if self.link.is_connected() {
+            self.offline_since = None;
+        } else {
+            // What is not heard meanwhile is nobody's silence.
+            self.last_heard = now;
+            let since = *self.offline_since.get_or_insert(now);
+            if now >= since + OFFLINE {
+                let reason = "the connection to the servers of the fleet is lost, and with it the turn";
+                return self.fail(Failure::new(ErrorKind::Transport, reason), Effects::Unknown);
+            }
+        }
+        if let Some(stopping) = &self.stopping {
+            if now >= stopping.until {
+                let failure = self.stopping.take().map(|stopping| stopping.failure);
+                return self.fail(failure.unwrap_or_else(Failure::cancelled), Effects::Unknown);
+            }
+            if self.guard.worker.is_some() {
+                self.tell(Command::Cancel);
+            }
+        }
+        if self.guard.worker.is_some() {
+            if self.frames.unacknowledged() > 0 || now >= self.last_sent + HEARTBEAT {
+                self.acknowledge();
+            }
+            // A sink that is behind keeps the worker waiting, not in doubt.
+            if now >= self.last_sent + HEARTBEAT {
+                self.tell(Command::Ack { number: 0 });
+            }
+            if let Some(from) = self.frames.to_ask_for() {
+                self.tell(Command::Resend { from });
+            }
+            if let Some((from, to)) = self.frames.lost_for(LOST) {
+                return self.broken(format!("what the worker said is lost: messages {from} to {to}"));
+            }
+            if now >= self.last_heard + SILENCE && self.looking.is_none() {
+                self.looking = Some(end::after_silence(self.guard.place()).boxed());
+            }
+        } else if now >= self.looked_at + LOOK && self.looking.is_none() {
+            self.looked_at = now;
+            self.looking = Some(end::look_for_worker(self.guard.place()).boxed());
+        }
+        Step::Goes
+    }
+
+    /// Goes on with what was looked up.
+    fn found(&mut self, found: Found) -> Step {
+        match found {
+            Found::Nothing => Step::Goes,
+            // From now on its silence counts.
+            Found::StartedBy(holder) => {
+                if self.guard.worker.is_none()
+                    && let Some(worker) = holder.worker
+                {
+                    self.guard.worker = Some((worker, holder.attempt));
+                    self.last_heard = Instant::now();
+                    if self.stopping.is_some() {
+                        self.tell(Command::Cancel);
+                    }
+                }
+                Step::Goes
+            }
+            Found::TakenBack => {
+                self.guard.is_queued = false;
+                let failure = self.stopping.take().map_or_else(Failure::cancelled, |stopping| stopping.failure);
+                self.fail(failure, Effects::None)
+            }
+            Found::End(outcome) => self.end(*outcome),
+            Found::Stored(outcome) => {
+                if self.frames.lost_for(Duration::ZERO).is_some() || self.guard.worker.is_some() {
+                    self.event(TurnEvent::warning(
+                        "the worker fell silent; this is the result that it had stored, and events may be missing",
+                    ));
+                }
+                self.end(*outcome)
+            }
+            Found::Silent { effects } => {
+                let worker = self.guard.worker.as_ref().map_or("", |(worker, _)| worker.as_str());
+                let reason = format!(
+                    "the worker {worker} of the pool {} was not heard of for {} s, and stored no result",
+                    self.backend.pool,
+                    SILENCE.as_secs()
+                );
+                // It may be paused: then it hears of this when it goes on.
+                self.guard.tell(Command::Abandon);
+                self.guard.is_queued = false;
+                // What a program writes by itself, it tells of afterwards.
+                let effects = match effects {
+                    Some(effects) if effects >= Effects::Wrote || !self.writes_by_itself => effects,
+                    _ => Effects::Unknown,
+                };
+                self.fail(Failure::new(ErrorKind::Crashed, reason), effects)
+            }
+            Found::Unreadable(reason) => self.broken(reason),
+            Found::Unclear => {
+                self.last_heard = Instant::now();
+                Step::Goes
+            }
+        }
+    }
+
+    /// The turn ended as the worker says.
+    fn end(&mut self, outcome: WireOutcome) -> Step {
+        self.guard.is_queued = false;
+        self.guard.tell(Command::Done);
+        let id = self.backend.id();
+        let worker = self.guard.worker.as_ref().map(|(worker, _)| worker.clone()).unwrap_or_default();
+        let mut outcome = outcome.into_outcome();
+        match &mut outcome {
+            Ok(result) => result.resume = result.resume.take().map(|inner| handle::wrap(id, &worker, &inner)),
+            Err(error) => {
+                let partial = error.partial_mut();
+                partial.resume = partial.resume.take().map(|inner| handle::wrap(id, &worker, &inner));
+            }
+        }
+        // What the caller's own clock stopped is what the caller is told.
+        if let (Err(error), Some(stopping)) = (&outcome, &self.stopping)
+            && error.kind() == ErrorKind::Cancelled
+            && stopping.failure.kind != ErrorKind::Cancelled
+        {
+            let (kind, message) = (stopping.failure.kind, stopping.failure.message.clone().unwrap_or_default());
+            outcome = outcome.map_err(|error| error.with_kind(kind).with_message(message));
+        }
+        Step::Ended(Box::new(outcome))
+    }
+
+    /// The worker cannot be understood.
+    fn broken(&mut self, reason: String) -> Step {
+        self.fail(Failure::new(ErrorKind::Protocol, reason), Effects::Unknown)
+    }
+
+    /// The turn ends without a word of the worker's, and may have had these effects beside those of the caller's tools.
+    fn fail(&mut self, failure: Failure, effects: Effects) -> Step {
+        let mut recorder = std::mem::take(&mut self.recorder);
+        recorder.add_effects(effects.and(self.guard.session_effects()));
+        let error = failure.into_error(self.backend.id().clone()).with_partial(recorder.into_partial());
+        Step::Ended(Box::new(Err(error)))
+    }
+
+    /// Hands the last events over, as a turn that runs here does.
+    async fn flush(
+        &mut self,
+        events: &mut dyn EventSink,
+        cancel: &nexus_core::CancelToken,
+        is_cancelled: bool,
+    ) {
+        let patience = match (is_cancelled, self.deadline) {
+            (true, _) => Some(Instant::now() + CANCELLED_FLUSH),
+            (false, Some(deadline)) => Some(deadline.max(Instant::now() + CANCELLED_FLUSH)),
+            (false, None) => None,
+        };
+        let hand_over = async {
+            while !self.pending.is_empty() {
+                poll_fn(|context| events.poll_ready(context)).await;
+                if let Some(event) = self.pending.pop_front() {
+                    events.accept(event);
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = hand_over => {}
+            () = until(patience) => {}
+            () = async { cancel.cancelled().await; tokio::time::sleep(CANCELLED_FLUSH).await; } => {}
+        }
+    }
+}
+
+/// Stores the turn in its queue, which is made where it is not there.
+async fn put_into_queue(
+    link: &Link,
+    pool: &str,
+    subject: &str,
+    queued: &QueuedTurn,
+    wait: Duration,
+) -> Result<u64, StoreError> {
+    let unclear = |error: &dyn std::fmt::Display| StoreError::Unclear(error.to_string());
+    let text = serde_json::to_vec(queued).map_err(|error| unclear(&error))?;
+    let message = || {
+        PublishMessage::build()
+            .payload(text.clone().into())
+            .message_id(&queued.turn)
+            .ttl(wait.min(LONGEST_WAIT) + Duration::from_secs(1))
+    };
+    match link.store(subject, message()).await {
+        Err(StoreError::NoStream) => {
+            let made = async {
+                setup::ensure_shared(link).await?;
+                setup::ensure_pool(link, pool).await
+            };
+            made.await.map_err(|error| unclear(&error))?;
+            link.store(subject, message()).await
+        }
+        stored => stored,
+    }
+}
+
+/// The error of a turn that found its queue full, with our guess of when there will be room.
+async fn overloaded(backend: &FleetBackend, link: &Link) -> TurnError {
+    let workers = list_workers(link, Some(&backend.pool)).await.unwrap_or_default();
+    let slots: usize = workers.values().map(|card| card.slots).sum();
+    let mean = workers.values().map(|card| card.mean_turn).max().unwrap_or_default();
+    // One place is free when one turn has ended.
+    let guess = match slots {
+        0 => Retry::RATE_LIMIT_GUESS,
+        slots => Duration::from_millis(mean / slots as u64).max(Duration::from_secs(1)),
+    };
+    let reason = format!(
+        "as many turns as may wait are in the queue of the pool {}, which has {slots} places at {} workers",
+        backend.pool,
+        workers.len()
+    );
+    Failure::new(ErrorKind::Overloaded, reason).with_retry(Retry::Guessed(guess)).into_error(backend.id().clone())
+}
+
+fn priority(
+    request: &TurnRequest,
+    default: Priority,
+    id: &nexus_core::BackendId,
+) -> Result<Priority, TurnError> {
+    let Some(word) = request.labels.get(PRIORITY_LABEL) else { return Ok(default) };
+    Priority::ALL.into_iter().find(|priority| priority.as_str() == word).ok_or_else(|| {
+        let reason = format!("the label {PRIORITY_LABEL} is {word:?}: use high, normal or low");
+        Failure::new(ErrorKind::InvalidRequest, reason).into_error(id.clone())
+    })
+}
+
+/// Waits until a time; for ever if there is none.
+async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for work that may not be there.
+async fn ready<T>(work: &mut Option<BoxFuture<'static, T>>) -> T {
+    match work {
+        Some(work) => work.await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,185 @@
+//! A program's share in a fleet: one connection, on a thread of its own.
+
+use std::{
+    collections::HashMap,
+    fmt, io,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    thread,
+};
+
+use futures::StreamExt as _;
+use tokio::{
+    runtime::Handle,
+    sync::{Mutex as AsyncMutex, mpsc, oneshot},
+};
+
+use crate::{
+    error::FleetError,
+    link::Link,
+    protocol::{Frame, all_frames},
+    settings::FleetSettings,
+    setup,
+};
+
+/// One program's share in a fleet. Clones share it; what it needs ends with the last of them.
+///
+/// It connects when it is first used, and again by itself. The connection is served by a thread of its own, so that a turn that is
+/// dropped can be stopped wherever it was polled.
+#[derive(Clone)]
+pub struct Fleet(pub(crate) Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) settings: Arc<FleetSettings>,
+    /// Names this process among those of the same caller.
+    pub(crate) instance: String,
+    handle: Handle,
+    link: AsyncMutex<Option<Link>>,
+    inboxes: Arc<Inboxes>,
+    /// Ends the thread.
+    _stop: oneshot::Sender<()>,
+}
+
+/// Where the frames of each turn go.
+#[derive(Default)]
+struct Inboxes(Mutex<HashMap<String, mpsc::UnboundedSender<Frame>>>);
+
+impl Inboxes {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, mpsc::UnboundedSender<Frame>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The frames of one turn. It ends with this.
+pub(crate) struct Inbox {
+    turn: String,
+    frames: mpsc::UnboundedReceiver<Frame>,
+    all: Arc<Inboxes>,
+}
+
+impl Inbox {
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
+        self.frames.recv().await
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.all.lock().remove(&self.turn);
+    }
+}
+
+impl Fleet {
+    /// A share by these settings. Nothing is connected yet.
+    ///
+    /// # Errors
+    ///
+    /// The thread of the connection could not be started.
+    pub fn new(settings: FleetSettings) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel();
+        thread::Builder::new().name("nexus-fleet".to_owned()).spawn(move || {
+            // Until the other end is dropped.
+            let _ = runtime.block_on(stopped);
+            runtime.shutdown_background();
+        })?;
+        Ok(Self(Arc::new(Shared {
+            settings: Arc::new(settings),
+            instance: uuid::Uuid::new_v4().simple().to_string(),
+            handle,
+            link: AsyncMutex::default(),
+            inboxes: Arc::default(),
+            _stop: stop,
+        })))
+    }
+
+    /// The settings.
+    pub fn settings(&self) -> &FleetSettings {
+        &self.0.settings
+    }
+
+    /// Makes the streams and buckets that the fleet needs, and the queues of `pools`, where they are not there. Those that are there
+    /// stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError`]: the servers could not be used, or this account may not make them.
+    pub async fn set_up(&self, pools: &[&str]) -> Result<(), FleetError> {
+        let link = self.0.link().await?;
+        let pools: Vec<_> = pools.iter().map(|pool| (*pool).to_owned()).collect();
+        self.0
+            .run(async move {
+                setup::ensure_shared(&link).await?;
+                for pool in &pools {
+                    setup::ensure_pool(&link, pool).await?;
+                }
+                Ok(())
+            })
+            .await
+    }
+}
+
+impl Shared {
+    /// The connection, made now if there was none.
+    pub(crate) async fn link(&self) -> Result<Link, FleetError> {
+        let mut link = self.link.lock().await;
+        if let Some(link) = &*link {
+            return Ok(link.clone());
+        }
+        let settings = Arc::clone(&self.settings);
+        let (subject, inboxes) = (all_frames(settings.name(), &self.instance), Arc::downgrade(&self.inboxes));
+        let made = self
+            .run(async move {
+                let link = Link::connect(settings).await?;
+                let frames = link
+                    .client
+                    .subscribe(subject)
+                    .await
+                    .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
+                tokio::spawn(sort(frames, inboxes));
+                Ok(link)
+            })
+            .await?;
+        Ok(link.insert(made).clone())
+    }
+
+    /// Runs `work` where the connection is served.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<T, FleetError>> + Send + 'static,
+    ) -> Result<T, FleetError> {
+        let done = self.handle.spawn(work).await;
+        done.unwrap_or_else(|error| Err(FleetError::Unclear { reason: error.to_string() }))
+    }
+
+    /// Starts `work` where the connection is served, and does not wait for it.
+    pub(crate) fn start(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(work);
+    }
+
+    /// Takes the frames of a turn from now on.
+    pub(crate) fn inbox(&self, turn: &str) -> Inbox {
+        let (sender, frames) = mpsc::unbounded_channel();
+        self.inboxes.lock().insert(turn.to_owned(), sender);
+        Inbox { turn: turn.to_owned(), frames, all: Arc::clone(&self.inboxes) }
+    }
+}
+
+/// Gives each frame to the turn that it is of. One of no turn that is waited for is dropped.
+async fn sort(mut frames: async_nats::Subscriber, inboxes: Weak<Inboxes>) {
+    while let Some(message) = frames.next().await {
+        let Some(inboxes) = inboxes.upgrade() else { return };
+        let turn = message.subject.rsplit('.').next().unwrap_or_default();
+        let Some(inbox) = inboxes.lock().get(turn).cloned() else { continue };
+        match serde_json::from_slice(&message.payload) {
+            Ok(frame) => drop(inbox.send(frame)),
+            Err(error) => tracing::warn!(%error, turn, "a message about a turn cannot be read"),
+        }
+    }
+}
+
+impl fmt::Debug for Fleet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fleet").field("settings", &self.0.settings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,315 @@
+//! The connection to the servers.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_nats::{
+    Client, ConnectErrorKind, ConnectOptions, Event,
+    connection::State,
+    jetstream::{
+        self, Context,
+        context::PublishErrorKind,
+        message::PublishMessage,
+        stream::{DirectGetErrorKind, Stream},
+    },
+};
+use bytes::Bytes;
+use tokio::sync::{Notify, mpsc};
+
+use crate::{
+    error::FleetError,
+    settings::{FleetCredentials, FleetSettings},
+};
+
+/// How long the server has to acknowledge what it stores. Source: an election was seen to take 5.1 to 6.1 s.
+const ACK_TIME: Duration = Duration::from_secs(5);
+/// How long a connection may take to be made.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// How often the server is asked whether it is there. Source: at 2 s a stalled link was noticed after 5.8 s.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// Denials that are remembered until somebody asks.
+const MAX_DENIALS: usize = 64;
+
+/// A connection to the servers of a fleet. It connects again by itself. Clones share it.
+#[derive(Clone)]
+pub(crate) struct Link {
+    pub(crate) client: Client,
+    pub(crate) jetstream: Context,
+    pub(crate) settings: Arc<FleetSettings>,
+    denials: Arc<Denials>,
+    outgoing: mpsc::UnboundedSender<(String, Bytes)>,
+}
+
+/// Subjects that the server refused to take a message on: it says so beside the connection, and the publish itself succeeds.
+#[derive(Default)]
+struct Denials {
+    seen: Mutex<VecDeque<String>>,
+    changed: Notify,
+}
+
+impl Link {
+    /// Connects. The tasks of the connection run on the runtime that this is called in.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError`]: nobody answers, the credentials are not accepted, the server is too old, or has no JetStream.
+    pub(crate) async fn connect(settings: Arc<FleetSettings>) -> Result<Self, FleetError> {
+        let denials = Arc::new(Denials::default());
+        let options = options(&settings, &denials).await?;
+        let servers = settings.servers.join(", ");
+        let addresses: Vec<async_nats::ServerAddr> =
+            settings.servers.iter().filter_map(|server| server.parse().ok()).collect();
+        let connecting = tokio::time::timeout(CONNECT_TIME, options.connect(addresses.as_slice()));
+        let client = match connecting.await {
+            Ok(Ok(client)) => client,
+            Ok(Err(error)) if error.kind() == ConnectErrorKind::AuthorizationViolation => {
+                return Err(FleetError::Refused { reason: error.to_string() });
+            }
+            Ok(Err(error)) => return Err(FleetError::Unreachable { servers, reason: error.to_string() }),
+            Err(_elapsed) => {
+                return Err(FleetError::Unreachable { servers, reason: "no answer within 10 s".to_owned() });
+            }
+        };
+        let found = client.server_info().version;
+        if !is_new_enough(&found) {
+            return Err(FleetError::TooOld { found });
+        }
+        let jetstream = jetstream::ContextBuilder::new().timeout(ACK_TIME).ack_timeout(ACK_TIME).build(client.clone());
+        let (outgoing, queue) = mpsc::unbounded_channel();
+        tokio::spawn(send_on(client.clone(), queue));
+        Ok(Self { client, jetstream, settings, denials, outgoing })
+    }
+
+    /// Sends a message by core NATS, after those before. It does not wait; what bounds it is what its callers have under way.
+    pub(crate) fn send(&self, subject: &str, message: impl Into<Bytes>) {
+        // The other end goes with the runtime of the connection.
+        let _ = self.outgoing.send((subject.to_owned(), message.into()));
+    }
+
+    /// Whether there is a connection just now.
+    pub(crate) fn is_connected(&self) -> bool {
+        self.client.connection_state() == State::Connected
+    }
+
+    /// Stores a message. `Ok` is its number in its stream.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError`]
+    pub(crate) async fn store(&self, subject: &str, message: PublishMessage) -> Result<u64, StoreError> {
+        let publish = async {
+            let acknowledged =
+                self.jetstream.send_publish(subject.to_owned(), message).await.map_err(store_error)?;
+            let ack = acknowledged.await.map_err(store_error)?;
+            Ok(ack.sequence)
+        };
+        tokio::select! {
+            biased;
+            stored = tokio::time::timeout(ACK_TIME + Duration::from_secs(1), publish) => {
+                stored.unwrap_or_else(|_elapsed| Err(StoreError::Unclear("the servers did not answer".to_owned())))
+            }
+            () = self.denied(subject) => Err(StoreError::Forbidden(subject.to_owned())),
+        }
+    }
+
+    /// The last message on a subject of a stream, if there is one. It may be an old one for a moment.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError`]
+    pub(crate) async fn last(&self, stream: &str, subject: &str) -> Result<Option<Bytes>, FleetError> {
+        let stream = self.stream(stream).await?;
+        let found = tokio::time::timeout(ACK_TIME, stream.direct_get_last_for_subject(subject)).await;
+        match found {
+            Ok(Ok(message)) => Ok(Some(message.payload)),
+            Ok(Err(error)) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
+            Ok(Err(error)) => Err(FleetError::Unclear { reason: error.to_string() }),
+            Err(_elapsed) => Err(FleetError::Unclear { reason: format!("the last message on {subject}") }),
+        }
+    }
+
+    /// A stream, without asking the server for it.
+    pub(crate) async fn stream(&self, name: &str) -> Result<Stream<()>, FleetError> {
+        self.jetstream
+            .get_stream_no_info(name)
+            .await
+            .map_err(|error| FleetError::Unclear { reason: error.to_string() })
+    }
+
+    /// Waits until the server has refused a message on `subject`.
+    async fn denied(&self, subject: &str) {
+        loop {
+            let changed = self.denials.changed.notified();
+            if self.denials.take(subject) {
+                return;
+            }
+            changed.await;
+        }
+    }
+}
+
+/// Why a message was not stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum StoreError {
+    /// Another message was the last on the subject.
+    Superseded,
+    /// The stream, or the subject's share of it, is full.
+    Full,
+    /// There is no stream that takes it.
+    NoStream,
+    /// The account may not.
+    Forbidden(String),
+    /// It is not known whether it is stored.
+    Unclear(String),
+}
+
+impl From<StoreError> for FleetError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Forbidden(subject) => Self::Forbidden { subject },
+            StoreError::NoStream => {
+                Self::NotSetUp { what: "a stream of the fleet".to_owned(), reason: "no stream takes the message".to_owned() }
+            }
+            StoreError::Superseded => Self::Unclear { reason: "another message came first".to_owned() },
+            StoreError::Full => Self::Unclear { reason: "the stream is full".to_owned() },
+            StoreError::Unclear(reason) => Self::Unclear { reason },
+        }
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
+fn store_error(error: async_nats::jetstream::context::PublishError) -> StoreError {
+    match error.kind() {
+        PublishErrorKind::WrongLastSequence => StoreError::Superseded,
+        PublishErrorKind::StreamNotFound => StoreError::NoStream,
+        _ => {
+            // The client has no kind of its own for error 10077 of the server.
+            let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+            if source.contains("maximum messages") {
+                StoreError::Full
+            } else {
+                StoreError::Unclear(format!("{error}: {source}"))
+            }
+        }
+    }
+}
+
+impl Denials {
+    fn add(&self, subject: String) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= MAX_DENIALS {
+            seen.pop_front();
+        }
+        seen.push_back(subject);
+        drop(seen);
+        self.changed.notify_waiters();
+    }
+
+    fn take(&self, subject: &str) -> bool {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match seen.iter().position(|denied| denied == subject) {
+            Some(index) => seen.remove(index).is_some(),
+            None => false,
+        }
+    }
+}
+
+async fn send_on(client: Client, mut queue: mpsc::UnboundedReceiver<(String, Bytes)>) {
+    while let Some((subject, message)) = queue.recv().await {
+        if let Err(error) = client.publish(subject, message).await {
+            tracing::warn!(%error, "a message of the fleet could not be sent");
+        }
+    }
+}
+
+async fn options(settings: &FleetSettings, denials: &Arc<Denials>) -> Result<ConnectOptions, FleetError> {
+    let reading = |what: &std::path::Path| {
+        let what = what.display().to_string();
+        move |source| FleetError::Settings { what, source }
+    };
+    let options = match &settings.credentials {
+        None => ConnectOptions::new(),
+        Some(FleetCredentials::File(file)) => {
+            ConnectOptions::with_credentials_file(file).await.map_err(reading(file))?
+        }
+        Some(FleetCredentials::NkeyFile(file)) => {
+            let seed = std::fs::read_to_string(file).map_err(reading(file))?;
+            ConnectOptions::with_nkey(seed.trim().to_owned())
+        }
+        Some(FleetCredentials::Password { user, file }) => {
+            let password = std::fs::read_to_string(file).map_err(reading(file))?;
+            ConnectOptions::with_user_and_password(user.clone(), password.trim_end_matches(['\r', '\n']).to_owned())
+        }
+    };
+    let denials = Arc::clone(denials);
+    let mut options = options
+        .name("nexus")
+        // So that permissions can tell whose answers go where.
+        .custom_inbox_prefix(format!("_INBOX_{}", settings.name()))
+        .connection_timeout(CONNECT_TIME)
+        .ping_interval(PING_INTERVAL)
+        .subscription_capacity(1 << 16)
+        .client_capacity(1 << 13)
+        .event_callback(move |event| {
+            let denials = Arc::clone(&denials);
+            async move {
+                match &event {
+                    Event::ServerError(error) => match denied_subject(&error.to_string()) {
+                        Some(subject) => denials.add(subject),
+                        None => tracing::warn!(%event, "a server of the fleet reports an error"),
+                    },
+                    Event::SlowConsumer(_) | Event::ClientError(_) | Event::Disconnected | Event::LameDuckMode => {
+                        tracing::warn!(%event, "the connection to the fleet");
+                    }
+                    _ => tracing::debug!(%event, "the connection to the fleet"),
+                }
+            }
+        });
+    if let Some(file) = &settings.ca_file {
+        options = options.add_root_certificates(file.clone());
+    }
+    if settings.servers.iter().any(|server| server.starts_with("tls://")) {
+        options = options.require_tls(true);
+    }
+    Ok(options)
+}
+
+/// The subject that a server says must not be published on: `Permissions Violation for Publish to "…"`.
+fn denied_subject(error: &str) -> Option<String> {
+    let (_, rest) = error.split_once("Publish to \"")?;
+    Some(rest.split_once('"')?.0.to_owned())
+}
+
+/// Whether a server has what the fleet needs: time limits of single messages, which came with 2.11.
+fn is_new_enough(version: &str) -> bool {
+    let mut parts = version.split(['.', '-']).map(|part| part.parse::<u32>().unwrap_or_default());
+    (parts.next().unwrap_or_default(), parts.next().unwrap_or_default()) >= (2, 11)
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Link").field("state", &self.client.connection_state()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_as_numbers() {
+        assert!(is_new_enough("2.11.0") && is_new_enough("2.15.1") && is_new_enough("3.0.0-beta.1"));
+        assert!(!is_new_enough("2.10.26") && !is_new_enough("1.99.0") && !is_new_enough("") && !is_new_enough("x"));
+    }
+
+    #[test]
+    fn a_denial_names_its_subject() {
+        let text = "nats: Permissions Violation for Publish to \"nexus.queue.builders.normal.eve\"";
+        assert_eq!(denied_subject(text).as_deref(), Some("nexus.queue.builders.normal.eve"));
+        assert_eq!(denied_subject("Permissions Violation for Subscription to \"x\""), None);
+    }
+}

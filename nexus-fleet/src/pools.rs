@@ -1,0 +1,104 @@
+//! The key `pool`, and the section `fleet`.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use nexus_core::{
+    BuildContext, ConfigSection, ExecutionBackend, SettingsError, registry::Pools, settings_schema,
+};
+use serde_json::Value;
+
+use crate::{
+    caller::FleetBackend,
+    fleet::Fleet,
+    settings::FleetSettings,
+};
+
+/// Builds the backends of `nexus.yaml` that have a `pool`: for [`Registry::with_pools`](nexus_core::Registry::with_pools).
+///
+/// All backends with the same section share one connection, which is made by the first turn.
+#[derive(Clone, Default)]
+pub struct FleetPools {
+    /// Whether backends run here all the same, as in a worker.
+    is_local: bool,
+    shares: Arc<Mutex<HashMap<(PathBuf, String), Fleet>>>,
+}
+
+impl FleetPools {
+    /// Backends with a `pool` run there.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Backends with a `pool` run on this machine: for the router of a worker, whose file may be the same as that of its callers.
+    pub fn of_worker() -> Self {
+        Self { is_local: true, ..Self::default() }
+    }
+
+    /// The share in the fleet that this section describes.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`]: the section cannot be used.
+    pub fn fleet(&self, section: &Value, context: &BuildContext) -> Result<Fleet, SettingsError> {
+        let settings = FleetSettings::read(section)?.based_in(&context.base_directory);
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (context.base_directory.clone(), section.to_string());
+        if let Some(fleet) = shares.get(&key) {
+            return Ok(fleet.clone());
+        }
+        let fleet = Fleet::new(settings).map_err(|error| SettingsError {
+            path: Vec::new(),
+            reason: format!("the connection of the fleet could not be started: {error}"),
+        })?;
+        // After a reload with another section the old one is needed only by turns that have it.
+        shares.clear();
+        shares.insert(key, fleet.clone());
+        Ok(fleet)
+    }
+}
+
+impl ConfigSection for FleetPools {
+    fn name(&self) -> &'static str {
+        "fleet"
+    }
+
+    fn schema(&self) -> Value {
+        let mut schema = settings_schema::of::<FleetSettings>();
+        schema["description"] = "The fleet: servers of NATS, and what a worker on this machine takes on.".into();
+        schema
+    }
+
+    fn check(&self, value: &Value) -> Result<(), SettingsError> {
+        FleetSettings::read(value).map(drop)
+    }
+}
+
+impl Pools for FleetPools {
+    fn build(
+        &self,
+        local: Arc<dyn ExecutionBackend>,
+        pool: &str,
+        section: Option<&Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        if self.is_local {
+            return Ok(local);
+        }
+        let Some(section) = section else {
+            let reason = "name the servers of the pool: `fleet: { servers: [\"nats://…\"] }`".to_owned();
+            return Err(SettingsError { path: Vec::new(), reason });
+        };
+        Ok(Arc::new(FleetBackend::new(local, pool, self.fleet(section, context)?)))
+    }
+}
+
+impl fmt::Debug for FleetPools {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FleetPools").field("is_local", &self.is_local).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,216 @@
+//! The messages.
+
+use std::collections::BTreeMap;
+
+use nexus_core::{
+    ApprovalRequest, Denial, Effects, EventEnvelope, ResumeHandle, ToolCall, ToolDefinition, ToolResult, TurnRequest,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// A JSON document, in the message or in the object store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Payload {
+    /// The document.
+    Inline(Box<RawValue>),
+    /// It is the object of this name.
+    Object {
+        /// Its name, which is never used again.
+        name: String,
+        /// Its size, in bytes.
+        bytes: u64,
+        /// SHA-256 of it, as lowercase hexadecimal.
+        sha256: String,
+    },
+}
+
+/// A turn that waits in a queue.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct QueuedTurn {
+    pub(crate) version: u32,
+    /// Names the turn, once for all time.
+    pub(crate) turn: String,
+    /// What whoever speaks of the turn has to show: random, good for this turn.
+    pub(crate) key: String,
+    /// Which process of the caller waits.
+    pub(crate) instance: String,
+    /// The backend, as the worker's configuration names it.
+    pub(crate) backend: String,
+    /// When it was sent by the caller's clock, in milliseconds since 1970.
+    pub(crate) sent_at: u64,
+    /// W3C `traceparent` of the caller's span.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) traceparent: Option<String>,
+    /// A [`TurnBody`].
+    pub(crate) body: Payload,
+}
+
+/// What the turn is.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct TurnBody {
+    pub(crate) request: TurnRequest,
+    /// Whose session the tools are of.
+    pub(crate) participant: String,
+    /// The tools of the caller's session.
+    pub(crate) tools: Vec<ToolDefinition>,
+}
+
+/// The value of a started key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StartedBy {
+    /// The worker that runs the turn. `None`: the caller took it back.
+    pub(crate) worker: Option<String>,
+    /// Names this attempt: random.
+    pub(crate) attempt: String,
+    /// When, by the clock of whoever wrote it, in milliseconds since 1970.
+    pub(crate) at: u64,
+}
+
+/// What a worker tells of a turn. Frames with items are numbered from 1 without gaps; one without tells the last number.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Frame {
+    pub(crate) key: String,
+    pub(crate) worker: String,
+    pub(crate) attempt: String,
+    pub(crate) number: u64,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) items: Vec<Item>,
+}
+
+/// One thing that a worker tells.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Item {
+    /// An event of the turn.
+    Event(Box<EventEnvelope>),
+    /// An item that is too large for a message.
+    Large(Payload),
+    /// A call of a tool of the caller's. Repeated until it is answered.
+    Call {
+        /// Names the call within the turn.
+        id: u64,
+        /// The call, as the model made it.
+        call: Box<ToolCall>,
+    },
+    /// A call of the program's own that has to be approved. Repeated until it is answered.
+    Approval {
+        /// Names the question within the turn, among the calls.
+        id: u64,
+        /// The question.
+        request: Box<ApprovalRequest>,
+    },
+    /// A tool of the caller's cannot be offered to the model.
+    Withdraw {
+        /// Its name.
+        tool: String,
+    },
+    /// Nobody waits for the answer of this call any more.
+    GivenUp {
+        /// Which one.
+        id: u64,
+    },
+    /// The turn has ended, and its result is stored: a [`WireOutcome`](super::WireOutcome).
+    End(Payload),
+    /// The turn was given up as it was told to, and nothing of it is left.
+    Abandoned,
+}
+
+/// What a caller tells a worker of one turn.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Control {
+    pub(crate) turn: String,
+    pub(crate) key: String,
+    #[serde(flatten)]
+    pub(crate) command: Command,
+}
+
+/// What a worker is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "type")]
+pub(crate) enum Command {
+    /// Every frame up to this number arrived. It also says that the caller is there.
+    Ack {
+        /// The number.
+        number: u64,
+    },
+    /// The frames from this number on are needed again.
+    Resend {
+        /// The first of them.
+        from: u64,
+    },
+    /// The turn is to stop, and to tell how it ended.
+    Cancel,
+    /// Nobody waits for the turn any more: it is to end at once, without a result.
+    Abandon,
+    /// A call was answered.
+    Answer {
+        /// Which one.
+        id: u64,
+        /// An [`Answer`].
+        answer: Payload,
+    },
+    /// The caller has the end, or wants to hear no more.
+    Done,
+}
+
+/// What became of a call or of a question.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Answer {
+    /// The tool answered.
+    Result(ToolResult),
+    /// The call is approved.
+    Approved,
+    /// The session denied it.
+    Denied(Denial),
+}
+
+/// What arrives on the subject of a worker.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum CallerMessage {
+    /// About a turn that runs.
+    Turn(Control),
+    /// Forget a conversation; answered by request and reply.
+    Forget {
+        /// The backend that kept it.
+        backend: String,
+        /// The worker's own handle.
+        handle: ResumeHandle,
+    },
+}
+
+/// What a worker says of itself, in the bucket of workers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct WorkerCard {
+    /// The version of the messages that it speaks.
+    pub(crate) version: u32,
+    /// Names the process: random.
+    pub(crate) instance: String,
+    /// The backends that can start there, and the version of each program where it has one.
+    pub(crate) backends: BTreeMap<String, Option<String>>,
+    /// Turns it runs at once.
+    pub(crate) slots: usize,
+    /// Turns it runs now, by id.
+    pub(crate) running: Vec<String>,
+    /// How long its turns took, in milliseconds: the mean of the last ones, each counting an eighth. 0 before the first.
+    pub(crate) mean_turn: u64,
+    /// Whether it takes no further turn.
+    pub(crate) is_draining: bool,
+}
+
+/// The effects of a turn as they are stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredEffects {
+    pub(crate) attempt: String,
+    pub(crate) effects: Effects,
+}
+
+/// The end of a turn as it is stored.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct StoredResult {
+    pub(crate) attempt: String,
+    /// A [`WireOutcome`](super::WireOutcome).
+    pub(crate) outcome: Payload,
+}

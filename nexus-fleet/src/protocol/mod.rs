@@ -1,0 +1,19 @@
+//! What crosses the wire: subjects, messages, and their version. `PROTOCOL.md` says the same for other languages.
+
+mod messages;
+mod outcome;
+mod subjects;
+
+pub(crate) use messages::{
+    Answer, CallerMessage, Command, Control, Frame, Item, Payload, QueuedTurn, StartedBy, StoredEffects,
+    StoredResult, TurnBody, WorkerCard,
+};
+pub(crate) use outcome::{WireForget, WireOutcome};
+pub use subjects::Priority;
+pub(crate) use subjects::*;
+
+/// The version of the messages. A worker refuses a turn of a later one by name, and runs one of an earlier one that it knows.
+pub const PROTOCOL_VERSION: u32 = 1;
+
+/// What is larger goes through the object store, in bytes.
+pub(crate) const INLINE_BYTES: usize = 256 << 10;

@@ -1,0 +1,151 @@
+//! Names on the server: subjects, streams, buckets.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The stream of results and effects.
+pub(crate) const RESULTS_STREAM: &str = "NEXUS_RESULTS";
+/// What that stream takes.
+pub(crate) const RESULTS_SUBJECTS: &str = "nexus.result.>";
+/// The bucket of started keys.
+pub(crate) const TURNS_BUCKET: &str = "NEXUS_TURNS";
+/// The bucket in which each worker renews its entry.
+pub(crate) const WORKERS_BUCKET: &str = "NEXUS_WORKERS";
+/// The bucket of holds.
+pub(crate) const HOLDS_BUCKET: &str = "NEXUS_HOLDS";
+/// The bucket of slots, whose keys end with their process.
+pub(crate) const SLOTS_BUCKET: &str = "NEXUS_SLOTS";
+/// The object store of what is too large for a message.
+pub(crate) const OBJECTS_BUCKET: &str = "NEXUS_OBJECTS";
+
+/// How soon a turn is given to a worker, against others that wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    /// Before the others.
+    High,
+    /// Between the two.
+    #[default]
+    Normal,
+    /// After the others, but for a share: one of four starts asks for these first.
+    Low,
+}
+
+impl Priority {
+    /// Every priority, first the one that is asked for first.
+    pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
+
+    /// The word in subjects and settings.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Normal => "normal",
+            Self::Low => "low",
+        }
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Which queue of a pool a turn waits in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Lane {
+    /// Any worker of the pool takes it.
+    Any(Priority),
+    /// One worker has the conversation that it goes on with.
+    At(String),
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any(priority) => f.write_str(priority.as_str()),
+            Self::At(worker) => write!(f, "at-{worker}"),
+        }
+    }
+}
+
+/// The stream of a pool's queue.
+pub(crate) fn queue_stream(pool: &str) -> String {
+    format!("NEXUS_QUEUE_{pool}")
+}
+
+/// What that stream takes.
+pub(crate) fn queue_subjects(pool: &str) -> String {
+    format!("nexus.queue.{pool}.>")
+}
+
+/// Where a caller puts a turn.
+pub(crate) fn queue_subject(pool: &str, lane: &Lane, caller: &str) -> String {
+    format!("nexus.queue.{pool}.{lane}.{caller}")
+}
+
+/// The name of the consumer of a lane.
+pub(crate) fn consumer(lane: &Lane) -> String {
+    lane.to_string()
+}
+
+/// What the consumer of a lane takes.
+pub(crate) fn lane_subjects(pool: &str, lane: &Lane) -> String {
+    format!("nexus.queue.{pool}.{lane}.*")
+}
+
+/// Where a worker tells of a turn.
+pub(crate) fn frames_subject(caller: &str, instance: &str, turn: &str) -> String {
+    format!("nexus.event.{caller}.{instance}.{turn}")
+}
+
+/// What a caller listens to.
+pub(crate) fn all_frames(caller: &str, instance: &str) -> String {
+    format!("nexus.event.{caller}.{instance}.*")
+}
+
+/// Where a caller speaks to a worker.
+pub(crate) fn control_subject(pool: &str, worker: &str) -> String {
+    format!("nexus.control.{pool}.{worker}")
+}
+
+/// Where the result of a turn is stored.
+pub(crate) fn result_subject(caller: &str, turn: &str) -> String {
+    format!("nexus.result.{caller}.{turn}.result")
+}
+
+/// Where the effects of a turn are stored, as far as they are known.
+pub(crate) fn effects_subject(caller: &str, turn: &str) -> String {
+    format!("nexus.result.{caller}.{turn}.effects")
+}
+
+/// The started key of a turn.
+pub(crate) fn started_key(caller: &str, turn: &str) -> String {
+    format!("{caller}.{turn}")
+}
+
+/// A worker's entry.
+pub(crate) fn worker_key(pool: &str, worker: &str) -> String {
+    format!("{pool}.{worker}")
+}
+
+/// The subject behind a key of a bucket.
+pub(crate) fn key_subject(bucket: &str, key: &str) -> String {
+    format!("$KV.{bucket}.{key}")
+}
+
+/// Why a text cannot be one token of a subject. `None` if it can.
+pub(crate) fn token_fault(text: &str) -> Option<&'static str> {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if text.is_empty() {
+        Some("it is empty")
+    } else if text.len() > 64 {
+        Some("it is longer than 64 characters")
+    } else if !text.bytes().all(is_plain) {
+        Some("it has other characters than letters, digits, `-` and `_`")
+    } else {
+        None
+    }
+}

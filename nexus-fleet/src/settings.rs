@@ -1,0 +1,151 @@
+//! The section `fleet` of `nexus.yaml`.
+
+use std::path::{Path, PathBuf};
+
+use nexus_core::{SettingsError, ToolAccess};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::protocol::{Priority, token_fault};
+
+/// Turns that a caller may have waiting in one pool at once, where the settings say nothing.
+const MAX_WAITING: u32 = 1_000;
+
+/// The section `fleet`: where the servers are, who this caller is, and what a worker on this machine takes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct FleetSettings {
+    /// URLs of NATS servers, such as `nats://10.0.0.5:4222`; `tls://` where the connection must be encrypted. Any one of them is
+    /// connected to, and the others of its cluster are found.
+    pub servers: Vec<String>,
+    /// Who this is: a token of the subjects, which the permissions of an account bind. Default: `nexus`.
+    pub name: Option<String>,
+    /// How this is known to the servers. Default: not at all.
+    pub credentials: Option<FleetCredentials>,
+    /// PEM file of certificate authorities to trust as well.
+    pub ca_file: Option<PathBuf>,
+    /// How soon turns of this caller are given to a worker. Default: `normal`.
+    pub priority: Priority,
+    /// Turns of this caller that may wait in one queue at once. Default: 1,000. It holds where the queue is made by this caller.
+    pub max_waiting: Option<u32>,
+    /// Servers that keep a copy of what is stored, where the streams are made by this program: 1, 3 or 5. Default: 1.
+    pub replicas: Option<usize>,
+    /// What a worker on this machine takes on.
+    pub worker: WorkerSettings,
+}
+
+/// How a program is known to the servers. One of the three.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum FleetCredentials {
+    /// A credentials file, as `nsc` makes it.
+    File(PathBuf),
+    /// A file that holds the seed of an NKey and nothing else.
+    NkeyFile(PathBuf),
+    /// A user, and the file that holds the password and nothing else.
+    Password {
+        /// The user.
+        user: String,
+        /// The file.
+        file: PathBuf,
+    },
+}
+
+/// What a worker takes on. A request beyond it is refused, whatever it asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct WorkerSettings {
+    /// The worker's name in its pool. Default: the name of the machine.
+    pub name: Option<String>,
+    /// Turns at once. Default: 4.
+    pub turns: Option<usize>,
+    /// Absolute paths of folders below which working directories and extra roots may lie. Default: none, so that each turn works
+    /// in an empty private folder.
+    pub folders: Vec<PathBuf>,
+    /// The widest access level. Default: `scoped-only`.
+    #[schemars(with = "Option<AccessName>")]
+    pub access: Option<ToolAccess>,
+    /// The backends that are offered. Default: all that can start.
+    pub backends: Option<Vec<String>>,
+    /// Names of variables of the worker's environment that requests may name. Default: none.
+    pub environment: Vec<String>,
+}
+
+/// The names of [`ToolAccess`], for the schema.
+#[derive(JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[expect(dead_code, reason = "it is a schema")]
+enum AccessName {
+    ScopedOnly,
+    ReadOnly,
+    WorkspaceWrite,
+    Unrestricted,
+}
+
+impl FleetSettings {
+    /// Reads the section.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`], which names the place.
+    pub fn read(value: &Value) -> Result<Self, SettingsError> {
+        let read: Self = SettingsError::reading(value)?;
+        if read.servers.is_empty() {
+            return Err(SettingsError::new("servers", "name one server at least, such as nats://127.0.0.1:4222"));
+        }
+        for (index, server) in read.servers.iter().enumerate() {
+            if let Err(error) = server.parse::<async_nats::ServerAddr>() {
+                let path = vec!["servers".to_owned(), index.to_string()];
+                return Err(SettingsError { path, reason: format!("is no URL of a server: {error}") });
+            }
+        }
+        for (path, name) in
+            [(vec!["name"], &read.name), (vec!["worker", "name"], &read.worker.name)]
+        {
+            if let Some(fault) = name.as_deref().and_then(token_fault) {
+                let path = path.into_iter().map(str::to_owned).collect();
+                return Err(SettingsError { path, reason: format!("cannot be used in a subject: {fault}") });
+            }
+        }
+        if let Some(folder) = read.worker.folders.iter().position(|folder| !folder.is_absolute()) {
+            let path = vec!["worker".to_owned(), "folders".to_owned(), folder.to_string()];
+            return Err(SettingsError { path, reason: "is no absolute path".to_owned() });
+        }
+        if read.worker.turns == Some(0) {
+            let path = vec!["worker".to_owned(), "turns".to_owned()];
+            return Err(SettingsError { path, reason: "a worker runs one turn at least".to_owned() });
+        }
+        if let Some(replicas) = read.replicas
+            && !matches!(replicas, 1 | 3 | 5)
+        {
+            return Err(SettingsError::new("replicas", "1, 3 or 5"));
+        }
+        Ok(read)
+    }
+
+    /// This caller's token.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().unwrap_or("nexus")
+    }
+
+    pub(crate) fn max_waiting(&self) -> u32 {
+        self.max_waiting.unwrap_or(MAX_WAITING)
+    }
+
+    pub(crate) fn replicas(&self) -> usize {
+        self.replicas.unwrap_or(1)
+    }
+
+    /// The same with each relative path relative to `folder`.
+    pub(crate) fn based_in(mut self, folder: &Path) -> Self {
+        let place = |path: &mut PathBuf| *path = folder.join(&*path);
+        match &mut self.credentials {
+            Some(FleetCredentials::File(file) | FleetCredentials::NkeyFile(file)) => place(file),
+            Some(FleetCredentials::Password { file, .. }) => place(file),
+            None => {}
+        }
+        self.ca_file.iter_mut().for_each(place);
+        self
+    }
+}

@@ -1,0 +1,90 @@
+//! The started key: who of several may start a turn.
+//!
+//! An acknowledgement keeps nobody from starting: a worker that was paused beyond its time acknowledges a message that another one
+//! has, and both are told that it worked. So the right to start is a key that can be created once. Whoever created it may start;
+//! whoever did not, or cannot tell, does not. The caller creates it to take a turn back that nobody has started.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use async_nats::jetstream::message::PublishMessage;
+use tokio::time::Instant;
+
+use crate::{
+    error::FleetError,
+    link::{Link, StoreError},
+    protocol::{StartedBy, TURNS_BUCKET, key_subject, started_key},
+};
+
+/// How long a clear answer is waited for. It is shorter than the time after which the message is given to another worker.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How long to wait after an unclear answer.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What came of trying to create a started key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// The key is ours.
+    Won,
+    /// It is another's.
+    Lost(StartedBy),
+    /// It cannot be told; the key may be created later all the same.
+    Unclear,
+}
+
+/// Tries to create the started key of a turn.
+///
+/// # Errors
+///
+/// [`FleetError::Forbidden`], [`FleetError::NotSetUp`]
+pub(crate) async fn claim(
+    link: &Link,
+    caller: &str,
+    turn: &str,
+    worker: Option<&str>,
+    attempt: &str,
+) -> Result<Claim, FleetError> {
+    let key = started_key(caller, turn);
+    let subject = key_subject(TURNS_BUCKET, &key);
+    let ours = StartedBy { worker: worker.map(str::to_owned), attempt: attempt.to_owned(), at: now_milliseconds() };
+    let value = serde_json::to_vec(&ours)
+        .map_err(|error| FleetError::Unreadable { what: key.clone(), reason: error.to_string() })?;
+    let until = Instant::now() + PATIENCE;
+    loop {
+        let message = PublishMessage::build().payload(value.clone().into()).expected_last_subject_sequence(0);
+        match link.store(&subject, message).await {
+            Ok(_) => return Ok(Claim::Won),
+            // By an earlier try of this very claim, whose answer was lost, or by another.
+            Err(StoreError::Superseded) => match read(link, caller, turn).await {
+                Ok(Some(holder)) if holder.attempt == attempt => return Ok(Claim::Won),
+                Ok(Some(holder)) => return Ok(Claim::Lost(holder)),
+                // The answer of a server that lags behind.
+                Ok(None) | Err(FleetError::Unclear { .. }) => {}
+                Err(error) => return Err(error),
+            },
+            Err(StoreError::Unclear(_) | StoreError::NoStream | StoreError::Full) => {}
+            Err(error @ StoreError::Forbidden(_)) => return Err(error.into()),
+        }
+        if Instant::now() >= until {
+            return Ok(Claim::Unclear);
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Who has started a turn, if somebody has. One who has just now may be missing.
+///
+/// # Errors
+///
+/// [`FleetError`]
+pub(crate) async fn read(link: &Link, caller: &str, turn: &str) -> Result<Option<StartedBy>, FleetError> {
+    let key = started_key(caller, turn);
+    let found = link.last(&format!("KV_{TURNS_BUCKET}"), &key_subject(TURNS_BUCKET, &key)).await?;
+    let read = found.map(|value| serde_json::from_slice(&value)).transpose();
+    read.map_err(|error| FleetError::Unreadable { what: key, reason: error.to_string() })
+}
+
+/// The time, in milliseconds since 1970.
+pub(crate) fn now_milliseconds() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}

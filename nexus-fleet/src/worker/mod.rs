@@ -1,0 +1,425 @@
+//! The worker's side: takes turns out of the queues of a pool, and runs them.
+
+mod calls;
+mod policy;
+mod queue;
+mod turn;
+mod window;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use async_nats::jetstream::{self, AckKind};
+use futures::StreamExt as _;
+use nexus_core::{Availability, BackendId, CancelToken};
+use nexus_router::Router;
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::JoinSet,
+    time::Instant,
+};
+
+use self::{policy::Policy, queue::Queue, turn::Job};
+use crate::{
+    error::FleetError,
+    lease::{LEASE_TIME, Lease, RENEW_EVERY},
+    link::Link,
+    protocol::{
+        CallerMessage, Command, PROTOCOL_VERSION, QueuedTurn, WORKERS_BUCKET, WireForget, WorkerCard, control_subject,
+        token_fault, worker_key,
+    },
+    settings::FleetSettings,
+};
+
+/// Turns at once, where the settings say nothing.
+const TURNS: usize = 4;
+/// How often a change of what runs is told.
+const TELL_EVERY: Duration = Duration::from_secs(2);
+/// How often the backends are looked at again.
+const PROBE_EVERY: Duration = Duration::from_secs(60);
+
+/// Runs the turns of a pool on this machine.
+///
+/// Every turn goes through the router, as one on this machine would: with its holds, and with its bound on a backend's turns at once.
+/// What the section `fleet` says of `worker` is the limit of what a request may ask for.
+pub struct Worker {
+    link: Link,
+    pool: String,
+    name: Arc<str>,
+    instance: String,
+    router: Router,
+    policy: Arc<Policy>,
+    slots: usize,
+    wanted: Option<Vec<String>>,
+    running: Arc<Running>,
+}
+
+/// The turns that run here.
+#[derive(Default)]
+struct Running {
+    turns: Mutex<HashMap<String, (String, mpsc::UnboundedSender<Command>)>>,
+    /// In milliseconds: the mean of the last ones, each counting an eighth.
+    mean_turn: AtomicU64,
+}
+
+impl Running {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (String, mpsc::UnboundedSender<Command>)>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn took(&self, time: Duration) {
+        let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let before = self.mean_turn.load(Ordering::Relaxed);
+        let mean = if before == 0 { time } else { before - before / 8 + time / 8 };
+        self.mean_turn.store(mean.max(1), Ordering::Relaxed);
+    }
+}
+
+impl Worker {
+    /// Connects a worker of `pool` that runs turns on the backends of `router`. Relative paths in the settings are relative to the
+    /// current folder.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError`]: the servers could not be used, or the name of the pool or of the worker cannot be part of a subject.
+    pub async fn connect(settings: FleetSettings, pool: &str, router: Router) -> Result<Self, FleetError> {
+        let name = settings.worker.name.clone().unwrap_or_else(machine_name);
+        for (what, text) in [("the pool", pool), ("the worker", name.as_str())] {
+            if let Some(fault) = token_fault(text) {
+                return Err(FleetError::Unreadable { what: format!("the name of {what}"), reason: fault.to_owned() });
+            }
+        }
+        let policy = Arc::new(Policy::of(&settings.worker));
+        let (slots, wanted) = (settings.worker.turns.unwrap_or(TURNS), settings.worker.backends.clone());
+        let link = Link::connect(Arc::new(settings)).await?;
+        Ok(Self {
+            link,
+            pool: pool.to_owned(),
+            name: name.into(),
+            instance: uuid::Uuid::new_v4().simple().to_string(),
+            router,
+            policy,
+            slots,
+            wanted,
+            running: Arc::default(),
+        })
+    }
+
+    /// The worker's name in its pool.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Takes turns until `drain` is cancelled; then it takes no further one, and returns when those that run have ended. Dropped, it
+    /// ends them at once: what they had begun is told to be given up by nobody, so their callers find out by its silence.
+    ///
+    /// `on_ready` is told once, when turns are taken from now on, which backends are offered, and why each other is not.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`], [`FleetError::NotSetUp`], and what else keeps it from beginning.
+    /// What happens later is waited out.
+    pub async fn run(
+        self,
+        drain: CancelToken,
+        on_ready: impl FnOnce(&Offer),
+    ) -> Result<(), FleetError> {
+        let offer = self.offer().await;
+        if offer.backends.is_empty() {
+            let reasons: Vec<_> = offer.missing.iter().map(|(backend, why)| format!("{backend}: {why}")).collect();
+            let reason = if reasons.is_empty() { "the configuration has none".to_owned() } else { reasons.join("; ") };
+            return Err(FleetError::NothingToOffer { reason });
+        }
+        let mut queue = Queue::open(&self.link, &self.pool, &self.name).await?;
+        let control = self
+            .link
+            .client
+            .subscribe(control_subject(&self.pool, &self.name))
+            .await
+            .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
+        let lease = self.register(&offer).await?;
+        let mut background = JoinSet::new();
+        background.spawn(Self::listen(control, Arc::clone(&self.running), self.link.clone(), self.router.clone()));
+        let entry = Entry { worker: self.card_maker(), lease, drain: drain.clone() };
+        let ended = CancelToken::new();
+        let mut kept = tokio::spawn(entry.keep(offer.backends.clone(), ended.clone()));
+        on_ready(&offer);
+        let mut turns = JoinSet::new();
+        let slots = Arc::new(Semaphore::new(self.slots));
+        loop {
+            let slot = tokio::select! {
+                biased;
+                () = drain.cancelled() => break,
+                _ = &mut kept => break,
+                Some(_) = turns.join_next(), if !turns.is_empty() => continue,
+                slot = Arc::clone(&slots).acquire_owned() => slot,
+            };
+            let Ok(slot) = slot else { break };
+            let message = tokio::select! {
+                biased;
+                () = drain.cancelled() => break,
+                _ = &mut kept => break,
+                message = queue.next() => message,
+            };
+            self.begin(message, slot, &mut turns).await;
+        }
+        drop(queue);
+        while turns.join_next().await.is_some() {}
+        ended.cancel();
+        if !kept.is_finished() {
+            let _ = kept.await;
+        }
+        background.shutdown().await;
+        Ok(())
+    }
+
+    /// Begins a turn that was taken out of a queue.
+    async fn begin(
+        &self,
+        message: jetstream::Message,
+        slot: tokio::sync::OwnedSemaphorePermit,
+        turns: &mut JoinSet<()>,
+    ) {
+        let taken_at = Instant::now();
+        let caller = message.subject.rsplit('.').next().unwrap_or_default().to_owned();
+        let queued: QueuedTurn = match serde_json::from_slice(&message.payload) {
+            Ok(queued) => queued,
+            Err(error) => {
+                // It is taken out of the queue, where it would come back for ever.
+                tracing::warn!(%error, caller, "a message in the queue is no turn");
+                let _ = message.ack_with(AckKind::Term).await;
+                return;
+            }
+        };
+        if [&queued.turn, &queued.instance, &queued.key].into_iter().any(|token| token_fault(token).is_some()) {
+            tracing::warn!(caller, "a message in the queue names no turn");
+            let _ = message.ack_with(AckKind::Term).await;
+            return;
+        }
+        let (sender, commands) = mpsc::unbounded_channel();
+        let turn = queued.turn.clone();
+        {
+            let mut running = self.running.lock();
+            // A message that came twice while the first is at work: the key would tell them apart, too.
+            if running.contains_key(&turn) {
+                return;
+            }
+            running.insert(turn.clone(), (queued.key.clone(), sender));
+        }
+        let job = Job {
+            link: self.link.clone(),
+            worker: Arc::clone(&self.name),
+            router: self.router.clone(),
+            policy: Arc::clone(&self.policy),
+            caller,
+            queued,
+            commands,
+            slot: Some(slot),
+            taken_at,
+        };
+        let entry = TurnEntry { running: Arc::clone(&self.running), turn, since: taken_at };
+        turns.spawn(async move {
+            turn::run(job, message).await;
+            drop(entry);
+        });
+    }
+
+    /// Gives each message of a caller to the turn that it is about.
+    async fn listen(mut control: async_nats::Subscriber, running: Arc<Running>, link: Link, router: Router) {
+        let mut forgetting = JoinSet::new();
+        loop {
+            let message = tokio::select! {
+                message = control.next() => message,
+                Some(_) = forgetting.join_next(), if !forgetting.is_empty() => continue,
+            };
+            let Some(message) = message else { return };
+            match serde_json::from_slice(&message.payload) {
+                Ok(CallerMessage::Turn(control)) => {
+                    let running = running.lock();
+                    if let Some((key, turn)) = running.get(&control.turn)
+                        && *key == control.key
+                    {
+                        let _ = turn.send(control.command);
+                    }
+                }
+                Ok(CallerMessage::Forget { backend, handle }) => {
+                    let Some(reply) = message.reply else { continue };
+                    let (link, router) = (link.clone(), router.clone());
+                    forgetting.spawn(async move {
+                        let outcome = match handle.backend().as_str() == backend {
+                            true => WireForget::from(router.forget(&handle).await),
+                            false => WireForget::InvalidHandle,
+                        };
+                        if let Ok(text) = serde_json::to_vec(&outcome) {
+                            link.send(&reply, text);
+                        }
+                    });
+                }
+                Err(error) => tracing::warn!(%error, "a message of a caller cannot be read"),
+            }
+        }
+    }
+
+    /// Which backends can start here.
+    async fn offer(&self) -> Offer {
+        offer_of(&self.router, self.wanted.as_deref()).await
+    }
+
+    fn card_maker(&self) -> CardMaker {
+        CardMaker {
+            router: self.router.clone(),
+            wanted: self.wanted.clone(),
+            running: Arc::clone(&self.running),
+            instance: self.instance.clone(),
+            slots: self.slots,
+        }
+    }
+
+    /// Takes the worker's name in its pool. One whose holder was killed is waited for.
+    async fn register(&self, offer: &Offer) -> Result<Lease, FleetError> {
+        let card = self.card_maker().card(&offer.backends, false);
+        let until = Instant::now() + LEASE_TIME + Duration::from_secs(5);
+        let mut was_told = false;
+        loop {
+            let key = worker_key(&self.pool, &self.name);
+            if let Some(lease) = Lease::take(&self.link, WORKERS_BUCKET, key, card.clone().into()).await? {
+                return Ok(lease);
+            }
+            if Instant::now() >= until {
+                return Err(FleetError::NameTaken { name: self.name.to_string(), pool: self.pool.clone() });
+            }
+            if !std::mem::replace(&mut was_told, true) {
+                tracing::info!(name = %self.name, "the name is taken; if its worker was killed, it is free within 30 s");
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    }
+}
+
+/// What a worker offers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offer {
+    /// The backends that can start, and the version of each program where it has one.
+    pub backends: BTreeMap<String, Option<String>>,
+    /// The others of its configuration, and why each cannot.
+    pub missing: BTreeMap<String, String>,
+}
+
+async fn offer_of(router: &Router, wanted: Option<&[String]>) -> Offer {
+    let mut offer = Offer::default();
+    for (id, backend) in router.backends() {
+        let id: BackendId = id;
+        if wanted.is_some_and(|wanted| !wanted.iter().any(|name| name == id.as_str())) {
+            continue;
+        }
+        match backend.probe().await {
+            Availability::Ready { version, .. } => drop(offer.backends.insert(id.as_str().to_owned(), version)),
+            Availability::NotInstalled { remedy, .. } | Availability::Unauthenticated { remedy } => {
+                offer.missing.insert(id.as_str().to_owned(), remedy);
+            }
+            Availability::Unusable { reason } => drop(offer.missing.insert(id.as_str().to_owned(), reason)),
+            _ => drop(offer.missing.insert(id.as_str().to_owned(), "it cannot start".to_owned())),
+        }
+    }
+    offer
+}
+
+/// Takes a turn off the list of those that run when it is dropped.
+struct TurnEntry {
+    running: Arc<Running>,
+    turn: String,
+    since: Instant,
+}
+
+impl Drop for TurnEntry {
+    fn drop(&mut self) {
+        self.running.lock().remove(&self.turn);
+        self.running.took(self.since.elapsed());
+    }
+}
+
+/// Writes what the worker says of itself.
+struct CardMaker {
+    router: Router,
+    wanted: Option<Vec<String>>,
+    running: Arc<Running>,
+    instance: String,
+    slots: usize,
+}
+
+impl CardMaker {
+    fn card(&self, backends: &BTreeMap<String, Option<String>>, is_draining: bool) -> Vec<u8> {
+        let mut running: Vec<_> = self.running.lock().keys().cloned().collect();
+        running.sort_unstable();
+        let card = WorkerCard {
+            version: PROTOCOL_VERSION,
+            instance: self.instance.clone(),
+            backends: backends.clone(),
+            slots: self.slots,
+            running,
+            mean_turn: self.running.mean_turn.load(Ordering::Relaxed),
+            is_draining,
+        };
+        serde_json::to_vec(&card).unwrap_or_default()
+    }
+}
+
+/// The worker's entry among the workers of its pool.
+struct Entry {
+    worker: CardMaker,
+    lease: Lease,
+    drain: CancelToken,
+}
+
+impl Entry {
+    /// Renews the entry until it is another's, or the worker has ended; then it is given back.
+    async fn keep(mut self, mut backends: BTreeMap<String, Option<String>>, ended: CancelToken) {
+        let mut last = Vec::new();
+        let (mut renewed_at, mut probed_at) = (Instant::now(), Instant::now());
+        loop {
+            tokio::select! {
+                () = ended.cancelled() => return self.lease.release().await,
+                () = tokio::time::sleep(TELL_EVERY) => {}
+            }
+            if probed_at.elapsed() >= PROBE_EVERY {
+                probed_at = Instant::now();
+                backends = offer_of(&self.worker.router, self.worker.wanted.as_deref()).await.backends;
+            }
+            let card = self.worker.card(&backends, self.drain.is_cancelled());
+            if card == last && renewed_at.elapsed() < RENEW_EVERY {
+                continue;
+            }
+            match self.lease.renew(card.clone().into()).await {
+                Ok(true) => {
+                    (last, renewed_at) = (card, Instant::now());
+                }
+                Ok(false) => {
+                    tracing::error!("another worker has this one's name now: this one takes no further turn");
+                    return;
+                }
+                Err(error) => tracing::warn!(%error, "the worker's entry could not be renewed"),
+            }
+        }
+    }
+}
+
+/// The name of this machine, as far as it can be part of a subject.
+fn machine_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    let name: String = name.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect();
+    if token_fault(&name).is_some() { "worker".to_owned() } else { name }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("pool", &self.pool).field("name", &self.name).finish_non_exhaustive()
+    }
+}

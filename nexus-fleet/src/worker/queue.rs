@@ -1,0 +1,160 @@
+//! Which turn a worker takes next.
+
+use std::time::Duration;
+
+use async_nats::jetstream::{
+    self, AckKind,
+    consumer::{Consumer, pull},
+};
+use futures::StreamExt as _;
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
+
+use crate::{
+    error::FleetError,
+    link::Link,
+    protocol::{Lane, Priority},
+    setup,
+};
+
+/// How long one wait for a message lasts.
+const WAIT: Duration = Duration::from_secs(10);
+/// How long to wait after the servers did not answer.
+const PAUSE: Duration = Duration::from_secs(1);
+/// One of so many starts asks for low priority first.
+const SHARE_OF_LOW: u64 = 4;
+
+/// The queues that a worker takes turns from.
+pub(super) struct Queue {
+    /// Those of high, normal and low priority, and this worker's own.
+    consumers: Vec<Consumer<pull::Config>>,
+    /// Whether a turn is wanted just now.
+    wanted: watch::Sender<bool>,
+    /// What came while one was waited for.
+    arrived: mpsc::Receiver<jetstream::Message>,
+    starts: u64,
+    _waiting: JoinSet<()>,
+}
+
+impl Queue {
+    /// The queues of a worker, made where they are not there.
+    pub(super) async fn open(link: &Link, pool: &str, worker: &str) -> Result<Self, FleetError> {
+        setup::ensure_shared(link).await?;
+        setup::ensure_pool(link, pool).await?;
+        let lanes = Priority::ALL.into_iter().map(Lane::Any).chain([Lane::At(worker.to_owned())]);
+        let (wanted, is_wanted) = watch::channel(false);
+        let (hand_over, arrived) = mpsc::channel(1);
+        let mut waiting = JoinSet::new();
+        let mut consumers = Vec::new();
+        for lane in lanes {
+            let consumer = setup::ensure_consumer(link, pool, &lane).await?;
+            consumers.push(consumer.clone());
+            let waiter = Waiter { link: link.clone(), pool: pool.to_owned(), lane, consumer };
+            waiting.spawn(waiter.run(is_wanted.clone(), hand_over.clone()));
+        }
+        Ok(Self {
+            consumers,
+            wanted,
+            arrived,
+            starts: 0,
+            _waiting: waiting,
+        })
+    }
+
+    /// The next turn: of high priority first, but for a share of low.
+    pub(super) async fn next(&mut self) -> jetstream::Message {
+        loop {
+            if let Some(message) = self.at_once().await {
+                self.starts += 1;
+                return message;
+            }
+            let _ = self.wanted.send(true);
+            // A queue that seems empty may be told of late, so it is looked at again all the same.
+            let arrived = tokio::time::timeout(PAUSE, self.arrived.recv()).await;
+            let _ = self.wanted.send(false);
+            // What came at the same moment, and what comes from now on, is for others.
+            while let Ok(other) = self.arrived.try_recv() {
+                give_back(&other).await;
+            }
+            if let Ok(Some(message)) = arrived {
+                self.starts += 1;
+                return message;
+            }
+        }
+    }
+
+    /// The first message that is there now.
+    async fn at_once(&self) -> Option<jetstream::Message> {
+        let mut order: Vec<_> = self.consumers.iter().collect();
+        // Who goes on with a conversation cannot go elsewhere.
+        order.rotate_right(1);
+        if self.starts % SHARE_OF_LOW == SHARE_OF_LOW - 1 {
+            order[1..].rotate_right(1);
+        }
+        for consumer in order {
+            let Ok(mut batch) = consumer.fetch().max_messages(1).messages().await else { continue };
+            if let Some(Ok(message)) = batch.next().await {
+                return Some(message);
+            }
+        }
+        None
+    }
+}
+
+/// Waits at one lane whenever a turn is wanted.
+struct Waiter {
+    link: Link,
+    pool: String,
+    lane: Lane,
+    consumer: Consumer<pull::Config>,
+}
+
+impl Waiter {
+    async fn run(mut self, mut wanted: watch::Receiver<bool>, hand_over: mpsc::Sender<jetstream::Message>) {
+        loop {
+            if wanted.wait_for(|wanted| *wanted).await.is_err() {
+                return;
+            }
+            match self.wait_once().await {
+                Ok(Some(message)) => {
+                    let is_wanted = *wanted.borrow();
+                    match hand_over.try_reserve() {
+                        Ok(place) if is_wanted => place.send(message),
+                        _ => give_back(&message).await,
+                    }
+                }
+                Ok(None) => {}
+                Err(error) => {
+                    tracing::debug!(error, lane = %self.lane, "the queue cannot be waited at just now");
+                    tokio::time::sleep(PAUSE).await;
+                    // It may be gone, as with a server that lost its disk.
+                    if setup::ensure_pool(&self.link, &self.pool).await.is_ok()
+                        && let Ok(consumer) = setup::ensure_consumer(&self.link, &self.pool, &self.lane).await
+                    {
+                        self.consumer = consumer;
+                    }
+                }
+            }
+        }
+    }
+
+    async fn wait_once(&self) -> Result<Option<jetstream::Message>, String> {
+        let batch = self.consumer.batch().max_messages(1).expires(WAIT);
+        let mut batch = batch.messages().await.map_err(|error| error.to_string())?;
+        // The answer of a server that went away meanwhile never comes.
+        match tokio::time::timeout(WAIT + PAUSE, batch.next()).await {
+            Ok(Some(Ok(message))) => Ok(Some(message)),
+            Ok(Some(Err(error))) => Err(error.to_string()),
+            Ok(None) | Err(_) => Ok(None),
+        }
+    }
+}
+
+/// Gives a turn back that nobody started.
+async fn give_back(message: &jetstream::Message) {
+    if let Err(error) = message.ack_with(AckKind::Nak(None)).await {
+        tracing::debug!(%error, "a turn goes back to its queue when its time there is over");
+    }
+}

@@ -1,0 +1,566 @@
+//! One turn, as its worker runs it.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use async_nats::jetstream::message::PublishMessage;
+use futures::{FutureExt as _, future::BoxFuture};
+use nexus_core::{
+    BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, TraceContext, TurnError, TurnEvent, TurnHost,
+    TurnResult,
+    harness::{EventQueue, Failure},
+};
+use nexus_router::Router;
+use tokio::{
+    sync::{OwnedSemaphorePermit, mpsc},
+    time::{Instant, MissedTickBehavior},
+};
+
+use super::{calls::Calls, policy::Policy, window::Window};
+use crate::{
+    caller::SILENCE,
+    link::Link,
+    objects,
+    protocol::{
+        Answer, Command, Frame, INLINE_BYTES, Item, PROTOCOL_VERSION, Payload, QueuedTurn, StoredEffects, StoredResult,
+        TurnBody, WireOutcome, effects_subject, frames_subject, result_subject,
+    },
+    started_key::{self, Claim},
+};
+
+/// How often a turn looks after its link.
+const TICK: Duration = Duration::from_millis(500);
+/// How often a caller hears of its worker at least.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How often a call that is not answered is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// How long a caller is waited for that has not said that it has the end.
+const LAST_WORDS: Duration = Duration::from_secs(60);
+/// How long after its message was taken a turn may begin. Its caller counts silence from about then.
+const BEGIN_WITHIN: Duration = Duration::from_secs(20);
+/// Below this, the size of a delta is not worth being measured, in bytes.
+const SMALL_DELTA: usize = 1_024;
+/// Events in one message.
+const MAX_ITEMS: usize = 64;
+/// The first and the longest wait before something is stored again that could not be.
+const STORE_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+
+/// A turn that this worker took out of a queue.
+pub(super) struct Job {
+    pub(super) link: Link,
+    pub(super) worker: Arc<str>,
+    pub(super) router: Router,
+    pub(super) policy: Arc<Policy>,
+    /// Whose it is, as the subject says.
+    pub(super) caller: String,
+    pub(super) queued: QueuedTurn,
+    pub(super) commands: mpsc::UnboundedReceiver<Command>,
+    /// Given back when the turn has ended.
+    pub(super) slot: Option<OwnedSemaphorePermit>,
+    /// When its message was taken.
+    pub(super) taken_at: Instant,
+}
+
+/// Starts the turn, if this worker is the one that may, and runs it to its end. Acknowledges the message in either case.
+pub(super) async fn run(job: Job, message: async_nats::jetstream::Message) {
+    let attempt = uuid::Uuid::new_v4().simple().to_string();
+    let claim =
+        started_key::claim(&job.link, &job.caller, &job.queued.turn, Some(&job.worker), &attempt).await;
+    match claim {
+        Ok(Claim::Won) => {}
+        Ok(Claim::Lost(_)) => {
+            let _ = message.ack().await;
+            return;
+        }
+        // Whoever gets no clear answer does not start, and says nothing: another may.
+        Ok(Claim::Unclear) => return,
+        Err(error) => {
+            tracing::warn!(%error, turn = job.queued.turn, "a turn could not be started");
+            return;
+        }
+    }
+    // It is out of the queue then; and where this is lost, whoever is given it next finds the key.
+    let _ = message.ack().await;
+    Running::new(job, attempt).run().await;
+}
+
+/// A turn that runs here.
+struct Running {
+    link: Link,
+    worker: Arc<str>,
+    router: Router,
+    policy: Arc<Policy>,
+    caller: String,
+    queued: QueuedTurn,
+    commands: mpsc::UnboundedReceiver<Command>,
+    slot: Option<OwnedSemaphorePermit>,
+    taken_at: Instant,
+    attempt: String,
+    subject: String,
+    window: Window,
+    cancel: CancelToken,
+    calls: Calls,
+    asked: mpsc::UnboundedReceiver<Item>,
+    asked_again: Instant,
+    /// What its caller is to be told next.
+    items: VecDeque<Item>,
+    /// Items that are made ready: their effects stored, and what is large put into the object store.
+    preparing: Option<BoxFuture<'static, Vec<Item>>>,
+    effects: Effects,
+    last_sent: Instant,
+    caller_heard: Instant,
+    offline_since: Option<Instant>,
+}
+
+/// What a command comes to.
+#[derive(PartialEq, Eq)]
+enum Next {
+    Goes,
+    /// It is to end at once.
+    Abandoned,
+    /// The caller wants to hear no more.
+    Done,
+}
+
+impl Running {
+    fn new(job: Job, attempt: String) -> Self {
+        let Job { link, worker, router, policy, caller, queued, commands, slot, taken_at } = job;
+        let (calls, asked) = Calls::new();
+        let now = Instant::now();
+        Self {
+            subject: frames_subject(&caller, &queued.instance, &queued.turn),
+            link,
+            worker,
+            router,
+            policy,
+            caller,
+            queued,
+            commands,
+            slot,
+            taken_at,
+            attempt,
+            window: Window::new(),
+            cancel: CancelToken::new(),
+            calls,
+            asked,
+            asked_again: now,
+            items: VecDeque::new(),
+            preparing: None,
+            effects: Effects::None,
+            last_sent: now,
+            caller_heard: now,
+            offline_since: None,
+        }
+    }
+
+    async fn run(mut self) {
+        // The caller learns who has its turn.
+        self.say_where();
+        let queue = EventQueue::new();
+        let begun = self.begin().await;
+        let outcome = match begun {
+            Ok((request, host)) => {
+                let backend = BackendId::new(self.queued.backend.as_str());
+                let (router, mut sink) = (self.router.clone(), queue.clone());
+                let turn = async move { router.run_on(&backend, request, host, &mut sink).await };
+                self.attend(turn.boxed(), &queue).await
+            }
+            Err(failure) => Some(Err(failure.into_error(BackendId::new(self.queued.backend.as_str())))),
+        };
+        match outcome {
+            Some(outcome) => self.end(outcome).await,
+            None => self.abandon().await,
+        }
+    }
+
+    /// Reads the turn, and holds it against what this worker takes on.
+    async fn begin(&mut self) -> Result<(nexus_core::TurnRequest, TurnHost), Failure> {
+        if self.queued.version > PROTOCOL_VERSION {
+            let reason = format!(
+                "the turn is of version {} of the fleet's messages, and this worker speaks {PROTOCOL_VERSION}: update it",
+                self.queued.version
+            );
+            return Err(Failure::new(ErrorKind::Unsupported, reason));
+        }
+        let body: TurnBody = objects::unpack(&self.link, &self.queued.body)
+            .await
+            .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
+        let TurnBody { request, participant, tools } = body;
+        self.policy.check(&request)?;
+        let session = Session::remote(ParticipantId::new(participant), tools, Arc::new(self.calls.clone()));
+        let mut host = TurnHost::new().with_session(session).with_cancel(self.cancel.clone());
+        if let Some(traceparent) = self.queued.traceparent.clone() {
+            host = host.with_trace_context(TraceContext::new(move || Some(traceparent.clone())));
+        }
+        // A worker that was paused meanwhile does not know what its caller was told.
+        if self.taken_at.elapsed() > BEGIN_WITHIN {
+            let reason = "the worker was held up before it could begin, so it did not; nothing was run";
+            return Err(Failure::new(ErrorKind::Crashed, reason));
+        }
+        Ok((request, host))
+    }
+
+    /// Runs the turn, and talks with its caller meanwhile. `None`: nobody waits for it any more.
+    async fn attend(
+        &mut self,
+        mut turn: BoxFuture<'_, Result<TurnResult, TurnError>>,
+        queue: &EventQueue,
+    ) -> Option<Result<TurnResult, TurnError>> {
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                biased;
+                command = self.commands.recv() => match self.obey(command).await {
+                    Next::Goes | Next::Done => {}
+                    Next::Abandoned => return None,
+                },
+                prepared = ready(&mut self.preparing) => {
+                    self.preparing = None;
+                    self.send(prepared);
+                }
+                outcome = &mut turn => {
+                    self.take_events(queue);
+                    return Some(outcome);
+                }
+                // After the turn, which is what fills the queue while it is polled.
+                () = filled(queue), if self.window.has_room() && self.preparing.is_none() => {
+                    self.take_events(queue);
+                    self.prepare();
+                }
+                Some(item) = self.asked.recv() => {
+                    self.items.push_back(item);
+                    self.prepare();
+                }
+                _ = tick.tick() => self.look_after(),
+            }
+        }
+    }
+
+    /// Stores the end, tells it, and waits until the caller has it.
+    async fn end(mut self, outcome: Result<TurnResult, TurnError>) {
+        let (link, caller, turn, attempt) =
+            (self.link.clone(), self.caller.clone(), self.queued.turn.clone(), self.attempt.clone());
+        let outcome = WireOutcome::from(outcome);
+        let mut storing = Some(async move { store_result(&link, &caller, &turn, attempt, &outcome).await }.boxed());
+        let mut tick = tokio::time::interval(TICK);
+        tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        self.prepare();
+        let mut until: Option<Instant> = None;
+        loop {
+            if storing.is_none() && self.preparing.is_none() && self.items.is_empty() && until.is_none() {
+                // What was said last is being sent: the end comes after it.
+                until = Some(Instant::now() + LAST_WORDS);
+            }
+            tokio::select! {
+                biased;
+                command = self.commands.recv() => match self.obey(command).await {
+                    Next::Goes => {}
+                    Next::Abandoned if storing.is_none() => return self.abandon().await,
+                    Next::Abandoned => return self.abandon().await,
+                    Next::Done if storing.is_none() => return,
+                    Next::Done => {}
+                },
+                prepared = ready(&mut self.preparing) => {
+                    self.preparing = None;
+                    self.send(prepared);
+                    self.prepare();
+                }
+                payload = ready(&mut storing) => {
+                    storing = None;
+                    self.slot = None;
+                    self.items.push_back(Item::End(payload));
+                    self.prepare();
+                }
+                () = sleep_until(until) => return,
+                _ = tick.tick() => {
+                    self.look_after();
+                    if until.is_some() && self.caller_heard.elapsed() > SILENCE {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Tells the caller, who wants no result, that nothing of the turn is left.
+    async fn abandon(mut self) {
+        self.slot = None;
+        self.items.clear();
+        self.preparing = None;
+        self.send(vec![Item::Abandoned]);
+        let until = Instant::now() + LAST_WORDS / 4;
+        loop {
+            tokio::select! {
+                command = self.commands.recv() => match command {
+                    None | Some(Command::Done) => return,
+                    Some(Command::Abandon) => {
+                        let again: Vec<_> = self.window.from(self.window.last_number()).cloned().collect();
+                        self.repeat(again);
+                    }
+                    Some(_) => {}
+                },
+                () = tokio::time::sleep_until(until) => return,
+            }
+        }
+    }
+
+    async fn obey(&mut self, command: Option<Command>) -> Next {
+        self.caller_heard = Instant::now();
+        match command {
+            Some(Command::Ack { number }) => self.window.acknowledge(number),
+            Some(Command::Resend { from }) => {
+                let again: Vec<_> = self.window.from(from).cloned().collect();
+                self.repeat(again);
+            }
+            Some(Command::Cancel) => self.cancel.cancel(),
+            Some(Command::Answer { id, answer }) => match objects::unpack::<Answer>(&self.link, &answer).await {
+                Ok(answer) => self.calls.answer(id, answer),
+                // It is asked again.
+                Err(error) => tracing::warn!(%error, "the answer of a tool cannot be read"),
+            },
+            Some(Command::Abandon) => return Next::Abandoned,
+            Some(Command::Done) => return Next::Done,
+            // The worker is ending.
+            None => return Next::Abandoned,
+        }
+        Next::Goes
+    }
+
+    fn take_events(&mut self, queue: &EventQueue) {
+        while let Some(event) = queue.pop() {
+            self.items.push_back(Item::Event(Box::new(event)));
+        }
+    }
+
+    /// Makes what is to be said next ready, and says it at once if nothing has to be stored for it.
+    fn prepare(&mut self) {
+        while self.preparing.is_none() && !self.items.is_empty() {
+            let count = self.items.len().min(MAX_ITEMS);
+            let items: Vec<_> = self.items.drain(..count).collect();
+            let effects = items.iter().map(effects_of).fold(self.effects, Effects::and);
+            let raised = (effects > self.effects).then_some(effects);
+            self.effects = effects;
+            let is_large = items.iter().any(|item| size_of(item) > INLINE_BYTES);
+            if raised.is_none() && !is_large {
+                self.send(items);
+                continue;
+            }
+            let (link, caller, turn, attempt) =
+                (self.link.clone(), self.caller.clone(), self.queued.turn.clone(), self.attempt.clone());
+            self.preparing = Some(
+                async move {
+                    if let Some(effects) = raised {
+                        store_effects(&link, &caller, &turn, StoredEffects { attempt, effects }).await;
+                    }
+                    let mut ready = Vec::with_capacity(items.len());
+                    for item in items {
+                        ready.push(packed(&link, &caller, &turn, item).await);
+                    }
+                    ready
+                }
+                .boxed(),
+            );
+        }
+    }
+
+    /// Sends items as the next frames, each of which fits into a message.
+    fn send(&mut self, items: Vec<Item>) {
+        let mut batch = Vec::new();
+        let mut bytes = 0;
+        for item in items {
+            let size = size_of(&item);
+            if bytes + size > INLINE_BYTES && !batch.is_empty() {
+                self.send_frame(std::mem::take(&mut batch));
+                bytes = 0;
+            }
+            bytes += size;
+            batch.push(item);
+        }
+        if !batch.is_empty() {
+            self.send_frame(batch);
+        }
+    }
+
+    fn send_frame(&mut self, items: Vec<Item>) {
+        let number = self.window.next_number();
+        if let Some(text) = self.frame(number, items) {
+            self.link.send(&self.subject, text.clone());
+            self.window.add(text);
+            self.last_sent = Instant::now();
+        }
+    }
+
+    fn repeat(&mut self, frames: Vec<Vec<u8>>) {
+        for frame in frames {
+            self.link.send(&self.subject, frame);
+        }
+        self.last_sent = Instant::now();
+    }
+
+    /// Tells the caller who has its turn, and how far its words go.
+    fn say_where(&mut self) {
+        if let Some(text) = self.frame(self.window.last_number(), Vec::new()) {
+            self.link.send(&self.subject, text);
+            self.last_sent = Instant::now();
+        }
+    }
+
+    fn frame(&self, number: u64, items: Vec<Item>) -> Option<Vec<u8>> {
+        let frame = Frame {
+            key: self.queued.key.clone(),
+            worker: self.worker.to_string(),
+            attempt: self.attempt.clone(),
+            number,
+            items,
+        };
+        serde_json::to_vec(&frame)
+            .inspect_err(|error| tracing::warn!(%error, "a message to a caller cannot be written"))
+            .ok()
+    }
+
+    /// What is done now and then.
+    fn look_after(&mut self) {
+        let now = Instant::now();
+        if self.link.is_connected() {
+            self.offline_since = None;
+            let again: Vec<_> = self.window.overdue().cloned().collect();
+            if !again.is_empty() {
+                self.repeat(again);
+            }
+            if now >= self.asked_again + ASK_AGAIN {
+                self.asked_again = now;
+                self.items.extend(self.calls.unanswered());
+                self.prepare();
+            }
+        } else {
+            self.offline_since.get_or_insert(now);
+        }
+        if now >= self.last_sent + HEARTBEAT {
+            self.say_where();
+        }
+        // A caller that died, or that a broken network keeps away, would never end it.
+        if now >= self.caller_heard + SILENCE && !self.cancel.is_cancelled() {
+            tracing::info!(turn = self.queued.turn, "its caller was not heard of for 30 s, so the turn is stopped");
+            self.cancel.cancel();
+        }
+    }
+}
+
+/// Stores the effects of a turn, before they are told.
+async fn store_effects(link: &Link, caller: &str, turn: &str, effects: StoredEffects) {
+    let Ok(text) = serde_json::to_vec(&effects) else { return };
+    let id = format!("{turn}.effects.{:?}", effects.effects);
+    let message = PublishMessage::build().payload(text.into()).message_id(id);
+    store_at_last(link, &effects_subject(caller, turn), message).await;
+}
+
+/// Stores the end of a turn, and returns what it is told by.
+async fn store_result(link: &Link, caller: &str, turn: &str, attempt: String, outcome: &WireOutcome) -> Payload {
+    let mut wait = STORE_AGAIN.0;
+    let owner = format!("{caller}.{turn}");
+    let outcome = loop {
+        match objects::pack(link, &owner, outcome).await {
+            Ok(outcome) => break outcome,
+            Err(error) => tracing::warn!(%error, turn, "the end of a turn could not be stored, and is stored again"),
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(STORE_AGAIN.1);
+    };
+    let stored = StoredResult { attempt, outcome };
+    if let Ok(text) = serde_json::to_vec(&stored) {
+        let message = PublishMessage::build().payload(text.into()).message_id(format!("{turn}.result"));
+        store_at_last(link, &result_subject(caller, turn), message).await;
+    }
+    stored.outcome
+}
+
+/// Stores a message, as often as it takes. The same id keeps it from being there twice.
+async fn store_at_last(link: &Link, subject: &str, message: PublishMessage) {
+    let mut wait = STORE_AGAIN.0;
+    while let Err(error) = link.store(subject, message.clone()).await {
+        tracing::warn!(?error, subject, "what a turn did could not be stored, and is stored again");
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(STORE_AGAIN.1);
+    }
+}
+
+/// An item that fits into a message.
+async fn packed(link: &Link, caller: &str, turn: &str, item: Item) -> Item {
+    if size_of(&item) <= INLINE_BYTES {
+        return item;
+    }
+    let mut wait = STORE_AGAIN.0;
+    loop {
+        match objects::pack(link, &format!("{caller}.{turn}"), &item).await {
+            Ok(Payload::Inline(_)) => return item,
+            Ok(payload) => return Item::Large(payload),
+            Err(error) => tracing::warn!(%error, turn, "an event could not be stored, and is stored again"),
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(STORE_AGAIN.1);
+    }
+}
+
+/// What an item says that the turn may have changed.
+fn effects_of(item: &Item) -> Effects {
+    match item {
+        Item::Event(envelope) => match &envelope.event {
+            TurnEvent::ToolCallStarted(started) => started.effects,
+            TurnEvent::Unrecognized(unknown) if !unknown.is_harmless => Effects::Unknown,
+            _ => Effects::None,
+        },
+        _ => Effects::None,
+    }
+}
+
+/// About how large an item is as text, in bytes: counted where it may be large.
+fn size_of(item: &Item) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    match item {
+        Item::Event(envelope) => match &envelope.event {
+            // Whatever has to be escaped.
+            TurnEvent::TextDelta(delta) if delta.text.len() < SMALL_DELTA => delta.text.len() * 6 + 256,
+            TurnEvent::ThinkingDelta(delta) if delta.text.len() < SMALL_DELTA => delta.text.len() * 6 + 256,
+            _ => {
+                let mut count = Count(0);
+                let _ = serde_json::to_writer(&mut count, item);
+                count.0
+            }
+        },
+        Item::Large(_) | Item::End(_) | Item::Withdraw { .. } | Item::GivenUp { .. } | Item::Abandoned => 512,
+        Item::Call { .. } | Item::Approval { .. } => {
+            let mut count = Count(0);
+            let _ = serde_json::to_writer(&mut count, item);
+            count.0
+        }
+    }
+}
+
+/// Waits until a queue has an event. It is polled after what fills the queue, and so needs no waking.
+async fn filled(queue: &EventQueue) {
+    std::future::poll_fn(|_| if queue.is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }).await;
+}
+
+async fn sleep_until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn ready<T>(work: &mut Option<BoxFuture<'static, T>>) -> T {
+    match work {
+        Some(work) => work.await,
+        None => std::future::pending().await,
+    }
+}
