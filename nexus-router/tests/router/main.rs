@@ -11,6 +11,7 @@ mod json_schema;
 mod mutations;
 mod neutral;
 mod panels;
+mod pools;
 mod queue;
 mod reload;
 mod restore;
