@@ -16,6 +16,7 @@ mod queue;
 mod reload;
 mod restore;
 mod routed;
+mod run_on;
 mod sections;
 mod submissions;
 mod support;
