@@ -56,6 +56,31 @@ pub trait ConfigSection: fmt::Debug + Send + Sync + 'static {
     fn check(&self, value: &Value) -> Result<(), SettingsError>;
 }
 
+/// Builds backends whose turns run in a pool of workers, on other machines than this one.
+///
+/// A backend of `nexus.yaml` that has a `pool` is built by its kind first, then by this. How the pools are reached is said in
+/// a section of the file, which is this one's own: its [`check`](ConfigSection::check) has accepted the value before
+/// [`build`](Self::build) is called.
+pub trait Pools: ConfigSection {
+    /// Builds the backend that takes the place of `local`: no process and no network, which wait for a turn.
+    ///
+    /// `local` is the backend as its kind or the program built it. What is returned has its id and claims its capabilities; it
+    /// may be `local` itself, as in a worker of that pool. `pool` is 1 to 64 ASCII letters, digits, `-` and `_`. `section` is the
+    /// value of the section, or `None` if the file has none.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`]: its path leads into the section, or is empty where the backend cannot run in this pool or the section is
+    /// missing.
+    fn build(
+        &self,
+        local: Arc<dyn ExecutionBackend>,
+        pool: &str,
+        section: Option<&Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError>;
+}
+
 /// What a backend is built into.
 #[non_exhaustive]
 #[derive(Clone)]
@@ -183,11 +208,12 @@ impl fmt::Display for SettingsError {
 
 impl std::error::Error for SettingsError {}
 
-/// The kinds of backend that a configuration may name, and the sections that it may have.
+/// The kinds of backend that a configuration may name, the sections that it may have, and what builds backends in pools.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
     kinds: Vec<Arc<dyn BackendKind>>,
     sections: Vec<Arc<dyn ConfigSection>>,
+    pools: Option<Arc<dyn Pools>>,
     absent: BTreeMap<String, String>,
     start: Vec<fn(&BuildContext)>,
 }
@@ -229,6 +255,18 @@ impl Registry {
     /// The sections that a configuration may have beside those of the router, in the order in which they were added.
     pub fn sections(&self) -> impl Iterator<Item = &Arc<dyn ConfigSection>> {
         self.sections.iter()
+    }
+
+    /// Sets what builds the backends that have a `pool`, and adds its section.
+    #[must_use]
+    pub fn with_pools(mut self, pools: Arc<dyn Pools>) -> Self {
+        self.pools = Some(Arc::clone(&pools));
+        self.with_section(pools)
+    }
+
+    /// What builds the backends that have a `pool`. Without it a configuration may not have any.
+    pub fn pools(&self) -> Option<&Arc<dyn Pools>> {
+        self.pools.as_ref()
     }
 
     /// Adds what is done once where a program starts to use these kinds, whichever of them it configures: such as ending

@@ -9,6 +9,7 @@
 //! | --- | --- |
 //! | load a configuration | `Router::from_file` and `Router::from_str` (feature `yaml`), [`Router::from_value`], [`ConfigError`] |
 //! | run a turn | [`Router::run_turn`], [`Router::backend`] |
+//! | run a turn on one backend, whatever it is for | [`Router::run_on`] |
 //! | know when another backend takes over | [`fallback`] |
 //! | know who is set aside, and until when | [`Router::holds`], [`hold`] |
 //! | share that with other processes | [`RouterBuilder::hold_store`], [`hold::FileHoldStore`] |
@@ -17,6 +18,7 @@
 //! | ask one participant of a roster of your own | [`Router::seat`], [`Router::run_seat`] |
 //! | run many turns by one configuration | [`Router::snapshot`] |
 //! | bring a backend of your own | [`Router::builder`] |
+//! | run a backend's turns on other machines | the key `pool`, [`Pools`](nexus_core::Pools) |
 
 mod attempt;
 mod binding;

@@ -9,8 +9,8 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, BuildContext, Clock, EventEnvelope, EventSink, ExecutionBackend, ForgetError, Forgotten,
-    Registry, ResumeHandle, SystemClock, TurnError, TurnHost, TurnRequest, TurnResult, VendorId,
+    BackendId, BuildContext, Clock, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, ForgetError,
+    Forgotten, Registry, ResumeHandle, SystemClock, TurnError, TurnHost, TurnRequest, TurnResult, VendorId,
 };
 
 use serde_json::Value;
@@ -19,7 +19,9 @@ use serde_json::Value;
 use crate::config::{load_file, load_text};
 use crate::{
     binding::Binding,
-    config::{ConfigError, Configuration, Entry, EntryState, Problem, Sources, Target, load_value},
+    config::{
+        ConfigError, Configuration, Entry, EntryState, FallbackRule, Problem, Sources, Target, load_value,
+    },
     hold::{Hold, HoldStore, Holds, MemoryHoldStore},
     queue::Queues,
     run::{Route, Run},
@@ -212,6 +214,91 @@ impl Router {
         self.run_route(route, request, host, events).await
     }
 
+    /// Runs one turn on one backend of the configuration, whatever types there are: held, queued and bounded by the host's budget as any
+    /// other turn, with nobody to fall back to. The model and the effort are those of the request.
+    ///
+    /// ```
+    /// use nexus_core::{BuildContext, ErrorKind, EventEnvelope, Registry, TurnHost, TurnRequest};
+    /// use nexus_router::Router;
+    /// # use nexus_core::{
+    /// #     Availability, BackendId, Capabilities, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode,
+    /// #     ResumeHandle, TurnError, TurnResult, harness::{Failure, RunningTurn}, turn::MessageEnded,
+    /// # };
+    /// # #[derive(Debug)]
+    /// # struct Scripted(BackendId);
+    /// # #[async_trait::async_trait]
+    /// # impl ExecutionBackend for Scripted {
+    /// #     fn id(&self) -> &BackendId {
+    /// #         &self.0
+    /// #     }
+    /// #     fn capabilities(&self) -> Capabilities {
+    /// #         let mut capabilities = Capabilities::new(LoopMode::Native);
+    /// #         let kept = nexus_core::AccessSupport::Kept(nexus_core::AccessEnforcer::None);
+    /// #         capabilities.access.scoped_only = kept;
+    /// #         capabilities
+    /// #     }
+    /// #     async fn probe(&self) -> Availability {
+    /// #         Availability::ready(None)
+    /// #     }
+    /// #     async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+    /// #         Err(ForgetError::Unsupported { backend: self.0.clone() })
+    /// #     }
+    /// #     async fn run_turn(
+    /// #         &self, request: TurnRequest, host: TurnHost, events: &mut dyn EventSink,
+    /// #     ) -> Result<TurnResult, TurnError> {
+    /// #         let mut turn = RunningTurn::begin(&self.0, &self.capabilities(), request, host, events)?;
+    /// #         turn.event(MessageEnded::new("m".into(), "It is fixed."));
+    /// #         turn.end(Ok::<_, Failure>((FinishReason::Stop, None))).await
+    /// #     }
+    /// # }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let alpha = Scripted("alpha".into());
+    /// let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
+    ///     .backend(std::sync::Arc::new(alpha))
+    ///     .from_value(serde_json::json!({ "backends": { "alpha": { "max_turns_at_once": 2 } } }))?;
+    /// let mut unwatched = |_: EventEnvelope| {};
+    ///
+    /// let request = TurnRequest::new("Fix the failing test.");
+    /// let result = router.run_on(&"alpha".into(), request.clone(), TurnHost::new(), &mut unwatched).await?;
+    /// assert_eq!(result.text, "It is fixed.");
+    ///
+    /// let unknown = router.run_on(&"beta".into(), request, TurnHost::new(), &mut unwatched).await;
+    /// assert_eq!(unknown.unwrap_err().kind(), ErrorKind::InvalidRequest);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`Router::run_turn`], for a chain of this one backend. A backend that the configuration does not have is
+    /// [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest), with the names of those that it has.
+    pub async fn run_on(
+        &self,
+        backend: &BackendId,
+        request: TurnRequest,
+        host: TurnHost,
+        events: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        let configuration = self.configuration();
+        if !configuration.backends.contains_key(backend) {
+            let known: Vec<&str> = configuration.backends.keys().map(BackendId::as_str).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            let message = format!("the configuration does not have this backend; it has {known}");
+            return Err(TurnError::new(ErrorKind::InvalidRequest, backend.clone()).with_message(message));
+        }
+        let binding = Binding::new(backend.as_str(), [backend.clone()]);
+        let route = Route {
+            configuration: &configuration,
+            name: backend.as_str(),
+            binding: &binding,
+            rule: FallbackRule::Never,
+            asks_again: false,
+        };
+        self.run_route(route, request, host, events).await
+    }
+
     /// Deletes a conversation that a turn of this router kept, by the handle in its result: on the backend that made the handle, also
     /// while it is parked or held. See [`ExecutionBackend::forget`].
     ///
@@ -361,7 +448,8 @@ impl RouterBuilder {
     }
 
     /// Adds a backend of the program's own; the configuration knows it by its id. In a panel's spread it is
-    /// a vendor of its own. It takes the place of a kind or another backend of the same name.
+    /// a vendor of its own. It takes the place of a kind or another backend of the same name. The configuration may park it, bound its
+    /// turns at once and run them in a pool, whose workers need a backend of the same id.
     #[must_use]
     pub fn backend(self, backend: Arc<dyn ExecutionBackend>) -> Self {
         let vendor = VendorId::new(backend.id().as_str());

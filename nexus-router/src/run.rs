@@ -34,7 +34,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route<'a> {
     pub(crate) configuration: &'a Configuration,
-    /// The work-kind's name, for errors that no single backend made.
+    /// The name of the work-kind, of the seat or of the only backend, for errors that no single backend made.
     pub(crate) name: &'a str,
     pub(crate) binding: &'a Binding,
     pub(crate) rule: FallbackRule,

@@ -5,12 +5,13 @@ use std::{
     sync::Arc,
 };
 
-use nexus_core::{BackendId, ModelId, SettingsError, VendorId};
+use nexus_core::{BackendId, ExecutionBackend, ModelId, SettingsError, VendorId};
 use serde_json::{Map, Value};
 
 use super::{
     configuration::{
-        BuiltFrom, Configuration, DEFAULT_MIN_VENDORS, Entry, EntryState, PanelSeat, Roster, Target, WorkType,
+        BuiltFrom, Configuration, DEFAULT_MIN_VENDORS, Entry, EntryState, PanelSeat, PoolBuiltFrom, Roster,
+        Target, WorkType,
     },
     node::{Content, Key, Node, Position},
     report::{Placed, Report, quoted},
@@ -28,14 +29,25 @@ pub(crate) fn check(
     before: Option<&Configuration>,
     report: &mut Report,
 ) -> Configuration {
-    let mut check = Check { written, sources, before, report, backends: BTreeMap::new() };
+    let mut check = Check {
+        written,
+        sources,
+        before,
+        report,
+        sections: BTreeMap::new(),
+        refused_sections: BTreeSet::new(),
+        backends: BTreeMap::new(),
+    };
+    // Before the backends: those in a pool are built from a section as well.
+    check.sections();
+    check.pools();
     check.backends();
     check.groups();
     check.models();
     let panels = check.panels();
     let types = check.types();
-    let sections = check.sections();
-    Configuration { backends: check.backends, types, panels, sections, warnings: Vec::new() }
+    let Check { backends, sections, .. } = check;
+    Configuration { backends, types, panels, sections, warnings: Vec::new() }
 }
 
 struct Check<'a> {
@@ -43,6 +55,9 @@ struct Check<'a> {
     sources: &'a Sources,
     before: Option<&'a Configuration>,
     report: &'a mut Report,
+    sections: BTreeMap<&'static str, Value>,
+    /// Sections in which something is wrong, and was reported.
+    refused_sections: BTreeSet<&'static str>,
     backends: BTreeMap<BackendId, Arc<Entry>>,
 }
 
@@ -63,7 +78,7 @@ impl<'a> Check<'a> {
         let id = BackendId::new(key.text.as_str());
         let custom = self.sources.custom.iter().find(|custom| custom.id == id);
         let mut entry = match custom {
-            Some(custom) => self.configured_custom(custom, written),
+            Some(custom) => self.configured_custom(custom, key, written)?,
             None => {
                 let kind = self.kind_of(key, written)?;
                 self.build(&id, &kind, &written.settings, Some((key, written)))?
@@ -74,8 +89,8 @@ impl<'a> Check<'a> {
         Some(entry)
     }
 
-    /// What the file says about a backend that was registered from Rust: nothing but when it runs.
-    fn configured_custom(&mut self, custom: &Entry, written: &BackendWritten) -> Entry {
+    /// What the file says about a backend that was registered from Rust: nothing but when it runs, and where.
+    fn configured_custom(&mut self, custom: &Entry, key: &Key, written: &BackendWritten) -> Option<Entry> {
         if let Some(kind) = &written.kind {
             self.report
                 .add(kind.position, "this backend is registered by the program and has no `kind` here");
@@ -83,20 +98,21 @@ impl<'a> Check<'a> {
         for (key, _) in mapping(written) {
             if !BACKEND_KEYS.contains(&key.text.as_str()) {
                 let what = "key of a backend that the program registered";
-                self.report.unknown(key.position, what, &key.text, ["parked", "max_turns_at_once"]);
+                let valid = BACKEND_KEYS.iter().copied().filter(|key| *key != "kind");
+                self.report.unknown(key.position, what, &key.text, valid);
             }
         }
-        Entry {
+        let local = Arc::clone(custom.backend()?);
+        let built_from = self.built_from(None, &Map::new(), Some(written));
+        let backend = self.built(&custom.id, &built_from, Some((key, written)), || Ok(local))?;
+        Some(Entry {
             id: custom.id.clone(),
-            state: match &custom.state {
-                EntryState::Built(backend) => EntryState::Built(Arc::clone(backend)),
-                EntryState::Absent(reason) => EntryState::Absent(reason.clone()),
-            },
+            state: EntryState::Built(backend),
             vendor: custom.vendor.clone(),
             parked: None,
             max_turns_at_once: None,
-            built_from: None,
-        }
+            built_from: Some(built_from),
+        })
     }
 
     /// The kind of a configured backend: the one that it names, else the one whose name it bears.
@@ -137,7 +153,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Builds a backend of a kind that exists, or takes it over from before.
+    /// Builds a backend of a kind that exists.
     fn build(
         &mut self,
         id: &BackendId,
@@ -169,23 +185,52 @@ impl<'a> Check<'a> {
             return None;
         }
         let context = &self.sources.context;
-        let built_from = BuiltFrom {
-            kind: kind_name.to_owned(),
-            settings: settings.clone(),
-            base_directory: context.base_directory.clone(),
-        };
+        let built_from = self.built_from(Some(kind_name), settings, written.map(|(_, written)| written));
         let vendor = Some(kind.vendor(settings));
+        let backend = self.built(id, &built_from, written, || kind.build(id.clone(), settings, context))?;
+        Some(entry(EntryState::Built(backend), vendor, Some(built_from)))
+    }
+
+    fn built_from(
+        &self,
+        kind: Option<&str>,
+        settings: &Map<String, Value>,
+        written: Option<&BackendWritten>,
+    ) -> BuiltFrom {
+        let pool = written.and_then(|written| written.pool.as_ref()).map(|pool| PoolBuiltFrom {
+            name: pool.value.clone(),
+            section: self.section_of_pools().cloned(),
+        });
+        BuiltFrom {
+            kind: kind.map(ToOwned::to_owned),
+            settings: settings.clone(),
+            base_directory: self.sources.context.base_directory.clone(),
+            pool,
+        }
+    }
+
+    /// A backend as it is used: the one from before if that was built from the same, else what `local` builds, or what takes its
+    /// place in a pool.
+    fn built(
+        &mut self,
+        id: &BackendId,
+        built_from: &BuiltFrom,
+        written: Option<(&Key, &BackendWritten)>,
+        local: impl FnOnce() -> Result<Arc<dyn ExecutionBackend>, SettingsError>,
+    ) -> Option<Arc<dyn ExecutionBackend>> {
         let unchanged = self
             .before
             .and_then(|before| before.backends.get(id))
-            .filter(|before| before.built_from.as_ref() == Some(&built_from))
+            .filter(|before| before.built_from.as_ref() == Some(built_from))
             .and_then(|before| before.backend());
-        let built = match unchanged {
-            Some(backend) => Ok(Arc::clone(backend)),
-            None => kind.build(id.clone(), settings, context),
-        };
-        match built {
-            Ok(backend) => Some(entry(EntryState::Built(backend), vendor, Some(built_from))),
+        if let Some(backend) = unchanged {
+            return Some(Arc::clone(backend));
+        }
+        match local() {
+            Ok(local) => match written.and_then(|(_, written)| written.pool.as_ref()) {
+                Some(pool) => self.in_pool(local, pool),
+                None => Some(local),
+            },
             Err(error) => {
                 self.refused_settings(id, written, &error);
                 None
@@ -193,8 +238,52 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// What takes the place of a backend whose turns run in a pool.
+    fn in_pool(
+        &mut self,
+        local: Arc<dyn ExecutionBackend>,
+        pool: &Placed<String>,
+    ) -> Option<Arc<dyn ExecutionBackend>> {
+        // Both were reported already.
+        let pools = self.sources.registry.pools()?;
+        if self.refused_sections.contains(pools.name()) {
+            return None;
+        }
+        let id = local.id().clone();
+        let section = self.section_of_pools();
+        let error = match pools.build(local, &pool.value, section, &self.sources.context) {
+            Ok(backend) => return Some(backend),
+            Err(error) => error,
+        };
+        let written = self.written.sections.iter().find(|(name, _)| *name == pools.name());
+        match written {
+            Some((name, node)) if section.is_some() && !error.path.is_empty() => {
+                self.refused_sections.insert(name);
+                self.report.add(node.position_of(&error.path), format!("{name}: {error}"));
+            }
+            _ => self.report.add(pool.position, format!("`pool` of {id}: {error}")),
+        }
+        None
+    }
+
+    fn section_of_pools(&self) -> Option<&Value> {
+        self.sections.get(self.sources.registry.pools()?.name())
+    }
+
+    /// Whether this build has what builds the backends in pools.
+    fn pools(&mut self) {
+        if self.sources.registry.pools().is_some() {
+            return;
+        }
+        for pool in self.written.backends.iter().filter_map(|(_, backend)| backend.pool.as_ref()) {
+            let message = "this build cannot run turns on other machines: build it with the feature `fleet`, or leave \
+                           `pool` out to run them here";
+            self.report.add(pool.position, message);
+        }
+    }
+
     /// The sections of programs above the router, each as far as its program is this one.
-    fn sections(&mut self) -> BTreeMap<&'static str, Value> {
+    fn sections(&mut self) {
         let written = self.written.sections.iter().filter(|(_, node)| !matches!(node.content, Content::Null));
         for (name, node) in written.clone() {
             let Some(section) = self.sources.registry.sections().find(|section| section.name() == *name)
@@ -203,13 +292,15 @@ impl<'a> Check<'a> {
             };
             let what = format!("`{name}`");
             if !names_are_known(node, &section.schema(), &what, &[], self.report) {
+                self.refused_sections.insert(name);
                 continue;
             }
             if let Err(error) = section.check(&node.to_value()) {
+                self.refused_sections.insert(name);
                 self.report.add(node.position_of(&error.path), format!("{name}: {error}"));
             }
         }
-        written.map(|(name, node)| (*name, node.to_value())).collect()
+        self.sections = written.map(|(name, node)| (*name, node.to_value())).collect();
     }
 
     fn refused_settings(

@@ -39,9 +39,19 @@ pub(crate) struct Entry {
 /// What a backend was built from.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BuiltFrom {
-    pub(crate) kind: String,
+    /// `None` for a backend that the program registered.
+    pub(crate) kind: Option<String>,
     pub(crate) settings: Map<String, Value>,
     pub(crate) base_directory: PathBuf,
+    /// `None` for a backend whose turns run here.
+    pub(crate) pool: Option<PoolBuiltFrom>,
+}
+
+/// The pool in which a backend's turns run, and how the pools are reached.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct PoolBuiltFrom {
+    pub(crate) name: String,
+    pub(crate) section: Option<Value>,
 }
 
 /// Whether a backend is there.

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     configuration::DEFAULT_MIN_VENDORS,
-    schema::{FallbackRule, OTHER_SECTIONS},
+    schema::{FallbackRule, MAX_POOL_NAME, OTHER_SECTIONS},
 };
 
 /// JSON Schema (draft 2020-12) of `nexus.yaml`, with the settings of every kind and every section of the registry.
@@ -201,6 +201,14 @@ fn common_properties() -> Map<String, Value> {
     properties.insert(
         "max_turns_at_once".into(),
         json!({ "description": "Turns it runs at once; others wait. Default: no bound.", "type": "integer", "minimum": 1 }),
+    );
+    properties.insert(
+        "pool".into(),
+        json!({
+            "description": "The pool of workers on other machines that runs its turns. Default: they run here.",
+            "type": "string",
+            "pattern": format!("^[A-Za-z0-9_-]{{1,{MAX_POOL_NAME}}}$"),
+        }),
     );
     properties
 }

@@ -17,9 +17,11 @@ use super::{
 pub(crate) const ROOT_KEYS: &[&str] = &["groups", "backends", "models", "types", "panels", "lenses"];
 /// The sections of Nexus's own programs above the router. One that a program does not bring along is passed over by it, so that
 /// all of them can read one file.
-pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate"];
+pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate", "fleet"];
 /// The keys of a backend that the router reads; all others are settings of its kind.
-pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "parked", "max_turns_at_once"];
+pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "parked", "max_turns_at_once", "pool"];
+/// Most characters of a pool's name.
+pub(crate) const MAX_POOL_NAME: usize = 64;
 /// The keys of a type.
 pub(crate) const TYPE_KEYS: &[&str] = &["tier", "phase", "group", "panel", "model", "effort", "fallback"];
 /// The keys of a panel that is written as a mapping.
@@ -89,6 +91,8 @@ pub(crate) struct BackendWritten {
     pub(crate) kind: Option<Placed<String>>,
     pub(crate) parked: Option<String>,
     pub(crate) max_turns_at_once: Option<NonZeroUsize>,
+    /// The pool in which its turns run, and where the key stands.
+    pub(crate) pool: Option<Placed<String>>,
     pub(crate) settings: Map<String, Value>,
     pub(crate) node: Node,
 }
@@ -197,8 +201,14 @@ impl GroupWritten {
 
 impl BackendWritten {
     fn read(node: Node, report: &mut Report) -> Self {
-        let mut backend =
-            Self { kind: None, parked: None, max_turns_at_once: None, settings: Map::new(), node };
+        let mut backend = Self {
+            kind: None,
+            parked: None,
+            max_turns_at_once: None,
+            pool: None,
+            settings: Map::new(),
+            node,
+        };
         if matches!(backend.node.content, Content::Null) {
             return backend;
         }
@@ -207,6 +217,7 @@ impl BackendWritten {
                 "kind" => backend.kind = value.text("`kind`", report),
                 "parked" => backend.parked = parked(value, report),
                 "max_turns_at_once" => backend.max_turns_at_once = count(value, &key.text, report),
+                "pool" => backend.pool = pool(key, value, report),
                 _ => {
                     backend.settings.insert(key.text.clone(), value.to_value());
                 }
@@ -222,6 +233,19 @@ fn parked(node: &Node, report: &mut Report) -> Option<String> {
         return None;
     }
     node.text("`parked`", report).map(|reason| reason.value)
+}
+
+/// The name becomes a part of addresses, in which other characters have a meaning.
+fn pool(key: &Key, node: &Node, report: &mut Report) -> Option<Placed<String>> {
+    let name = node.text("`pool`", report)?.value;
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.len() > MAX_POOL_NAME || !name.chars().all(is_allowed) {
+        let message =
+            format!("`pool` is a name of at most {MAX_POOL_NAME} ASCII letters, digits, `-` and `_`");
+        report.add(node.position, message);
+        return None;
+    }
+    Some(Placed { value: name, position: key.position })
 }
 
 fn count(node: &Node, name: &str, report: &mut Report) -> Option<NonZeroUsize> {

@@ -1,9 +1,14 @@
 //! What editors are told agrees with what is loaded.
 
+use std::sync::Arc;
+
 use nexus_router::{Router, json_schema};
 use serde_json::Value;
 
-use crate::support::{context, registry};
+use crate::{
+    pools::Machines,
+    support::{context, registry},
+};
 
 fn is_valid(text: &str) -> bool {
     let value: Value = serde_yaml::from_str(text).unwrap();
@@ -65,6 +70,30 @@ fn a_file_of_the_wrong_shape_is_wrong_to_both() {
         assert!(!loads(text), "{text}");
         assert!(!is_valid(text), "{text}");
     }
+}
+
+#[test]
+fn the_pool_of_a_backend_is_checked_alike() {
+    let machines = || registry().with_pools(Arc::new(Machines::default()));
+    let validator = jsonschema::validator_for(&json_schema(&machines())).unwrap();
+    let agreed = |entry: &str| {
+        let text = format!("fleet: {{ servers: [near] }}\nbackends: {{ {entry} }}\n");
+        let is_valid = validator.is_valid(&serde_yaml::from_str(&text).unwrap());
+        let loads = Router::from_str(&text, machines(), context()).is_ok();
+        assert_eq!(loads, is_valid, "{text}");
+        loads
+    };
+    let longest = "a".repeat(64);
+    for pool in ["builders", "A-1_b", &longest] {
+        assert!(agreed(&format!("alpha-cli: {{ pool: {pool} }}")), "{pool}");
+        assert!(agreed(&format!("mine: {{ kind: beta-cli, pool: {pool} }}")), "{pool}");
+    }
+    let too_long = "a".repeat(65);
+    for pool in ["''", "a.b", "'a b'", "'*'", "7", "[a]", "{}", &too_long] {
+        assert!(!agreed(&format!("alpha-cli: {{ pool: {pool} }}")), "{pool}");
+    }
+    // A program without pools of its own passes the section over.
+    assert!(is_valid("fleet: { whatever: [1] }\n") && loads("fleet: { whatever: [1] }\n"));
 }
 
 fn at_the_root(name: &str) -> String {
