@@ -1,5 +1,5 @@
 //! One list of calls, made by a scripted model on every backend: through our own loop, and through the MCP server that a
-//! vendor's program uses. The session's decisions are the same, down to the last word.
+//! vendor's program uses; beside its caller, and elsewhere. The session's decisions are the same, down to the last word.
 //!
 //! A program may refuse a call by itself, such as one of a tool that it does not have. Such a call does not reach the
 //! session; the table in [`parties`] has what the model is told then. On no backend is a tool out of scope asked.

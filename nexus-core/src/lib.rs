@@ -17,6 +17,7 @@
 //! | offer tools for files | `FileTools` (feature `files`), over [`ScopedFiles`] |
 //! | have the answer handed in as a value, which ends the turn | [`Tool::submit`], [`Submission`] |
 //! | hold an agent to a scope | [`ParticipantScope`], [`Session`], [`TurnHost::with_session`] |
+//! | have the calls of a turn decided on elsewhere than it runs | [`RemoteSession`], [`Session::remote`] |
 //! | have a person decide on single calls | [`Approver`], [`TurnHost::with_approver`] |
 //! | see what it called, and what it was denied | [`Session::decisions`], [`Decision`], [`Denial`] |
 //! | lend credentials of your own | [`CredentialSource`] |
@@ -89,8 +90,8 @@ pub use record::{
 pub use registry::{BackendKind, BuildContext, ConfigSection, Pools, Registry, SettingsError};
 pub use scope::{
     Brief, Decision, DecisionOutcome, Denial, Overlay, ParticipantScope, PathAccess, PathArgument,
-    PathDenial, PathRule, Permit, ScopeError, ScopedFiles, Session, SessionMark, SessionToken, ToolPattern,
-    TurnOverride, TurnSession, WriteSlice,
+    PathDenial, PathRule, Permit, RemoteSession, ScopeError, ScopedFiles, Session, SessionMark, SessionToken,
+    ToolPattern, TurnOverride, TurnSession, WriteSlice,
 };
 pub use secret::Secret;
 pub use tool::{

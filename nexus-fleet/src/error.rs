@@ -72,7 +72,9 @@ pub enum FleetError {
         source: io::Error,
     },
     /// A worker of this name is at work in the pool.
-    #[error("a worker named {name} is at work in the pool {pool}: give this one another name, or wait 30 s after it was killed")]
+    #[error(
+        "a worker named {name} is at work in the pool {pool}: give this one another name, or wait 30 s after it was killed"
+    )]
     NameTaken {
         /// The name.
         name: String,

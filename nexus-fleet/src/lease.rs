@@ -80,8 +80,10 @@ impl Lease {
             .get_key_value(self.bucket)
             .await
             .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
-        let entry =
-            store.entry(&self.key).await.map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
+        let entry = store
+            .entry(&self.key)
+            .await
+            .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
         match entry {
             Some(entry) if entry.value == *value => {
                 self.revision = entry.revision;

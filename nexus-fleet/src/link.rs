@@ -78,7 +78,8 @@ impl Link {
         if !is_new_enough(&found) {
             return Err(FleetError::TooOld { found });
         }
-        let jetstream = jetstream::ContextBuilder::new().timeout(ACK_TIME).ack_timeout(ACK_TIME).build(client.clone());
+        let jetstream =
+            jetstream::ContextBuilder::new().timeout(ACK_TIME).ack_timeout(ACK_TIME).build(client.clone());
         let (outgoing, queue) = mpsc::unbounded_channel();
         tokio::spawn(send_on(client.clone(), queue));
         Ok(Self { client, jetstream, settings, denials, outgoing })
@@ -171,9 +172,10 @@ impl From<StoreError> for FleetError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Forbidden(subject) => Self::Forbidden { subject },
-            StoreError::NoStream => {
-                Self::NotSetUp { what: "a stream of the fleet".to_owned(), reason: "no stream takes the message".to_owned() }
-            }
+            StoreError::NoStream => Self::NotSetUp {
+                what: "a stream of the fleet".to_owned(),
+                reason: "no stream takes the message".to_owned(),
+            },
             StoreError::Superseded => Self::Unclear { reason: "another message came first".to_owned() },
             StoreError::Full => Self::Unclear { reason: "the stream is full".to_owned() },
             StoreError::Unclear(reason) => Self::Unclear { reason },
@@ -242,7 +244,10 @@ async fn options(settings: &FleetSettings, denials: &Arc<Denials>) -> Result<Con
         }
         Some(FleetCredentials::Password { user, file }) => {
             let password = std::fs::read_to_string(file).map_err(reading(file))?;
-            ConnectOptions::with_user_and_password(user.clone(), password.trim_end_matches(['\r', '\n']).to_owned())
+            ConnectOptions::with_user_and_password(
+                user.clone(),
+                password.trim_end_matches(['\r', '\n']).to_owned(),
+            )
         }
     };
     let denials = Arc::clone(denials);
@@ -262,7 +267,10 @@ async fn options(settings: &FleetSettings, denials: &Arc<Denials>) -> Result<Con
                         Some(subject) => denials.add(subject),
                         None => tracing::warn!(%event, "a server of the fleet reports an error"),
                     },
-                    Event::SlowConsumer(_) | Event::ClientError(_) | Event::Disconnected | Event::LameDuckMode => {
+                    Event::SlowConsumer(_)
+                    | Event::ClientError(_)
+                    | Event::Disconnected
+                    | Event::LameDuckMode => {
                         tracing::warn!(%event, "the connection to the fleet");
                     }
                     _ => tracing::debug!(%event, "the connection to the fleet"),
@@ -303,7 +311,12 @@ mod tests {
     #[test]
     fn versions_are_compared_as_numbers() {
         assert!(is_new_enough("2.11.0") && is_new_enough("2.15.1") && is_new_enough("3.0.0-beta.1"));
-        assert!(!is_new_enough("2.10.26") && !is_new_enough("1.99.0") && !is_new_enough("") && !is_new_enough("x"));
+        assert!(
+            !is_new_enough("2.10.26")
+                && !is_new_enough("1.99.0")
+                && !is_new_enough("")
+                && !is_new_enough("x")
+        );
     }
 
     #[test]

@@ -30,16 +30,20 @@ const READ_TIME: Duration = Duration::from_secs(10);
 ///
 /// [`FleetError`]: the object store could not take it.
 pub(crate) async fn pack(link: &Link, owner: &str, value: &impl Serialize) -> Result<Payload, FleetError> {
-    let text = serde_json::to_string(value)
-        .map_err(|error| FleetError::Unreadable { what: "a message".to_owned(), reason: error.to_string() })?;
+    let text = serde_json::to_string(value).map_err(|error| FleetError::Unreadable {
+        what: "a message".to_owned(),
+        reason: error.to_string(),
+    })?;
     pack_text(link, owner, text).await
 }
 
 /// As [`pack`], of a text that is a JSON document.
 pub(crate) async fn pack_text(link: &Link, owner: &str, text: String) -> Result<Payload, FleetError> {
     if text.len() <= INLINE_BYTES {
-        let raw = RawValue::from_string(text)
-            .map_err(|error| FleetError::Unreadable { what: "a message".to_owned(), reason: error.to_string() })?;
+        let raw = RawValue::from_string(text).map_err(|error| FleetError::Unreadable {
+            what: "a message".to_owned(),
+            reason: error.to_string(),
+        })?;
         return Ok(Payload::Inline(raw));
     }
     let bytes = text.len() as u64;
@@ -81,7 +85,8 @@ pub(crate) async fn unpack<T: DeserializeOwned>(link: &Link, payload: &Payload) 
                 }
                 match read_object(link, name, *bytes).await {
                     Ok(content) if hash(&content) == *sha256 => {
-                        return serde_json::from_slice(&content).map_err(|error| unreadable(name, error.to_string()));
+                        return serde_json::from_slice(&content)
+                            .map_err(|error| unreadable(name, error.to_string()));
                     }
                     Ok(_) => "it is not what was stored".clone_into(&mut reason),
                     Err(error) => reason = error,

@@ -12,11 +12,7 @@ use nexus_core::{
 };
 use serde_json::Value;
 
-use crate::{
-    caller::FleetBackend,
-    fleet::Fleet,
-    settings::FleetSettings,
-};
+use crate::{caller::FleetBackend, fleet::Fleet, settings::FleetSettings};
 
 /// Builds the backends of `nexus.yaml` that have a `pool`: for [`Registry::with_pools`](nexus_core::Registry::with_pools).
 ///
@@ -69,7 +65,8 @@ impl ConfigSection for FleetPools {
 
     fn schema(&self) -> Value {
         let mut schema = settings_schema::of::<FleetSettings>();
-        schema["description"] = "The fleet: servers of NATS, and what a worker on this machine takes on.".into();
+        schema["description"] =
+            "The fleet: servers of NATS, and what a worker on this machine takes on.".into();
         schema
     }
 

@@ -92,7 +92,10 @@ impl FleetSettings {
     pub fn read(value: &Value) -> Result<Self, SettingsError> {
         let read: Self = SettingsError::reading(value)?;
         if read.servers.is_empty() {
-            return Err(SettingsError::new("servers", "name one server at least, such as nats://127.0.0.1:4222"));
+            return Err(SettingsError::new(
+                "servers",
+                "name one server at least, such as nats://127.0.0.1:4222",
+            ));
         }
         for (index, server) in read.servers.iter().enumerate() {
             if let Err(error) = server.parse::<async_nats::ServerAddr>() {
@@ -100,9 +103,7 @@ impl FleetSettings {
                 return Err(SettingsError { path, reason: format!("is no URL of a server: {error}") });
             }
         }
-        for (path, name) in
-            [(vec!["name"], &read.name), (vec!["worker", "name"], &read.worker.name)]
-        {
+        for (path, name) in [(vec!["name"], &read.name), (vec!["worker", "name"], &read.worker.name)] {
             if let Some(fault) = name.as_deref().and_then(token_fault) {
                 let path = path.into_iter().map(str::to_owned).collect();
                 return Err(SettingsError { path, reason: format!("cannot be used in a subject: {fault}") });

@@ -12,8 +12,8 @@ use crate::{
     error::FleetError,
     link::Link,
     protocol::{
-        HOLDS_BUCKET, Lane, OBJECTS_BUCKET, Priority, RESULTS_STREAM, RESULTS_SUBJECTS, SLOTS_BUCKET, TURNS_BUCKET,
-        WORKERS_BUCKET, consumer, lane_subjects, queue_stream, queue_subjects,
+        HOLDS_BUCKET, Lane, OBJECTS_BUCKET, Priority, RESULTS_STREAM, RESULTS_SUBJECTS, SLOTS_BUCKET,
+        TURNS_BUCKET, WORKERS_BUCKET, consumer, lane_subjects, queue_stream, queue_subjects,
     },
 };
 
@@ -81,7 +81,10 @@ pub(crate) async fn ensure_shared(link: &Link) -> Result<(), FleetError> {
             num_replicas: replicas,
             ..object_store::Config::default()
         };
-        link.jetstream.create_object_store(config).await.map_err(|error| not_set_up(OBJECTS_BUCKET, &error))?;
+        link.jetstream
+            .create_object_store(config)
+            .await
+            .map_err(|error| not_set_up(OBJECTS_BUCKET, &error))?;
     }
     Ok(())
 }
@@ -124,7 +127,8 @@ pub(crate) async fn ensure_consumer(
     lane: &Lane,
 ) -> Result<consumer::Consumer<pull::Config>, FleetError> {
     let (stream, name) = (queue_stream(pool), consumer(lane));
-    let existing = link.jetstream.get_consumer_from_stream::<pull::Config, _, _>(name.clone(), stream.clone()).await;
+    let existing =
+        link.jetstream.get_consumer_from_stream::<pull::Config, _, _>(name.clone(), stream.clone()).await;
     if let Ok(existing) = existing {
         return Ok(existing);
     }

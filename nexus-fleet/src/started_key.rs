@@ -45,7 +45,8 @@ pub(crate) async fn claim(
 ) -> Result<Claim, FleetError> {
     let key = started_key(caller, turn);
     let subject = key_subject(TURNS_BUCKET, &key);
-    let ours = StartedBy { worker: worker.map(str::to_owned), attempt: attempt.to_owned(), at: now_milliseconds() };
+    let ours =
+        StartedBy { worker: worker.map(str::to_owned), attempt: attempt.to_owned(), at: now_milliseconds() };
     let value = serde_json::to_vec(&ours)
         .map_err(|error| FleetError::Unreadable { what: key.clone(), reason: error.to_string() })?;
     let until = Instant::now() + PATIENCE;

@@ -15,6 +15,7 @@ use super::{Decision, DecisionOutcome, Denial, decision::Fingerprint};
 use crate::{
     approval::NotApproved,
     id::ParticipantId,
+    tool::ToolDefinition,
     turn::{Effects, ToolOrigin},
 };
 
@@ -44,7 +45,9 @@ struct Kept {
     limit: Option<u32>,
     spent: u32,
     over_budget: u32,
+    /// Whether it was closed by whoever has it.
     is_closed: bool,
+    /// Whether it is over because the answer was handed in.
     is_handed_in: bool,
     decisions: VecDeque<Entry>,
     bytes: usize,
@@ -97,7 +100,20 @@ impl Asked {
 
     /// It is let through once the host has approved it.
     pub(super) fn awaiting_approval(mut self) -> Self {
-        self.outcome = ToolOutcome::awaiting_approval();
+        self.outcome = ToolOutcome::awaiting(Awaited::Approval);
+        self
+    }
+
+    /// It is let through until the other side has decided on it; that side has it approved where it `needs_approval`.
+    pub(super) fn awaiting_other_side(mut self, needs_approval: bool) -> Self {
+        self.outcome = ToolOutcome::awaiting(Awaited::OtherSide { needs_approval });
+        self.left_to_other_side()
+    }
+
+    /// The other side decides on it: this one has no budget for it, and denies nothing because an answer was handed in, so that
+    /// also the denial is that side's.
+    pub(super) fn left_to_other_side(mut self) -> Self {
+        self.counts = Counts::Elsewhere;
         self
     }
 
@@ -123,15 +139,30 @@ pub(super) struct ToolOutcome(Arc<LaterOutcome>);
 #[derive(Debug, Default)]
 struct LaterOutcome {
     has_succeeded: AtomicBool,
-    /// Whether the host has to approve the call.
-    needs_approval: bool,
-    /// What the host said.
-    approval: OnceLock<Result<(), Denial>>,
+    /// Whose verdict is waited for.
+    awaited: Awaited,
+    /// The verdict.
+    verdict: OnceLock<Result<(), Denial>>,
+}
+
+/// Whose verdict on a call comes after the session's own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Awaited {
+    /// Nobody's.
+    #[default]
+    Nothing,
+    /// The host's: until then the call is not made.
+    Approval,
+    /// That of the session that decides. Until then the call may have been made.
+    OtherSide {
+        /// Whether the host of that side has to approve it.
+        needs_approval: bool,
+    },
 }
 
 impl ToolOutcome {
-    fn awaiting_approval() -> Self {
-        Self(Arc::new(LaterOutcome { needs_approval: true, ..LaterOutcome::default() }))
+    fn awaiting(awaited: Awaited) -> Self {
+        Self(Arc::new(LaterOutcome { awaited, ..LaterOutcome::default() }))
     }
 
     /// The tool has answered, and not with an error.
@@ -146,22 +177,25 @@ impl ToolOutcome {
 
 impl Entry {
     fn is_allowed(&self) -> bool {
-        let approval = self.outcome.0.approval.get();
-        let is_approved = approval.map_or(!self.outcome.0.needs_approval, Result::is_ok);
-        self.decision.outcome == DecisionOutcome::Allowed && is_approved
+        let verdict = self.outcome.0.verdict.get();
+        let is_let_through = verdict.map_or(self.outcome.0.awaited != Awaited::Approval, Result::is_ok);
+        self.decision.outcome == DecisionOutcome::Allowed && is_let_through
     }
 
-    /// The decision, with what the host said since.
+    /// The decision, with what was said of it since.
     fn decision(&self) -> Decision {
         let mut decision = Decision::clone(&self.decision);
-        match self.outcome.0.approval.get() {
-            None if self.outcome.0.needs_approval && decision.outcome == DecisionOutcome::Allowed => {
+        match (self.outcome.0.verdict.get(), self.outcome.0.awaited) {
+            (None, Awaited::Approval) if decision.outcome == DecisionOutcome::Allowed => {
                 let denial = Denial::not_approved(&decision.tool, NotApproved::Unanswered);
                 decision.outcome = DecisionOutcome::Denied(denial);
             }
-            None => {}
-            Some(Ok(())) => decision.approved = true,
-            Some(Err(denial)) => decision.outcome = DecisionOutcome::Denied(denial.clone()),
+            (None, _) => {}
+            (Some(Ok(())), awaited) => {
+                decision.approved =
+                    matches!(awaited, Awaited::Approval | Awaited::OtherSide { needs_approval: true });
+            }
+            (Some(Err(denial)), _) => decision.outcome = DecisionOutcome::Denied(denial.clone()),
         }
         decision
     }
@@ -176,6 +210,15 @@ pub(super) enum Counts {
     Never,
     /// Not: whoever called is not the participant.
     Stranger,
+    /// As [`AuditLog::settle_elsewhere`] says, once the other side has answered.
+    Elsewhere,
+}
+
+impl Counts {
+    /// A call of `tool`, or of one that is not there.
+    pub(super) fn of(tool: Option<&ToolDefinition>) -> Self {
+        if tool.is_some_and(|tool| tool.terminal) { Self::Never } else { Self::Once }
+    }
 }
 
 /// What stands against any call at the moment.
@@ -208,27 +251,33 @@ impl AuditLog {
     ) -> Result<T, Denial> {
         let Asked { mut decision, fingerprint, outcome, counts, effects } = asked;
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
+        let is_over = chain.iter().any(|kept| kept.is_over());
         let is_closed = chain.iter().any(|kept| kept.is_closed);
         let used_up = chain.iter().find_map(|kept| kept.limit.filter(|limit| kept.spent >= *limit));
         let standing = match (counts, used_up) {
             (Counts::Stranger, _) => Standing::Open,
-            _ if is_closed => Standing::Closed,
+            // Where the answer was handed in, the other side denies what comes later, and writes it down.
+            (Counts::Elsewhere, _) if !is_closed => Standing::Open,
+            _ if is_over => Standing::Closed,
             (Counts::Once, Some(limit)) => {
                 chain.iter_mut().for_each(|kept| kept.over_budget = kept.over_budget.saturating_add(1));
                 Standing::OverBudget(limit)
             }
             (Counts::Once, None) => {
-                chain.iter_mut().for_each(|kept| kept.spent = kept.spent.saturating_add(1));
+                chain.iter_mut().for_each(|kept| kept.count(counts));
                 Standing::Open
             }
-            (Counts::Never, _) => Standing::Open,
+            (Counts::Never | Counts::Elsewhere, _) => Standing::Open,
         };
         let decided = decide(standing);
         match &decided {
             Ok(_) => chain.iter_mut().for_each(|kept| kept.effects = kept.effects.and(effects)),
             Err(denial) => decision.outcome = DecisionOutcome::Denied(denial.clone()),
         }
-        let bytes = weight(&decision);
+        // A denial that comes later takes its place, too.
+        let may_be_denied =
+            decision.outcome != DecisionOutcome::Allowed || outcome.0.awaited != Awaited::Nothing;
+        let bytes = weight(&decision, may_be_denied);
         let entry = Entry { decision: Arc::new(decision), fingerprint, outcome, bytes };
         chain.iter_mut().for_each(|kept| kept.add(entry.clone(), counts));
         decided
@@ -243,13 +292,44 @@ impl AuditLog {
         effects: Effects,
     ) -> Result<(), Denial> {
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
-        let is_closed = chain.iter().any(|kept| kept.is_closed);
-        let settled = if is_closed { answer.and(Err(Denial::Closed)) } else { answer };
+        let is_over = chain.iter().any(|kept| kept.is_over());
+        let settled = if is_over { answer.and(Err(Denial::Closed)) } else { answer };
         if settled.is_ok() {
             chain.iter_mut().for_each(|kept| kept.effects = kept.effects.and(effects));
         }
-        outcome.0.approval.get_or_init(|| settled.clone());
+        outcome.0.verdict.get_or_init(|| settled.clone());
         settled
+    }
+
+    /// Writes down what the other side decided on a call that was left to it, and counts the call as that side does: `counts` is what
+    /// it is by its tool, and `effects` what it may have if it was let through.
+    pub(super) fn settle_elsewhere(
+        &self,
+        outcome: &ToolOutcome,
+        verdict: Result<(), Denial>,
+        (counts, effects): (Counts, Effects),
+    ) {
+        let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
+        for kept in &mut chain {
+            match &verdict {
+                Err(Denial::OverBudget { .. }) => kept.over_budget = kept.over_budget.saturating_add(1),
+                Err(Denial::Closed | Denial::WrongToken) => {}
+                _ => kept.count(counts),
+            }
+            if verdict.is_ok() {
+                kept.effects = kept.effects.and(effects);
+            }
+        }
+        outcome.0.verdict.get_or_init(|| verdict);
+    }
+
+    /// Counts a call that was left to the other side, and whose answer nobody waits for any more: it may have been made.
+    pub(super) fn give_up_elsewhere(&self, (counts, effects): (Counts, Effects)) {
+        let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
+        for kept in &mut chain {
+            kept.count(counts);
+            kept.effects = kept.effects.and(effects);
+        }
     }
 
     /// Calls that counted.
@@ -271,12 +351,10 @@ impl AuditLog {
     /// comes too late then.
     pub(super) fn hand_in(&self) -> bool {
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
-        if chain.iter().any(|kept| kept.is_closed) {
+        if chain.iter().any(|kept| kept.is_over()) {
             return false;
         }
-        for kept in &mut chain {
-            (kept.is_closed, kept.is_handed_in) = (true, true);
-        }
+        chain.iter_mut().for_each(|kept| kept.is_handed_in = true);
         true
     }
 
@@ -285,9 +363,9 @@ impl AuditLog {
         self.lock().is_handed_in
     }
 
-    /// Whether this one, or one above it, was closed.
+    /// Whether this one, or one above it, was closed, by an answer that was handed in or otherwise.
     pub(super) fn is_closed(&self) -> bool {
-        self.chain().any(|audit_log| audit_log.lock().is_closed)
+        self.chain().any(|audit_log| audit_log.lock().is_over())
     }
 
     /// The decisions, oldest first.
@@ -318,9 +396,7 @@ impl AuditLog {
     /// Sets the counts and the effects back, and opens what was closed because an answer was handed in. The decisions stay.
     pub(super) fn rewind(&self, mark: &SessionMark) {
         let mut kept = self.lock();
-        if kept.is_handed_in && !mark.is_handed_in {
-            (kept.is_closed, kept.is_handed_in) = (false, false);
-        }
+        kept.is_handed_in &= mark.is_handed_in;
         (kept.spent, kept.over_budget, kept.effects) = (mark.spent, mark.over_budget, mark.effects);
     }
 
@@ -340,6 +416,16 @@ impl AuditLog {
 }
 
 impl Kept {
+    fn is_over(&self) -> bool {
+        self.is_closed || self.is_handed_in
+    }
+
+    fn count(&mut self, counts: Counts) {
+        if counts == Counts::Once {
+            self.spent = self.spent.saturating_add(1);
+        }
+    }
+
     fn add(&mut self, entry: Entry, counts: Counts) {
         if counts == Counts::Stranger {
             self.strangers += 1;
@@ -359,10 +445,10 @@ impl Kept {
 }
 
 /// About how much memory a decision takes, in bytes.
-fn weight(decision: &Decision) -> usize {
+fn weight(decision: &Decision, may_be_denied: bool) -> usize {
     /// The denials that are longest are still short.
     const DENIAL: usize = 4 << 10;
-    let denial = if decision.outcome == DecisionOutcome::Allowed { 0 } else { DENIAL };
+    let denial = if may_be_denied { DENIAL } else { 0 };
     size_of::<Decision>() + decision.tool.len() + weight_of(&decision.arguments) + denial
 }
 
@@ -442,6 +528,12 @@ mod tests {
         closed.close();
         closed.rewind(&mark);
         assert!(closed.is_closed() && !closed.hand_in());
+        let both = AuditLog::of(None);
+        let mark = both.mark();
+        assert!(both.hand_in());
+        both.close();
+        both.rewind(&mark);
+        assert!(both.is_closed() && !both.is_handed_in());
     }
 
     #[test]

@@ -186,4 +186,37 @@ mod tests {
         assert!(told("zzz", &many).ends_with("t18, t19, and 5 more"));
         assert!(told(&"z".repeat(1 << 20), &["add"]).len() < 250);
     }
+
+    #[test]
+    fn a_denial_that_is_sent_elsewhere_arrives_as_it_was() {
+        let tool = || "pay".to_owned();
+        let reasons = [
+            NotApproved::Refused { reason: None },
+            NotApproved::Refused { reason: Some("not today".to_owned()) },
+            NotApproved::TimedOut,
+            NotApproved::Failed,
+            NotApproved::NobodyAsked,
+            NotApproved::Unanswered,
+        ];
+        let path = PathDenial::new("../\u{1f}out", crate::scope::PathAccess::Write, "it is not in scope");
+        let denials = [
+            Denial::WrongToken,
+            Denial::Closed,
+            Denial::unknown("pays", ["pay", "look"].into_iter()),
+            Denial::unknown("zzz", std::iter::empty()),
+            Denial::NotAnObject { tool: tool(), problem: None },
+            Denial::NotAnObject { tool: tool(), problem: Some("EOF".to_owned()) },
+            Denial::Unfit { tool: tool(), problem: "at /n: \u{0}".to_owned() },
+            Denial::NotAPath { tool: tool(), pointer: "/a~1b".to_owned() },
+            Denial::path("pay", path),
+            Denial::OverBudget { budget: u32::MAX, terminal: vec!["submit".to_owned()] },
+        ];
+        let not_approved = reasons.into_iter().map(|why| Denial::not_approved("pay", why));
+        for denial in denials.into_iter().chain(not_approved) {
+            let sent = serde_json::to_vec(&denial).unwrap();
+            let arrived: Denial = serde_json::from_slice(&sent).unwrap();
+            assert_eq!(arrived, denial);
+            assert_eq!(arrived.to_string(), denial.to_string());
+        }
+    }
 }

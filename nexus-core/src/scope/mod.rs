@@ -7,7 +7,8 @@
 //!
 //! Whoever runs a turn opens a [`TurnSession`] below the caller's session and takes every call to it as it came, also one
 //! that can only be denied. A [`Permit`] is what the tool is asked by; a [`Denial`] is what the model reads instead, and
-//! the call's status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied). So the [`Decision`]s are all the calls
+//! the call's status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied). Where a turn runs elsewhere than its caller it has
+//! a session that leaves both to the caller's: [`RemoteSession`]. So the [`Decision`]s are all the calls
 //! that reached a session, in order, and are the same whether a loop or an MCP server carried them.
 
 mod arguments;
@@ -47,6 +48,7 @@ mod path_rule;
 mod path_spelling;
 mod path_walk;
 mod permit;
+mod remote_session;
 mod rule_set;
 mod session;
 mod slice;
@@ -75,6 +77,7 @@ pub use path_argument::{PathAccess, PathArgument, PathDenial};
 pub use path_key::folded_name;
 pub use path_rule::{InvalidRule, PathRule};
 pub use permit::Permit;
+pub use remote_session::RemoteSession;
 pub use session::{CallPlace, Session};
 pub use slice::WriteSlice;
 pub use token::SessionToken;

@@ -1,24 +1,43 @@
 //! That one call may be made.
 
-use std::{fmt, panic::AssertUnwindSafe};
+use std::{borrow::Cow, fmt, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use serde_json::Value;
 
 use super::{
-    Denial,
-    audit_log::{AuditLog, ToolOutcome},
+    Denial, RemoteSession,
+    audit_log::{AuditLog, Counts, ToolOutcome},
 };
 use crate::{
     id::CallId,
     tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter},
+    turn::Effects,
 };
+
+/// Who answers the calls of a session.
+pub(super) enum Answerer {
+    /// Tools, once the session has let a call through.
+    Tools(Arc<dyn ToolRouter>),
+    /// Another session, which decides on them.
+    Session(Arc<dyn RemoteSession>),
+}
+
+impl Answerer {
+    /// What is wrong with the arguments of a call, if that can be told here.
+    pub(super) fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String> {
+        match self {
+            Self::Tools(tools) => tools.check_arguments(tool, arguments),
+            Self::Session(_) => Ok(()),
+        }
+    }
+}
 
 /// That one call may be made. Only [`Session::authorize`](super::Session::authorize) makes one, and it is good for one
 /// call, of the tools of that session.
 pub struct Permit<'s> {
-    tools: &'s dyn ToolRouter,
-    definition: &'s ToolDefinition,
+    answerer: &'s Answerer,
+    definition: Cow<'s, ToolDefinition>,
     arguments: Value,
     audit_log: &'s AuditLog,
     outcome: ToolOutcome,
@@ -26,12 +45,12 @@ pub struct Permit<'s> {
 
 impl<'s> Permit<'s> {
     pub(super) fn new(
-        tools: &'s dyn ToolRouter,
-        definition: &'s ToolDefinition,
+        answerer: &'s Answerer,
+        definition: Cow<'s, ToolDefinition>,
         arguments: Value,
         audit_log: &'s AuditLog,
     ) -> Self {
-        Self { tools, definition, arguments, audit_log, outcome: ToolOutcome::default() }
+        Self { answerer, definition, arguments, audit_log, outcome: ToolOutcome::default() }
     }
 
     /// What becomes of the call is told to `outcome`.
@@ -39,38 +58,86 @@ impl<'s> Permit<'s> {
         Self { outcome, ..self }
     }
 
-    /// The tool.
-    pub fn definition(&self) -> &'s ToolDefinition {
-        self.definition
+    /// The tool. In a [remote session](super::Session::remote) it may be one that is not there: all that is known of it is its name.
+    pub fn definition(&self) -> &ToolDefinition {
+        &self.definition
     }
 
-    /// The arguments as the tool gets them: each path is the one that was checked.
+    /// The arguments as the tool gets them: each path is the one that was checked. In a remote session they are as they came, and
+    /// nothing is checked yet.
     pub fn arguments(&self) -> &Value {
         &self.arguments
+    }
+
+    /// The definition, if the host has to be asked about the call from here.
+    pub(super) fn needs_approval(&self) -> Option<Cow<'s, ToolDefinition>> {
+        let asks_here = matches!(self.answerer, Answerer::Tools(_)) && self.definition.needs_approval;
+        asks_here.then(|| self.definition.clone())
     }
 
     pub(super) fn outcome(&self) -> &ToolOutcome {
         &self.outcome
     }
 
-    /// Asks the tool. A panic of it becomes an error that says no more than that. A terminal tool that succeeds closes the
-    /// session.
-    pub(super) async fn answer(self, call: CallId) -> ToolResult {
-        let Self { tools, definition, arguments, audit_log, outcome } = self;
+    /// Asks the tool, or the session that decides. A panic becomes an error that says no more than that. A terminal tool that
+    /// succeeds closes the session.
+    pub(super) async fn answer(self, call: CallId) -> Result<ToolResult, Denial> {
+        let Self { answerer, definition, arguments, audit_log, outcome } = self;
         let call = ToolCall::new(call, definition.name.as_str(), arguments);
+        let panicked = |_panic| {
+            let tool = &definition.name;
+            Ok(ToolResult::error(format!("the tool {tool:?} panicked; its work may be half done")))
+        };
         // Also the making of the future may panic, so that happens inside.
-        let result = AssertUnwindSafe(async move { tools.call(call).await }).catch_unwind().await;
-        let result = result.unwrap_or_else(|_panic| {
-            ToolResult::error(format!("the tool {:?} panicked; its work may be half done", definition.name))
-        });
+        let result = match answerer {
+            Answerer::Tools(tools) => {
+                let asked = AssertUnwindSafe(async move { Ok(tools.call(call).await) });
+                asked.catch_unwind().await.unwrap_or_else(panicked)
+            }
+            Answerer::Session(session) => {
+                let left = LeftToOther::new(audit_log, &definition);
+                let asked = AssertUnwindSafe(async move { session.call(call).await });
+                let answered = asked.catch_unwind().await.unwrap_or_else(panicked);
+                left.answered(&outcome, answered.as_ref().map(|_| ()).map_err(Denial::clone));
+                answered
+            }
+        }?;
         if result.is_error {
-            return result;
+            return Ok(result);
         }
         if definition.terminal && !audit_log.hand_in() {
-            return ToolResult::error(Denial::Closed.to_string());
+            return Ok(ToolResult::error(Denial::Closed.to_string()));
         }
         outcome.succeeded();
-        result
+        Ok(result)
+    }
+}
+
+/// A call that another session decides on, until it is answered. Dropped before that it counts all the same.
+struct LeftToOther<'a> {
+    audit_log: &'a AuditLog,
+    counts: Counts,
+    effects: Effects,
+    is_answered: bool,
+}
+
+impl<'a> LeftToOther<'a> {
+    fn new(audit_log: &'a AuditLog, tool: &ToolDefinition) -> Self {
+        let counts = Counts::of(Some(tool));
+        Self { audit_log, counts, effects: tool.effects, is_answered: false }
+    }
+
+    fn answered(mut self, outcome: &ToolOutcome, verdict: Result<(), Denial>) {
+        self.is_answered = true;
+        self.audit_log.settle_elsewhere(outcome, verdict, (self.counts, self.effects));
+    }
+}
+
+impl Drop for LeftToOther<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.audit_log.give_up_elsewhere((self.counts, self.effects));
+        }
     }
 }
 

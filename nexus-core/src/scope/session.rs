@@ -8,15 +8,16 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use futures::future::Either;
+use futures::{FutureExt as _, future::Either};
 use serde_json::{Map, Value};
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use super::{
-    Decision, Denial, ParticipantScope, PathDenial, Permit, SessionToken,
+    Decision, Denial, ParticipantScope, PathDenial, Permit, RemoteSession, SessionToken,
     arguments::{Obstacle, replace_paths},
     audit_log::{Asked, AuditLog, Counts, SessionMark, Standing},
     decision::Fingerprint,
+    permit::Answerer,
 };
 use crate::approval::{ApprovalAction, ApprovalRequest, Approver, NotApproved};
 use crate::id::{CallId, ParticipantId};
@@ -86,7 +87,7 @@ pub struct CallPlace<'s> {
 
 /// The tools of a scope.
 struct Catalogue {
-    tools: Arc<dyn ToolRouter>,
+    answerer: Answerer,
     definitions: Vec<ToolDefinition>,
 }
 
@@ -110,13 +111,46 @@ impl Session {
     ) -> Arc<Self> {
         let mut definitions = tools.definitions();
         definitions.retain(|tool| scope.allows_tool(&tool.name));
+        let catalogue = Catalogue { answerer: Answerer::Tools(tools), definitions };
+        Self::of(participant.into(), scope, catalogue, tool_calls.into())
+    }
+
+    /// A session of one turn whose calls are decided on elsewhere: `remote` decides, and has them answered. `definitions` are
+    /// those of the caller's session.
+    ///
+    /// To whoever runs the turn it is a session like any other. [`Session::authorize`] lets every call through that comes with
+    /// the token, whatever its tool, its arguments and its paths are; [`Session::answer`] is where it is denied. A call counts,
+    /// and has effects, once it is answered. One that is given up before may have been made: it counts, and has the effects of
+    /// its tool, which are [`Effects::Unknown`] if that is not among the definitions.
+    ///
+    /// It has no budget of its own, whatever the limit of a turn below it is, and asks no approver. Its host has one all the same
+    /// where the caller's has one: there are programs that are run otherwise where nobody can be asked.
+    ///
+    /// Once it is closed it denies calls by itself. Where an answer was handed in, the caller's session is over, too, and goes on
+    /// to deny what comes later. [`Session::scope`] restricts nothing here, and [`Session::rewind`] sets nothing back at the
+    /// caller's.
+    pub fn remote(
+        participant: impl Into<ParticipantId>,
+        definitions: Vec<ToolDefinition>,
+        remote: Arc<dyn RemoteSession>,
+    ) -> Arc<Self> {
+        let catalogue = Catalogue { answerer: Answerer::Session(remote), definitions };
+        Self::of(participant.into(), ParticipantScope::unrestricted(), catalogue, None)
+    }
+
+    fn of(
+        participant: ParticipantId,
+        scope: ParticipantScope,
+        catalogue: Catalogue,
+        tool_calls: Option<u32>,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            participant: participant.into(),
+            participant,
             scope: Arc::new(scope),
             token: SessionToken::random(),
-            catalogue: Arc::new(Catalogue { tools, definitions }),
+            catalogue: Arc::new(catalogue),
             withdrawn: Mutex::default(),
-            audit_log: Arc::new(AuditLog::of(tool_calls.into())),
+            audit_log: Arc::new(AuditLog::of(tool_calls)),
             approver: None,
             redactor: Redactor::default(),
             running: RwLock::default(),
@@ -254,7 +288,10 @@ impl Session {
     /// Takes a tool out of this session, because it cannot be offered to the model: from now on it is as unknown as
     /// one that is out of scope. [`Session::definitions`] still lists it.
     pub fn withdraw(&self, tool: &str) {
-        self.withdrawn().insert(tool.to_owned());
+        let is_new = self.withdrawn().insert(tool.to_owned());
+        if let Some(remote) = self.remote_session().filter(|_| is_new) {
+            remote.withdraw(tool);
+        }
     }
 
     /// Ends the session and those below it: every later call is denied. Calls under way go on.
@@ -269,7 +306,8 @@ impl Session {
 
     /// Decides on one call, and writes the decision down.
     ///
-    /// Paths among the arguments are looked up on the file system. What the tool is asked with is in the permit.
+    /// Paths among the arguments are looked up on the file system. What the tool is asked with is in the permit. A call that needs
+    /// an approval, and one of a [remote session](Session::remote), can still be denied by [`Session::answer`].
     ///
     /// # Errors
     ///
@@ -291,12 +329,12 @@ impl Session {
         // No arguments at all are what some models write for a tool that takes none.
         let arguments = if arguments.is_null() { &empty } else { arguments };
         let definition = self.offered().find(|offered| offered.name == tool);
-        let counts = match definition {
-            Some(definition) if definition.terminal => Counts::Never,
-            _ => Counts::Once,
-        };
+        if self.remote_session().is_some() {
+            return self.leave_to_other(tool, arguments, definition);
+        }
+        let counts = Counts::of(definition);
         let judged = match definition {
-            Some(definition) => self.permit(definition, arguments),
+            Some(definition) => self.permit(Cow::Borrowed(definition), arguments),
             None => Err(Denial::unknown(tool, self.offered().map(|tool| tool.name.as_str()))),
         };
         let effects = match definition {
@@ -320,8 +358,34 @@ impl Session {
         })
     }
 
+    /// Lets a call through on which another session decides.
+    fn leave_to_other<'s>(
+        &'s self,
+        tool: &str,
+        arguments: &Value,
+        definition: Option<&'s ToolDefinition>,
+    ) -> Result<Permit<'s>, Denial> {
+        let definition = match definition {
+            Some(definition) => Cow::Borrowed(definition),
+            // The other side has no such tool either, as far as it is known here.
+            None => Cow::Owned(ToolDefinition::new(tool, "", Value::Object(Map::new()))),
+        };
+        let asked = Asked::new(self.participant.clone(), (tool, arguments), Counts::Elsewhere, Effects::None)
+            .awaiting_other_side(definition.needs_approval);
+        let permit = Permit::new(&self.catalogue.answerer, definition, arguments.clone(), &self.audit_log)
+            .telling(asked.outcome());
+        self.audit_log.settle(asked, |standing| match standing {
+            Standing::Open => Ok(permit),
+            Standing::Closed | Standing::OverBudget(_) => Err(Denial::Closed),
+        })
+    }
+
     /// What a tool may be asked with.
-    fn permit<'s>(&'s self, definition: &'s ToolDefinition, arguments: &Value) -> Result<Permit<'s>, Denial> {
+    fn permit<'s>(
+        &'s self,
+        definition: Cow<'s, ToolDefinition>,
+        arguments: &Value,
+    ) -> Result<Permit<'s>, Denial> {
         let tool = definition.name.as_str();
         let mut arguments = match arguments {
             Value::Object(_) => arguments.clone(),
@@ -343,10 +407,10 @@ impl Session {
                 Obstacle::Refused(denial) => Denial::path(tool, denial),
             })?;
         }
-        let tools = &*self.catalogue.tools;
-        let checked = catch_unwind(AssertUnwindSafe(|| tools.check_arguments(tool, &arguments)));
+        let check = || self.catalogue.answerer.check_arguments(tool, &arguments);
+        let checked = catch_unwind(AssertUnwindSafe(check));
         match checked.unwrap_or_else(|_panic| Err("they cannot be read".to_owned())) {
-            Ok(()) => Ok(Permit::new(tools, definition, arguments, &self.audit_log)),
+            Ok(()) => Ok(Permit::new(&self.catalogue.answerer, definition, arguments, &self.audit_log)),
             Err(mut problem) => {
                 problem.truncate(problem.floor_char_boundary(MAX_PROBLEM_BYTES));
                 Err(Denial::Unfit { tool: tool.to_owned(), problem })
@@ -360,10 +424,10 @@ impl Session {
     /// # Errors
     ///
     /// [`Denial::NotApproved`], [`Denial::Closed`] if the session ended while the approval was waited for, and [`Denial::Path`] if
-    /// a path leads elsewhere by then: the tool was not asked.
+    /// a path leads elsewhere by then: the tool was not asked. In a [remote session](Session::remote) any [`Denial`].
     pub async fn answer<'s>(&'s self, call: CallId, mut permit: Permit<'s>) -> Result<ToolResult, Denial> {
-        let definition = permit.definition();
-        if definition.needs_approval {
+        if let Some(definition) = permit.needs_approval() {
+            let effects = definition.effects;
             let request = ApprovalRequest {
                 participant: self.participant.clone(),
                 tool: definition.name.clone(),
@@ -381,10 +445,10 @@ impl Session {
                 Ok(checked) => (Ok(()), Some(checked)),
                 Err(denial) => (Err(denial), None),
             };
-            self.audit_log.settle_approval(&outcome, answer, definition.effects)?;
+            self.audit_log.settle_approval(&outcome, answer, effects)?;
             permit = checked.map_or(permit, |checked| checked.telling(outcome));
         }
-        Ok(permit.answer(call).await)
+        permit.answer(call).await
     }
 
     /// Asks the host about a call of a tool of the program's own that runs the turn. The answer is among the decisions, and costs
@@ -409,7 +473,10 @@ impl Session {
                 *path = clean.into();
             }
         }
-        let asked = Asked::of_harness(self.participant.clone(), (&request.tool, &request.arguments));
+        let mut asked = Asked::of_harness(self.participant.clone(), (&request.tool, &request.arguments));
+        if self.remote_session().is_some() {
+            asked = asked.left_to_other_side();
+        }
         let outcome = asked.outcome();
         self.audit_log.settle(asked, |standing| match standing {
             Standing::Open => Ok(()),
@@ -421,6 +488,12 @@ impl Session {
 
     async fn ask(&self, request: ApprovalRequest) -> Result<(), Denial> {
         let tool = request.tool.clone();
+        if let Some(remote) = self.remote_session() {
+            let asked = AssertUnwindSafe(async move { remote.approve(request).await }).catch_unwind();
+            return asked
+                .await
+                .unwrap_or_else(|_panic| Err(Denial::not_approved(&tool, NotApproved::Failed)));
+        }
         let answer = match &self.approver {
             Some(approver) => approver.approve(request).await,
             None => Err(NotApproved::NobodyAsked),
@@ -430,12 +503,19 @@ impl Session {
 
     /// Decides on one call and has it answered: by the tool if it may be asked, else by why not.
     pub async fn call(&self, token: &SessionToken, call: ToolCall) -> ToolResult {
+        let answered = self.try_call(token, call).await;
+        answered.unwrap_or_else(|denial| ToolResult::error(denial.to_string()))
+    }
+
+    /// As [`Session::call`]; a denial is told as what it is: [`Session::in_order`], [`Session::authorize`] and [`Session::answer`].
+    ///
+    /// # Errors
+    ///
+    /// [`Denial`]: the tool was not asked.
+    pub async fn try_call(&self, token: &SessionToken, call: ToolCall) -> Result<ToolResult, Denial> {
         let _place = self.in_order(&call.name).await;
-        match self.authorize(token, &call.name, &call.arguments) {
-            Ok(permit) => self.answer(call.call, permit).await,
-            Err(denial) => Err(denial),
-        }
-        .unwrap_or_else(|denial| ToolResult::error(denial.to_string()))
+        let permit = self.authorize(token, &call.name, &call.arguments)?;
+        self.answer(call.call, permit).await
     }
 
     /// What is wrong with the arguments of a call, as its tool sees it. Of a tool that is not there nothing is told.
@@ -443,7 +523,15 @@ impl Session {
         if !self.offered().any(|offered| offered.name == tool) {
             return Ok(());
         }
-        self.catalogue.tools.check_arguments(tool, arguments)
+        self.catalogue.answerer.check_arguments(tool, arguments)
+    }
+
+    /// The session that decides on the calls of this one, if another does.
+    fn remote_session(&self) -> Option<&dyn RemoteSession> {
+        match &self.catalogue.answerer {
+            Answerer::Tools(_) => None,
+            Answerer::Session(remote) => Some(&**remote),
+        }
     }
 
     /// The tools that are there.

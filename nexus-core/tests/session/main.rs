@@ -5,4 +5,5 @@ mod asked;
 mod budget;
 mod decisions;
 mod end;
+mod remote;
 mod scope;

@@ -34,7 +34,14 @@ pub(super) struct Answers {
 
 impl Answers {
     pub(super) fn new(session: Arc<Session>, link: Link, owner: String) -> Self {
-        Self { session, link, owner, running: FuturesUnordered::new(), aborts: HashMap::new(), done: BTreeMap::new() }
+        Self {
+            session,
+            link,
+            owner,
+            running: FuturesUnordered::new(),
+            aborts: HashMap::new(),
+            done: BTreeMap::new(),
+        }
     }
 
     /// Takes a call. `Some` is the answer that it had before.
@@ -117,7 +124,8 @@ async fn packed(link: &Link, owner: &str, answer: &Answer) -> Payload {
         Ok(payload) => payload,
         Err(error) => {
             tracing::warn!(%error, "the answer of a tool could not be sent");
-            let lost = ToolResult::error(format!("the tool answered, and its answer was lost on the way: {error}"));
+            let lost =
+                ToolResult::error(format!("the tool answered, and its answer was lost on the way: {error}"));
             let lost = serde_json::value::to_raw_value(&Answer::Result(lost)).unwrap_or_default();
             Payload::Inline(lost)
         }

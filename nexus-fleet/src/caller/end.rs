@@ -10,7 +10,8 @@ use crate::{
     link::Link,
     objects,
     protocol::{
-        Payload, RESULTS_STREAM, StartedBy, StoredEffects, StoredResult, WireOutcome, effects_subject, result_subject,
+        Payload, RESULTS_STREAM, StartedBy, StoredEffects, StoredResult, WireOutcome, effects_subject,
+        result_subject,
     },
     started_key::{self, Claim},
 };

@@ -15,8 +15,8 @@ use async_nats::{RequestErrorKind, client::Request};
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _};
 use nexus_core::{
-    Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ForgetError, ForgetSupport, Forgotten,
-    ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
+    Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ForgetError, ForgetSupport,
+    Forgotten, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
 };
 use std::sync::Arc;
 
@@ -66,11 +66,10 @@ pub(crate) async fn list_workers(
     pool: Option<&str>,
 ) -> Result<BTreeMap<(String, String), WorkerCard>, FleetError> {
     let unclear = |error: &dyn std::fmt::Display| FleetError::Unclear { reason: error.to_string() };
-    let store = link
-        .jetstream
-        .get_key_value(WORKERS_BUCKET)
-        .await
-        .map_err(|error| FleetError::NotSetUp { what: WORKERS_BUCKET.to_owned(), reason: error.to_string() })?;
+    let store = link.jetstream.get_key_value(WORKERS_BUCKET).await.map_err(|error| FleetError::NotSetUp {
+        what: WORKERS_BUCKET.to_owned(),
+        reason: error.to_string(),
+    })?;
     let keys: Vec<String> = match store.keys().await {
         Ok(keys) => keys.try_collect().await.map_err(|error| unclear(&error))?,
         Err(error) => return Err(unclear(&error)),

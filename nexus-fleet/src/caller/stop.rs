@@ -117,8 +117,7 @@ fn is_of(frame: &Frame, key: &str, worker: &mut Option<(String, String)>) -> boo
 }
 
 fn tell(link: &Link, pool: &str, worker: &str, turn: &str, key: &str, command: Command) {
-    let message =
-        CallerMessage::Turn(Control { turn: turn.to_owned(), key: key.to_owned(), command });
+    let message = CallerMessage::Turn(Control { turn: turn.to_owned(), key: key.to_owned(), command });
     match serde_json::to_vec(&message) {
         Ok(text) => link.send(&control_subject(pool, worker), text),
         Err(error) => tracing::warn!(%error, "a message to a worker cannot be written"),
@@ -180,7 +179,8 @@ struct Ending {
 impl Ending {
     async fn run(mut self) {
         if self.worker.is_none() {
-            let (name, attempt) = (self.link.settings.name().to_owned(), uuid::Uuid::new_v4().simple().to_string());
+            let (name, attempt) =
+                (self.link.settings.name().to_owned(), uuid::Uuid::new_v4().simple().to_string());
             match started_key::claim(&self.link, &name, &self.turn, None, &attempt).await {
                 Ok(Claim::Won) => {
                     remove_from_queue(&self.link, &self.pool, self.queue_number).await;

@@ -5,8 +5,8 @@ use std::{collections::VecDeque, future::poll_fn, time::Duration};
 use async_nats::jetstream::message::PublishMessage;
 use futures::{FutureExt as _, future::BoxFuture};
 use nexus_core::{
-    ConversationMode, Effects, ErrorKind, EventEnvelope, EventSink, ExecutionBackend as _, ForgetSupport, Limit, Retry,
-    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    ConversationMode, Effects, ErrorKind, EventEnvelope, EventSink, ExecutionBackend as _, ForgetSupport,
+    Limit, Retry, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     harness::{Failure, Recorder, admit},
 };
 use tokio::time::{Instant, MissedTickBehavior};
@@ -24,7 +24,8 @@ use crate::{
     link::{Link, StoreError},
     objects,
     protocol::{
-        Command, Frame, Item, Lane, PROTOCOL_VERSION, Priority, QueuedTurn, TurnBody, WireOutcome, queue_subject,
+        Command, Frame, Item, Lane, PROTOCOL_VERSION, Priority, QueuedTurn, TurnBody, WireOutcome,
+        queue_subject,
     },
     setup,
     started_key::now_milliseconds,
@@ -157,8 +158,10 @@ impl<'b> RemoteTurn<'b> {
         if let Lane::At(worker) = &lane {
             let workers = list_workers(&link, Some(&backend.pool)).await.map_err(failed)?;
             if !workers.contains_key(&(backend.pool.clone(), worker.clone())) {
-                let reason =
-                    format!("the worker {worker} of the pool {}, which keeps the conversation, is not there", backend.pool);
+                let reason = format!(
+                    "the worker {worker} of the pool {}, which keeps the conversation, is not there",
+                    backend.pool
+                );
                 let failure = Failure::new(ErrorKind::Overloaded, reason)
                     .with_retry(Retry::after_failure(ErrorKind::Overloaded, None));
                 return Err(failure.into_error(id.clone()));
@@ -174,8 +177,13 @@ impl<'b> RemoteTurn<'b> {
             request: request.clone(),
         };
         let body = objects::pack(&link, &owner, &body).await.map_err(failed)?;
-        let mut guard =
-            StopGuard::new(backend.fleet.clone(), link.clone(), backend.pool.clone(), turn.clone(), key.clone());
+        let mut guard = StopGuard::new(
+            backend.fleet.clone(),
+            link.clone(),
+            backend.pool.clone(),
+            turn.clone(),
+            key.clone(),
+        );
         guard.payloads.push(body.clone());
         let queued = QueuedTurn {
             version: PROTOCOL_VERSION,
@@ -187,7 +195,8 @@ impl<'b> RemoteTurn<'b> {
             traceparent: host.trace_context.as_ref().and_then(nexus_core::TraceContext::traceparent),
             body,
         };
-        let wait = deadline.map_or(LONGEST_WAIT, |deadline| deadline.saturating_duration_since(Instant::now()));
+        let wait =
+            deadline.map_or(LONGEST_WAIT, |deadline| deadline.saturating_duration_since(Instant::now()));
         let subject = queue_subject(&backend.pool, &lane, settings.name());
         guard.is_queued = true;
         let stored = put_into_queue(&link, &backend.pool, &subject, &queued, wait).await;
@@ -434,7 +443,8 @@ impl<'b> RemoteTurn<'b> {
             }
             Found::TakenBack => {
                 self.guard.is_queued = false;
-                let failure = self.stopping.take().map_or_else(Failure::cancelled, |stopping| stopping.failure);
+                let failure =
+                    self.stopping.take().map_or_else(Failure::cancelled, |stopping| stopping.failure);
                 self.fail(failure, Effects::None)
             }
             Found::End(outcome) => self.end(*outcome),
@@ -490,7 +500,8 @@ impl<'b> RemoteTurn<'b> {
             && error.kind() == ErrorKind::Cancelled
             && stopping.failure.kind != ErrorKind::Cancelled
         {
-            let (kind, message) = (stopping.failure.kind, stopping.failure.message.clone().unwrap_or_default());
+            let (kind, message) =
+                (stopping.failure.kind, stopping.failure.message.clone().unwrap_or_default());
             outcome = outcome.map_err(|error| error.with_kind(kind).with_message(message));
         }
         Step::Ended(Box::new(outcome))
@@ -582,7 +593,9 @@ async fn overloaded(backend: &FleetBackend, link: &Link) -> TurnError {
         backend.pool,
         workers.len()
     );
-    Failure::new(ErrorKind::Overloaded, reason).with_retry(Retry::Guessed(guess)).into_error(backend.id().clone())
+    Failure::new(ErrorKind::Overloaded, reason)
+        .with_retry(Retry::Guessed(guess))
+        .into_error(backend.id().clone())
 }
 
 fn priority(

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use nexus_core::{
-    ApprovalRequest, Denial, Effects, EventEnvelope, ResumeHandle, ToolCall, ToolDefinition, ToolResult, TurnRequest,
+    ApprovalRequest, Denial, Effects, EventEnvelope, ResumeHandle, ToolCall, ToolDefinition, ToolResult,
+    TurnRequest,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -81,7 +81,11 @@ impl WireError {
         if let Some(process) = process {
             error = error.with_process(process);
         }
-        match causes.into_iter().rev().fold(None, |source, text| Some(Cause { text, source: source.map(Box::new) })) {
+        match causes
+            .into_iter()
+            .rev()
+            .fold(None, |source, text| Some(Cause { text, source: source.map(Box::new) }))
+        {
             Some(cause) => error.with_source(cause),
             None => error,
         }
@@ -127,7 +131,9 @@ impl From<Result<Forgotten, ForgetError>> for WireForget {
             Err(ForgetError::InUse { .. }) => Self::InUse,
             Err(ForgetError::Unsupported { .. }) => Self::Unsupported,
             Err(ForgetError::NoBackend { reason, .. }) => Self::NoBackend { reason },
-            Err(ForgetError::Failed { place, source, .. }) => Self::Failed { place, reason: source.to_string() },
+            Err(ForgetError::Failed { place, source, .. }) => {
+                Self::Failed { place, reason: source.to_string() }
+            }
             Err(error) => Self::NoBackend { reason: error.to_string() },
         }
     }

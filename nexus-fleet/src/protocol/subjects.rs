@@ -20,8 +20,20 @@ pub(crate) const SLOTS_BUCKET: &str = "NEXUS_SLOTS";
 pub(crate) const OBJECTS_BUCKET: &str = "NEXUS_OBJECTS";
 
 /// How soon a turn is given to a worker, against others that wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[derive(schemars::JsonSchema)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Priority {
     /// Before the others.

@@ -32,8 +32,8 @@ use crate::{
     lease::{LEASE_TIME, Lease, RENEW_EVERY},
     link::Link,
     protocol::{
-        CallerMessage, Command, PROTOCOL_VERSION, QueuedTurn, WORKERS_BUCKET, WireForget, WorkerCard, control_subject,
-        token_fault, worker_key,
+        CallerMessage, Command, PROTOCOL_VERSION, QueuedTurn, WORKERS_BUCKET, WireForget, WorkerCard,
+        control_subject, token_fault, worker_key,
     },
     settings::FleetSettings,
 };
@@ -93,7 +93,10 @@ impl Worker {
         let name = settings.worker.name.clone().unwrap_or_else(machine_name);
         for (what, text) in [("the pool", pool), ("the worker", name.as_str())] {
             if let Some(fault) = token_fault(text) {
-                return Err(FleetError::Unreadable { what: format!("the name of {what}"), reason: fault.to_owned() });
+                return Err(FleetError::Unreadable {
+                    what: format!("the name of {what}"),
+                    reason: fault.to_owned(),
+                });
             }
         }
         let policy = Arc::new(Policy::of(&settings.worker));
@@ -126,15 +129,13 @@ impl Worker {
     ///
     /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`], [`FleetError::NotSetUp`], and what else keeps it from beginning.
     /// What happens later is waited out.
-    pub async fn run(
-        self,
-        drain: CancelToken,
-        on_ready: impl FnOnce(&Offer),
-    ) -> Result<(), FleetError> {
+    pub async fn run(self, drain: CancelToken, on_ready: impl FnOnce(&Offer)) -> Result<(), FleetError> {
         let offer = self.offer().await;
         if offer.backends.is_empty() {
-            let reasons: Vec<_> = offer.missing.iter().map(|(backend, why)| format!("{backend}: {why}")).collect();
-            let reason = if reasons.is_empty() { "the configuration has none".to_owned() } else { reasons.join("; ") };
+            let reasons: Vec<_> =
+                offer.missing.iter().map(|(backend, why)| format!("{backend}: {why}")).collect();
+            let reason =
+                if reasons.is_empty() { "the configuration has none".to_owned() } else { reasons.join("; ") };
             return Err(FleetError::NothingToOffer { reason });
         }
         let mut queue = Queue::open(&self.link, &self.pool, &self.name).await?;
@@ -146,7 +147,12 @@ impl Worker {
             .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
         let lease = self.register(&offer).await?;
         let mut background = JoinSet::new();
-        background.spawn(Self::listen(control, Arc::clone(&self.running), self.link.clone(), self.router.clone()));
+        background.spawn(Self::listen(
+            control,
+            Arc::clone(&self.running),
+            self.link.clone(),
+            self.router.clone(),
+        ));
         let entry = Entry { worker: self.card_maker(), lease, drain: drain.clone() };
         let ended = CancelToken::new();
         let mut kept = tokio::spawn(entry.keep(offer.backends.clone(), ended.clone()));
@@ -198,7 +204,8 @@ impl Worker {
                 return;
             }
         };
-        if [&queued.turn, &queued.instance, &queued.key].into_iter().any(|token| token_fault(token).is_some()) {
+        if [&queued.turn, &queued.instance, &queued.key].into_iter().any(|token| token_fault(token).is_some())
+        {
             tracing::warn!(caller, "a message in the queue names no turn");
             let _ = message.ack_with(AckKind::Term).await;
             return;
@@ -320,7 +327,9 @@ async fn offer_of(router: &Router, wanted: Option<&[String]>) -> Offer {
             continue;
         }
         match backend.probe().await {
-            Availability::Ready { version, .. } => drop(offer.backends.insert(id.as_str().to_owned(), version)),
+            Availability::Ready { version, .. } => {
+                drop(offer.backends.insert(id.as_str().to_owned(), version))
+            }
             Availability::NotInstalled { remedy, .. } | Availability::Unauthenticated { remedy } => {
                 offer.missing.insert(id.as_str().to_owned(), remedy);
             }
@@ -414,7 +423,8 @@ impl Entry {
 fn machine_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = name.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
-    let name: String = name.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect();
+    let name: String =
+        name.trim().chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).take(64).collect();
     if token_fault(&name).is_some() { "worker".to_owned() } else { name }
 }
 

@@ -17,7 +17,8 @@ pub(super) struct Policy {
 
 impl Policy {
     pub(super) fn of(settings: &WorkerSettings) -> Self {
-        let folders = settings.folders.iter().map(|folder| folder.canonicalize().unwrap_or_else(|_| folder.clone()));
+        let folders =
+            settings.folders.iter().map(|folder| folder.canonicalize().unwrap_or_else(|_| folder.clone()));
         Self {
             folders: folders.collect(),
             access: settings.access.unwrap_or_default(),
@@ -32,7 +33,10 @@ impl Policy {
     /// [`ErrorKind::Forbidden`]: nothing was run.
     pub(super) fn check(&self, request: &TurnRequest) -> Result<(), Failure> {
         let refused = |reason: String| {
-            Err(Failure::new(ErrorKind::Forbidden, format!("the worker does not take this on: {reason}; nothing was run")))
+            Err(Failure::new(
+                ErrorKind::Forbidden,
+                format!("the worker does not take this on: {reason}; nothing was run"),
+            ))
         };
         if request.tool_access > self.access {
             return refused(format!(

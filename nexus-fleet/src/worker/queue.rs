@@ -54,13 +54,7 @@ impl Queue {
             let waiter = Waiter { link: link.clone(), pool: pool.to_owned(), lane, consumer };
             waiting.spawn(waiter.run(is_wanted.clone(), hand_over.clone()));
         }
-        Ok(Self {
-            consumers,
-            wanted,
-            arrived,
-            starts: 0,
-            _waiting: waiting,
-        })
+        Ok(Self { consumers, wanted, arrived, starts: 0, _waiting: waiting })
     }
 
     /// The next turn: of high priority first, but for a share of low.

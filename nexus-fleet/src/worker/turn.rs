@@ -5,8 +5,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use async_nats::jetstream::message::PublishMessage;
 use futures::{FutureExt as _, future::BoxFuture};
 use nexus_core::{
-    BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, TraceContext, TurnError, TurnEvent, TurnHost,
-    TurnResult,
+    BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, TraceContext, TurnError, TurnEvent,
+    TurnHost, TurnResult,
     harness::{EventQueue, Failure},
 };
 use nexus_router::Router;
@@ -21,8 +21,8 @@ use crate::{
     link::Link,
     objects,
     protocol::{
-        Answer, Command, Frame, INLINE_BYTES, Item, PROTOCOL_VERSION, Payload, QueuedTurn, StoredEffects, StoredResult,
-        TurnBody, WireOutcome, effects_subject, frames_subject, result_subject,
+        Answer, Command, Frame, INLINE_BYTES, Item, PROTOCOL_VERSION, Payload, QueuedTurn, StoredEffects,
+        StoredResult, TurnBody, WireOutcome, effects_subject, frames_subject, result_subject,
     },
     started_key::{self, Claim},
 };
@@ -241,7 +241,8 @@ impl Running {
         let (link, caller, turn, attempt) =
             (self.link.clone(), self.caller.clone(), self.queued.turn.clone(), self.attempt.clone());
         let outcome = WireOutcome::from(outcome);
-        let mut storing = Some(async move { store_result(&link, &caller, &turn, attempt, &outcome).await }.boxed());
+        let mut storing =
+            Some(async move { store_result(&link, &caller, &turn, attempt, &outcome).await }.boxed());
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.prepare();
@@ -313,11 +314,13 @@ impl Running {
                 self.repeat(again);
             }
             Some(Command::Cancel) => self.cancel.cancel(),
-            Some(Command::Answer { id, answer }) => match objects::unpack::<Answer>(&self.link, &answer).await {
-                Ok(answer) => self.calls.answer(id, answer),
-                // It is asked again.
-                Err(error) => tracing::warn!(%error, "the answer of a tool cannot be read"),
-            },
+            Some(Command::Answer { id, answer }) => {
+                match objects::unpack::<Answer>(&self.link, &answer).await {
+                    Ok(answer) => self.calls.answer(id, answer),
+                    // It is asked again.
+                    Err(error) => tracing::warn!(%error, "the answer of a tool cannot be read"),
+                }
+            }
             Some(Command::Abandon) => return Next::Abandoned,
             Some(Command::Done) => return Next::Done,
             // The worker is ending.
@@ -440,7 +443,10 @@ impl Running {
         }
         // A caller that died, or that a broken network keeps away, would never end it.
         if now >= self.caller_heard + SILENCE && !self.cancel.is_cancelled() {
-            tracing::info!(turn = self.queued.turn, "its caller was not heard of for 30 s, so the turn is stopped");
+            tracing::info!(
+                turn = self.queued.turn,
+                "its caller was not heard of for 30 s, so the turn is stopped"
+            );
             self.cancel.cancel();
         }
     }
@@ -455,13 +461,21 @@ async fn store_effects(link: &Link, caller: &str, turn: &str, effects: StoredEff
 }
 
 /// Stores the end of a turn, and returns what it is told by.
-async fn store_result(link: &Link, caller: &str, turn: &str, attempt: String, outcome: &WireOutcome) -> Payload {
+async fn store_result(
+    link: &Link,
+    caller: &str,
+    turn: &str,
+    attempt: String,
+    outcome: &WireOutcome,
+) -> Payload {
     let mut wait = STORE_AGAIN.0;
     let owner = format!("{caller}.{turn}");
     let outcome = loop {
         match objects::pack(link, &owner, outcome).await {
             Ok(outcome) => break outcome,
-            Err(error) => tracing::warn!(%error, turn, "the end of a turn could not be stored, and is stored again"),
+            Err(error) => {
+                tracing::warn!(%error, turn, "the end of a turn could not be stored, and is stored again")
+            }
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(STORE_AGAIN.1);
@@ -548,7 +562,10 @@ fn size_of(item: &Item) -> usize {
 
 /// Waits until a queue has an event. It is polled after what fills the queue, and so needs no waking.
 async fn filled(queue: &EventQueue) {
-    std::future::poll_fn(|_| if queue.is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }).await;
+    std::future::poll_fn(|_| {
+        if queue.is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
+    })
+    .await;
 }
 
 async fn sleep_until(time: Option<Instant>) {

@@ -71,7 +71,11 @@ impl Window {
     /// The frames from `from` on.
     pub(super) fn from(&mut self, from: u64) -> impl Iterator<Item = &Vec<u8>> {
         self.moved_at = Instant::now();
-        self.frames.iter().filter(move |(number, _)| *number >= from).map(|(_, frame)| frame).take(AGAIN_AT_ONCE)
+        self.frames
+            .iter()
+            .filter(move |(number, _)| *number >= from)
+            .map(|(_, frame)| frame)
+            .take(AGAIN_AT_ONCE)
     }
 
     /// The oldest frames, if nothing was heard of them for long.

@@ -1,0 +1,89 @@
+//! The session that decides where a turn runs elsewhere than its caller.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use super::Denial;
+use crate::approval::ApprovalRequest;
+use crate::tool::{ToolCall, ToolResult};
+
+/// The caller's session of a turn, as seen from where the turn runs when that is elsewhere.
+///
+/// The caller keeps its [`Session`]: tools, scope, budget, approver and decisions. Whoever runs the turn opens a session by
+/// [`Session::remote`], which hands everything on to this; and the caller has it answered by the session that it
+/// [opened for the turn], with the methods named below. So what is decided, what is written down of it, and what the model
+/// reads are the same as if the turn ran beside its caller.
+///
+/// What it is asked keeps its order: the caller learns of a withdrawal before the calls that were made after it.
+///
+/// ```
+/// use std::sync::Arc;
+/// use async_trait::async_trait;
+/// use nexus_core::{
+///     ApprovalRequest, Denial, ParticipantScope, RemoteSession, Session, Tool, ToolCall, ToolResult, Toolbox, TurnHost,
+///     TurnRequest, TurnSession,
+/// };
+///
+/// /// Stands for a connection to the caller.
+/// #[derive(Debug)]
+/// struct Connection(TurnSession);
+///
+/// #[async_trait]
+/// impl RemoteSession for Connection {
+///     async fn call(&self, call: ToolCall) -> Result<ToolResult, Denial> {
+///         self.0.try_call(self.0.token(), call).await
+///     }
+///
+///     async fn approve(&self, request: ApprovalRequest) -> Result<(), Denial> {
+///         self.0.approve(request).await
+///     }
+///
+///     fn withdraw(&self, tool: &str) {
+///         self.0.withdraw(tool);
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// let tools = Toolbox::new().with(Tool::without_arguments("noon", "Says when.", || async { "12:00" }));
+/// let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
+/// let host = TurnHost::new().with_session(Arc::clone(&session));
+///
+/// // Where the turn runs.
+/// let connection = Connection(host.open_turn(&TurnRequest::new("When is it?")));
+/// let remote = Session::remote("clerk", session.definitions().to_vec(), Arc::new(connection));
+/// assert_eq!(remote.call(remote.token(), ToolCall::new("1", "noon", ().into())).await, ToolResult::text("12:00"));
+/// assert!(remote.call(remote.token(), ToolCall::new("2", "midnight", ().into())).await.is_error);
+///
+/// // Where its caller is.
+/// assert_eq!(session.decisions(), remote.decisions());
+/// # }
+/// ```
+///
+/// [`Session`]: super::Session
+/// [`Session::remote`]: super::Session::remote
+/// [opened for the turn]: crate::TurnHost::open_turn
+#[async_trait]
+pub trait RemoteSession: fmt::Debug + Send + Sync + 'static {
+    /// Has the caller decide on a call and answer it, by [`Session::try_call`](super::Session::try_call). Calls are handed on in
+    /// the order in which their futures are first polled. When one is dropped its call is given up: what runs for it should end.
+    ///
+    /// A call whose answer is lost on the way is a [`ToolResult::error`] and no denial: it may have been made.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial`]: no tool was asked.
+    async fn call(&self, call: ToolCall) -> Result<ToolResult, Denial>;
+
+    /// Has the caller decide on a call of a tool of the program's own that runs the turn, by
+    /// [`Session::approve`](super::Session::approve). An answer that is lost on the way is no.
+    ///
+    /// # Errors
+    ///
+    /// [`Denial`]: the call may not be made.
+    async fn approve(&self, request: ApprovalRequest) -> Result<(), Denial>;
+
+    /// Tells the caller that a tool cannot be offered to the model: [`Session::withdraw`](super::Session::withdraw). It waits
+    /// for nothing.
+    fn withdraw(&self, tool: &str);
+}
