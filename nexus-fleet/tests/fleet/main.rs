@@ -1,4 +1,7 @@
 //! The fleet, before a real `nats-server`.
 
+mod cluster;
+mod monitoring;
 mod proxy;
 mod server;
+mod server_tests;
