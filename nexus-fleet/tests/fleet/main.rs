@@ -1,5 +1,6 @@
 //! The fleet, before a real `nats-server`.
 
+mod acceptor;
 mod cluster;
 mod monitoring;
 mod proxy;

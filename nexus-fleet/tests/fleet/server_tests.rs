@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster::{Cluster, SIZE};
+use crate::proxy::Proxy;
 use crate::server::Server;
 
 const BRIEF: Duration = Duration::from_millis(20);
@@ -210,4 +211,33 @@ async fn a_cluster_elects_another_leader_and_loses_nothing() {
     cluster.kill(second);
     let third = cluster.elected_leader_of("Q").await;
     assert_ne!(second, third);
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_client_comes_back_through_a_proxy_that_was_cut() {
+    let server = Server::start().await;
+    let proxy = Proxy::in_front_of(server.address()).await;
+    let (events, mut received) = mpsc::unbounded_channel();
+    let options = ConnectOptions::new().event_callback(move |event| {
+        let _ = events.send(event);
+        async {}
+    });
+    let client = options.connect(proxy.url()).await.expect("the client connects");
+    let context = stream_on(client.clone(), 1).await;
+    publish(&context, "before").await;
+    assert_eq!(proxy.connections(), 1);
+
+    proxy.refuse().await;
+    proxy.cut().await;
+    let mut next = async |expected: Event| {
+        while timeout(LONG, received.recv()).await.expect("an event").expect("a client") != expected {}
+    };
+    next(Event::Disconnected).await;
+    assert_eq!(proxy.connections(), 0);
+    proxy.admit().await;
+    next(Event::Connected).await;
+    publish(&context, "after").await;
+    assert_eq!(stored_messages(&context).await, 2);
+    assert!(client.server_info().connect_urls.is_empty());
 }
