@@ -2,7 +2,9 @@
 
 mod acceptor;
 mod cluster;
+mod frames;
 mod monitoring;
 mod proxy;
+mod relay;
 mod server;
 mod server_tests;

@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, stream};
-use async_nats::{Client, ConnectOptions, Event};
+use async_nats::{Client, ConnectOptions, Event, HeaderMap, Subscriber};
+use futures::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster::{Cluster, SIZE};
 use crate::proxy::Proxy;
+use crate::relay::{Counts, Faults, Relay};
 use crate::server::Server;
 
 const BRIEF: Duration = Duration::from_millis(20);
+const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(20);
 
 /// A stream `Q` of all subjects below `q`.
@@ -240,4 +243,86 @@ async fn a_client_comes_back_through_a_proxy_that_was_cut() {
     publish(&context, "after").await;
     assert_eq!(stored_messages(&context).await, 2);
     assert!(client.server_info().connect_urls.is_empty());
+}
+
+/// Publishes the numbers from 1 on the subject. Returns what a client receives through a relay with these faults.
+async fn relayed(subject: &'static str, count: u64, faults: Faults) -> (Vec<u64>, Counts) {
+    let server = Server::start().await;
+    let relay = Relay::in_front_of(server.address(), "nexus.ev.").await;
+    relay.set_faults(faults);
+    let client = async_nats::connect(relay.url()).await.expect("the client connects");
+    let subscriber = client.subscribe(subject).await.unwrap();
+    client.flush().await.unwrap();
+    // Past the relay, with headers on every other message.
+    let sender = server.client().await;
+    for number in 1..=count {
+        let payload = number.to_string().into();
+        if number % 2 == 0 {
+            let mut headers = HeaderMap::new();
+            headers.insert("Number", number.to_string());
+            sender.publish_with_headers(subject, headers, payload).await.unwrap();
+        } else {
+            sender.publish(subject, payload).await.unwrap();
+        }
+    }
+    sender.flush().await.unwrap();
+    let numbers = received(subscriber).await;
+    assert!(relay.counts().others >= 2, "INFO and PONG pass");
+    (numbers, Counts { others: 0, ..relay.counts() })
+}
+
+async fn received(mut subscriber: Subscriber) -> Vec<u64> {
+    let mut numbers = Vec::new();
+    while let Ok(Some(message)) = timeout(SHORT, subscriber.next()).await {
+        let number = std::str::from_utf8(&message.payload).unwrap().parse().unwrap();
+        let header = message.headers.as_ref().and_then(|headers| headers.get("Number"));
+        assert_eq!(
+            header.map(|header| header.as_str().parse::<u64>().unwrap()),
+            (number % 2 == 0).then_some(number)
+        );
+        numbers.push(number);
+    }
+    numbers
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_relay_without_faults_changes_nothing() {
+    let (numbers, counts) = relayed("nexus.ev.a", 1_000, Faults::default()).await;
+    assert_eq!(numbers, (1..=1_000).collect::<Vec<_>>());
+    assert_eq!(counts, Counts { matched: 1_000, ..Counts::default() });
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_relay_drops_every_third() {
+    let (numbers, counts) = relayed("nexus.ev.a", 7, Faults { drop_every: 3, ..Faults::default() }).await;
+    assert_eq!(numbers, [1, 2, 4, 5, 7]);
+    assert_eq!(counts, Counts { matched: 7, dropped: 2, ..Counts::default() });
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_relay_duplicates_every_second() {
+    let (numbers, counts) =
+        relayed("nexus.ev.a", 5, Faults { duplicate_every: 2, ..Faults::default() }).await;
+    assert_eq!(numbers, [1, 2, 2, 3, 4, 4, 5]);
+    assert_eq!(counts, Counts { matched: 5, duplicated: 2, ..Counts::default() });
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_relay_swaps_every_third_with_the_next_and_keeps_the_last() {
+    let (numbers, counts) = relayed("nexus.ev.a", 6, Faults { swap_every: 3, ..Faults::default() }).await;
+    assert_eq!(numbers, [1, 2, 4, 3, 5, 6]);
+    assert_eq!(counts, Counts { matched: 6, swapped: 1, ..Counts::default() });
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_relay_leaves_other_subjects_alone() {
+    let faults = Faults { drop_every: 1, duplicate_every: 1, swap_every: 1 };
+    let (numbers, counts) = relayed("nexus.tool.a", 5, faults).await;
+    assert_eq!(numbers, [1, 2, 3, 4, 5]);
+    assert_eq!(counts, Counts::default());
 }
