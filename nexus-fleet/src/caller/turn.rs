@@ -174,6 +174,7 @@ impl<'b> RemoteTurn<'b> {
         let body = TurnBody {
             participant: session.participant().as_str().to_owned(),
             tools: session.definitions().to_vec(),
+            has_approver: host.approver.is_some(),
             request: request.clone(),
         };
         let body = objects::pack(&link, &owner, &body).await.map_err(failed)?;

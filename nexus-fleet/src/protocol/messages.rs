@@ -55,6 +55,8 @@ pub(crate) struct TurnBody {
     pub(crate) participant: String,
     /// The tools of the caller's session.
     pub(crate) tools: Vec<ToolDefinition>,
+    /// Whether the caller's host has an approver.
+    pub(crate) has_approver: bool,
 }
 
 /// The value of a started key.

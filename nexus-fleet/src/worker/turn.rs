@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use async_nats::jetstream::message::PublishMessage;
 use futures::{FutureExt as _, future::BoxFuture};
 use nexus_core::{
-    BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, TraceContext, TurnError, TurnEvent,
+    Approval, Approver, BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, TraceContext, TurnError, TurnEvent,
     TurnHost, TurnResult,
     harness::{EventQueue, Failure},
 };
@@ -184,10 +184,14 @@ impl Running {
         let body: TurnBody = objects::unpack(&self.link, &self.queued.body)
             .await
             .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
-        let TurnBody { request, participant, tools } = body;
+        let TurnBody { request, participant, tools, has_approver } = body;
         self.policy.check(&request)?;
         let session = Session::remote(ParticipantId::new(participant), tools, Arc::new(self.calls.clone()));
         let mut host = TurnHost::new().with_session(session).with_cancel(self.cancel.clone());
+        if has_approver {
+            // A backend asks its program for questions only where there is one. The session asks the caller's.
+            host = host.with_approver(Approver::new(|_| async { Approval::Refused { reason: None } }));
+        }
         if let Some(traceparent) = self.queued.traceparent.clone() {
             host = host.with_trace_context(TraceContext::new(move || Some(traceparent.clone())));
         }

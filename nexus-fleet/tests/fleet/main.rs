@@ -1,4 +1,10 @@
 //! The fleet, before a real `nats-server`.
 
+mod acceptor;
+mod cluster;
+mod frames;
+mod monitoring;
 mod proxy;
+mod relay;
 mod server;
+mod server_tests;
