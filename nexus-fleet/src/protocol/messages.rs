@@ -124,13 +124,12 @@ pub(crate) enum Item {
 pub(crate) struct Control {
     pub(crate) turn: String,
     pub(crate) key: String,
-    #[serde(flatten)]
     pub(crate) command: Command,
 }
 
 /// What a worker is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "type")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Command {
     /// Every frame up to this number arrived. It also says that the caller is there.
     Ack {
@@ -216,4 +215,25 @@ pub(crate) struct StoredResult {
     pub(crate) attempt: String,
     /// A [`WireOutcome`](super::WireOutcome).
     pub(crate) outcome: Payload,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_with_a_payload_survives_the_way() {
+        let answer = serde_json::value::to_raw_value(&Answer::Result(ToolResult::text("5"))).unwrap();
+        let command = Command::Answer { id: 7, answer: Payload::Inline(answer) };
+        let message = CallerMessage::Turn(Control { turn: "t".into(), key: "k".into(), command });
+        let text = serde_json::to_string(&message).unwrap();
+        let CallerMessage::Turn(Control { command: Command::Answer { id, answer }, .. }) =
+            serde_json::from_str(&text).unwrap()
+        else {
+            panic!("{text}");
+        };
+        let Payload::Inline(answer) = answer else { panic!("{text}") };
+        assert_eq!(id, 7);
+        assert_eq!(serde_json::from_str::<Answer>(answer.get()).unwrap(), Answer::Result(ToolResult::text("5")));
+    }
 }
