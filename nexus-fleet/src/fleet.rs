@@ -36,7 +36,7 @@ pub(crate) struct Shared {
     link: AsyncMutex<Option<Link>>,
     inboxes: Arc<Inboxes>,
     /// Ends the thread.
-    _stop: oneshot::Sender<()>,
+    stop: Option<oneshot::Sender<Option<Link>>>,
 }
 
 /// Where the frames of each turn go.
@@ -77,10 +77,14 @@ impl Fleet {
     pub fn new(settings: FleetSettings) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
-        let (stop, stopped) = oneshot::channel();
+        let (stop, stopped) = oneshot::channel::<Option<Link>>();
         thread::Builder::new().name("nexus-fleet".to_owned()).spawn(move || {
-            // Until the other end is dropped.
-            let _ = runtime.block_on(stopped);
+            runtime.block_on(async {
+                // The last words of turns that have just ended.
+                if let Ok(Some(link)) = stopped.await {
+                    Link::flush(&link).await;
+                }
+            });
             runtime.shutdown_background();
         })?;
         Ok(Self(Arc::new(Shared {
@@ -89,7 +93,7 @@ impl Fleet {
             handle,
             link: AsyncMutex::default(),
             inboxes: Arc::default(),
-            _stop: stop,
+            stop: Some(stop),
         })))
     }
 
@@ -162,6 +166,14 @@ impl Shared {
         let (sender, frames) = mpsc::unbounded_channel();
         self.inboxes.lock().insert(turn.to_owned(), sender);
         Inbox { turn: turn.to_owned(), frames, all: Arc::clone(&self.inboxes) }
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if let Some(stop) = self.stop.take() {
+            let _ = stop.send(self.link.get_mut().take());
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use async_nats::{
     },
 };
 use bytes::Bytes;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::{
     error::FleetError,
@@ -31,6 +31,8 @@ const ACK_TIME: Duration = Duration::from_secs(5);
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 /// How often the server is asked whether it is there. Source: at 2 s a stalled link was noticed after 5.8 s.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
+/// How long the last messages of a program may take.
+const FLUSH_TIME: Duration = Duration::from_secs(1);
 /// Denials that are remembered until somebody asks.
 const MAX_DENIALS: usize = 64;
 
@@ -41,7 +43,14 @@ pub(crate) struct Link {
     pub(crate) jetstream: Context,
     pub(crate) settings: Arc<FleetSettings>,
     denials: Arc<Denials>,
-    outgoing: mpsc::UnboundedSender<(String, Bytes)>,
+    outgoing: mpsc::UnboundedSender<Outgoing>,
+}
+
+/// What is sent in its order.
+enum Outgoing {
+    Message(String, Bytes),
+    /// Everything before this is to be on its way.
+    Flush(oneshot::Sender<()>),
 }
 
 /// Subjects that the server refused to take a message on: it says so beside the connection, and the publish itself succeeds.
@@ -88,7 +97,14 @@ impl Link {
     /// Sends a message by core NATS, after those before. It does not wait; what bounds it is what its callers have under way.
     pub(crate) fn send(&self, subject: &str, message: impl Into<Bytes>) {
         // The other end goes with the runtime of the connection.
-        let _ = self.outgoing.send((subject.to_owned(), message.into()));
+        let _ = self.outgoing.send(Outgoing::Message(subject.to_owned(), message.into()));
+    }
+
+    /// Waits until everything that was sent is on its way, but not for long.
+    pub(crate) async fn flush(&self) {
+        let (sender, flushed) = oneshot::channel();
+        let _ = self.outgoing.send(Outgoing::Flush(sender));
+        let _ = tokio::time::timeout(FLUSH_TIME, flushed).await;
     }
 
     /// Whether there is a connection just now.
@@ -220,10 +236,18 @@ impl Denials {
     }
 }
 
-async fn send_on(client: Client, mut queue: mpsc::UnboundedReceiver<(String, Bytes)>) {
-    while let Some((subject, message)) = queue.recv().await {
-        if let Err(error) = client.publish(subject, message).await {
-            tracing::warn!(%error, "a message of the fleet could not be sent");
+async fn send_on(client: Client, mut queue: mpsc::UnboundedReceiver<Outgoing>) {
+    while let Some(next) = queue.recv().await {
+        match next {
+            Outgoing::Message(subject, message) => {
+                if let Err(error) = client.publish(subject, message).await {
+                    tracing::warn!(%error, "a message of the fleet could not be sent");
+                }
+            }
+            Outgoing::Flush(flushed) => {
+                let _ = client.flush().await;
+                let _ = flushed.send(());
+            }
         }
     }
 }

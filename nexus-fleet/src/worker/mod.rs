@@ -174,7 +174,7 @@ impl Worker {
                 _ = &mut kept => break,
                 message = queue.next() => message,
             };
-            self.begin(message, slot, &mut turns).await;
+            self.begin(message, slot, &drain, &mut turns).await;
         }
         drop(queue);
         while turns.join_next().await.is_some() {}
@@ -191,6 +191,7 @@ impl Worker {
         &self,
         message: jetstream::Message,
         slot: tokio::sync::OwnedSemaphorePermit,
+        drain: &CancelToken,
         turns: &mut JoinSet<()>,
     ) {
         let taken_at = Instant::now();
@@ -230,6 +231,7 @@ impl Worker {
             commands,
             slot: Some(slot),
             taken_at,
+            drain: drain.clone(),
         };
         let entry = TurnEntry { running: Arc::clone(&self.running), turn, since: taken_at };
         turns.spawn(async move {

@@ -35,6 +35,8 @@ const HEARTBEAT: Duration = Duration::from_secs(10);
 const ASK_AGAIN: Duration = Duration::from_secs(5);
 /// How long a caller is waited for that has not said that it has the end.
 const LAST_WORDS: Duration = Duration::from_secs(60);
+/// As [`LAST_WORDS`], at a worker that takes no further turn: the end is stored, and its caller finds it there.
+const LAST_WORDS_DRAINING: Duration = Duration::from_secs(2);
 /// How long after its message was taken a turn may begin. Its caller counts silence from about then.
 const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 /// Below this, the size of a delta is not worth being measured, in bytes.
@@ -58,6 +60,8 @@ pub(super) struct Job {
     pub(super) slot: Option<OwnedSemaphorePermit>,
     /// When its message was taken.
     pub(super) taken_at: Instant,
+    /// Whether the worker takes no further turn.
+    pub(super) drain: CancelToken,
 }
 
 /// Starts the turn, if this worker is the one that may, and runs it to its end. Acknowledges the message in either case.
@@ -94,6 +98,7 @@ struct Running {
     commands: mpsc::UnboundedReceiver<Command>,
     slot: Option<OwnedSemaphorePermit>,
     taken_at: Instant,
+    drain: CancelToken,
     attempt: String,
     subject: String,
     window: Window,
@@ -123,7 +128,7 @@ enum Next {
 
 impl Running {
     fn new(job: Job, attempt: String) -> Self {
-        let Job { link, worker, router, policy, caller, queued, commands, slot, taken_at } = job;
+        let Job { link, worker, router, policy, caller, queued, commands, slot, taken_at, drain } = job;
         let (calls, asked) = Calls::new();
         let now = Instant::now();
         Self {
@@ -137,6 +142,7 @@ impl Running {
             commands,
             slot,
             taken_at,
+            drain,
             attempt,
             window: Window::new(),
             cancel: CancelToken::new(),
@@ -221,6 +227,7 @@ impl Running {
                 prepared = ready(&mut self.preparing) => {
                     self.preparing = None;
                     self.send(prepared);
+                    self.prepare();
                 }
                 outcome = &mut turn => {
                     self.take_events(queue);
@@ -251,6 +258,7 @@ impl Running {
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         self.prepare();
         let mut until: Option<Instant> = None;
+        let mut is_hurried = false;
         loop {
             if storing.is_none() && self.preparing.is_none() && self.items.is_empty() && until.is_none() {
                 // What was said last is being sent: the end comes after it.
@@ -279,6 +287,9 @@ impl Running {
                 () = sleep_until(until) => return,
                 _ = tick.tick() => {
                     self.look_after();
+                    if until.is_some() && self.drain.is_cancelled() && !std::mem::replace(&mut is_hurried, true) {
+                        until = until.map(|until| until.min(Instant::now() + LAST_WORDS_DRAINING));
+                    }
                     if until.is_some() && self.caller_heard.elapsed() > SILENCE {
                         return;
                     }
