@@ -66,7 +66,7 @@ pub struct WorkerSettings {
     /// The widest access level. Default: `scoped-only`.
     #[schemars(with = "Option<AccessName>")]
     pub access: Option<ToolAccess>,
-    /// The backends that are offered. Default: all that can start.
+    /// The backends that are offered, also while one cannot start. Default: all that can.
     pub backends: Option<Vec<String>>,
     /// Names of variables of the worker's environment that requests may name. Default: none.
     pub environment: Vec<String>,

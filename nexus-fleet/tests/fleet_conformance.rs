@@ -8,7 +8,7 @@ mod remote;
 #[path = "fleet/server.rs"]
 mod server;
 
-use std::{process::ExitCode, sync::Arc};
+use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
 use nexus_backends::{
     claude::cli::ClaudeCli,
@@ -16,9 +16,9 @@ use nexus_backends::{
     generic::Responses,
     grok::cli::GrokCli,
 };
-use nexus_core::BackendKind;
+use nexus_core::{BackendKind, ErrorKind};
 use nexus_testkit::{
-    conformance::{self, DelegatedSubject, NativeSubject, Subject},
+    conformance::{self, DelegatedSubject, Departure, NativeSubject, Subject},
     fake_cli::{self, Vendor},
     real,
     sim::{Dialect, Model},
@@ -35,29 +35,93 @@ fn main() -> ExitCode {
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let server = runtime.block_on(server::Server::start());
-    let over = |kind: Arc<dyn BackendKind>| -> Arc<dyn BackendKind> { Arc::new(RemoteKind::new(kind, server.url())) };
+    let over = |kind: Arc<dyn BackendKind>| -> Arc<dyn BackendKind> {
+        Arc::new(RemoteKind::new(kind, server.url()))
+    };
     let mut subjects: Vec<(String, Arc<dyn Subject>)> = Vec::new();
-    let claude = |subject: DelegatedSubject| subject.with_model("claude-sonnet-5").with_setting("billing", json!("plan"));
-    let codex = |subject: DelegatedSubject| subject.with_model("gpt-5.5");
-    let fakes: [(&str, DelegatedSubject); 3] = [
-        ("claude_fake", claude(DelegatedSubject::fake("claude-cli, fake, over the fleet", over(Arc::new(ClaudeCli)), Vendor::Claude))),
-        ("codex_fake", codex(DelegatedSubject::fake("codex-cli, fake, over the fleet", over(Arc::new(CodexCli)), Vendor::Codex))),
-        ("grok_fake", DelegatedSubject::fake("grok-cli, fake, over the fleet", over(Arc::new(GrokCli)), Vendor::Grok)),
+    let claude = |subject: DelegatedSubject| {
+        subject.with_model("claude-sonnet-5").with_setting("billing", json!("plan"))
+    };
+    let codex =
+        DelegatedSubject::fake("codex-cli, fake, over the fleet", over(Arc::new(CodexCli)), Vendor::Codex);
+    let codex = codex.departing(drops_refusals());
+    let fakes: [(&str, DelegatedSubject); 2] = [
+        (
+            "claude_fake",
+            claude(DelegatedSubject::fake(
+                "claude-cli, fake, over the fleet",
+                over(Arc::new(ClaudeCli)),
+                Vendor::Claude,
+            )),
+        ),
+        ("codex_fake", codex),
     ];
     for (module, subject) in fakes {
         subjects.push((module.to_owned(), Arc::new(subject)));
     }
+    if let Some(program) = newest("NEXUS_REAL_CLAUDE") {
+        let subject = DelegatedSubject::real(
+            "claude-cli over the fleet",
+            over(Arc::new(ClaudeCli)),
+            program,
+            Dialect::Anthropic,
+        );
+        subjects.push(("claude_real".to_owned(), Arc::new(claude(subject))));
+    }
+    if let Some(program) = newest("NEXUS_REAL_CODEX") {
+        let subject = DelegatedSubject::real(
+            "codex-cli over the fleet",
+            over(Arc::new(CodexCli)),
+            program,
+            Dialect::Responses,
+        )
+        .with_model("gpt-6.1-sol")
+        .departing(drops_refusals());
+        subjects.push(("codex_real".to_owned(), Arc::new(subject)));
+    }
+    if let Some(program) = newest("NEXUS_REAL_GROK") {
+        let subject =
+            DelegatedSubject::real("grok-cli over the fleet", over(Arc::new(GrokCli)), program, Dialect::Xai)
+                .with_model("grok-4.6")
+                .not_staging("a_plan_that_is_used_up_says_until_when", "xAI's answer names no time")
+                .not_staging(
+                    "a_rate_limit_of_a_century_is_cut_to_a_day",
+                    "the program waits two minutes, whatever time it is named, and says nothing of it",
+                )
+                .not_staging(
+                    "a_picture_that_a_tool_returns_reaches_the_model",
+                    "Grok gives its model a tool's picture as base64 text, which the backend warns of",
+                );
+        subjects.push(("grok_real".to_owned(), Arc::new(subject)));
+    }
     let efforts = ["low", "medium", "high", "xhigh", "max"];
-    let native = NativeSubject::new("codex-sub-token over the fleet", over(Arc::new(CodexSubToken)), Dialect::Responses)
-        .with_model("gpt-5.5")
-        .with_catalogue([Model::new("gpt-5.5").efforts(efforts)])
-        .before_a_strict_vendor();
+    let native = NativeSubject::new(
+        "codex-sub-token over the fleet",
+        over(Arc::new(CodexSubToken)),
+        Dialect::Responses,
+    )
+    .with_model("gpt-5.5")
+    .with_catalogue([Model::new("gpt-5.5").efforts(efforts)])
+    .before_a_strict_vendor();
     subjects.push(("codex_native".to_owned(), Arc::new(native)));
-    let generic = NativeSubject::new("responses over the fleet", over(Arc::new(Responses)), Dialect::Responses)
-        .with_setting("model", json!("simulated"));
+    let generic =
+        NativeSubject::new("responses over the fleet", over(Arc::new(Responses)), Dialect::Responses)
+            .with_setting("model", json!("simulated"));
     subjects.push(("responses".to_owned(), Arc::new(generic)));
     let code = conformance::harness(&subjects);
     drop(server);
-    let _ = real::programs;
     code
+}
+
+/// The newest of the programs that a variable names.
+fn newest(variable: &str) -> Option<PathBuf> {
+    real::programs(variable).pop()
+}
+
+fn drops_refusals() -> Departure {
+    Departure {
+        case: "a_refusal_is_refused",
+        kinds: vec![ErrorKind::Incomplete],
+        because: "the program drops the model's refusal, also from its record: what is left is no answer",
+    }
 }

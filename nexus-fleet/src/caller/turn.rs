@@ -1,13 +1,13 @@
 //! One turn, as its caller sees it.
 
-use std::{collections::VecDeque, future::poll_fn, time::Duration};
+use std::{collections::VecDeque, time::Duration};
 
 use async_nats::jetstream::message::PublishMessage;
 use futures::{FutureExt as _, future::BoxFuture};
 use nexus_core::{
-    ConversationMode, Effects, ErrorKind, EventEnvelope, EventSink, ExecutionBackend as _, ForgetSupport,
-    Limit, Retry, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
-    harness::{Failure, Recorder, admit},
+    ConversationMode, Effects, ErrorKind, EventSink, ExecutionBackend as _, ForgetSupport, Limit, Retry,
+    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    harness::{Failure, TurnLog, TurnSpan, Watch, admit},
 };
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -45,12 +45,8 @@ const LOST: Duration = Duration::from_secs(30);
 const STOP_TIME: Duration = Duration::from_secs(15);
 /// How long a caller may be without a connection before its turn ends. Its worker ends it before that.
 const OFFLINE: Duration = Duration::from_secs(60);
-/// How long a sink may keep a cancelled turn from returning. Source: as for a turn that runs here.
-const CANCELLED_FLUSH: Duration = Duration::from_millis(250);
 /// Frames that are taken before the worker is told.
 const ACK_EVERY: u64 = 32;
-/// Events that wait for a slow sink before nothing further is acknowledged, so that the worker slows down.
-const MAX_PENDING: usize = 256;
 /// How long a turn without a deadline waits for a worker.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
 /// The label that sets the priority of one turn.
@@ -67,8 +63,9 @@ pub(super) async fn run(
     admit(id, &backend.capabilities, &request, &host).map_err(|failure| failure.into_error(id.clone()))?;
     let deadline = request.limits.deadline.and_then(|limit| started.checked_add(limit));
     let cancel = host.cancel.clone();
+    let span = TurnSpan::new(id, &backend.capabilities, &request);
     let begun = {
-        let mut begin = std::pin::pin!(RemoteTurn::begin(backend, request, &host, started, deadline));
+        let mut begin = std::pin::pin!(span.run(RemoteTurn::begin(backend, request, &host, &span, deadline)));
         tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(Failure::cancelled().into_error(id.clone())),
@@ -88,17 +85,15 @@ struct RemoteTurn<'b> {
     link: Link,
     /// Stops it when it is dropped.
     guard: StopGuard,
-    started: Instant,
+    watch: Watch,
     deadline: Option<Instant>,
     answers: Answers,
     frames: Frames,
-    recorder: Recorder,
-    /// Events that the sink has not taken.
-    pending: VecDeque<EventEnvelope>,
+    /// What the worker told, and the spans of it.
+    log: TurnLog,
     /// Items that wait for the object that holds one of them.
     held: VecDeque<Item>,
     fetching: Option<BoxFuture<'static, Result<Item, FleetError>>>,
-    sequence: u64,
     last_heard: Instant,
     last_sent: Instant,
     looked_at: Instant,
@@ -128,7 +123,7 @@ impl<'b> RemoteTurn<'b> {
         backend: &'b FleetBackend,
         mut request: TurnRequest,
         host: &TurnHost,
-        started: Instant,
+        span: &TurnSpan,
         deadline: Option<Instant>,
     ) -> Result<Self, TurnError> {
         let id = backend.id();
@@ -211,19 +206,20 @@ impl<'b> RemoteTurn<'b> {
             Err(error) => return Err(FleetError::from(error).into_turn_error(id)),
         }
         let now = Instant::now();
+        let watch = Watch::new(&request.limits);
+        let mut log = TurnLog::new(id.clone(), request.model.clone(), None).in_span(span);
+        log.infer_model_calls();
         Ok(Self {
             backend,
             answers: Answers::new(session.share(), link.clone(), owner),
             link,
             guard: guard.with_session(session),
-            started,
+            watch,
             deadline,
             frames: Frames::default(),
-            recorder: Recorder::new(),
-            pending: VecDeque::new(),
+            log,
             held: VecDeque::new(),
             fetching: None,
-            sequence: 0,
             last_heard: now,
             last_sent: now,
             looked_at: now,
@@ -242,7 +238,7 @@ impl<'b> RemoteTurn<'b> {
         let mut cancelled = std::pin::pin!(cancel.cancelled());
         let outcome = loop {
             let is_stopping = self.stopping.is_some();
-            let has_pending = !self.pending.is_empty();
+            let has_events = !self.log.outbox.is_empty();
             let step = tokio::select! {
                 biased;
                 () = &mut cancelled, if !is_stopping => {
@@ -251,15 +247,10 @@ impl<'b> RemoteTurn<'b> {
                 }
                 () = until(self.deadline), if !is_stopping => {
                     let kind = ErrorKind::LimitReached(Limit::Deadline);
-                    self.stop(Failure::out_of_time(kind, self.started.elapsed()));
+                    self.stop(Failure::out_of_time(kind, self.watch.elapsed()));
                     Step::Goes
                 }
-                () = poll_fn(|context| events.poll_ready(context)), if has_pending => {
-                    if let Some(event) = self.pending.pop_front() {
-                        events.accept(event);
-                    }
-                    Step::Goes
-                }
+                () = self.log.outbox.flush(events), if has_events => Step::Goes,
                 frame = self.guard.next_frame() => self.take(frame),
                 fetched = ready(&mut self.fetching) => {
                     self.fetching = None;
@@ -281,8 +272,28 @@ impl<'b> RemoteTurn<'b> {
             }
         };
         let is_cancelled = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Cancelled);
-        self.flush(events, &cancel, is_cancelled).await;
+        self.log.flush(events, &cancel, &self.watch, is_cancelled).await;
+        self.close_spans(&outcome);
         outcome
+    }
+
+    /// Ends the spans as the turn ended.
+    fn close_spans(self, outcome: &Result<TurnResult, TurnError>) {
+        let mut log = self.log;
+        match outcome {
+            Ok(result) => {
+                log.recorder.set_usage(result.usage.clone());
+                log.provenance = result.provenance.clone();
+                drop(log.into_result(result.finish.clone(), None, false));
+            }
+            Err(error) => {
+                log.recorder.set_usage(error.partial().usage.clone());
+                if let Some(provenance) = &error.partial().provenance {
+                    log.provenance = provenance.clone();
+                }
+                drop(log.into_error(Failure::new(error.kind(), ""), false));
+            }
+        }
     }
 
     /// Begins to end the turn.
@@ -364,18 +375,23 @@ impl<'b> RemoteTurn<'b> {
     }
 
     fn event(&mut self, event: TurnEvent) {
-        self.recorder.observe(&event);
-        let envelope = EventEnvelope::new(self.sequence, self.started.elapsed(), event);
-        self.sequence += 1;
-        self.pending.push_back(envelope);
+        match event {
+            // The log says it by itself, before everything that a backend says.
+            TurnEvent::Started(started) => {
+                self.log.provenance.model = started.model;
+                self.log.provenance.effort = started.effort;
+                self.log.provenance.version = started.version;
+                self.log.start();
+            }
+            TurnEvent::Queued(_) => self.log.outbox.push(event),
+            event => self.log.event(event),
+        }
     }
 
-    /// Tells the worker what has arrived, unless the sink is behind.
+    /// Tells the worker what has arrived.
     fn acknowledge(&mut self) {
-        if self.pending.len() < MAX_PENDING {
-            let number = self.frames.acknowledge();
-            self.tell(Command::Ack { number });
-        }
+        let number = self.frames.acknowledge();
+        self.tell(Command::Ack { number });
     }
 
     /// What is done now and then.
@@ -404,10 +420,6 @@ impl<'b> RemoteTurn<'b> {
         if self.guard.worker.is_some() {
             if self.frames.unacknowledged() > 0 || now >= self.last_sent + HEARTBEAT {
                 self.acknowledge();
-            }
-            // A sink that is behind keeps the worker waiting, not in doubt.
-            if now >= self.last_sent + HEARTBEAT {
-                self.tell(Command::Ack { number: 0 });
             }
             if let Some(from) = self.frames.to_ask_for() {
                 self.tell(Command::Resend { from });
@@ -515,38 +527,11 @@ impl<'b> RemoteTurn<'b> {
 
     /// The turn ends without a word of the worker's, and may have had these effects beside those of the caller's tools.
     fn fail(&mut self, failure: Failure, effects: Effects) -> Step {
-        let mut recorder = std::mem::take(&mut self.recorder);
+        let mut recorder = self.log.recorder.clone();
         recorder.add_effects(effects.and(self.guard.session_effects()));
+        recorder.provenance = Some(self.log.provenance.clone());
         let error = failure.into_error(self.backend.id().clone()).with_partial(recorder.into_partial());
         Step::Ended(Box::new(Err(error)))
-    }
-
-    /// Hands the last events over, as a turn that runs here does.
-    async fn flush(
-        &mut self,
-        events: &mut dyn EventSink,
-        cancel: &nexus_core::CancelToken,
-        is_cancelled: bool,
-    ) {
-        let patience = match (is_cancelled, self.deadline) {
-            (true, _) => Some(Instant::now() + CANCELLED_FLUSH),
-            (false, Some(deadline)) => Some(deadline.max(Instant::now() + CANCELLED_FLUSH)),
-            (false, None) => None,
-        };
-        let hand_over = async {
-            while !self.pending.is_empty() {
-                poll_fn(|context| events.poll_ready(context)).await;
-                if let Some(event) = self.pending.pop_front() {
-                    events.accept(event);
-                }
-            }
-        };
-        tokio::select! {
-            biased;
-            () = hand_over => {}
-            () = until(patience) => {}
-            () = async { cancel.cancelled().await; tokio::time::sleep(CANCELLED_FLUSH).await; } => {}
-        }
     }
 }
 

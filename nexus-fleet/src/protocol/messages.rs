@@ -234,6 +234,9 @@ mod tests {
         };
         let Payload::Inline(answer) = answer else { panic!("{text}") };
         assert_eq!(id, 7);
-        assert_eq!(serde_json::from_str::<Answer>(answer.get()).unwrap(), Answer::Result(ToolResult::text("5")));
+        assert_eq!(
+            serde_json::from_str::<Answer>(answer.get()).unwrap(),
+            Answer::Result(ToolResult::text("5"))
+        );
     }
 }

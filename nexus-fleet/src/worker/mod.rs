@@ -315,9 +315,10 @@ impl Worker {
 /// What a worker offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// The backends that can start, and the version of each program where it has one.
+    /// The backends that are offered, and the version of each program where it has one: those that can start, and those that the
+    /// settings name.
     pub backends: BTreeMap<String, Option<String>>,
-    /// The others of its configuration, and why each cannot.
+    /// The backends that cannot start, and why.
     pub missing: BTreeMap<String, String>,
 }
 
@@ -332,11 +333,20 @@ async fn offer_of(router: &Router, wanted: Option<&[String]>) -> Offer {
             Availability::Ready { version, .. } => {
                 drop(offer.backends.insert(id.as_str().to_owned(), version))
             }
-            Availability::NotInstalled { remedy, .. } | Availability::Unauthenticated { remedy } => {
-                offer.missing.insert(id.as_str().to_owned(), remedy);
+            unready => {
+                let reason = match unready {
+                    Availability::NotInstalled { remedy, .. } | Availability::Unauthenticated { remedy } => {
+                        remedy
+                    }
+                    Availability::Unusable { reason } => reason,
+                    _ => "it cannot start".to_owned(),
+                };
+                offer.missing.insert(id.as_str().to_owned(), reason);
+                // Whoever names a backend wants its turns, and to hear why they fail.
+                if wanted.is_some() {
+                    offer.backends.insert(id.as_str().to_owned(), None);
+                }
             }
-            Availability::Unusable { reason } => drop(offer.missing.insert(id.as_str().to_owned(), reason)),
-            _ => drop(offer.missing.insert(id.as_str().to_owned(), "it cannot start".to_owned())),
         }
     }
     offer

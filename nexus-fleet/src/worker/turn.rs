@@ -5,8 +5,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use async_nats::jetstream::message::PublishMessage;
 use futures::{FutureExt as _, future::BoxFuture};
 use nexus_core::{
-    Approval, Approver, BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, TraceContext, TurnError, TurnEvent,
-    TurnHost, TurnResult,
+    Approval, Approver, BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, TraceContext,
+    TurnError, TurnEvent, TurnHost, TurnResult,
     harness::{EventQueue, Failure},
 };
 use nexus_router::Router;

@@ -7,9 +7,9 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, BackendKind, BuildContext, CancelToken, Capabilities, EventSink, ExecutionBackend,
-    ForgetError, Forgotten, Registry, ResumeHandle, SettingsError, ToolAccess, TurnError, TurnHost, TurnRequest,
-    TurnResult, VendorId,
+    Availability, BackendId, BackendKind, BuildContext, CancelToken, Capabilities, EventSink,
+    ExecutionBackend, ForgetError, Forgotten, Registry, ResumeHandle, SettingsError, ToolAccess, TurnError,
+    TurnHost, TurnRequest, TurnResult, VendorId,
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, Worker, WorkerSettings};
 use nexus_router::Router;
@@ -51,18 +51,19 @@ impl BackendKind for RemoteKind {
         let local = self.inner.build(id, settings, context)?;
         let pool = format!("pool-{}", uuid::Uuid::new_v4().simple());
         let worker = WorkerThread::start(&self.server, &pool, Arc::clone(&local), context.clone());
-        let fleet = Fleet::new(settings_of(&self.server)).expect("a thread");
+        let fleet = Fleet::new(settings_of(&self.server, local.id())).expect("a thread");
         Ok(Arc::new(Remote { backend: FleetBackend::new(local, pool, fleet), _worker: worker }))
     }
 }
 
-fn settings_of(server: &str) -> FleetSettings {
+fn settings_of(server: &str, backend: &BackendId) -> FleetSettings {
     FleetSettings {
         servers: vec![server.to_owned()],
         worker: WorkerSettings {
             turns: Some(8),
             folders: vec!["/".into()],
             access: Some(ToolAccess::Unrestricted),
+            backends: Some(vec![backend.as_str().to_owned()]),
             environment: [MARK_VARIABLE, "PASSED_ON", "PATH", "HOME", "LANG"].map(str::to_owned).to_vec(),
             ..WorkerSettings::default()
         },
@@ -84,14 +85,20 @@ impl WorkerThread {
         backend: Arc<dyn ExecutionBackend>,
         context: BuildContext,
     ) -> Self {
-        let (settings, pool, drain) = (settings_of(server), pool.to_owned(), CancelToken::new());
+        let (settings, pool, drain) =
+            (settings_of(server, backend.id()), pool.to_owned(), CancelToken::new());
         let (ready, is_ready) = mpsc::channel();
         let drains = drain.clone();
         let thread = thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+            let runtime = tokio::runtime::Builder::new_multi_thread()
+                .worker_threads(2)
+                .enable_all()
+                .build()
+                .expect("a runtime");
             runtime.block_on(async move {
                 let router = Router::builder(Registry::new(), context).backend(backend).from_value(json!({}));
-                let worker = Worker::connect(settings, &pool, router.expect("a router")).await.expect("a worker");
+                let worker =
+                    Worker::connect(settings, &pool, router.expect("a router")).await.expect("a worker");
                 worker.run(drains, |_| ready.send(()).unwrap_or_default()).await.expect("the worker runs");
             });
         });
