@@ -1,13 +1,16 @@
 //! One turn, as its caller sees it.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{HashSet, VecDeque},
+    time::Duration,
+};
 
 use async_nats::jetstream::message::PublishMessage;
 use futures::{FutureExt as _, future::BoxFuture};
 use nexus_core::{
-    ConversationMode, Effects, ErrorKind, EventSink, ExecutionBackend as _, ForgetSupport, Limit, Retry,
-    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
-    harness::{Failure, TurnLog, TurnSpan, Watch, admit},
+    CallId, ConversationMode, Effects, ErrorKind, EventSink, ExecutionBackend as _, ForgetSupport, Limit,
+    Retry, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    harness::{Failure, ModelCall, TurnLog, TurnSpan, Watch, admit},
 };
 use tokio::time::{Instant, MissedTickBehavior};
 
@@ -91,6 +94,7 @@ struct RemoteTurn<'b> {
     frames: Frames,
     /// What the worker told, and the spans of it.
     log: TurnLog,
+    reply: Reply,
     /// Items that wait for the object that holds one of them.
     held: VecDeque<Item>,
     fetching: Option<BoxFuture<'static, Result<Item, FleetError>>>,
@@ -104,6 +108,15 @@ struct RemoteTurn<'b> {
     stopping: Option<Stopping>,
     /// Whether the level of the turn lets a program write without its caller.
     writes_by_itself: bool,
+}
+
+/// What was seen of the reply that the model gave last.
+#[derive(Default)]
+struct Reply {
+    /// Whether a message told of its end.
+    has_ended: bool,
+    /// Its calls that are not answered.
+    running: HashSet<CallId>,
 }
 
 struct Stopping {
@@ -218,6 +231,7 @@ impl<'b> RemoteTurn<'b> {
             deadline,
             frames: Frames::default(),
             log,
+            reply: Reply::default(),
             held: VecDeque::new(),
             fetching: None,
             last_heard: now,
@@ -382,9 +396,33 @@ impl<'b> RemoteTurn<'b> {
                 self.log.provenance.effort = started.effort;
                 self.log.provenance.version = started.version;
                 self.log.start();
+                // What follows shows when it is asked again.
+                self.log.model_asked();
             }
             TurnEvent::Queued(_) => self.log.outbox.push(event),
-            event => self.log.event(event),
+            event => {
+                self.see_reply(&event);
+                self.log.event(event);
+            }
+        }
+    }
+
+    /// For the trace: a reply that only calls tools, and of which no message says so, is over when they are answered.
+    fn see_reply(&mut self, event: &TurnEvent) {
+        let reply = &mut self.reply;
+        match event {
+            TurnEvent::MessageEnded(ended) if ended.parent.is_none() => {
+                reply.has_ended = ended.usage.is_some() || ended.finish.is_some();
+            }
+            TurnEvent::ToolCallStarted(started) if started.parent.is_none() => {
+                reply.running.insert(started.call.clone());
+            }
+            TurnEvent::ToolCallFinished(finished) if reply.running.remove(&finished.call) => {
+                if reply.running.is_empty() && !std::mem::take(&mut reply.has_ended) {
+                    self.log.model_call_ended(&ModelCall::new());
+                }
+            }
+            _ => {}
         }
     }
 
