@@ -3,6 +3,7 @@
 mod acceptor;
 mod cluster;
 mod frames;
+mod holds;
 mod monitoring;
 mod proxy;
 mod relay;
