@@ -9,3 +9,4 @@ mod proxy;
 mod relay;
 mod server;
 mod server_tests;
+mod status;
