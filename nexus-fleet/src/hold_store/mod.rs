@@ -10,7 +10,7 @@ mod slots;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -138,11 +138,7 @@ impl FleetHoldStore {
         let link = match self.fleet.0.link().await {
             Ok(link) if link.is_connected() => link,
             Ok(_) => return Err(HoldStoreError::new("there is no connection to the fleet just now")),
-            Err(error) => {
-                let until = Instant::now() + PAUSE;
-                *self.state.lock_unreachable() = Some((until, error.to_string()));
-                return Err(HoldStoreError::new(error));
-            }
+            Err(error) => return Err(self.state.unreachable_for(&error)),
         };
         let state = Arc::clone(&self.state);
         let done = self.fleet.0.run(async move {
@@ -154,7 +150,10 @@ impl FleetHoldStore {
                 done => done,
             }
         });
-        done.await.map_err(HoldStoreError::new)
+        done.await.map_err(|error| match error {
+            FleetError::Unclear { .. } => self.state.unreachable_for(&error),
+            error => HoldStoreError::new(error),
+        })
     }
 
     /// Begins to hear of holds, if that was not begun.
@@ -198,6 +197,13 @@ impl State {
         Ok(Some(StoredHold { hold, revision: Revision(found.revision) }))
     }
 
+    /// Remembers that the servers do not answer.
+    fn unreachable_for(&self, error: &FleetError) -> HoldStoreError {
+        let reason = error.to_string();
+        *self.lock_unreachable() = Some((Instant::now() + PAUSE, reason.clone()));
+        HoldStoreError::new(reason)
+    }
+
     fn refuse_while_unreachable(&self) -> Result<(), HoldStoreError> {
         match &*self.lock_unreachable() {
             Some((until, reason)) if Instant::now() < *until => Err(HoldStoreError::new(reason.clone())),
@@ -205,7 +211,7 @@ impl State {
         }
     }
 
-    fn lock_unreachable(&self) -> std::sync::MutexGuard<'_, Option<(Instant, String)>> {
+    fn lock_unreachable(&self) -> MutexGuard<'_, Option<(Instant, String)>> {
         self.unreachable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
