@@ -45,20 +45,22 @@
 //! | let agents work on a project in folders of their own, see every change, land it | `tree` (on Linux) |
 //! | say what changed in files, for a backend that goes on from another's work | [`TurnHost::with_file_changes`], [`fallback`] |
 //! | walk a goal to reviewed work; hold a debate; measure reviewers | the crates `nexus-turn-spawn`, `nexus-turn-debate`, `nexus-turn-testbed` |
+//! | run turns on other machines, by the key `pool` | `FleetPools` with [`Registry::with_pools`], `Worker`, `FleetHoldStore` (feature `fleet`) |
 //! | serve a session's tools to another program | `McpServer` (feature `mcp-server`) |
 //!
 //! # The crates behind it
 //!
 //! This crate has no logic of its own: it gives each public name once. `nexus_core` is the seam,
 //! `nexus_router` the configuration and the choice, `nexus_workspace` folders that hold work and the types of agents,
-//! `nexus_conversation` conversations that have a name, `nexus_backends` the vendors and their logins.
+//! `nexus_conversation` conversations that have a name, `nexus_fleet` turns on other machines, `nexus_backends` the vendors and
+//! their logins.
 //!
 //! # Features
 //!
 //! Each vendor is a feature of this crate, and so are `yaml` (reading `nexus.yaml`), `schema` (output schemas, and tools whose
 //! schema was written by hand), `globs` (globs in what must not be touched), `files` (searching files of a scope, and
-//! `FileTools`) and `conversations` (conversations that have a name). These are on by default; `keyring` is not. The
-//! feature `mcp-server` is there for itself, too: it serves a session's tools to another program.
+//! `FileTools`) and `conversations` (conversations that have a name). These are on by default; `keyring` and `fleet`
+//! (turns on other machines) are not. The feature `mcp-server` is there for itself, too: it serves a session's tools to another program.
 
 /// The code of README.md, compiled by `cargo test`: each block is a program or an item of its own.
 #[cfg(all(
@@ -109,6 +111,11 @@ pub use nexus_core::{
     ToolRouter, Toolbox, TraceContext, TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride,
     TurnRecord, TurnRecording, TurnRequest, TurnResult, TurnSession, TurnStream, Unmet, Usage, Usd, VendorId,
     WriteSlice, error, harness, record, redact, schemars, scope, tool, turn,
+};
+#[cfg(feature = "fleet")]
+pub use nexus_fleet::{
+    Fleet, FleetBackend, FleetCredentials, FleetError, FleetHoldStore, FleetPools, FleetSettings,
+    FleetStatus, Offer, PROTOCOL_VERSION, PoolStatus, Priority, Worker, WorkerSettings, WorkerStatus,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,

@@ -8,12 +8,14 @@ use std::{
 };
 
 use futures::StreamExt as _;
+use nexus_core::{BackendId, ExecutionBackend as _};
 use tokio::{
     runtime::Handle,
     sync::{Mutex as AsyncMutex, mpsc, oneshot},
 };
 
 use crate::{
+    caller::FleetBackend,
     error::FleetError,
     link::Link,
     protocol::{Frame, all_frames},
@@ -35,6 +37,8 @@ pub(crate) struct Shared {
     handle: Handle,
     link: AsyncMutex<Option<Link>>,
     inboxes: Arc<Inboxes>,
+    /// The backends whose turns run in a pool.
+    pooled: Mutex<HashMap<BackendId, Weak<FleetBackend>>>,
     /// Ends the thread.
     stop: Option<oneshot::Sender<Option<Link>>>,
 }
@@ -93,6 +97,7 @@ impl Fleet {
             handle,
             link: AsyncMutex::default(),
             inboxes: Arc::default(),
+            pooled: Mutex::default(),
             stop: Some(stop),
         })))
     }
@@ -161,6 +166,18 @@ impl Shared {
         self.handle.spawn(work);
     }
 
+    /// Remembers that the turns of a backend run in a pool, for as long as it is there.
+    pub(crate) fn add_pooled(&self, backend: &Arc<FleetBackend>) {
+        let mut pooled = self.pooled.lock().unwrap_or_else(PoisonError::into_inner);
+        pooled.insert(backend.id().clone(), Arc::downgrade(backend));
+    }
+
+    /// Whether the turns of a backend run in a pool.
+    pub(crate) fn is_pooled(&self, backend: &BackendId) -> bool {
+        let pooled = self.pooled.lock().unwrap_or_else(PoisonError::into_inner);
+        pooled.get(backend).is_some_and(|backend| backend.strong_count() > 0)
+    }
+
     /// Takes the frames of a turn from now on.
     pub(crate) fn inbox(&self, turn: &str) -> Inbox {
         let (sender, frames) = mpsc::unbounded_channel();
@@ -187,6 +204,12 @@ async fn sort(mut frames: async_nats::Subscriber, inboxes: Weak<Inboxes>) {
             Ok(frame) => drop(inbox.send(frame)),
             Err(error) => tracing::warn!(%error, turn, "a message about a turn cannot be read"),
         }
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 

@@ -2,14 +2,9 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::{kv::CreateErrorKind, message::PublishMessage};
 use bytes::Bytes;
 
-use crate::{
-    error::FleetError,
-    link::{Link, StoreError},
-    protocol::key_subject,
-};
+use crate::{error::FleetError, key::Key, link::Link};
 
 /// How long a key stays without being renewed.
 pub(crate) const LEASE_TIME: Duration = Duration::from_secs(30);
@@ -22,8 +17,7 @@ pub(crate) const HELD_FOR: Duration = Duration::from_secs(20);
 #[derive(Debug)]
 pub(crate) struct Lease {
     link: Link,
-    bucket: &'static str,
-    key: String,
+    key: Key,
     revision: u64,
 }
 
@@ -39,16 +33,13 @@ impl Lease {
         key: String,
         value: Bytes,
     ) -> Result<Option<Self>, FleetError> {
-        let store = link
-            .jetstream
-            .get_key_value(bucket)
-            .await
-            .map_err(|error| FleetError::NotSetUp { what: bucket.to_owned(), reason: error.to_string() })?;
-        match store.create_with_ttl(&key, value, LEASE_TIME).await {
-            Ok(revision) => Ok(Some(Self { link: link.clone(), bucket, key, revision })),
-            Err(error) if error.kind() == CreateErrorKind::AlreadyExists => Ok(None),
-            Err(error) => Err(FleetError::Unclear { reason: format!("the key {key} of {bucket}: {error}") }),
+        let key = Key::new(bucket, key);
+        let found = key.read(link).await?;
+        if found.value.is_some() {
+            return Ok(None);
         }
+        let taken = key.write(link, found.revision, value, Some(LEASE_TIME)).await?;
+        Ok(taken.map(|revision| Self { link: link.clone(), key, revision }))
     }
 
     /// Renews the key, with another value. `false`: it is not ours any more.
@@ -58,47 +49,29 @@ impl Lease {
     /// [`FleetError`]: it is not known whether it was renewed.
     pub(crate) async fn renew(&mut self, value: Bytes) -> Result<bool, FleetError> {
         // An update by the client's own call would end the key's time limit.
-        let message = PublishMessage::build()
-            .payload(value.clone())
-            .expected_last_subject_sequence(self.revision)
-            .ttl(LEASE_TIME);
-        match self.link.store(&key_subject(self.bucket, &self.key), message).await {
-            Ok(revision) => {
+        match self.key.write(&self.link, self.revision, value.clone(), Some(LEASE_TIME)).await? {
+            Some(revision) => {
                 self.revision = revision;
                 Ok(true)
             }
-            Err(StoreError::Superseded) => self.is_ours(&value).await,
-            Err(error) => Err(error.into()),
+            None => self.is_ours(&value).await,
         }
     }
 
     /// Whether the last value is one that we wrote without hearing that we had.
     async fn is_ours(&mut self, value: &Bytes) -> Result<bool, FleetError> {
-        let store = self
-            .link
-            .jetstream
-            .get_key_value(self.bucket)
-            .await
-            .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
-        let entry = store
-            .entry(&self.key)
-            .await
-            .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
-        match entry {
-            Some(entry) if entry.value == *value => {
-                self.revision = entry.revision;
-                Ok(true)
-            }
-            _ => Ok(false),
+        let found = self.key.read(&self.link).await?;
+        let is_ours = found.value.as_ref() == Some(value);
+        if is_ours {
+            self.revision = found.revision;
         }
+        Ok(is_ours)
     }
 
     /// Gives the key back, unless it is another's by now.
     pub(crate) async fn release(self) {
-        if let Ok(store) = self.link.jetstream.get_key_value(self.bucket).await
-            && let Err(error) = store.delete_expect_revision(&self.key, Some(self.revision)).await
-        {
-            tracing::debug!(%error, key = self.key, "a key of the fleet ends by itself");
+        if let Err(error) = self.key.remove(&self.link, self.revision).await {
+            tracing::debug!(%error, key = self.key.name, "a key of the fleet ends by itself");
         }
     }
 }

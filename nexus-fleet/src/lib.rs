@@ -9,12 +9,16 @@
 //! | move a backend by one line of `nexus.yaml` | [`FleetPools`] with [`Registry::with_pools`](nexus_core::Registry::with_pools) |
 //! | run turns of a pool on this machine | [`Worker`] |
 //! | make the streams and buckets | [`Fleet::set_up`] |
+//! | see workers, queues and holds | [`Fleet::status`] |
+//! | share holds and `max_turns_at_once` between machines | [`FleetHoldStore`] |
 //!
 //! What runs a turn at most once, and what each message holds, is in `PROTOCOL.md`.
 
 mod caller;
 mod error;
 mod fleet;
+mod hold_store;
+mod key;
 mod lease;
 mod link;
 mod objects;
@@ -23,12 +27,15 @@ mod protocol;
 mod settings;
 mod setup;
 mod started_key;
+mod status;
 mod worker;
 
 pub use caller::FleetBackend;
 pub use error::FleetError;
 pub use fleet::Fleet;
+pub use hold_store::FleetHoldStore;
 pub use pools::FleetPools;
 pub use protocol::{PROTOCOL_VERSION, Priority};
 pub use settings::{FleetCredentials, FleetSettings, WorkerSettings};
+pub use status::{FleetStatus, PoolStatus, WorkerStatus};
 pub use worker::{Offer, Worker};

@@ -90,7 +90,10 @@ impl Pools for FleetPools {
             let reason = "name the servers of the pool: `fleet: { servers: [\"nats://…\"] }`".to_owned();
             return Err(SettingsError { path: Vec::new(), reason });
         };
-        Ok(Arc::new(FleetBackend::new(local, pool, self.fleet(section, context)?)))
+        let fleet = self.fleet(section, context)?;
+        let backend = Arc::new(FleetBackend::new(local, pool, fleet.clone()));
+        fleet.0.add_pooled(&backend);
+        Ok(backend)
     }
 }
 

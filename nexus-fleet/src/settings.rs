@@ -1,6 +1,9 @@
 //! The section `fleet` of `nexus.yaml`.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use nexus_core::{SettingsError, ToolAccess};
 use schemars::JsonSchema;
@@ -31,6 +34,9 @@ pub struct FleetSettings {
     pub max_waiting: Option<u32>,
     /// Servers that keep a copy of what is stored, where the streams are made by this program: 1, 3 or 5. Default: 1.
     pub replicas: Option<usize>,
+    /// The account that a backend has with its vendor, by backend: those of one account share its holds and its
+    /// `max_turns_at_once`, on all machines. Default: an account that is called like the backend.
+    pub accounts: BTreeMap<String, String>,
     /// What a worker on this machine takes on.
     pub worker: WorkerSettings,
 }

@@ -436,6 +436,13 @@ pub struct RouterBuilder {
     sources: Sources,
     clock: Arc<dyn Clock>,
     hold_store: Arc<dyn HoldStore>,
+    hold_store_of: Option<HoldStoreOf>,
+}
+
+/// Makes a store of holds from the value of a section.
+struct HoldStoreOf {
+    section: &'static str,
+    make: Box<dyn FnOnce(&Value) -> Arc<dyn HoldStore> + Send>,
 }
 
 impl RouterBuilder {
@@ -444,6 +451,7 @@ impl RouterBuilder {
             sources: Sources { registry, context, custom: Vec::new() },
             clock: Arc::new(SystemClock),
             hold_store: Arc::new(MemoryHoldStore::new()),
+            hold_store_of: None,
         }
     }
 
@@ -493,6 +501,18 @@ impl RouterBuilder {
         self
     }
 
+    /// As [`hold_store`](Self::hold_store), where the configuration has this section: the store is made from its value. A reload
+    /// keeps the store.
+    #[must_use]
+    pub fn hold_store_of_section(
+        mut self,
+        section: &'static str,
+        make: impl FnOnce(&Value) -> Arc<dyn HoldStore> + Send + 'static,
+    ) -> Self {
+        self.hold_store_of = Some(HoldStoreOf { section, make: Box::new(make) });
+        self
+    }
+
     /// Loads a file. Relative paths in it are relative to its folder, whatever the context says.
     ///
     /// # Errors
@@ -530,13 +550,23 @@ impl RouterBuilder {
         let queues = Queues::default();
         queues.arrange(&places_of(&configuration));
         self.sources.registry.start(&self.sources.context);
+        let made = self.hold_store_of.and_then(|HoldStoreOf { section, make }| {
+            let value = configuration.sections.get(section)?;
+            Some(make(value))
+        });
         let shared = Shared {
             current: RwLock::new(Arc::new(configuration)),
             source,
             sources: self.sources,
-            holds: Holds::new(self.clock, self.hold_store),
+            holds: Holds::new(self.clock, made.unwrap_or(self.hold_store)),
             queues,
         };
         Router { shared: Arc::new(shared), pinned: None }
+    }
+}
+
+impl fmt::Debug for HoldStoreOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HoldStoreOf").field("section", &self.section).finish_non_exhaustive()
     }
 }

@@ -93,6 +93,21 @@ pub(crate) fn queue_subjects(pool: &str) -> String {
     format!("nexus.queue.{pool}.>")
 }
 
+/// The pool whose queue is in a stream of this name. `None`: it is no queue.
+pub(crate) fn queue_pool(stream: &str) -> Option<&str> {
+    stream.strip_prefix("NEXUS_QUEUE_")
+}
+
+/// The lane that a turn waits in which was put on this subject.
+pub(crate) fn queued_at(pool: &str, subject: &str) -> Option<Lane> {
+    let (lane, _caller) =
+        subject.strip_prefix("nexus.queue.")?.strip_prefix(pool)?.strip_prefix('.')?.split_once('.')?;
+    match lane.strip_prefix("at-") {
+        Some(worker) => Some(Lane::At(worker.to_owned())),
+        None => Priority::ALL.into_iter().find(|priority| priority.as_str() == lane).map(Lane::Any),
+    }
+}
+
 /// Where a caller puts a turn.
 pub(crate) fn queue_subject(pool: &str, lane: &Lane, caller: &str) -> String {
     format!("nexus.queue.{pool}.{lane}.{caller}")

@@ -3,8 +3,10 @@
 mod acceptor;
 mod cluster;
 mod frames;
+mod holds;
 mod monitoring;
 mod proxy;
 mod relay;
 mod server;
 mod server_tests;
+mod status;

@@ -1,0 +1,402 @@
+//! Holds and slots of all programs of a fleet.
+//!
+//! One account with a vendor has one set of limits, on however many machines it is used: a key of `NEXUS_HOLDS` says that it is set
+//! aside, and a key of `NEXUS_SLOTS` for each of its turns at once that it is running. Both are changed only from the revision that
+//! was read, by the server that leads.
+
+mod known;
+mod names;
+mod slots;
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures::TryStreamExt as _;
+use nexus_core::{BackendId, ErrorKind};
+use nexus_router::{
+    Hold,
+    hold::{HoldStore, HoldStoreError, MemoryHoldStore, Revision, Slot, SlotClaim, StoredHold},
+};
+use tokio::time::Instant;
+
+use self::{
+    known::Known,
+    names::{account_of_key, hold_key, probe_key, slot_key},
+    slots::{Slots, SlotsHere},
+};
+use crate::{
+    error::FleetError,
+    fleet::Fleet,
+    key::Key,
+    link::Link,
+    protocol::{HOLDS_BUCKET, SLOTS_BUCKET},
+    setup,
+};
+
+/// How long servers that could not be reached are not asked again: each turn would wait for them.
+const PAUSE: Duration = Duration::from_secs(5);
+/// The longest reason that is stored, in bytes.
+const MAX_REASON_BYTES: usize = 16 << 10;
+/// Marks the revision of a hold that is kept on this machine.
+const LOCAL: u64 = 1 << 63;
+
+/// Holds and slots that all programs of a fleet share. Clones share what one process knows.
+///
+/// Backends of one account share its holds and slots: the account that [`with_account`](Self::with_account) or `accounts` of the
+/// section `fleet` names, else the one that is called like the backend.
+///
+/// A backend whose turns run in a pool is held as its workers say, which also take its slots: this store shows their holds and
+/// writes none. What concerns this program alone, such as that too many of its turns wait, is kept by the
+/// [local store](Self::with_local).
+///
+/// A slot of a process that died is free after 30 s. A slot whose time ended because the servers could not be reached for so long
+/// is reported, and its turn goes on.
+#[derive(Clone, Debug)]
+pub struct FleetHoldStore {
+    fleet: Fleet,
+    accounts: Arc<BTreeMap<BackendId, String>>,
+    local: Arc<dyn HoldStore>,
+    state: Arc<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    known: Known,
+    here: Arc<SlotsHere>,
+    /// Until when the servers are not asked again, and why.
+    unreachable: Mutex<Option<(Instant, String)>>,
+}
+
+impl FleetHoldStore {
+    /// The holds and slots of this fleet. It connects when it is first asked.
+    pub fn new(fleet: &Fleet) -> Self {
+        let accounts = &fleet.settings().accounts;
+        let accounts = accounts
+            .iter()
+            .map(|(backend, account)| (BackendId::new(backend.as_str()), account.clone()))
+            .collect();
+        Self {
+            fleet: fleet.clone(),
+            accounts: Arc::new(accounts),
+            local: Arc::new(MemoryHoldStore::new()),
+            state: Arc::default(),
+        }
+    }
+
+    /// Says which account a backend has: backends of one account share its holds and slots.
+    #[must_use]
+    pub fn with_account(mut self, backend: impl Into<BackendId>, account: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.accounts).insert(backend.into(), account.into());
+        self
+    }
+
+    /// Replaces what keeps the holds and slots of this program's own, for backends whose turns run in a pool: in memory, they are
+    /// those of this process.
+    #[must_use]
+    pub fn with_local(mut self, local: Arc<dyn HoldStore>) -> Self {
+        self.local = local;
+        self
+    }
+
+    /// Waits until the slots of dropped claims are free, for two seconds at most. A process that ends without it may leave a slot
+    /// that is free only after 30 s.
+    pub async fn settle(&self) {
+        self.state.here.settle().await;
+    }
+
+    fn account<'a>(&'a self, backend: &'a BackendId) -> &'a str {
+        self.accounts.get(backend).map_or(backend.as_str(), String::as_str)
+    }
+
+    /// The backends that a hold on an account is one on.
+    fn backends_of(&self, account: &str, hold: &Hold) -> Vec<BackendId> {
+        let named =
+            self.accounts.iter().filter(|(_, its)| *its == account).map(|(backend, _)| backend.clone());
+        let mut backends: Vec<_> = named.collect();
+        if self.account(&hold.backend) == account && !backends.contains(&hold.backend) {
+            backends.push(hold.backend.clone());
+        }
+        backends
+    }
+
+    /// Does something with the connection, where it is served; the buckets are made if they are not there.
+    async fn ask<T, F>(
+        &self,
+        what: impl Fn(Link, Arc<State>) -> F + Send + 'static,
+    ) -> Result<T, HoldStoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, FleetError>> + Send,
+    {
+        self.follow();
+        self.state.refuse_while_unreachable()?;
+        let link = match self.fleet.0.link().await {
+            Ok(link) if link.is_connected() => link,
+            Ok(_) => return Err(HoldStoreError::new("there is no connection to the fleet just now")),
+            Err(error) => return Err(self.state.unreachable_for(&error)),
+        };
+        let state = Arc::clone(&self.state);
+        let done = self.fleet.0.run(async move {
+            match what(link.clone(), Arc::clone(&state)).await {
+                Err(FleetError::NotSetUp { .. }) => {
+                    setup::ensure_shared(&link).await?;
+                    what(link, state).await
+                }
+                done => done,
+            }
+        });
+        done.await.map_err(|error| match error {
+            FleetError::Unclear { .. } => self.state.unreachable_for(&error),
+            error => HoldStoreError::new(error),
+        })
+    }
+
+    /// Begins to hear of holds, if that was not begun.
+    fn follow(&self) {
+        self.state.known.follow(&self.fleet, &self.state);
+    }
+
+    fn is_pooled(&self, backend: &BackendId) -> bool {
+        self.fleet.0.is_pooled(backend)
+    }
+
+    /// The shared hold on an account, as one on `backend`.
+    async fn shared(&self, backend: &BackendId) -> Result<Option<StoredHold>, HoldStoreError> {
+        let account = self.account(backend).to_owned();
+        let read = self.ask(move |link, state| {
+            let account = account.clone();
+            async move { state.read(&link, &account).await }
+        });
+        Ok(read.await?.map(|stored| on(backend, stored)))
+    }
+}
+
+impl State {
+    /// The hold on an account, and whether a turn is finding out whether it is over.
+    async fn read(&self, link: &Link, account: &str) -> Result<Option<StoredHold>, FleetError> {
+        let key = hold_key(account);
+        let found = Key::new(HOLDS_BUCKET, key.clone()).read(link).await?;
+        self.known.see_hold(&key, found.revision, found.value.as_ref());
+        let Some(mut hold) = found.value.as_ref().and_then(|value| parse(&key, value)) else {
+            return Ok(None);
+        };
+        let probe = probe_key(account);
+        hold.probing = match self.here.settled(&probe).await {
+            true => true,
+            false => {
+                let slot = Key::new(SLOTS_BUCKET, probe.clone()).read(link).await?;
+                self.known.see_probe(&probe, slot.revision, slot.value.is_some());
+                slot.value.is_some()
+            }
+        };
+        Ok(Some(StoredHold { hold, revision: Revision(found.revision) }))
+    }
+
+    /// Remembers that the servers do not answer.
+    fn unreachable_for(&self, error: &FleetError) -> HoldStoreError {
+        let reason = error.to_string();
+        *self.lock_unreachable() = Some((Instant::now() + PAUSE, reason.clone()));
+        HoldStoreError::new(reason)
+    }
+
+    fn refuse_while_unreachable(&self) -> Result<(), HoldStoreError> {
+        match &*self.lock_unreachable() {
+            Some((until, reason)) if Instant::now() < *until => Err(HoldStoreError::new(reason.clone())),
+            _ => Ok(()),
+        }
+    }
+
+    fn lock_unreachable(&self) -> MutexGuard<'_, Option<(Instant, String)>> {
+        self.unreachable.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl HoldStore for FleetHoldStore {
+    async fn list(&self) -> Result<Vec<StoredHold>, HoldStoreError> {
+        let accounts = self.ask(|link, _| async move { accounts_held(&link).await }).await?;
+        let mut held = BTreeMap::new();
+        for account in accounts {
+            let read = self.ask(move |link, state| {
+                let account = account.clone();
+                async move { Ok((state.read(&link, &account).await?, account)) }
+            });
+            let (Some(stored), account) = read.await? else { continue };
+            for backend in self.backends_of(&account, &stored.hold) {
+                held.insert(backend.clone(), on(&backend, stored.clone()));
+            }
+        }
+        for stored in self.local.list().await? {
+            if self.is_pooled(&stored.hold.backend) {
+                held.entry(stored.hold.backend.clone()).or_insert_with(|| marked(stored));
+            }
+        }
+        Ok(held.into_values().collect())
+    }
+
+    async fn get(&self, backend: &BackendId) -> Result<Option<StoredHold>, HoldStoreError> {
+        match self.shared(backend).await? {
+            None if self.is_pooled(backend) => Ok(self.local.get(backend).await?.map(marked)),
+            stored => Ok(stored),
+        }
+    }
+
+    async fn swap(
+        &self,
+        backend: &BackendId,
+        expected: Option<Revision>,
+        hold: Option<Hold>,
+    ) -> Result<bool, HoldStoreError> {
+        if self.is_pooled(backend) {
+            match (expected, &hold) {
+                (Some(Revision(revision)), _) if revision & LOCAL != 0 => {
+                    return self.local.swap(backend, Some(Revision(revision & !LOCAL)), hold).await;
+                }
+                (None, Some(Hold { kind: ErrorKind::Overloaded, .. })) => {
+                    return self.local.swap(backend, None, hold).await;
+                }
+                // The worker that was refused has said so.
+                (_, Some(_)) => return Ok(true),
+                (_, None) => {}
+            }
+        }
+        let value = hold.map(written).transpose().map_err(HoldStoreError::new)?;
+        let key = hold_key(self.account(backend));
+        self.ask(move |link, state| {
+            let (key, value) = (key.clone(), value.clone());
+            async move { state.swap(&link, key, expected, value).await }
+        })
+        .await
+    }
+
+    async fn claim(&self, slot: &Slot) -> Result<Option<SlotClaim>, HoldStoreError> {
+        let backend = match slot {
+            Slot::Probe(backend) | Slot::Next(backend) | Slot::Turn(backend, _) => backend,
+            _ => return Err(HoldStoreError::new("this version of the fleet has no such slot")),
+        };
+        if self.is_pooled(backend) {
+            return self.local.claim(slot).await;
+        }
+        let key = slot_key(self.account(backend), slot);
+        // Another turn of this process has it: that needs no server.
+        if self.state.here.settled(&key).await {
+            return Ok(None);
+        }
+        let fleet = Arc::downgrade(&self.fleet.0);
+        self.ask(move |link, state| {
+            let slots = Slots { link, fleet: fleet.clone(), here: Arc::clone(&state.here) };
+            let key = key.clone();
+            async move { slots.claim(key).await }
+        })
+        .await
+    }
+
+    fn known(&self) -> Vec<Hold> {
+        self.follow();
+        let mut held = BTreeMap::new();
+        for (account, hold) in self.state.known.holds(&self.state.here) {
+            for backend in self.backends_of(&account, &hold) {
+                let mut hold = hold.clone();
+                hold.backend = backend.clone();
+                held.insert(backend, hold);
+            }
+        }
+        for hold in self.local.known() {
+            if self.is_pooled(&hold.backend) {
+                held.entry(hold.backend.clone()).or_insert(hold);
+            }
+        }
+        held.into_values().collect()
+    }
+}
+
+impl State {
+    async fn swap(
+        &self,
+        link: &Link,
+        name: String,
+        expected: Option<Revision>,
+        value: Option<Bytes>,
+    ) -> Result<bool, FleetError> {
+        let key = Key::new(HOLDS_BUCKET, name);
+        // A key that ended has a revision all the same.
+        let last = match expected {
+            Some(Revision(revision)) => revision,
+            None => {
+                let found = key.read(link).await?;
+                if found.value.is_some() {
+                    return Ok(false);
+                }
+                found.revision
+            }
+        };
+        let is_swapped = match value {
+            Some(value) => {
+                let revision = key.write(link, last, value.clone(), None).await?;
+                if let Some(revision) = revision {
+                    self.known.see_hold(&key.name, revision, Some(&value));
+                }
+                revision.is_some()
+            }
+            None if expected.is_none() => true,
+            None => {
+                let revision = key.remove(link, last).await?;
+                if let Some(revision) = revision {
+                    self.known.see_hold(&key.name, revision, None);
+                }
+                revision.is_some()
+            }
+        };
+        Ok(is_swapped)
+    }
+}
+
+/// The accounts that are held now.
+pub(crate) async fn accounts_held(link: &Link) -> Result<Vec<String>, FleetError> {
+    let unclear = |error: &dyn std::fmt::Display| FleetError::Unclear { reason: error.to_string() };
+    let store = link.jetstream.get_key_value(HOLDS_BUCKET).await;
+    let store = store
+        .map_err(|error| FleetError::NotSetUp { what: HOLDS_BUCKET.to_owned(), reason: error.to_string() })?;
+    let keys = store.keys().await.map_err(|error| unclear(&error))?;
+    let keys: Vec<String> = keys.try_collect().await.map_err(|error| unclear(&error))?;
+    Ok(keys.iter().filter_map(|key| account_of_key(key)).collect())
+}
+
+/// The hold on an account that has one. What it says of a probe may be old.
+pub(crate) async fn hold_on(link: &Link, account: &str) -> Result<Option<Hold>, FleetError> {
+    let stored = State::default().read(link, account).await?;
+    Ok(stored.map(|stored| stored.hold))
+}
+
+/// The hold on an account as one on a backend.
+fn on(backend: &BackendId, mut stored: StoredHold) -> StoredHold {
+    stored.hold.backend = backend.clone();
+    stored
+}
+
+/// A hold of this machine.
+fn marked(stored: StoredHold) -> StoredHold {
+    StoredHold { revision: Revision(stored.revision.0 | LOCAL), ..stored }
+}
+
+/// A hold as its key has it.
+fn written(mut hold: Hold) -> serde_json::Result<Bytes> {
+    hold.probing = false;
+    hold.reason.truncate(hold.reason.floor_char_boundary(MAX_REASON_BYTES));
+    serde_json::to_vec(&hold).map(Bytes::from)
+}
+
+fn parse(key: &str, value: &Bytes) -> Option<Hold> {
+    match serde_json::from_slice(value) {
+        Ok(hold) => Some(hold),
+        Err(error) => {
+            tracing::warn!(key, %error, "a hold of the fleet cannot be read, and counts as none");
+            None
+        }
+    }
+}

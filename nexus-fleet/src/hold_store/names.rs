@@ -1,0 +1,73 @@
+//! The keys of accounts.
+
+use nexus_router::hold::Slot;
+
+/// The key of the hold on an account.
+pub(super) fn hold_key(account: &str) -> String {
+    escaped(account)
+}
+
+/// The key of the slot for finding out whether a hold is over.
+pub(super) fn probe_key(account: &str) -> String {
+    format!("{}.{PROBE}", escaped(account))
+}
+
+/// What ends [`probe_key`].
+pub(super) const PROBE: &str = "probe";
+
+/// The key of a slot of an account.
+pub(super) fn slot_key(account: &str, slot: &Slot) -> String {
+    match slot {
+        Slot::Turn(_, index) => format!("{}.turn-{index}", escaped(account)),
+        Slot::Next(_) => format!("{}.next", escaped(account)),
+        _ => probe_key(account),
+    }
+}
+
+/// The account that a [`hold_key`] is of. `None`: it is no such key.
+pub(super) fn account_of_key(key: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = key.bytes();
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'=' => {
+                let digits = [rest.next()?, rest.next()?];
+                u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?
+            }
+            plain => plain,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// A name as one token of a subject: `=` and two hexadecimal digits for each byte that may not stand there.
+fn escaped(name: &str) -> String {
+    name.bytes().fold(String::with_capacity(name.len()), |mut key, byte| {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => key.push(char::from(byte)),
+            _ => key.push_str(&format!("={byte:02x}")),
+        }
+        key
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_a_key_of_its_own_and_is_found_again() {
+        for (name, key) in [
+            ("codex-cli", "codex-cli"),
+            ("a.b", "a=2eb"),
+            ("a=2eb", "a=3d2eb"),
+            ("Größe *>", "Gr=c3=b6=c3=9fe=20=2a=3e"),
+        ] {
+            assert_eq!(hold_key(name), key);
+            assert_eq!(account_of_key(key).as_deref(), Some(name));
+        }
+        for odd in ["=", "=2", "=zz", "=ff"] {
+            assert_eq!(account_of_key(odd), None, "{odd}");
+        }
+    }
+}

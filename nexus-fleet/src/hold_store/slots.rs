@@ -1,0 +1,196 @@
+//! Slots: keys that are renewed for as long as a claim lasts.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use nexus_router::hold::SlotClaim;
+use tokio::{
+    sync::{oneshot, watch},
+    time::Instant,
+};
+
+use crate::{
+    error::FleetError,
+    fleet::Shared,
+    lease::{LEASE_TIME, Lease, RENEW_EVERY},
+    link::Link,
+    protocol::SLOTS_BUCKET,
+};
+
+/// How soon a renewal without a clear answer is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long it is waited for that a slot of this process is given back.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
+
+/// The slots that this process has, or is giving back.
+#[derive(Debug, Default)]
+pub(super) struct SlotsHere(Mutex<BTreeMap<String, Here>>);
+
+#[derive(Debug)]
+enum Here {
+    Taken,
+    /// It ends when the slot is free.
+    GivingBack(watch::Receiver<()>),
+}
+
+impl SlotsHere {
+    /// Whether a slot is taken here. `None`: it is not, or not any more, and the server has to be asked.
+    pub(super) fn contains(&self, key: &str) -> Option<bool> {
+        self.lock().get(key).map(|here| matches!(here, Here::Taken))
+    }
+
+    /// Whether a slot is taken here, once it is clear.
+    pub(super) async fn settled(&self, key: &str) -> bool {
+        let mut giving_back = match self.lock().get(key) {
+            None => return false,
+            Some(Here::Taken) => return true,
+            Some(Here::GivingBack(until)) => until.clone(),
+        };
+        let _ = tokio::time::timeout(SETTLE_TIME, giving_back.changed()).await;
+        self.contains(key) == Some(true)
+    }
+
+    /// Waits until nothing is being given back.
+    pub(super) async fn settle(&self) {
+        let waiting: Vec<_> = self.lock().values().filter_map(Here::giving_back).collect();
+        let all = futures::future::join_all(waiting.into_iter().map(async |mut until| until.changed().await));
+        let _ = tokio::time::timeout(SETTLE_TIME, all).await;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Here>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Here {
+    fn giving_back(&self) -> Option<watch::Receiver<()>> {
+        match self {
+            Self::Taken => None,
+            Self::GivingBack(until) => Some(until.clone()),
+        }
+    }
+}
+
+/// Takes slots.
+#[derive(Debug)]
+pub(super) struct Slots {
+    pub(super) link: Link,
+    /// Not kept by a claim: a program that lets go of its fleet lets go of its slots.
+    pub(super) fleet: Weak<Shared>,
+    pub(super) here: Arc<SlotsHere>,
+}
+
+impl Slots {
+    /// Takes a slot, if it is free.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError`]: it is not known whether it was taken; if it was, it is free after 30 s.
+    pub(super) async fn claim(self, key: String) -> Result<Option<SlotClaim>, FleetError> {
+        // No other claim of any process has this value.
+        let value = Bytes::from(uuid::Uuid::new_v4().simple().to_string());
+        let Some(lease) = Lease::take(&self.link, SLOTS_BUCKET, key.clone(), value.clone()).await? else {
+            return Ok(None);
+        };
+        let (give_back, told) = oneshot::channel();
+        self.here.lock().insert(key.clone(), Here::Taken);
+        let claim =
+            Claim { key: key.clone(), here: self.here, fleet: self.fleet, give_back: Some(give_back) };
+        tokio::spawn(keep(self.link, key, value, lease, told));
+        Ok(Some(SlotClaim::new(claim)))
+    }
+}
+
+/// What keeps a slot, and gives it back.
+struct Claim {
+    key: String,
+    here: Arc<SlotsHere>,
+    fleet: Weak<Shared>,
+    give_back: Option<oneshot::Sender<GivingBack>>,
+}
+
+/// A slot that is being given back. The fleet is kept until it is.
+struct GivingBack {
+    key: String,
+    here: Arc<SlotsHere>,
+    _ended: watch::Sender<()>,
+    _fleet: Arc<Shared>,
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let (key, here) = (std::mem::take(&mut self.key), Arc::clone(&self.here));
+        let Some((fleet, give_back)) = self.fleet.upgrade().zip(self.give_back.take()) else {
+            here.lock().remove(&key);
+            return;
+        };
+        let (ended, until) = watch::channel(());
+        here.lock().insert(key.clone(), Here::GivingBack(until));
+        // Without a task to take it, the slot was lost, and the drop of this says so here.
+        drop(give_back.send(GivingBack { key, here, _ended: ended, _fleet: fleet }));
+    }
+}
+
+impl Drop for GivingBack {
+    fn drop(&mut self) {
+        self.here.lock().remove(&self.key);
+    }
+}
+
+/// Renews a slot until it is given back.
+async fn keep(
+    link: Link,
+    key: String,
+    value: Bytes,
+    mut lease: Lease,
+    mut told: oneshot::Receiver<GivingBack>,
+) {
+    let (mut renewed_at, mut pause) = (Instant::now(), RENEW_EVERY);
+    loop {
+        tokio::select! {
+            told = &mut told => {
+                lease.release().await;
+                drop(told);
+                return;
+            }
+            () = tokio::time::sleep(pause) => {}
+        }
+        let asked_at = Instant::now();
+        match lease.renew(value.clone()).await {
+            Ok(true) => (renewed_at, pause) = (asked_at, RENEW_EVERY),
+            // Its time is over. If nobody has it yet, it is taken again.
+            Ok(false) => match Lease::take(&link, SLOTS_BUCKET, key.clone(), value.clone()).await {
+                Ok(Some(taken)) => {
+                    tracing::warn!(
+                        key,
+                        "the slot of a turn was free for a while: the servers could not be reached"
+                    );
+                    (lease, renewed_at, pause) = (taken, asked_at, RENEW_EVERY);
+                }
+                Ok(None) => {
+                    tracing::error!(
+                        key,
+                        "the slot of a turn is another's now: more turns run at once than the limit says"
+                    );
+                    return;
+                }
+                Err(error) => pause = unrenewed(&key, &error, renewed_at),
+            },
+            Err(error) => pause = unrenewed(&key, &error, renewed_at),
+        }
+    }
+}
+
+/// Says that a slot could not be renewed, and how soon it is tried again.
+fn unrenewed(key: &str, error: &FleetError, renewed_at: Instant) -> Duration {
+    if renewed_at.elapsed() < LEASE_TIME {
+        tracing::debug!(%error, key, "the slot of a turn could not be renewed");
+    } else {
+        tracing::warn!(%error, key, "the slot of a turn could not be renewed in time: another turn may have it");
+    }
+    AGAIN
+}

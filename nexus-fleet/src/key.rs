@@ -1,0 +1,128 @@
+//! Keys of buckets, each changed only from the revision that was read.
+//!
+//! The client's own calls are not enough: its `create` over the mark of a key that ended forgets the time limit, its `update` ends
+//! one, and its `get` may be answered by a server that lags behind.
+
+use std::time::Duration;
+
+use async_nats::{
+    HeaderMap,
+    header::NATS_MARKER_REASON,
+    jetstream::{ErrorCode, message::PublishMessage, stream::LastRawMessageErrorKind},
+};
+use bytes::Bytes;
+
+use crate::{
+    error::FleetError,
+    link::{Link, StoreError},
+    protocol::key_subject,
+};
+
+/// The header of a mark. Source: ADR-8 of NATS.
+const OPERATION: &str = "KV-Operation";
+/// The mark of a key that was deleted. Source: ADR-8 of NATS.
+const DELETED: &str = "DEL";
+
+/// A key of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) bucket: &'static str,
+    pub(crate) name: String,
+}
+
+/// What a key has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeyState {
+    /// Of the last change, also of the one that ended the key. 0: there is no trace of one.
+    pub(crate) revision: u64,
+    /// `None`: the key is not there.
+    pub(crate) value: Option<Bytes>,
+}
+
+impl Key {
+    pub(crate) fn new(bucket: &'static str, name: impl Into<String>) -> Self {
+        Self { bucket, name: name.into() }
+    }
+
+    /// What the key has, by the server that leads: another may lag behind.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::NotSetUp`], [`FleetError::Unclear`]
+    pub(crate) async fn read(&self, link: &Link) -> Result<KeyState, FleetError> {
+        let stream = link.stream(&format!("KV_{}", self.bucket)).await?;
+        match stream.get_last_raw_message_by_subject(&self.subject()).await {
+            Ok(message) => {
+                let value = (!is_mark(&message.headers)).then_some(message.payload);
+                Ok(KeyState { revision: message.sequence, value })
+            }
+            Err(error) => match error.kind() {
+                LastRawMessageErrorKind::NoMessageFound => Ok(KeyState::default()),
+                LastRawMessageErrorKind::JetStream(fault)
+                    if fault.error_code() == ErrorCode::STREAM_NOT_FOUND =>
+                {
+                    Err(FleetError::NotSetUp { what: self.bucket.to_owned(), reason: error.to_string() })
+                }
+                _ => Err(self.unclear(&error)),
+            },
+        }
+    }
+
+    /// Gives the key another value, if `expected` is its last revision. `Ok` is the new one; `None`: another change came first.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError`]: it is not known whether it was changed.
+    pub(crate) async fn write(
+        &self,
+        link: &Link,
+        expected: u64,
+        value: Bytes,
+        time: Option<Duration>,
+    ) -> Result<Option<u64>, FleetError> {
+        let message = PublishMessage::build().payload(value).expected_last_subject_sequence(expected);
+        let message = match time {
+            Some(time) => message.ttl(time),
+            None => message,
+        };
+        self.store(link, message).await
+    }
+
+    /// Ends the key, as [`write`](Self::write) changes it.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub(crate) async fn remove(&self, link: &Link, expected: u64) -> Result<Option<u64>, FleetError> {
+        let message =
+            PublishMessage::build().header(OPERATION, DELETED).expected_last_subject_sequence(expected);
+        self.store(link, message).await
+    }
+
+    async fn store(&self, link: &Link, message: PublishMessage) -> Result<Option<u64>, FleetError> {
+        match link.store(&self.subject(), message).await {
+            Ok(revision) => Ok(Some(revision)),
+            Err(StoreError::Superseded) => Ok(None),
+            Err(StoreError::NoStream) => Err(FleetError::NotSetUp {
+                what: self.bucket.to_owned(),
+                reason: "no stream takes its keys".to_owned(),
+            }),
+            Err(StoreError::Unclear(reason)) => Err(self.unclear(&reason)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn subject(&self) -> String {
+        key_subject(self.bucket, &self.name)
+    }
+
+    fn unclear(&self, reason: &dyn std::fmt::Display) -> FleetError {
+        FleetError::Unclear { reason: format!("the key {} of {}: {reason}", self.name, self.bucket) }
+    }
+}
+
+/// Whether a message says that its key ended.
+fn is_mark(headers: &HeaderMap) -> bool {
+    headers.get(NATS_MARKER_REASON).is_some()
+        || headers.get(OPERATION).is_some_and(|operation| operation.as_str() != "PUT")
+}

@@ -1,0 +1,108 @@
+//! What goes on in a fleet.
+
+use std::collections::BTreeMap;
+
+use futures::TryStreamExt as _;
+use nexus_router::Hold;
+use serde::Serialize;
+
+use crate::{
+    caller::list_workers,
+    error::FleetError,
+    fleet::Fleet,
+    hold_store::{accounts_held, hold_on},
+    link::Link,
+    protocol::{Lane, Priority, queue_pool, queue_subjects, queued_at},
+};
+
+/// What goes on in a fleet, as its servers had it within a moment.
+#[non_exhaustive]
+#[derive(Clone, Debug, Serialize)]
+pub struct FleetStatus {
+    /// The version of the server that answered.
+    pub server: String,
+    /// The pools that have a queue or a worker, by name.
+    pub pools: BTreeMap<String, PoolStatus>,
+    /// The accounts that are set aside, by name.
+    pub holds: BTreeMap<String, Hold>,
+}
+
+/// What goes on in a pool.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PoolStatus {
+    /// Its workers, by name.
+    pub workers: BTreeMap<String, WorkerStatus>,
+    /// The turns that any worker may take and none has started, by priority.
+    pub waiting: BTreeMap<Priority, u64>,
+    /// Those that go on with a conversation and wait for the worker that has it, by its name.
+    pub waiting_for: BTreeMap<String, u64>,
+}
+
+/// A worker.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct WorkerStatus {
+    /// The backends that can start there, and the version of each program where it has one.
+    pub backends: BTreeMap<String, Option<String>>,
+    /// Turns it runs at once.
+    pub slots: usize,
+    /// Turns it runs now, by id.
+    pub running: Vec<String>,
+    /// How long its turns take on average, in milliseconds. 0 before the first.
+    pub mean_turn_milliseconds: u64,
+    /// Whether it takes no further turn.
+    pub is_draining: bool,
+}
+
+impl Fleet {
+    /// What goes on: workers, queues and holds. It changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError`]: the servers could not be used, or nothing was set up there.
+    pub async fn status(&self) -> Result<FleetStatus, FleetError> {
+        let link = self.0.link().await?;
+        self.0.run(async move { status(&link).await }).await
+    }
+}
+
+async fn status(link: &Link) -> Result<FleetStatus, FleetError> {
+    let mut pools: BTreeMap<String, PoolStatus> = BTreeMap::new();
+    for ((pool, name), card) in list_workers(link, None).await? {
+        let worker = WorkerStatus {
+            backends: card.backends,
+            slots: card.slots,
+            running: card.running,
+            mean_turn_milliseconds: card.mean_turn,
+            is_draining: card.is_draining,
+        };
+        pools.entry(pool).or_default().workers.insert(name, worker);
+    }
+    let unclear = |error: &dyn std::fmt::Display| FleetError::Unclear { reason: error.to_string() };
+    let streams: Vec<String> =
+        link.jetstream.stream_names().try_collect().await.map_err(|error| unclear(&error))?;
+    for stream in &streams {
+        let Some(pool) = queue_pool(stream) else { continue };
+        let status = pools.entry(pool.to_owned()).or_default();
+        status.waiting.extend(Priority::ALL.map(|priority| (priority, 0)));
+        let queue = link.stream(stream).await?;
+        let depths = queue.info_with_subjects(queue_subjects(pool)).await.map_err(|error| unclear(&error))?;
+        let depths: Vec<_> = depths.try_collect().await.map_err(|error| unclear(&error))?;
+        for (subject, count) in depths {
+            let count = count as u64;
+            match queued_at(pool, &subject) {
+                Some(Lane::Any(priority)) => *status.waiting.entry(priority).or_default() += count,
+                Some(Lane::At(worker)) => *status.waiting_for.entry(worker).or_default() += count,
+                None => {}
+            }
+        }
+    }
+    let mut holds = BTreeMap::new();
+    for account in accounts_held(link).await? {
+        if let Some(hold) = hold_on(link, &account).await? {
+            holds.insert(account, hold);
+        }
+    }
+    Ok(FleetStatus { server: link.client.server_info().version, pools, holds })
+}

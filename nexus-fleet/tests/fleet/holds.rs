@@ -1,0 +1,309 @@
+//! Holds and slots that several programs share, before a real server.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{BackendId, BuildContext, Registry};
+use nexus_fleet::{Fleet, FleetHoldStore, FleetPools, FleetSettings};
+use nexus_router::{
+    Hold, Router,
+    hold::{HoldStore as _, Revision, Slot},
+};
+use serde_json::json;
+use tokio::time::{Instant, sleep};
+
+use crate::server::Server;
+
+const BRIEF: Duration = Duration::from_millis(10);
+/// How many programs share.
+const STORES: usize = 8;
+
+fn fleet_at(server: &Server) -> Fleet {
+    let settings = FleetSettings { servers: vec![server.url()], ..FleetSettings::default() };
+    Fleet::new(settings).expect("a thread")
+}
+
+/// Stores as so many programs would have them.
+fn stores(server: &Server, count: usize) -> Vec<FleetHoldStore> {
+    (0..count).map(|_| FleetHoldStore::new(&fleet_at(server))).collect()
+}
+
+fn hold_because(backend: &str, reason: &str) -> Hold {
+    hold_of_kind(backend, reason, "rate_limited")
+}
+
+fn hold_of_kind(backend: &str, reason: &str, kind: &str) -> Hold {
+    let since = SystemTime::now();
+    let hold = json!({
+        "backend": backend, "since": since, "until": since + Duration::from_secs(3_600), "guessed": false,
+        "named_until": null, "kind": kind, "reason": reason, "probing": true,
+    });
+    serde_json::from_value(hold).expect("a hold")
+}
+
+fn turn(backend: &str, index: usize) -> Slot {
+    Slot::Turn(backend.into(), index)
+}
+
+async fn until(what: &str, within: Duration, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < within, "not within {within:?}: {what}");
+        sleep(BRIEF).await;
+    }
+}
+
+async fn free_within(store: &FleetHoldStore, slot: &Slot, within: Duration) -> Duration {
+    let began = Instant::now();
+    loop {
+        // A server that is just starting answers nothing.
+        if let Ok(Some(_)) = store.claim(slot).await {
+            return began.elapsed();
+        }
+        assert!(began.elapsed() < within, "the slot is not free within {within:?}");
+        sleep(BRIEF * 5).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_hold_that_one_program_sees_reaches_the_others_at_once_and_so_does_its_end() {
+    let server = Server::start().await;
+    let stores = stores(&server, STORES);
+    for store in &stores {
+        assert!(store.known().is_empty() && store.list().await.unwrap().is_empty());
+    }
+    let alpha = BackendId::from("alpha");
+    assert!(stores[0].swap(&alpha, None, Some(hold_because("alpha", "slow down"))).await.unwrap());
+    assert_eq!(stores[0].known().len(), 1, "the one that armed it knows at once");
+    for store in &stores {
+        until("the hold is known", Duration::from_secs(1), || store.known().len() == 1).await;
+        let known = &store.known()[0];
+        assert_eq!((known.reason.as_str(), known.probing), ("slow down", false));
+        assert_eq!(store.list().await.unwrap()[0].hold, *known);
+    }
+
+    let probe = Slot::Probe(alpha.clone());
+    let claim = stores[1].claim(&probe).await.unwrap().expect("the probe is free");
+    for store in &stores {
+        until("the probe is known", Duration::from_secs(1), || store.known()[0].probing).await;
+        assert!(store.get(&alpha).await.unwrap().unwrap().hold.probing);
+    }
+    drop(claim);
+    assert!(!stores[1].get(&alpha).await.unwrap().unwrap().hold.probing);
+    for store in &stores {
+        until("the probe is over", Duration::from_secs(1), || !store.known()[0].probing).await;
+    }
+
+    let revision = stores[2].get(&alpha).await.unwrap().unwrap().revision;
+    assert!(stores[2].swap(&alpha, Some(revision), None).await.unwrap());
+    assert!(!stores[3].swap(&alpha, Some(revision), None).await.unwrap(), "an end that was one already");
+    for store in &stores {
+        until("the end is known", Duration::from_secs(1), || store.known().is_empty()).await;
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn of_eight_programs_that_change_a_hold_exactly_one_does() {
+    const ROUNDS: usize = 25;
+    let server = Server::start().await;
+    let stores = stores(&server, STORES);
+    let alpha = BackendId::from("alpha");
+    let mut expected: Option<Revision> = None;
+    for round in 0..ROUNDS {
+        let tries = stores.iter().enumerate().map(|(index, store)| {
+            let (store, alpha) = (store.clone(), alpha.clone());
+            tokio::spawn(async move {
+                let hold = hold_because("alpha", &format!("{round}/{index}"));
+                store.swap(&alpha, expected, Some(hold)).await.unwrap()
+            })
+        });
+        let won = futures::future::join_all(tries.collect::<Vec<_>>()).await;
+        let winners: Vec<_> = won.into_iter().enumerate().filter(|(_, won)| *won.as_ref().unwrap()).collect();
+        assert_eq!(winners.len(), 1, "round {round}");
+        let stored = stores[round % STORES].get(&alpha).await.unwrap().unwrap();
+        assert_eq!(stored.hold.reason, format!("{round}/{}", winners[0].0));
+        assert!(expected.is_none_or(|before| before < stored.revision));
+        expected = Some(stored.revision);
+        // One that was removed and armed again has another revision.
+        if round % 5 == 4 {
+            assert!(stores[0].swap(&alpha, expected, None).await.unwrap());
+            assert!(!stores[1].swap(&alpha, expected, Some(hold_because("alpha", "late"))).await.unwrap());
+            expected = None;
+        }
+    }
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn one_program_has_a_slot_and_when_it_gives_it_back_it_is_free_at_once() {
+    let server = Server::start().await;
+    let stores = stores(&server, STORES);
+    for round in 0..20 {
+        let tries = stores.iter().map(|store| {
+            let store = store.clone();
+            tokio::spawn(async move { store.claim(&turn("a.b *", 0)).await.unwrap() })
+        });
+        let claims = futures::future::join_all(tries.collect::<Vec<_>>()).await;
+        let mut claims: Vec<_> = claims.into_iter().filter_map(Result::unwrap).collect();
+        assert_eq!(claims.len(), 1, "round {round}");
+        assert!(stores[round % STORES].claim(&turn("a.b *", 1)).await.unwrap().is_some());
+        drop(claims.pop());
+        let waited = free_within(&stores[round % STORES], &turn("a.b *", 0), Duration::from_secs(1)).await;
+        assert!(waited < Duration::from_millis(500), "{waited:?}");
+        stores[round % STORES].settle().await;
+    }
+    // In one program no moment is lost: the next claim waits for what is being given back.
+    for _ in 0..20 {
+        drop(stores[0].claim(&turn("c", 0)).await.unwrap().expect("it is free"));
+    }
+    stores[0].settle().await;
+    assert!(stores[1].claim(&turn("c", 0)).await.unwrap().is_some());
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_slot_of_a_program_that_was_killed_is_free_again_and_one_that_lives_keeps_its_own() {
+    let server = Server::start().await;
+    let (killed, alive, other) = (fleet_at(&server), fleet_at(&server), fleet_at(&server));
+    let store = FleetHoldStore::new(&killed);
+    // Twice, so that the second is over the mark of the first.
+    drop(store.claim(&turn("alpha", 0)).await.unwrap());
+    let lost = store.claim(&turn("alpha", 0)).await.unwrap().expect("it is free");
+    let alive = FleetHoldStore::new(&alive);
+    let kept = alive.claim(&turn("alpha", 1)).await.unwrap().expect("it is free");
+    // Nothing is given back, as by a process that is killed.
+    std::mem::forget(lost);
+    drop((store, killed));
+    let other = FleetHoldStore::new(&other);
+    assert!(other.claim(&turn("alpha", 0)).await.unwrap().is_none(), "it has its time");
+    let waited = free_within(&other, &turn("alpha", 0), Duration::from_secs(33)).await;
+    assert!(waited > Duration::from_secs(20) && waited < Duration::from_secs(32), "{waited:?}");
+    sleep(Duration::from_secs(33) - waited).await;
+    assert!(other.claim(&turn("alpha", 1)).await.unwrap().is_none(), "it was renewed");
+    drop(kept);
+    free_within(&other, &turn("alpha", 1), Duration::from_secs(1)).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_server_that_starts_again_has_lost_nothing() {
+    let server = Server::start().await;
+    let stores = stores(&server, 2);
+    let (alpha, beta) = (BackendId::from("alpha"), BackendId::from("beta"));
+    assert!(stores[1].known().is_empty());
+    assert!(stores[0].swap(&alpha, None, Some(hold_because("alpha", "before"))).await.unwrap());
+    let kept = stores[0].claim(&turn("alpha", 0)).await.unwrap().expect("it is free");
+    until("the hold is known", Duration::from_secs(1), || stores[1].known().len() == 1).await;
+
+    server.kill();
+    sleep(Duration::from_secs(2)).await;
+    stores[1].get(&alpha).await.unwrap_err();
+    assert_eq!(stores[1].known()[0].reason, "before", "it goes on by what it knew");
+    server.restart().await;
+
+    let began = Instant::now();
+    let stored = loop {
+        match stores[1].get(&alpha).await {
+            Ok(stored) => break stored.expect("the hold is kept"),
+            Err(error) => assert!(began.elapsed() < Duration::from_secs(20), "{error}"),
+        }
+        sleep(BRIEF).await;
+    };
+    assert_eq!(stored.hold.reason, "before");
+    // What is armed now is heard of again by those that listened before.
+    let began = Instant::now();
+    while !matches!(stores[0].swap(&beta, None, Some(hold_because("beta", "after"))).await, Ok(true)) {
+        assert!(began.elapsed() < Duration::from_secs(20), "it cannot be armed");
+        sleep(BRIEF).await;
+    }
+    until("the hold after it is known", Duration::from_secs(10), || stores[1].known().len() == 2).await;
+    sleep(Duration::from_secs(32)).await;
+    assert!(
+        stores[1].claim(&turn("alpha", 0)).await.unwrap().is_none(),
+        "the slot was renewed all the while"
+    );
+    drop(kept);
+    free_within(&stores[1], &turn("alpha", 0), Duration::from_secs(2)).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn backends_of_one_account_share_its_holds_and_slots() {
+    let server = Server::start().await;
+    let (one, other) = (fleet_at(&server), fleet_at(&server));
+    let one = FleetHoldStore::new(&one).with_account("alpha", "team-a").with_account("beta", "team-a");
+    let other = FleetHoldStore::new(&other).with_account("gamma", "team-a");
+    let gamma = BackendId::from("gamma");
+    assert!(one.swap(&"alpha".into(), None, Some(hold_because("alpha", "slow down"))).await.unwrap());
+    let backends =
+        |holds: Vec<Hold>| holds.into_iter().map(|hold| hold.backend.to_string()).collect::<Vec<_>>();
+    assert_eq!(backends(one.known()), ["alpha", "beta"]);
+    assert_eq!(other.get(&gamma).await.unwrap().unwrap().hold.backend, gamma);
+    assert_eq!(other.list().await.unwrap().len(), 1);
+    assert!(other.get(&"team-a".into()).await.unwrap().is_some(), "a backend called like the account has it");
+    let _claim = one.claim(&turn("beta", 0)).await.unwrap().expect("it is free");
+    assert!(other.claim(&turn("gamma", 0)).await.unwrap().is_none());
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_caller_takes_no_slot_and_arms_no_hold_of_a_backend_whose_turns_run_in_a_pool() {
+    let server = Server::start().await;
+    let (pools, section) = (FleetPools::new(), json!({ "servers": [server.url()] }));
+    let folder = tempfile::tempdir().unwrap();
+    let context = BuildContext::in_home(folder.path());
+    let registry = Registry::new()
+        .with(Arc::new(nexus_backends::codex::cli::CodexCli))
+        .with_pools(Arc::new(pools.clone()));
+    let config = json!({ "fleet": section, "backends": { "codex-cli": { "pool": "builders" } } });
+    let router = Router::from_value(config, registry, context.clone()).expect("a router");
+    let backend = BackendId::from("codex-cli");
+    assert!(router.backends().contains_key(&backend));
+    let caller = FleetHoldStore::new(&pools.fleet(&section, &context).expect("a share"));
+    let worker = FleetHoldStore::new(&fleet_at(&server));
+
+    // Else a turn would wait at its worker for the slot that it has here.
+    for slot in [turn("codex-cli", 0), Slot::Probe(backend.clone()), Slot::Next(backend.clone())] {
+        let _here = caller.claim(&slot).await.unwrap().expect("it is free here");
+        assert!(caller.claim(&slot).await.unwrap().is_none());
+        assert!(worker.claim(&slot).await.unwrap().is_some(), "{slot:?}");
+        worker.settle().await;
+    }
+    assert!(
+        caller.swap(&backend, None, Some(hold_because("codex-cli", "as the worker said"))).await.unwrap()
+    );
+    assert!(worker.list().await.unwrap().is_empty());
+    let waiting = hold_of_kind("codex-cli", "too many of this caller's wait", "overloaded");
+    assert!(caller.swap(&backend, None, Some(waiting)).await.unwrap());
+    assert!(worker.list().await.unwrap().is_empty());
+    let local = caller.get(&backend).await.unwrap().unwrap();
+    assert_eq!((caller.known().len(), caller.list().await.unwrap().len()), (1, 1));
+    assert!(caller.swap(&backend, Some(local.revision), None).await.unwrap());
+    assert_eq!(caller.get(&backend).await.unwrap(), None);
+
+    assert!(worker.swap(&backend, None, Some(hold_because("codex-cli", "used up"))).await.unwrap());
+    let shared = caller.get(&backend).await.unwrap().expect("the worker's hold counts here");
+    assert_eq!(shared.hold.reason, "used up");
+    assert!(caller.swap(&backend, Some(shared.revision), None).await.unwrap(), "it can be let go from here");
+    assert_eq!(worker.get(&backend).await.unwrap(), None);
+    drop(router);
+}
+
+#[tokio::test]
+async fn servers_that_cannot_be_reached_are_no_reason_to_wait() {
+    let settings =
+        FleetSettings { servers: vec!["nats://127.0.0.1:1".to_owned()], ..FleetSettings::default() };
+    let store = FleetHoldStore::new(&Fleet::new(settings).expect("a thread"));
+    let began = Instant::now();
+    for _ in 0..20 {
+        let error = store.get(&"alpha".into()).await.unwrap_err().to_string();
+        assert!(error.contains("no server of the fleet answers at nats://127.0.0.1:1"), "{error}");
+        assert!(store.claim(&turn("alpha", 0)).await.is_err());
+    }
+    assert!(store.known().is_empty());
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
