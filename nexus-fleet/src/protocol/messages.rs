@@ -124,13 +124,13 @@ pub(crate) enum Item {
 pub(crate) struct Control {
     pub(crate) turn: String,
     pub(crate) key: String,
-    #[serde(flatten)]
+    // Not flattened, nor with a tag within: a payload is raw text, which only its own place can hold.
     pub(crate) command: Command,
 }
 
 /// What a worker is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", tag = "type")]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum Command {
     /// Every frame up to this number arrived. It also says that the caller is there.
     Ack {
