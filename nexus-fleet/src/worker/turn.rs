@@ -221,6 +221,8 @@ impl Running {
                 prepared = ready(&mut self.preparing) => {
                     self.preparing = None;
                     self.send(prepared);
+                    // What came meanwhile.
+                    self.prepare();
                 }
                 outcome = &mut turn => {
                     self.take_events(queue);
