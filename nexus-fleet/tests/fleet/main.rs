@@ -5,6 +5,9 @@ mod cluster;
 mod frames;
 mod monitoring;
 mod proxy;
+mod python_client;
 mod relay;
+#[allow(dead_code, reason = "a kit: not every test needs all of it")]
+mod remote;
 mod server;
 mod server_tests;
