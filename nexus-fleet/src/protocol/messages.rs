@@ -124,6 +124,7 @@ pub(crate) enum Item {
 pub(crate) struct Control {
     pub(crate) turn: String,
     pub(crate) key: String,
+    // Not flattened, nor with a tag within: a payload is raw text, which only its own place can hold.
     pub(crate) command: Command,
 }
 

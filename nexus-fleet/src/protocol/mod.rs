@@ -1,5 +1,7 @@
 //! What crosses the wire: subjects, messages, and their version. `PROTOCOL.md` says the same for other languages.
 
+#[cfg(test)]
+mod document_tests;
 mod messages;
 mod outcome;
 mod subjects;

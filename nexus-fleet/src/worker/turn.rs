@@ -227,6 +227,7 @@ impl Running {
                 prepared = ready(&mut self.preparing) => {
                     self.preparing = None;
                     self.send(prepared);
+                    // What came meanwhile.
                     self.prepare();
                 }
                 outcome = &mut turn => {

@@ -5,8 +5,12 @@ mod cluster;
 mod frames;
 mod holds;
 mod monitoring;
+mod production;
 mod proxy;
+mod python_client;
 mod relay;
+#[allow(dead_code, reason = "a kit: not every test needs all of it")]
+mod remote;
 mod server;
 mod server_tests;
 mod status;

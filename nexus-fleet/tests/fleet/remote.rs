@@ -85,8 +85,16 @@ impl WorkerThread {
         backend: Arc<dyn ExecutionBackend>,
         context: BuildContext,
     ) -> Self {
-        let (settings, pool, drain) =
-            (settings_of(server, backend.id()), pool.to_owned(), CancelToken::new());
+        Self::start_with(settings_of(server, backend.id()), pool, backend, context)
+    }
+
+    pub(crate) fn start_with(
+        settings: FleetSettings,
+        pool: &str,
+        backend: Arc<dyn ExecutionBackend>,
+        context: BuildContext,
+    ) -> Self {
+        let (pool, drain) = (pool.to_owned(), CancelToken::new());
         let (ready, is_ready) = mpsc::channel();
         let drains = drain.clone();
         let thread = thread::spawn(move || {
