@@ -355,9 +355,10 @@ async fn a_tool_call_takes_no_longer_than_its_way() {
     let place = Place::new([server.url()]);
     let _workers = place.workers(1, 8).await;
     let job = Job { events: 1, every: milliseconds(0), wait: Duration::ZERO, calls: 3 };
-    let ran = place.caller(job, 60 * SECOND).turns(8).join_all().await;
+    let ran = place.caller(job, 20 * SECOND).turns(8).join_all().await;
     let tally = Tally::of(&ran, place.folder());
     tally.print("three calls each");
+    place.keep_logs(&tally);
     tally.check();
     let longest = ran.iter().map(|ran| ran.took).max().unwrap_or_default();
     assert!(longest < 3 * SECOND, "{longest:?}");
