@@ -1,11 +1,14 @@
 //! Which configuration is used.
 
 use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
+    path::{Path, PathBuf, absolute},
+    sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
-use nexus::{BuildContext, Registry, Router, hold::FileHoldStore};
+use nexus::{
+    BuildContext, Fleet, FleetHoldStore, FleetPools, Registry, Router,
+    hold::{FileHoldStore, HoldStore},
+};
 use nexus_debate::DebateSection;
 use nexus_spawn::TasksSection;
 
@@ -61,16 +64,102 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
+/// The section of the fleet.
+const FLEET: &str = "fleet";
+/// What reaches the pools of a configuration.
+static POOLS: LazyLock<FleetPools> = LazyLock::new(FleetPools::new);
+/// The holds that this process shares with other machines.
+static SHARED_HOLDS: Mutex<Vec<FleetHoldStore>> = Mutex::new(Vec::new());
+
 /// Every kind of backend, and the sections of the programs that this command has.
-fn registry() -> Registry {
-    nexus::registry().with_section(Arc::new(TasksSection)).with_section(Arc::new(DebateSection))
+fn registry(pools: &FleetPools) -> Registry {
+    nexus::registry()
+        .with_section(Arc::new(TasksSection))
+        .with_section(Arc::new(DebateSection))
+        .with_pools(Arc::new(pools.clone()))
 }
 
-/// Loads a configuration that was found. A vendor's refusal counts for every `nexus` of this home.
+/// Loads a configuration that was found. A vendor's refusal counts for every `nexus` of this home; where the file names a fleet, for
+/// all of its machines.
 pub(crate) fn load_file(path: &Path, context: BuildContext) -> Result<Router, CommandError> {
-    let holds = FileHoldStore::in_folder(context.home.join("holds"));
-    let builder = Router::builder(registry(), context).hold_store(Arc::new(holds));
+    load_with(&POOLS, path, context)
+}
+
+fn load_with(pools: &FleetPools, path: &Path, context: BuildContext) -> Result<Router, CommandError> {
+    let local: Arc<dyn HoldStore> = Arc::new(FileHoldStore::in_folder(context.home.join("holds")));
+    let builder = Router::builder(registry(pools), context.clone()).hold_store(Arc::clone(&local));
+    let (pools, context) = (pools.clone(), beside(path, context));
+    let builder = builder.hold_store_of_section(FLEET, move |section| match pools.fleet(section, &context) {
+        Ok(fleet) => {
+            let holds = FleetHoldStore::new(&fleet).with_local(local);
+            SHARED_HOLDS.lock().unwrap_or_else(PoisonError::into_inner).push(holds.clone());
+            Arc::new(holds)
+        }
+        Err(error) => {
+            complain(format_args!("holds are those of this machine: {error}"));
+            local
+        }
+    });
     builder.from_file(path).map_err(CommandError::from)
+}
+
+/// Loads the configuration of a worker, whose backends run here, and its share in the fleet.
+pub(crate) fn load_for_worker(args: &ConfigArgs) -> Result<(Router, Fleet), CommandError> {
+    let context = BuildContext::from_process();
+    let (pools, path) = (FleetPools::of_worker(), find_or_explain(args, &context)?);
+    let router = load_with(&pools, &path, context.clone())?;
+    let fleet = fleet_of(&pools, &router, &path, context)?;
+    Ok((router, fleet.ok_or_else(|| no_fleet(&path))?))
+}
+
+/// The share in the fleet that the configuration names.
+pub(crate) fn load_fleet(args: &ConfigArgs) -> Result<Fleet, CommandError> {
+    let context = BuildContext::from_process();
+    let path = find_or_explain(args, &context)?;
+    let router = load_file(&path, context.clone())?;
+    fleet_in(&router, &path, context)?.ok_or_else(|| no_fleet(&path))
+}
+
+/// The share in the fleet of a router that was loaded from this file. `None`: the file names no fleet.
+pub(crate) fn fleet_in(
+    router: &Router,
+    path: &Path,
+    context: BuildContext,
+) -> Result<Option<Fleet>, CommandError> {
+    fleet_of(&POOLS, router, path, context)
+}
+
+fn fleet_of(
+    pools: &FleetPools,
+    router: &Router,
+    path: &Path,
+    context: BuildContext,
+) -> Result<Option<Fleet>, CommandError> {
+    let Some(section) = router.section(FLEET) else { return Ok(None) };
+    let fleet = pools.fleet(&section, &beside(path, context));
+    fleet.map(Some).map_err(|error| CommandError::failed(format_args!("{FLEET}: {error}")))
+}
+
+/// The context of a file: the router makes the same of it.
+fn beside(path: &Path, mut context: BuildContext) -> BuildContext {
+    let path = absolute(path).unwrap_or_else(|_| path.to_owned());
+    context.base_directory = path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned);
+    context
+}
+
+fn no_fleet(path: &Path) -> CommandError {
+    let path = path.display();
+    CommandError::no_configuration(format!(
+        "{path} names no fleet: say where its servers are, as `fleet: {{ servers: [\"nats://127.0.0.1:4222\"] }}`"
+    ))
+}
+
+/// Waits until what this process had of the fleet's slots is free. One that is not given back is taken for half a minute.
+pub(crate) async fn settle_holds() {
+    let holds = std::mem::take(&mut *SHARED_HOLDS.lock().unwrap_or_else(PoisonError::into_inner));
+    for store in holds {
+        store.settle().await;
+    }
 }
 
 /// The configuration that would be used; else where none was found.

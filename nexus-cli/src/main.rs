@@ -16,6 +16,7 @@ mod doctor;
 mod explain;
 #[cfg(feature = "login")]
 mod finish;
+mod fleet;
 mod forget;
 mod interrupt;
 #[cfg(feature = "keyring")]
@@ -43,6 +44,7 @@ mod telemetry;
 mod testbed;
 mod versions;
 mod warnings;
+mod worker;
 
 use std::{io, process::ExitCode, sync::Mutex, thread, time::Duration};
 
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
         let (layer, trace_context) = (None, None);
         warnings::show(layer);
         let outcome = run(args, trace_context).await;
+        config::settle_holds().await;
         #[cfg(feature = "otlp")]
         telemetry.finish().await;
         #[cfg(feature = "login")]
@@ -149,6 +152,8 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Manual => manual::manual(),
         Command::Acp(acp) => acp::acp(&args.config, &acp).await,
         Command::Mcp(command) => mcp::mcp(&args.config, command).await,
+        Command::Worker(worker) => worker::worker(&args.config, &worker).await,
+        Command::Fleet(command) => fleet::fleet(&args.config, command).await,
         Command::Check { example: true, .. } => Ok(check::example()),
         Command::Check { probe, json, .. } => check::check(&args.config, probe, json).await,
         Command::Status(status) => status::status(&args.config, &status).await,

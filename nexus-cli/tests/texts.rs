@@ -47,6 +47,10 @@ fn help() {
         "debate",
         "debate new",
         "debate advance",
+        "worker",
+        "fleet",
+        "fleet status",
+        "fleet setup",
         "completions",
         "manual",
     ] {

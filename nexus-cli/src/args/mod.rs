@@ -3,6 +3,7 @@
 mod acp;
 mod conversation;
 mod debate;
+mod fleet;
 #[cfg(feature = "login")]
 mod issuer_url;
 #[cfg(feature = "keyring")]
@@ -25,6 +26,7 @@ use clap_complete::Shell;
 pub(crate) use acp::AcpArgs;
 pub(crate) use conversation::ConversationCommand;
 pub(crate) use debate::{DebateCommand, NewDebateArgs};
+pub(crate) use fleet::{FleetCommand, WorkerArgs};
 #[cfg(feature = "keyring")]
 pub(crate) use key::KeyCommand;
 #[cfg(feature = "login")]
@@ -127,6 +129,12 @@ pub(crate) enum Command {
     /// Serve tools to other programs, by the Model Context Protocol
     #[command(subcommand)]
     Mcp(McpCommand),
+    /// Run turns of a pool on this machine, for callers on others
+    #[command(after_help = fleet::WORKER_HELP)]
+    Worker(WorkerArgs),
+    /// See the workers of other machines, and make what they need on their servers
+    #[command(subcommand)]
+    Fleet(FleetCommand),
     /// Log in to a plan of yours, apart from the vendor's own program
     #[cfg(feature = "login")]
     Login(Box<LoginArgs>),
@@ -152,10 +160,10 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
 }
 
 impl Command {
-    /// Whether standard output is another program's, whose going away is no failure by itself.
+    /// Whether the reader of standard output may go away without a failure: it is another program, or has heard all there is.
     pub(crate) fn serves_output(&self) -> bool {
         match self {
-            Self::Acp(_) => true,
+            Self::Acp(_) | Self::Worker(_) => true,
             Self::Mcp(McpCommand::Spawn(args) | McpCommand::Debate(args)) => args.http.is_none(),
             _ => false,
         }
@@ -183,7 +191,8 @@ impl Command {
             Self::Task(task) => task.wants_json(),
             Self::Testbed(testbed) => testbed.wants_json(),
             Self::Debate(debate) => debate.wants_json(),
-            Self::Acp(_) | Self::Mcp(_) | Self::Completions { .. } | Self::Manual => false,
+            Self::Fleet(fleet) => fleet.wants_json(),
+            Self::Acp(_) | Self::Worker(_) | Self::Mcp(_) | Self::Completions { .. } | Self::Manual => false,
         }
     }
 }

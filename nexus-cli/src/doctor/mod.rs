@@ -58,6 +58,7 @@ async fn configuration(args: &ConfigArgs, context: &BuildContext) -> Vec<Finding
         Ok(router) => {
             let mut findings = vec![Finding::fine(SUBJECT, shown(&path))];
             findings.extend(backends(&router).await);
+            findings.extend(fleet(&router, &path, context.clone()).await);
             findings
         }
         Err(error) => {
@@ -83,6 +84,24 @@ async fn backends(router: &Router) -> Vec<Finding> {
         findings
     });
     futures::future::join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// The servers of the fleet, where there is one.
+async fn fleet(router: &Router, path: &Path, context: BuildContext) -> Option<Finding> {
+    const SUBJECT: &str = "fleet";
+    const MEND: &str = "start the servers, or mend the section `fleet`";
+    let fleet = match config::fleet_in(router, path, context) {
+        Ok(fleet) => fleet?,
+        Err(error) => return Some(Finding::problem(SUBJECT, error.to_string(), MEND)),
+    };
+    Some(match fleet.status().await {
+        Ok(status) => {
+            let workers = status.pools.values().map(|pool| pool.workers.len()).sum::<usize>();
+            let workers = format!("{workers} worker{}", if workers == 1 { "" } else { "s" });
+            Finding::fine(SUBJECT, format!("nats-server {}, {workers}", printable(&status.server)))
+        }
+        Err(error) => Finding::problem(SUBJECT, printable(&error.to_string()), MEND),
+    })
 }
 
 fn backend_finding(id: &BackendId, found: &Availability) -> Finding {

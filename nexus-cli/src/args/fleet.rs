@@ -1,0 +1,54 @@
+//! The command line of `nexus worker` and `nexus fleet`.
+
+use std::num::NonZeroUsize;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+/// What follows the options of `nexus worker`.
+pub(super) const WORKER_HELP: &str = "\
+The configuration's section `fleet` names the servers, and its `worker` bounds what a request may ask for: folders, access
+levels, backends. A backend that has a `pool` runs here, so the file may be the one of the callers.
+
+SIGTERM or Ctrl-C drains: no further turn is taken, and those that run go on to their end; the second one ends them at once.
+
+Exit codes: 0 drained, 1 the servers could not be used or no backend can start, 2 bad command line or configuration, 128 and
+the signal where a second one ended it.";
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct WorkerArgs {
+    /// The pool, as `pool` of a backend names it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) pool: String,
+    /// The worker's name in its pool. Default: as the configuration says, else the name of the machine
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Turns at once. Default: as the configuration says, else 4
+    #[arg(long, value_name = "N")]
+    pub(crate) turns: Option<NonZeroUsize>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FleetCommand {
+    /// Print the workers of each pool, what runs, what waits, and which accounts are held
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make the streams and buckets of the fleet, and the queues of pools. What is there stays as it is
+    Setup {
+        /// A pool whose queue is made. May be repeated
+        #[arg(long, value_name = "NAME")]
+        pool: Vec<String>,
+    },
+}
+
+impl FleetCommand {
+    /// Whether the answer is wanted as JSON.
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Self::Status { json } => *json,
+            Self::Setup { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! `nexus fleet`: what goes on in a fleet, and what it needs on its servers.
+
+use std::{process::ExitCode, time::SystemTime};
+
+use nexus::{FleetStatus, PoolStatus, WorkerStatus};
+
+use crate::{
+    args::{ConfigArgs, FleetCommand},
+    command_error::CommandError,
+    config,
+    output::{printable, say, say_json},
+    spoken_time::spoken_instant,
+};
+
+pub(crate) async fn fleet(config: &ConfigArgs, command: FleetCommand) -> Result<ExitCode, CommandError> {
+    let fleet = config::load_fleet(config)?;
+    match command {
+        FleetCommand::Status { json } => {
+            let status = fleet.status().await.map_err(CommandError::failed)?;
+            if json {
+                say_json(&status);
+            } else {
+                print(&status);
+            }
+        }
+        FleetCommand::Setup { pool } => {
+            let pools: Vec<_> = pool.iter().map(String::as_str).collect();
+            fleet.set_up(&pools).await.map_err(CommandError::failed)?;
+            say("the streams and buckets are there");
+            for pool in pools {
+                say(format_args!("the queue of {pool} is there"));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print(status: &FleetStatus) {
+    say(format_args!("nats-server {}", printable(&status.server)));
+    if status.pools.is_empty() {
+        say("no pool has a queue or a worker");
+    }
+    for (name, pool) in &status.pools {
+        say(format_args!("\n{name}: {}", waiting(pool)));
+        let width = pool.workers.keys().map(String::len).max().unwrap_or(0);
+        for (name, worker) in &pool.workers {
+            say(format_args!("  {name:width$}  {}", worker_line(worker)));
+        }
+        if pool.workers.is_empty() {
+            say(format_args!("  no worker: start one with `nexus worker --pool {name}`"));
+        }
+    }
+    let now = SystemTime::now();
+    for (account, hold) in &status.holds {
+        let until = spoken_instant(hold.until, now);
+        let probing = if hold.probing { "; a turn is finding out whether this is over" } else { "" };
+        let (account, reason) = (printable(account), printable(&hold.reason));
+        say(format_args!("\n{account} is held until {until}: {reason}{probing}"));
+    }
+}
+
+/// What waits in a pool.
+fn waiting(pool: &PoolStatus) -> String {
+    let any = pool.waiting.iter().map(|(priority, count)| (format!("of {priority} priority"), *count));
+    let own = pool.waiting_for.iter().map(|(worker, count)| (format!("for {worker}"), *count));
+    let parts: Vec<_> =
+        any.chain(own).filter(|(_, count)| *count > 0).map(|(of, count)| format!("{count} {of}")).collect();
+    let all = pool.waiting.values().chain(pool.waiting_for.values()).sum::<u64>();
+    let turns = if all == 1 { "turn" } else { "turns" };
+    match parts.as_slice() {
+        [] => "nothing waits".to_owned(),
+        parts => format!("{all} {turns} waiting: {}", parts.join(", ")),
+    }
+}
+
+fn worker_line(worker: &WorkerStatus) -> String {
+    let backends = worker.backends.iter().map(|(backend, version)| match version {
+        Some(version) => format!("{backend} ({})", printable(version)),
+        None => backend.clone(),
+    });
+    let (running, slots) = (worker.running.len(), worker.slots);
+    let draining = if worker.is_draining { "  draining" } else { "" };
+    format!("{running} of {slots} turns  {}{draining}", backends.collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus::Priority;
+
+    use super::*;
+
+    #[test]
+    fn what_waits_is_counted_where_it_waits() {
+        let mut pool = PoolStatus::default();
+        assert_eq!(waiting(&pool), "nothing waits");
+        pool.waiting.extend([(Priority::High, 2), (Priority::Normal, 0), (Priority::Low, 1)]);
+        pool.waiting_for.insert("m1".to_owned(), 1);
+        assert_eq!(waiting(&pool), "4 turns waiting: 2 of high priority, 1 of low priority, 1 for m1");
+    }
+}

@@ -1,0 +1,237 @@
+//! `nexus worker` and `nexus fleet`, before a real `nats-server`, each in a process of its own.
+
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    net::{Ipv4Addr, TcpListener, TcpStream},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use support::{Folder, text};
+
+/// How long anything may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+const BRIEF: Duration = Duration::from_millis(20);
+
+/// A server, with its store. Dropped, it is killed.
+struct Server {
+    child: Child,
+    url: String,
+    _store: tempfile::TempDir,
+}
+
+impl Server {
+    fn start() -> Self {
+        let program = std::env::var_os("NEXUS_REAL_NATS").expect("NEXUS_REAL_NATS: run real-servers/install");
+        let (store, port) = (tempfile::tempdir().unwrap(), free_port());
+        let child = Command::new(program)
+            .args(["--addr", "127.0.0.1", "--port", &port.to_string(), "--jetstream", "--store_dir"])
+            .arg(store.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { child, url: format!("nats://127.0.0.1:{port}"), _store: store };
+        let began = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            assert!(began.elapsed() < PATIENCE, "the server does not listen");
+            thread::sleep(BRIEF);
+        }
+        server
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// A machine with this backend, and this of its keys.
+fn machine(model: &Sim, server: &str, pool: &str) -> Folder {
+    Folder::with(&format!(
+        "fleet: {{ servers: [{server:?}] }}\n\
+         groups: {{ main: [local] }}\nmodels: {{ simulated: {{ main: simulated }} }}\n\
+         backends: {{ local: {{ kind: responses, base_url: {:?}, vendor: one{pool} }} }}\n\
+         types: {{ talker: {{ tier: execution, phase: talk, group: main, model: simulated }} }}\n",
+        model.base_url()
+    ))
+}
+
+const POOL: &str = ", max_turns_at_once: 1, pool: builders";
+
+/// A worker that takes turns. Dropped, it is killed.
+struct Worker {
+    child: Child,
+    offer: Vec<String>,
+}
+
+impl Worker {
+    fn start(folder: &Folder) -> Self {
+        let mut child = folder
+            .command(&["worker", "--pool", "builders", "--name", "m1", "--turns", "2"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let offer: Vec<_> = lines.map(Result::unwrap).take(2).collect();
+        assert_eq!(offer.len(), 2, "{}", said(&mut child));
+        Self { child, offer }
+    }
+
+    fn send(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    fn ended(&mut self) -> (ExitStatus, String) {
+        let status = ended(&mut self.child);
+        (status, said(&mut self.child))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn ended(child: &mut Child) -> ExitStatus {
+    let began = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status;
+        }
+        assert!(began.elapsed() < PATIENCE, "it goes on");
+        thread::sleep(BRIEF);
+    }
+}
+
+fn said(child: &mut Child) -> String {
+    let mut said = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    said
+}
+
+fn status(folder: &Folder) -> Value {
+    let output = folder.nexus(&["fleet", "status", "--json"]);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+#[test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+fn a_turn_runs_on_another_machine_and_its_worker_is_seen_and_drained() {
+    let server = Server::start();
+    let model =
+        Sim::start(Dialect::Responses, Scenario::new(vec![Reply::text("Titan."); 4]).models(["simulated"]));
+    let model = model.unwrap();
+    // One file, on both machines.
+    let (here, there) = (machine(&model, &server.url, POOL), machine(&model, &server.url, POOL));
+    let set_up = here.nexus(&["fleet", "setup", "--pool", "builders"]);
+    assert!(set_up.status.success(), "{set_up:?}");
+    assert_eq!(text(&set_up.stdout), "the streams and buckets are there\nthe queue of builders is there\n");
+    let nobody = here.nexus(&["fleet", "status"]);
+    assert!(
+        text(&nobody.stdout).contains("no worker: start one with `nexus worker --pool builders`"),
+        "{nobody:?}"
+    );
+
+    let mut worker = Worker::start(&there);
+    assert_eq!(worker.offer, ["m1 takes turns of builders", "  local"]);
+    // Each within the time that one whose slot was not given back would be waited for.
+    let began = Instant::now();
+    for _ in 0..3 {
+        let run = here.nexus(&["run", "talker", "Which is the largest moon of Saturn?"]);
+        assert!(run.status.success() && text(&run.stdout) == "Titan.\n", "{run:?}");
+    }
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+
+    let seen = status(&here);
+    let m1 = &seen["pools"]["builders"]["workers"]["m1"];
+    assert_eq!((&m1["slots"], &m1["is_draining"]), (&2.into(), &false.into()), "{seen:#}");
+    assert!(m1["backends"].get("local").is_some(), "{seen:#}");
+    let shown = here.nexus(&["fleet", "status"]);
+    let shown = text(&shown.stdout);
+    assert!(shown.contains("builders: nothing waits\n  m1  0 of 2 turns  local\n"), "{shown}");
+    let doctor = here.nexus(&["doctor"]);
+    assert!(text(&doctor.stdout).contains("ok    fleet: nats-server 2."), "{doctor:?}");
+    assert!(text(&doctor.stdout).contains(", 1 worker\n"), "{doctor:?}");
+
+    worker.send(Signal::TERM);
+    let (ended, said) = worker.ended();
+    assert_eq!(ended.code(), Some(0), "{said}");
+    assert!(said.contains("no further turn is taken"), "{said}");
+    assert_eq!(status(&here)["pools"]["builders"]["workers"], serde_json::json!({}));
+
+    let url = server.url.clone();
+    drop(server);
+    let complaint = format!("no server of the fleet answers at {url}");
+    for (command, code) in [
+        (&["fleet", "status"][..], 1),
+        (&["fleet", "setup"], 1),
+        (&["worker", "--pool", "builders"], 1),
+        (&["run", "talker", "Hello"], 1),
+    ] {
+        let output = here.nexus(command);
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        assert!(text(&output.stderr).contains(&complaint), "{output:?}");
+    }
+    let doctor = here.nexus(&["doctor"]);
+    assert!(text(&doctor.stdout).contains(&format!("FAIL  fleet: {complaint}")), "{doctor:?}");
+}
+
+#[test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+fn a_worker_that_drains_ends_its_turn_and_a_second_signal_ends_it_at_once() {
+    let server = Server::start();
+    let model = Sim::start(Dialect::Responses, Reply::text("Half of an ans").stalled()).unwrap();
+    let (here, there) = (machine(&model, &server.url, POOL), machine(&model, &server.url, ""));
+    let mut worker = Worker::start(&there);
+    let mut turn = here
+        .command(&["run", "talker", "Hello", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(turn.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("Half of an ans")), "the model speaks");
+
+    worker.send(Signal::TERM);
+    let began = Instant::now();
+    while status(&here)["pools"]["builders"]["workers"]["m1"]["is_draining"] != true {
+        assert!(began.elapsed() < PATIENCE, "it does not drain");
+        thread::sleep(BRIEF);
+    }
+    assert!(worker.child.try_wait().unwrap().is_none(), "its turn runs");
+    worker.send(Signal::TERM);
+    let (ended, said) = worker.ended();
+    assert_eq!(ended.code(), Some(143), "{said}");
+    turn.kill().unwrap();
+    turn.wait().unwrap();
+}
+
+#[test]
+fn without_a_fleet_in_the_configuration_each_command_says_how_to_name_one() {
+    let folder = Folder::with("types: {}\n");
+    for command in [&["worker", "--pool", "builders"][..], &["fleet", "status"], &["fleet", "setup"]] {
+        let output = folder.nexus(command);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let said = text(&output.stderr);
+        assert!(said.contains("names no fleet: say where its servers are, as `fleet: { servers:"), "{said}");
+    }
+}
