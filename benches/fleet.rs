@@ -17,11 +17,9 @@ use std::{
 use async_trait::async_trait;
 use futures::StreamExt as _;
 use nexus::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, CancelToken, Capabilities, EventEnvelope,
-    EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, Registry, ResumeHandle, Router,
-    TurnError, TurnHost, TurnRequest, TurnResult,
-
-    harness::RunningTurn,
+    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, CancelToken, Capabilities,
+    EventEnvelope, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, Registry,
+    ResumeHandle, Router, TurnError, TurnHost, TurnRequest, TurnResult, harness::RunningTurn,
     turn::MessageEnded,
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, Worker, WorkerSettings};
@@ -70,7 +68,9 @@ impl ExecutionBackend for Sayer {
         for number in 0..count {
             turn.event(MessageEnded::new(format!("m{number}").into(), "x".repeat(100)));
             if pause > 0 && number % 10 == 0 {
-                turn.pause(Duration::from_millis(pause)).await.map_err(|failure| failure.into_error(self.0.clone()))?;
+                turn.pause(Duration::from_millis(pause))
+                    .await
+                    .map_err(|failure| failure.into_error(self.0.clone()))?;
             }
         }
         turn.event(MessageEnded::new("last".into(), "said"));
@@ -185,7 +185,10 @@ fn measure(program: &Path, is_quick: bool) -> io::Result<bool> {
     let bench = Bench { runtime, pids, server: server.0.id() };
 
     println!("turns of one event, {WORKERS} workers of {SLOTS} turns, one server");
-    println!("{:>8} {:>8} {:>14} {:>14} {:>14} {:>12}", "turns", "at once", "here, CPU", "fleet, CPU", "server, CPU", "fleet, time");
+    println!(
+        "{:>8} {:>8} {:>14} {:>14} {:>14} {:>12}",
+        "turns", "at once", "here, CPU", "fleet, CPU", "server, CPU", "fleet, time"
+    );
     let mut holds = true;
     let mut per_turn = Vec::new();
     let scale = if is_quick { 1 } else { 4 };
@@ -209,7 +212,12 @@ fn measure(program: &Path, is_quick: bool) -> io::Result<bool> {
             shown(there.time)
         );
     }
-    println!("a turn costs {} more than here (must {}, aim {})", shown(per_turn[1].1), shown(MUST_TURN), shown(AIM_TURN));
+    println!(
+        "a turn costs {} more than here (must {}, aim {})",
+        shown(per_turn[1].1),
+        shown(MUST_TURN),
+        shown(AIM_TURN)
+    );
 
     let events = 1_000;
     let turns = 20 * scale;
@@ -219,7 +227,12 @@ fn measure(program: &Path, is_quick: bool) -> io::Result<bool> {
     let each = |run: &Run| run.cpu.saturating_sub(few.cpu) / events as u32;
     let cost = each(&many).saturating_sub(here.cpu / events as u32);
     holds &= cost <= MUST_EVENT && many.lost == 0;
-    println!("an event costs {} more than here, in bursts (must {}, aim {})", shown(cost), shown(MUST_EVENT), shown(AIM_EVENT));
+    println!(
+        "an event costs {} more than here, in bursts (must {}, aim {})",
+        shown(cost),
+        shown(MUST_EVENT),
+        shown(AIM_EVENT)
+    );
     let slow = bench.run(&remote, turns, 4, 200, 2);
     let slow_here = bench.run(&local, turns, 4, 200, 2);
     let cost = slow.cpu.saturating_sub(few.cpu).saturating_sub(slow_here.cpu) / 200;
@@ -259,7 +272,14 @@ struct Run {
 }
 
 impl Bench {
-    fn run(&self, backend: &Arc<dyn ExecutionBackend>, turns: usize, at_once: usize, events: usize, pause: u64) -> Run {
+    fn run(
+        &self,
+        backend: &Arc<dyn ExecutionBackend>,
+        turns: usize,
+        at_once: usize,
+        events: usize,
+        pause: u64,
+    ) -> Run {
         let before = (self.cpu(), cpu_of(self.server), Instant::now());
         let outcomes: Vec<(Duration, u64)> = self.runtime.block_on(async {
             let turns = futures::stream::iter(0..turns).map(|_| async {
@@ -293,7 +313,8 @@ impl Bench {
     /// Processor time of this process and the workers so far.
     fn cpu(&self) -> Duration {
         let now = clock_gettime(ClockId::ProcessCPUTime);
-        let own = Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0));
+        let own =
+            Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0));
         own + self.pids.iter().map(|pid| cpu_of(*pid)).sum::<Duration>()
     }
 }

@@ -10,8 +10,6 @@ use crate::{error::FleetError, key::Key, link::Link};
 pub(crate) const LEASE_TIME: Duration = Duration::from_secs(30);
 /// How often it is renewed.
 pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(10);
-/// After how long without a renewal its holder acts no more on it, by its own clock.
-pub(crate) const HELD_FOR: Duration = Duration::from_secs(20);
 
 /// A key that is ours until [`LEASE_TIME`] after its last renewal.
 #[derive(Debug)]

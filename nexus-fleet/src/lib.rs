@@ -28,6 +28,7 @@ mod settings;
 mod setup;
 mod started_key;
 mod status;
+mod wait;
 mod worker;
 
 pub use caller::FleetBackend;

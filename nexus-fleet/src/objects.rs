@@ -62,12 +62,21 @@ pub(crate) async fn pack_text(link: &Link, owner: &str, text: String) -> Result<
     Ok(Payload::Object { name, bytes, sha256 })
 }
 
-/// Reads what [`pack`] made.
+/// What the names of the objects of a turn begin with.
+pub(crate) fn owner(caller: &str, turn: &str) -> String {
+    format!("{caller}.{turn}")
+}
+
+/// Reads what [`pack`] made for the same owner. An object of another turn is not read, whoever names it.
 ///
 /// # Errors
 ///
 /// [`FleetError::Unreadable`]: it is no `T`, or the object is not there, or not the one that was named, also not later.
-pub(crate) async fn unpack<T: DeserializeOwned>(link: &Link, payload: &Payload) -> Result<T, FleetError> {
+pub(crate) async fn unpack<T: DeserializeOwned>(
+    link: &Link,
+    owner: &str,
+    payload: &Payload,
+) -> Result<T, FleetError> {
     let unreadable = |what: &str, reason: String| FleetError::Unreadable { what: what.to_owned(), reason };
     match payload {
         Payload::Inline(raw) => {
@@ -76,6 +85,9 @@ pub(crate) async fn unpack<T: DeserializeOwned>(link: &Link, payload: &Payload) 
         Payload::Object { name, bytes, sha256 } => {
             if *bytes > MAX_BYTES {
                 return Err(unreadable(name, format!("{bytes} bytes are more than are taken")));
+            }
+            if name.rsplit_once('.').is_none_or(|(of, _)| of != owner) {
+                return Err(unreadable(name, "it is none of this turn's".to_owned()));
             }
             let mut reason = String::new();
             for attempt in 0..READS {

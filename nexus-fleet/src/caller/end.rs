@@ -7,7 +7,6 @@ use nexus_core::Effects;
 use super::stop::{Place, remove_from_queue};
 use crate::{
     error::FleetError,
-    link::Link,
     objects,
     protocol::{
         Payload, RESULTS_STREAM, StartedBy, StoredEffects, StoredResult, WireOutcome, effects_subject,
@@ -66,10 +65,11 @@ pub(super) async fn take_back(place: Place) -> Found {
 }
 
 /// Reads the end that a worker told of.
-pub(super) async fn read(link: Link, payload: Payload) -> Found {
-    match objects::unpack::<WireOutcome>(&link, &payload).await {
+pub(super) async fn read(place: Place, payload: Payload) -> Found {
+    let (link, owner) = (&place.link, place.owner());
+    match objects::unpack::<WireOutcome>(link, &owner, &payload).await {
         Ok(outcome) => {
-            objects::discard(&link, &payload).await;
+            objects::discard(link, &payload).await;
             Found::End(Box::new(outcome))
         }
         Err(error) => Found::Unreadable(error.to_string()),
@@ -78,6 +78,7 @@ pub(super) async fn read(link: Link, payload: Payload) -> Found {
 
 /// Looks for what a worker stored that is silent.
 pub(super) async fn after_silence(place: Place) -> Found {
+    let owner = place.owner();
     let Place { link, turn, attempt, .. } = place;
     let name = link.settings.name().to_owned();
     for look in 0..LOOKS {
@@ -97,7 +98,7 @@ pub(super) async fn after_silence(place: Place) -> Found {
         if attempt.as_ref().is_some_and(|attempt| *attempt != stored.attempt) {
             continue;
         }
-        return match objects::unpack(&link, &stored.outcome).await {
+        return match objects::unpack(&link, &owner, &stored.outcome).await {
             Ok(outcome) => Found::Stored(Box::new(outcome)),
             Err(error) => Found::Unreadable(error.to_string()),
         };

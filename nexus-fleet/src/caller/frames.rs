@@ -49,7 +49,7 @@ impl Frames {
     }
 
     /// The first frame to ask for again, if it is time to.
-    pub(super) fn to_ask_for(&mut self) -> Option<u64> {
+    pub(super) fn wanted_again(&mut self) -> Option<u64> {
         self.missing_since?;
         let now = Instant::now();
         if self.asked_at.is_some_and(|asked| now < asked + ASK_AGAIN) {
@@ -106,8 +106,8 @@ mod tests {
         let mut frames = Frames::default();
         assert_eq!(numbers(&frames.take(frame(1, 1))), ["1"]);
         assert!(frames.take(frame(3, 1)).is_empty());
-        assert_eq!(frames.to_ask_for(), Some(2));
-        assert_eq!(frames.to_ask_for(), None, "not at once again");
+        assert_eq!(frames.wanted_again(), Some(2));
+        assert_eq!(frames.wanted_again(), None, "not at once again");
         assert!(frames.take(frame(1, 1)).is_empty());
         assert!(frames.take(frame(3, 1)).is_empty());
         assert_eq!(numbers(&frames.take(frame(2, 1))), ["2", "3"]);
@@ -121,7 +121,7 @@ mod tests {
         assert!(frames.take(frame(0, 0)).is_empty());
         assert_eq!(frames.lost_for(Duration::ZERO), None);
         assert!(frames.take(frame(2, 0)).is_empty());
-        assert_eq!((frames.lost_for(Duration::ZERO), frames.to_ask_for()), (Some((1, 2)), Some(1)));
+        assert_eq!((frames.lost_for(Duration::ZERO), frames.wanted_again()), (Some((1, 2)), Some(1)));
         frames.take(frame(2, 1));
         assert_eq!(frames.lost_for(Duration::ZERO), Some((1, 1)));
     }

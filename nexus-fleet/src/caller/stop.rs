@@ -7,7 +7,7 @@ use nexus_core::{Effects, TurnSession};
 use crate::{
     fleet::{Fleet, Inbox},
     link::Link,
-    objects,
+    objects::{self, owner},
     protocol::{CallerMessage, Command, Control, Frame, Item, Payload, control_subject, queue_stream},
     started_key::{self, Claim},
 };
@@ -45,6 +45,13 @@ pub(super) struct Place {
     pub(super) attempt: Option<String>,
     pub(super) pool: String,
     pub(super) queue_number: Option<u64>,
+}
+
+impl Place {
+    /// What the names of the turn's objects begin with.
+    pub(super) fn owner(&self) -> String {
+        owner(self.link.settings.name(), &self.turn)
+    }
 }
 
 impl StopGuard {

@@ -32,6 +32,7 @@ use crate::{
     },
     setup,
     started_key::now_milliseconds,
+    wait::{done, until},
 };
 
 /// How often a turn looks after its link.
@@ -86,6 +87,8 @@ pub(super) async fn run(
 struct RemoteTurn<'b> {
     backend: &'b FleetBackend,
     link: Link,
+    /// Names the objects of the turn.
+    owner: String,
     /// Stops it when it is dropped.
     guard: StopGuard,
     watch: Watch,
@@ -177,7 +180,7 @@ impl<'b> RemoteTurn<'b> {
         }
         let turn = uuid::Uuid::new_v4().simple().to_string();
         let key = uuid::Uuid::new_v4().simple().to_string();
-        let owner = format!("{}.{turn}", settings.name());
+        let owner = objects::owner(settings.name(), &turn);
         let session = host.open_turn(&request);
         let body = TurnBody {
             participant: session.participant().as_str().to_owned(),
@@ -224,8 +227,9 @@ impl<'b> RemoteTurn<'b> {
         log.infer_model_calls();
         Ok(Self {
             backend,
-            answers: Answers::new(session.share(), link.clone(), owner),
+            answers: Answers::new(session.share(), link.clone(), owner.clone()),
             link,
+            owner,
             guard: guard.with_session(session),
             watch,
             deadline,
@@ -266,7 +270,7 @@ impl<'b> RemoteTurn<'b> {
                 }
                 () = self.log.outbox.flush(events), if has_events => Step::Goes,
                 frame = self.guard.next_frame() => self.take(frame),
-                fetched = ready(&mut self.fetching) => {
+                fetched = done(&mut self.fetching) => {
                     self.fetching = None;
                     self.fetched(fetched)
                 }
@@ -275,7 +279,7 @@ impl<'b> RemoteTurn<'b> {
                     self.tell(Command::Answer { id, answer });
                     Step::Goes
                 }
-                found = ready(&mut self.looking) => {
+                found = done(&mut self.looking) => {
                     self.looking = None;
                     self.found(found)
                 }
@@ -296,12 +300,12 @@ impl<'b> RemoteTurn<'b> {
         let mut log = self.log;
         match outcome {
             Ok(result) => {
-                log.recorder.set_usage(result.usage.clone());
+                log.recorder.set_usage(result.usage);
                 log.provenance = result.provenance.clone();
                 drop(log.into_result(result.finish.clone(), None, false));
             }
             Err(error) => {
-                log.recorder.set_usage(error.partial().usage.clone());
+                log.recorder.set_usage(error.partial().usage);
                 if let Some(provenance) = &error.partial().provenance {
                     log.provenance = provenance.clone();
                 }
@@ -332,7 +336,7 @@ impl<'b> RemoteTurn<'b> {
         }
         self.last_heard = Instant::now();
         let items = self.frames.take(frame);
-        if let Some(from) = self.frames.to_ask_for() {
+        if let Some(from) = self.frames.wanted_again() {
             self.tell(Command::Resend { from });
         }
         self.held.extend(items);
@@ -350,8 +354,9 @@ impl<'b> RemoteTurn<'b> {
             match item {
                 Item::Event(envelope) => self.event(envelope.event),
                 Item::Large(payload) => {
-                    let link = self.link.clone();
-                    self.fetching = Some(async move { objects::unpack(&link, &payload).await }.boxed());
+                    let (link, owner) = (self.link.clone(), self.owner.clone());
+                    self.fetching =
+                        Some(async move { objects::unpack(&link, &owner, &payload).await }.boxed());
                 }
                 Item::Call { id, call } => {
                     if let Some(answer) = self.answers.call(id, *call) {
@@ -368,8 +373,7 @@ impl<'b> RemoteTurn<'b> {
                 // Nobody asked for that who still listens.
                 Item::Abandoned => {}
                 Item::End(payload) => {
-                    let link = self.link.clone();
-                    self.looking = Some(end::read(link, payload).boxed());
+                    self.looking = Some(end::read(self.guard.place(), payload).boxed());
                     self.held.clear();
                 }
             }
@@ -417,8 +421,9 @@ impl<'b> RemoteTurn<'b> {
             TurnEvent::ToolCallStarted(started) if started.parent.is_none() => {
                 reply.running.insert(started.call.clone());
             }
-            TurnEvent::ToolCallFinished(finished) if reply.running.remove(&finished.call) => {
-                if reply.running.is_empty() && !std::mem::take(&mut reply.has_ended) {
+            TurnEvent::ToolCallFinished(finished) => {
+                let is_last = reply.running.remove(&finished.call) && reply.running.is_empty();
+                if is_last && !std::mem::take(&mut reply.has_ended) {
                     self.log.model_call_ended(&ModelCall::new());
                 }
             }
@@ -459,7 +464,7 @@ impl<'b> RemoteTurn<'b> {
             if self.frames.unacknowledged() > 0 || now >= self.last_sent + HEARTBEAT {
                 self.acknowledge();
             }
-            if let Some(from) = self.frames.to_ask_for() {
+            if let Some(from) = self.frames.wanted_again() {
                 self.tell(Command::Resend { from });
             }
             if let Some((from, to)) = self.frames.lost_for(LOST) {
@@ -632,20 +637,4 @@ fn priority(
         let reason = format!("the label {PRIORITY_LABEL} is {word:?}: use high, normal or low");
         Failure::new(ErrorKind::InvalidRequest, reason).into_error(id.clone())
     })
-}
-
-/// Waits until a time; for ever if there is none.
-async fn until(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
-        None => std::future::pending().await,
-    }
-}
-
-/// Waits for work that may not be there.
-async fn ready<T>(work: &mut Option<BoxFuture<'static, T>>) -> T {
-    match work {
-        Some(work) => work.await,
-        None => std::future::pending().await,
-    }
 }

@@ -331,7 +331,7 @@ async fn offer_of(router: &Router, wanted: Option<&[String]>) -> Offer {
         }
         match backend.probe().await {
             Availability::Ready { version, .. } => {
-                drop(offer.backends.insert(id.as_str().to_owned(), version))
+                offer.backends.insert(id.as_str().to_owned(), version);
             }
             unready => {
                 let reason = match unready {

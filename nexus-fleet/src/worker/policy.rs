@@ -13,6 +13,8 @@ pub(super) struct Policy {
     folders: Vec<PathBuf>,
     access: ToolAccess,
     environment: Vec<String>,
+    /// The backends that are offered, if not all.
+    backends: Option<Vec<String>>,
 }
 
 impl Policy {
@@ -23,6 +25,7 @@ impl Policy {
             folders: folders.collect(),
             access: settings.access.unwrap_or_default(),
             environment: settings.environment.clone(),
+            backends: settings.backends.clone(),
         }
     }
 
@@ -31,13 +34,16 @@ impl Policy {
     /// # Errors
     ///
     /// [`ErrorKind::Forbidden`]: nothing was run.
-    pub(super) fn check(&self, request: &TurnRequest) -> Result<(), Failure> {
+    pub(super) fn check(&self, backend: &str, request: &TurnRequest) -> Result<(), Failure> {
         let refused = |reason: String| {
             Err(Failure::new(
                 ErrorKind::Forbidden,
                 format!("the worker does not take this on: {reason}; nothing was run"),
             ))
         };
+        if self.backends.as_ref().is_some_and(|offered| !offered.iter().any(|name| name == backend)) {
+            return refused(format!("{backend} is not among its `backends`"));
+        }
         if request.tool_access > self.access {
             return refused(format!(
                 "the access level is {}, and its `access` is {}",
@@ -79,10 +85,12 @@ mod tests {
             folders: vec![inside.clone()],
             access: Some(ToolAccess::ReadOnly),
             environment: vec!["LANG".to_owned()],
+            backends: Some(vec!["alpha".to_owned()]),
             ..WorkerSettings::default()
         });
         let request = || TurnRequest::new("x").in_directory(&inside).with_variable("LANG");
-        assert!(policy.check(&request().with_tool_access(ToolAccess::ReadOnly)).is_ok());
+        assert!(policy.check("alpha", &request().with_tool_access(ToolAccess::ReadOnly)).is_ok());
+        assert_eq!(policy.check("beta", &request()).unwrap_err().kind, ErrorKind::Forbidden);
         for beyond in [
             request().with_tool_access(ToolAccess::WorkspaceWrite),
             request().in_directory(&outside),
@@ -93,8 +101,8 @@ mod tests {
             request().with_extra_root("/"),
             request().with_variable("PATH"),
         ] {
-            assert_eq!(policy.check(&beyond).unwrap_err().kind, ErrorKind::Forbidden, "{beyond:?}");
+            assert_eq!(policy.check("alpha", &beyond).unwrap_err().kind, ErrorKind::Forbidden, "{beyond:?}");
         }
-        assert!(Policy::of(&WorkerSettings::default()).check(&TurnRequest::new("x")).is_ok());
+        assert!(Policy::of(&WorkerSettings::default()).check("alpha", &TurnRequest::new("x")).is_ok());
     }
 }

@@ -23,6 +23,8 @@ use crate::{
 const WAIT: Duration = Duration::from_secs(10);
 /// How long to wait after the servers did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often queues that seem empty are looked at again, though whoever waits there is told.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// One of so many starts asks for low priority first.
 const SHARE_OF_LOW: u64 = 4;
 
@@ -66,7 +68,7 @@ impl Queue {
             }
             let _ = self.wanted.send(true);
             // A queue that seems empty may be told of late, so it is looked at again all the same.
-            let arrived = tokio::time::timeout(PAUSE, self.arrived.recv()).await;
+            let arrived = tokio::time::timeout(LOOK_AGAIN, self.arrived.recv()).await;
             let _ = self.wanted.send(false);
             // What came at the same moment, and what comes from now on, is for others.
             while let Ok(other) = self.arrived.try_recv() {

@@ -25,6 +25,7 @@ use crate::{
         StoredResult, TurnBody, WireOutcome, effects_subject, frames_subject, result_subject,
     },
     started_key::{self, Claim},
+    wait::{done, until as until_time},
 };
 
 /// How often a turn looks after its link.
@@ -178,6 +179,11 @@ impl Running {
         }
     }
 
+    /// What the names of its objects begin with.
+    fn owner(&self) -> String {
+        objects::owner(&self.caller, &self.queued.turn)
+    }
+
     /// Reads the turn, and holds it against what this worker takes on.
     async fn begin(&mut self) -> Result<(nexus_core::TurnRequest, TurnHost), Failure> {
         if self.queued.version > PROTOCOL_VERSION {
@@ -187,11 +193,11 @@ impl Running {
             );
             return Err(Failure::new(ErrorKind::Unsupported, reason));
         }
-        let body: TurnBody = objects::unpack(&self.link, &self.queued.body)
+        let body: TurnBody = objects::unpack(&self.link, &self.owner(), &self.queued.body)
             .await
             .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
         let TurnBody { request, participant, tools, has_approver } = body;
-        self.policy.check(&request)?;
+        self.policy.check(&self.queued.backend, &request)?;
         let session = Session::remote(ParticipantId::new(participant), tools, Arc::new(self.calls.clone()));
         let mut host = TurnHost::new().with_session(session).with_cancel(self.cancel.clone());
         if has_approver {
@@ -224,7 +230,7 @@ impl Running {
                     Next::Goes | Next::Done => {}
                     Next::Abandoned => return None,
                 },
-                prepared = ready(&mut self.preparing) => {
+                prepared = done(&mut self.preparing) => {
                     self.preparing = None;
                     self.send(prepared);
                     // What came meanwhile.
@@ -274,18 +280,18 @@ impl Running {
                     Next::Done if storing.is_none() => return,
                     Next::Done => {}
                 },
-                prepared = ready(&mut self.preparing) => {
+                prepared = done(&mut self.preparing) => {
                     self.preparing = None;
                     self.send(prepared);
                     self.prepare();
                 }
-                payload = ready(&mut storing) => {
+                payload = done(&mut storing) => {
                     storing = None;
                     self.slot = None;
                     self.items.push_back(Item::End(payload));
                     self.prepare();
                 }
-                () = sleep_until(until) => return,
+                () = until_time(until) => return,
                 _ = tick.tick() => {
                     self.look_after();
                     if until.is_some() && self.drain.is_cancelled() && !std::mem::replace(&mut is_hurried, true) {
@@ -331,7 +337,7 @@ impl Running {
             }
             Some(Command::Cancel) => self.cancel.cancel(),
             Some(Command::Answer { id, answer }) => {
-                match objects::unpack::<Answer>(&self.link, &answer).await {
+                match objects::unpack::<Answer>(&self.link, &self.owner(), &answer).await {
                     Ok(answer) => self.calls.answer(id, answer),
                     // It is asked again.
                     Err(error) => tracing::warn!(%error, "the answer of a tool cannot be read"),
@@ -485,12 +491,12 @@ async fn store_result(
     outcome: &WireOutcome,
 ) -> Payload {
     let mut wait = STORE_AGAIN.0;
-    let owner = format!("{caller}.{turn}");
+    let owner = objects::owner(caller, turn);
     let outcome = loop {
         match objects::pack(link, &owner, outcome).await {
             Ok(outcome) => break outcome,
             Err(error) => {
-                tracing::warn!(%error, turn, "the end of a turn could not be stored, and is stored again")
+                tracing::warn!(%error, turn, "the end of a turn could not be stored, and is stored again");
             }
         }
         tokio::time::sleep(wait).await;
@@ -521,7 +527,7 @@ async fn packed(link: &Link, caller: &str, turn: &str, item: Item) -> Item {
     }
     let mut wait = STORE_AGAIN.0;
     loop {
-        match objects::pack(link, &format!("{caller}.{turn}"), &item).await {
+        match objects::pack(link, &objects::owner(caller, turn), &item).await {
             Ok(Payload::Inline(_)) => return item,
             Ok(payload) => return Item::Large(payload),
             Err(error) => tracing::warn!(%error, turn, "an event could not be stored, and is stored again"),
@@ -582,18 +588,4 @@ async fn filled(queue: &EventQueue) {
         if queue.is_empty() { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
     })
     .await;
-}
-
-async fn sleep_until(time: Option<Instant>) {
-    match time {
-        Some(time) => tokio::time::sleep_until(time).await,
-        None => std::future::pending().await,
-    }
-}
-
-async fn ready<T>(work: &mut Option<BoxFuture<'static, T>>) -> T {
-    match work {
-        Some(work) => work.await,
-        None => std::future::pending().await,
-    }
 }

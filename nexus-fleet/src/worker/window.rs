@@ -44,7 +44,8 @@ impl Window {
         self.frames.len() < MAX_FRAMES && self.bytes < MAX_BYTES
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    #[cfg(test)]
+    fn is_empty(&self) -> bool {
         self.frames.is_empty()
     }
 

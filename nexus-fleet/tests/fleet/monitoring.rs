@@ -1,5 +1,7 @@
 //! The HTTP monitoring port of a `nats-server`.
 
+#![allow(dead_code, reason = "each test program needs a part of it")]
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 

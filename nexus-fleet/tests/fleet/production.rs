@@ -8,8 +8,8 @@ use std::{
 
 use async_nats::{Client, ConnectOptions, Event, HeaderMap};
 use nexus_core::{
-    BuildContext, CancelToken, ConversationMode, ErrorKind, ExecutionBackend, Limits, NullSink, Registry, Tool,
-    Toolbox, TurnHost, TurnRequest,
+    BuildContext, CancelToken, ConversationMode, ErrorKind, ExecutionBackend, Limits, NullSink, Registry,
+    Tool, Toolbox, TurnHost, TurnRequest,
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetCredentials, FleetSettings, Worker, WorkerSettings};
 use nexus_router::Router;
@@ -38,7 +38,10 @@ fn configuration(places: &[(&str, &str)]) -> String {
     let mut text = text.to_owned();
     for (name, value) in places {
         assert!(text.contains(name), "{name} is in the configuration");
-        assert!(DOCUMENT.contains(&format!("`{name}`")) || name.starts_with("<password of "), "{name} is explained");
+        assert!(
+            DOCUMENT.contains(&format!("`{name}`")) || name.starts_with("<password of "),
+            "{name} is explained"
+        );
         text = text.replace(name, value);
     }
     let left = text.lines().find(|line| !line.trim_start().starts_with('#') && line.contains('<'));
@@ -287,7 +290,8 @@ async fn a_caller_who_takes_the_name_of_another_is_refused_and_nothing_is_run() 
     for (name, pool) in [("bob", POOL), ("alice", "testers")] {
         let (backend, _local_home) = production.backend("alice", name, pool);
         let began = Instant::now();
-        let error = backend.run_turn(TurnRequest::new("hello"), TurnHost::new(), &mut NullSink).await.unwrap_err();
+        let error =
+            backend.run_turn(TurnRequest::new("hello"), TurnHost::new(), &mut NullSink).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
         let subject = format!("nexus.queue.{pool}.normal.{name}");
         assert!(error.message().is_some_and(|message| message.contains(&subject)), "{error:?}");
@@ -295,7 +299,8 @@ async fn a_caller_who_takes_the_name_of_another_is_refused_and_nothing_is_run() 
     }
     assert_eq!(production.waiting().await, 0);
     let (backend, _local_home) = production.backend("alice", "alice", POOL);
-    let result = backend.run_turn(TurnRequest::new("hello"), TurnHost::new(), &mut NullSink).await.expect("a result");
+    let result =
+        backend.run_turn(TurnRequest::new("hello"), TurnHost::new(), &mut NullSink).await.expect("a result");
     assert_eq!(result.text, "it ran");
     stop(worker).await;
 }
@@ -324,7 +329,8 @@ async fn nobody_may_do_what_is_anothers() {
     ] {
         let (client, mut errors) = production.client(user).await;
         client.publish(subject, "{}".into()).await.expect("the client takes it");
-        let error = timeout(SECONDS, errors.recv()).await.unwrap_or_else(|_| panic!("{user} may use {subject}"));
+        let error =
+            timeout(SECONDS, errors.recv()).await.unwrap_or_else(|_| panic!("{user} may use {subject}"));
         let wanted = format!("Permissions Violation for Publish to \"{subject}\"");
         let error = error.expect("the client runs");
         assert!(error.to_lowercase().contains(&wanted.to_lowercase()), "{error}");
@@ -339,7 +345,8 @@ async fn nobody_may_do_what_is_anothers() {
     ] {
         let (client, mut errors) = production.client(user).await;
         let _subscription = client.subscribe(subject).await.expect("the client takes it");
-        let error = timeout(SECONDS, errors.recv()).await.unwrap_or_else(|_| panic!("{user} hears {subject}"));
+        let error =
+            timeout(SECONDS, errors.recv()).await.unwrap_or_else(|_| panic!("{user} hears {subject}"));
         assert!(error.expect("the client runs").contains("Subscription"));
     }
 }
@@ -349,7 +356,8 @@ async fn nobody_may_do_what_is_anothers() {
 async fn a_worker_of_another_pool_takes_nothing() {
     let production = Production::start(false).await;
     let (admin, _) = production.client("admin").await;
-    let admin_fleet = Fleet::new(FleetSettings { replicas: Some(3), ..production.settings("admin", "admin") });
+    let admin_fleet =
+        Fleet::new(FleetSettings { replicas: Some(3), ..production.settings("admin", "admin") });
     admin_fleet.expect("a thread").set_up(&["testers"]).await.expect("a second pool");
     let mut headers = HeaderMap::new();
     headers.insert("Nats-TTL", "60");
@@ -387,5 +395,4 @@ fn patterns_include_what_the_server_says() {
     assert!(includes("a.*.c", "a.b.c") && includes("a.>", "a.b.c") && includes("a", "a"));
     assert!(!includes("a.>", "a") && !includes("a.*", "a.b.c") && !includes("a.*.c", "a.b.d"));
     assert!(permitted("alice_may").iter().any(|subject| subject == "_INBOX_alice.>"));
-
 }

@@ -1,0 +1,20 @@
+//! Waiting for what may not be there.
+
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+
+/// Waits until a time; for ever if there is none.
+pub(crate) async fn until(time: Option<Instant>) {
+    match time {
+        Some(time) => tokio::time::sleep_until(time).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for work; for ever if there is none. What has ended is to be taken away.
+pub(crate) async fn done<T>(work: &mut Option<BoxFuture<'static, T>>) -> T {
+    match work {
+        Some(work) => work.await,
+        None => std::future::pending().await,
+    }
+}
