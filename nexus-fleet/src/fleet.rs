@@ -8,14 +8,13 @@ use std::{
 };
 
 use futures::StreamExt as _;
-use nexus_core::{BackendId, ExecutionBackend as _};
+use nexus_core::{BackendId, ExecutionBackend};
 use tokio::{
     runtime::Handle,
     sync::{Mutex as AsyncMutex, mpsc, oneshot},
 };
 
 use crate::{
-    caller::FleetBackend,
     error::FleetError,
     link::Link,
     protocol::{Frame, all_frames},
@@ -38,7 +37,7 @@ pub(crate) struct Shared {
     link: AsyncMutex<Option<Link>>,
     inboxes: Arc<Inboxes>,
     /// The backends whose turns run in a pool.
-    pooled: Mutex<HashMap<BackendId, Weak<FleetBackend>>>,
+    pooled: Mutex<HashMap<BackendId, Weak<dyn ExecutionBackend>>>,
     /// Ends the thread.
     stop: Option<oneshot::Sender<Option<Link>>>,
 }
@@ -167,7 +166,7 @@ impl Shared {
     }
 
     /// Remembers that the turns of a backend run in a pool, for as long as it is there.
-    pub(crate) fn add_pooled(&self, backend: &Arc<FleetBackend>) {
+    pub(crate) fn add_pooled(&self, backend: &Arc<dyn ExecutionBackend>) {
         let mut pooled = self.pooled.lock().unwrap_or_else(PoisonError::into_inner);
         pooled.insert(backend.id().clone(), Arc::downgrade(backend));
     }

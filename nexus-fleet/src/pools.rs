@@ -91,7 +91,7 @@ impl Pools for FleetPools {
             return Err(SettingsError { path: Vec::new(), reason });
         };
         let fleet = self.fleet(section, context)?;
-        let backend = Arc::new(FleetBackend::new(local, pool, fleet.clone()));
+        let backend: Arc<dyn ExecutionBackend> = Arc::new(FleetBackend::new(local, pool, fleet.clone()));
         fleet.0.add_pooled(&backend);
         Ok(backend)
     }

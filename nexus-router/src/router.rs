@@ -442,8 +442,10 @@ pub struct RouterBuilder {
 /// Makes a store of holds from the value of a section.
 struct HoldStoreOf {
     section: &'static str,
-    make: Box<dyn FnOnce(&Value) -> Arc<dyn HoldStore> + Send>,
+    make: Box<MakeHoldStore>,
 }
+
+type MakeHoldStore = dyn FnOnce(&Value) -> Arc<dyn HoldStore> + Send;
 
 impl RouterBuilder {
     fn new(registry: Registry, context: BuildContext) -> Self {

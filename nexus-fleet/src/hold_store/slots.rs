@@ -16,7 +16,7 @@ use tokio::{
 use crate::{
     error::FleetError,
     fleet::Shared,
-    lease::{LEASE_TIME, Lease, RENEW_EVERY},
+    lease::{HELD_FOR, Lease, RENEW_EVERY},
     link::Link,
     protocol::SLOTS_BUCKET,
 };
@@ -99,14 +99,14 @@ impl Slots {
         let (give_back, told) = oneshot::channel();
         self.here.lock().insert(key.clone(), Here::Taken);
         let claim =
-            Claim { key: key.clone(), here: self.here, fleet: self.fleet, give_back: Some(give_back) };
+            SlotGuard { key: key.clone(), here: self.here, fleet: self.fleet, give_back: Some(give_back) };
         tokio::spawn(keep(self.link, key, value, lease, told));
         Ok(Some(SlotClaim::new(claim)))
     }
 }
 
 /// What keeps a slot, and gives it back.
-struct Claim {
+struct SlotGuard {
     key: String,
     here: Arc<SlotsHere>,
     fleet: Weak<Shared>,
@@ -121,7 +121,7 @@ struct GivingBack {
     _fleet: Arc<Shared>,
 }
 
-impl Drop for Claim {
+impl Drop for SlotGuard {
     fn drop(&mut self) {
         let (key, here) = (std::mem::take(&mut self.key), Arc::clone(&self.here));
         let Some((fleet, give_back)) = self.fleet.upgrade().zip(self.give_back.take()) else {
@@ -187,10 +187,10 @@ async fn keep(
 
 /// Says that a slot could not be renewed, and how soon it is tried again.
 fn unrenewed(key: &str, error: &FleetError, renewed_at: Instant) -> Duration {
-    if renewed_at.elapsed() < LEASE_TIME {
+    if renewed_at.elapsed() < HELD_FOR {
         tracing::debug!(%error, key, "the slot of a turn could not be renewed");
     } else {
-        tracing::warn!(%error, key, "the slot of a turn could not be renewed in time: another turn may have it");
+        tracing::warn!(%error, key, "the slot of a turn could not be renewed for so long that another turn may get it");
     }
     AGAIN
 }

@@ -1,9 +1,9 @@
 //! Sections of the file for programs above the router.
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 
 use nexus_core::{ConfigSection, SettingsError, settings_schema};
-use nexus_router::{ConfigError, Router, json_schema};
+use nexus_router::{ConfigError, Router, hold::MemoryHoldStore, json_schema};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -94,4 +94,19 @@ fn a_section_is_in_the_schema_for_editors() {
         validator.is_valid(&json!({ "shop": { "places": [{ "town": "Ulm", "hours": 8 }] }, "tasks": {} }))
     );
     assert!(!validator.is_valid(&json!({ "shop": { "place": [] } })));
+}
+
+#[test]
+fn the_store_of_holds_may_come_from_a_section() {
+    for (text, is_made) in [("shop: { places: [ { town: Ulm, hours: 8 } ] }\n", true), ("shop:\n", false)] {
+        let (told, heard) = mpsc::channel();
+        let builder = Router::builder(registry().with_section(Arc::new(ShopSection)), context());
+        let builder = builder.hold_store_of_section("shop", move |shop| {
+            told.send(shop.clone()).unwrap();
+            Arc::new(MemoryHoldStore::new())
+        });
+        builder.from_str(text).unwrap();
+        let seen = heard.try_iter().collect::<Vec<_>>();
+        assert_eq!(seen, vec![json!({ "places": [{ "town": "Ulm", "hours": 8 }] }); usize::from(is_made)]);
+    }
 }
