@@ -129,7 +129,10 @@ async fn turns_of_a_killed_worker_end_with_their_deadlines_and_their_futures() {
         sleep(milliseconds(50)).await;
     }
     let took = began.elapsed();
-    eprintln!("12 turns of a killed worker dropped: the runtime was away for {:.1} s", took.as_secs_f64() - 1.0);
+    eprintln!(
+        "12 turns of a killed worker dropped: the runtime was away for {:.1} s",
+        took.as_secs_f64() - 1.0
+    );
     tally.check();
     assert!(took < 12 * SECOND, "{took:?}");
 }
@@ -175,7 +178,11 @@ async fn turns_of_a_killed_caller_are_stopped_and_none_of_them_begins_later() {
     let took = killed.elapsed();
     sleep(3 * SECOND).await;
     let later = begun(place.folder()) - 8 * places;
-    eprintln!("caller killed: {} turns stopped within {:.1} s, {later} that waited began after it", 8 * places, took.as_secs_f64());
+    eprintln!(
+        "caller killed: {} turns stopped within {:.1} s, {later} that waited began after it",
+        8 * places,
+        took.as_secs_f64()
+    );
     assert!(took < KNOWN_WITHIN, "{took:?}");
     assert_eq!(later, 0, "turns that nobody waits for were begun");
 }
@@ -221,7 +228,8 @@ async fn restart(down: Duration, costs_nothing: bool) {
     place.keep_logs(&tally);
     tally.check();
     after.check();
-    let ended: Vec<_> = workers.iter().filter(|worker| worker.ended().is_some()).map(|worker| worker.said()).collect();
+    let ended: Vec<_> =
+        workers.iter().filter(|worker| worker.ended().is_some()).map(|worker| worker.said()).collect();
     assert!(ended.is_empty(), "{} workers returned by themselves: {}", ended.len(), ended[0]);
     assert_eq!(after.well, after.turns, "{after:#?}");
     assert!(!costs_nothing || tally.well == tally.turns, "{tally:#?}");
@@ -249,7 +257,8 @@ async fn a_killed_leader_costs_no_turn() {
     place.keep_logs(&tally);
     tally.check();
     after.check();
-    let ended: Vec<_> = workers.iter().filter(|worker| worker.ended().is_some()).map(|worker| worker.said()).collect();
+    let ended: Vec<_> =
+        workers.iter().filter(|worker| worker.ended().is_some()).map(|worker| worker.said()).collect();
     assert!(ended.is_empty(), "{} workers returned by themselves: {}", ended.len(), ended[0]);
     assert_eq!((tally.well, after.well), (tally.turns, after.turns), "{tally:#?}");
 }
@@ -274,7 +283,9 @@ async fn lost_doubled_and_reordered_messages_are_repaired() {
     for (what, faults) in faults {
         events.set_faults(faults);
         control.set_faults(faults);
-        let ran = tokio::spawn(place::named(caller.clone(), what.replace(' ', "-"), rounds())).await.expect("no panic");
+        let ran = tokio::spawn(place::named(caller.clone(), what.replace(' ', "-"), rounds()))
+            .await
+            .expect("no panic");
         let tally = Tally::of(&ran, place.folder());
         tally.print(&format!("messages, {what}"));
         tally.check();
@@ -287,7 +298,8 @@ async fn lost_doubled_and_reordered_messages_are_repaired() {
 #[ignore = "needs a real nats-server; run by .ci/run"]
 async fn slow_links_and_cut_links_cost_no_turn() {
     let server = Server::start().await;
-    let (near, far) = (Proxy::in_front_of(server.address()).await, Proxy::in_front_of(server.address()).await);
+    let (near, far) =
+        (Proxy::in_front_of(server.address()).await, Proxy::in_front_of(server.address()).await);
     let place = Place::new([server.url()]);
     let workers = place.at([far.url()]).with_files_of(&place).workers(4, 8).await;
     near.delay(Direction::Both, milliseconds(20));
@@ -342,12 +354,13 @@ async fn a_worker_that_was_paused_runs_no_turn_twice_and_takes_turns_again() {
     tally.check();
     after.check();
     assert_eq!(tally.well + tally.failed("Crashed"), tally.turns, "{tally:#?}");
-    let ended: Vec<_> = paused.iter().filter(|worker| worker.ended().is_some()).map(|worker| worker.said()).collect();
+    let ended: Vec<_> =
+        paused.iter().filter(|worker| worker.ended().is_some()).map(|worker| worker.said()).collect();
     assert!(ended.is_empty(), "{} workers returned by themselves: {}", ended.len(), ended[0]);
     assert_eq!(after.well, after.turns, "{after:#?}");
 }
 
-/// A paused caller of which nothing is heard.
+/// Effects are stored before they are told: calls do not wait for more than that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server; run by .ci/run"]
 async fn a_tool_call_takes_no_longer_than_its_way() {

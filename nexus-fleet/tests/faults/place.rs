@@ -108,7 +108,9 @@ impl Place {
         let kept = Path::new(&kept).join(&self.role.pool);
         fs::create_dir_all(&kept).expect("a folder");
         fs::write(kept.join("tally"), format!("{tally:#?}")).expect("a file");
-        for entry in fs::read_dir(self.folder()).expect("a folder").flatten().filter(|entry| entry.path().is_file()) {
+        for entry in
+            fs::read_dir(self.folder()).expect("a folder").flatten().filter(|entry| entry.path().is_file())
+        {
             fs::copy(entry.path(), kept.join(entry.file_name())).expect("a copy");
         }
     }

@@ -64,7 +64,11 @@ pub(crate) fn play() {
     });
     let log = Log(Mutex::new(File::create(role.file("log")).expect("a log")));
     tracing::subscriber::set_global_default(log).expect("the first");
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     if role.is_caller {
         fs::write(role.file("ready"), "").expect("it is told");
         runtime.block_on(turns::call(&role));
@@ -72,7 +76,8 @@ pub(crate) fn play() {
     }
     let ended = runtime.block_on(async {
         let context = BuildContext::in_home(role.folder.join(&role.name));
-        let router = Router::builder(Registry::new(), context).backend(Arc::new(Work::new(&role.name, &role.folder)));
+        let router =
+            Router::builder(Registry::new(), context).backend(Arc::new(Work::new(&role.name, &role.folder)));
         let router = router.from_value(json!({})).expect("a router");
         let worker = Worker::connect(role.settings(), &role.pool, router).await?;
         worker.run(CancelToken::new(), |_| fs::write(role.file("ready"), "").expect("it is told")).await

@@ -14,8 +14,8 @@ use std::{
 };
 
 use nexus_core::{
-    Effects, EventEnvelope, ExecutionBackend as _, Limits, Tool, Toolbox, TurnError, TurnEvent, TurnHost, TurnRequest,
-    TurnResult,
+    Effects, EventEnvelope, ExecutionBackend as _, Limits, Tool, Toolbox, TurnError, TurnEvent, TurnHost,
+    TurnRequest, TurnResult,
 };
 use nexus_fleet::{Fleet, FleetBackend};
 use serde_json::{Value, json};
@@ -165,7 +165,10 @@ impl Tally {
                 Some(Err(error)) => {
                     *tally.failed.entry(format!("{:?}", error.kind())).or_default() += 1;
                     let message = error.message().unwrap_or_default().to_owned();
-                    *tally.messages.entry(format!("{:?}, {:?}: {message}", error.kind(), error.partial().effects)).or_default() += 1;
+                    *tally
+                        .messages
+                        .entry(format!("{:?}, {:?}: {message}", error.kind(), error.partial().effects))
+                        .or_default() += 1;
                     tally.denied += usize::from(effects > 0 && error.partial().effects.allow_another_try());
                 }
             }
@@ -199,7 +202,11 @@ impl Tally {
     /// What never may be.
     pub(crate) fn check(&self) {
         let faults = (self.lost, self.doubled, self.hung, self.denied, self.garbled, self.called_twice);
-        assert_eq!(faults, (0, 0, 0, 0, 0, 0), "(lost, doubled, hung, denied, garbled, called twice) of {self:#?}");
+        assert_eq!(
+            faults,
+            (0, 0, 0, 0, 0, 0),
+            "(lost, doubled, hung, denied, garbled, called twice) of {self:#?}"
+        );
     }
 
     /// How many ended with this error.

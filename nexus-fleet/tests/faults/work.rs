@@ -4,8 +4,9 @@ use std::{fs::OpenOptions, io::Write as _, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, Capabilities, Effects, EventSink, ExecutionBackend, FinishReason,
-    ForgetError, Forgotten, LoopMode, ResumeHandle, Support, ToolCall, TurnError, TurnHost, TurnRequest, TurnResult,
+    AccessEnforcer, AccessSupport, Availability, BackendId, Capabilities, Effects, EventSink,
+    ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, ResumeHandle, Support, ToolCall,
+    TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{Failure, RunningTurn},
     turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
 };
@@ -67,7 +68,12 @@ impl Work {
             turn.event(TextDelta::new("answer".into(), format!("{event} ")));
             if event == 0 {
                 for call in 0..number("calls") {
-                    turn.answer_calls(vec![ToolCall::new(format!("call-{call}"), "count", json!({ "call": call }))]).await?;
+                    turn.answer_calls(vec![ToolCall::new(
+                        format!("call-{call}"),
+                        "count",
+                        json!({ "call": call }),
+                    )])
+                    .await?;
                 }
             }
         }
@@ -77,7 +83,8 @@ impl Work {
     }
 
     fn append(&self, file: &str, line: &str) {
-        let mut file = OpenOptions::new().create(true).append(true).open(self.folder.join(file)).expect("a file");
+        let mut file =
+            OpenOptions::new().create(true).append(true).open(self.folder.join(file)).expect("a file");
         // In one piece, whoever else writes.
         file.write_all(format!("{line}\n").as_bytes()).expect("a line is written");
     }
