@@ -360,7 +360,7 @@ async fn a_worker_that_was_paused_runs_no_turn_twice_and_takes_turns_again() {
     assert_eq!(after.well, after.turns, "{after:#?}");
 }
 
-/// A paused caller of which nothing is heard.
+/// Effects are stored before they are told: calls do not wait for more than that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server; run by .ci/run"]
 async fn a_tool_call_takes_no_longer_than_its_way() {
