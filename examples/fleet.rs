@@ -38,7 +38,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let (_server, url) = start_server(folder.path())?;
     println!("No login needed: the model is simulated, and the NATS server is at {url}.\n");
-    let model = Sim::start(Dialect::Responses, Scenario::new([Reply::text("Dust scatters blue best.")]).repeating())?;
+    let model =
+        Sim::start(Dialect::Responses, Scenario::new([Reply::text("Dust scatters blue best.")]).repeating())?;
     let yaml = |pool: &str| {
         format!(
             "fleet: {{ servers: [{url:?}] }}\n\
@@ -54,7 +55,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut workers = Vec::new();
     for name in ["left", "right"] {
         let context = BuildContext::in_home(folder.path().join(name));
-        let router = Router::from_str(&yaml(", pool: builders"), registry().with_pools(Arc::new(FleetPools::of_worker())), context)?;
+        let router = Router::from_str(
+            &yaml(", pool: builders"),
+            registry().with_pools(Arc::new(FleetPools::of_worker())),
+            context,
+        )?;
         let mut settings = FleetSettings::default();
         settings.servers = vec![url.clone()];
         settings.worker.name = Some(name.to_owned());

@@ -5,6 +5,7 @@ use std::{
     fmt, io,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     thread,
+    time::{Duration, Instant},
 };
 
 use futures::StreamExt as _;
@@ -22,6 +23,9 @@ use crate::{
     setup,
 };
 
+/// How long a worker that did not answer is not waited for again.
+const MUTE_FOR: Duration = Duration::from_secs(30);
+
 /// One program's share in a fleet. Clones share it; what it needs ends with the last of them.
 ///
 /// It connects when it is first used, and again by itself. The connection is served by a thread of its own, so that a turn that is
@@ -38,6 +42,8 @@ pub(crate) struct Shared {
     inboxes: Arc<Inboxes>,
     /// The backends whose turns run in a pool.
     pooled: Mutex<HashMap<BackendId, Weak<dyn ExecutionBackend>>>,
+    /// Workers that did not answer when a turn of theirs was dropped.
+    mute: Mutex<HashMap<String, Instant>>,
     /// Ends the thread.
     stop: Option<oneshot::Sender<Option<Link>>>,
 }
@@ -97,6 +103,7 @@ impl Fleet {
             link: AsyncMutex::default(),
             inboxes: Arc::default(),
             pooled: Mutex::default(),
+            mute: Mutex::default(),
             stop: Some(stop),
         })))
     }
@@ -144,7 +151,7 @@ impl Shared {
                     .subscribe(subject)
                     .await
                     .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
-                tokio::spawn(sort(frames, inboxes));
+                tokio::spawn(sort(frames, inboxes, link.clone()));
                 Ok(link)
             })
             .await?;
@@ -177,6 +184,21 @@ impl Shared {
         pooled.get(backend).is_some_and(|backend| backend.strong_count() > 0)
     }
 
+    /// Whether a worker did not answer lately when one of its turns was dropped.
+    pub(crate) fn is_mute(&self, worker: Option<&str>) -> bool {
+        let mute = self.mute.lock().unwrap_or_else(PoisonError::into_inner);
+        worker.and_then(|worker| mute.get(worker)).is_some_and(|since| since.elapsed() < MUTE_FOR)
+    }
+
+    /// Remembers that a worker did not answer.
+    pub(crate) fn is_mute_now(&self, worker: Option<String>) {
+        if let Some(worker) = worker {
+            let mut mute = self.mute.lock().unwrap_or_else(PoisonError::into_inner);
+            mute.retain(|_, since| since.elapsed() < MUTE_FOR);
+            mute.insert(worker, Instant::now());
+        }
+    }
+
     /// Takes the frames of a turn from now on.
     pub(crate) fn inbox(&self, turn: &str) -> Inbox {
         let (sender, frames) = mpsc::unbounded_channel();
@@ -194,11 +216,16 @@ impl Drop for Shared {
 }
 
 /// Gives each frame to the turn that it is of. One of no turn that is waited for is dropped.
-async fn sort(mut frames: async_nats::Subscriber, inboxes: Weak<Inboxes>) {
+async fn sort(mut frames: async_nats::Subscriber, inboxes: Weak<Inboxes>, link: Link) {
     while let Some(message) = frames.next().await {
         let Some(inboxes) = inboxes.upgrade() else { return };
         let turn = message.subject.rsplit('.').next().unwrap_or_default();
         let Some(inbox) = inboxes.lock().get(turn).cloned() else { continue };
+        // A worker asks whether the turn is waited for.
+        if let Some(reply) = message.reply {
+            link.send(&reply, Vec::new());
+            continue;
+        }
         match serde_json::from_slice(&message.payload) {
             Ok(frame) => drop(inbox.send(frame)),
             Err(error) => tracing::warn!(%error, turn, "a message about a turn cannot be read"),

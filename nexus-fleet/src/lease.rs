@@ -10,6 +10,8 @@ use crate::{error::FleetError, key::Key, link::Link};
 pub(crate) const LEASE_TIME: Duration = Duration::from_secs(30);
 /// How often it is renewed.
 pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(10);
+/// After how long without a renewal its holder acts no more on it, by its own clock.
+pub(crate) const HELD_FOR: Duration = Duration::from_secs(20);
 
 /// A key that is ours until [`LEASE_TIME`] after its last renewal.
 #[derive(Debug)]
@@ -40,30 +42,50 @@ impl Lease {
         Ok(taken.map(|revision| Self { link: link.clone(), key, revision }))
     }
 
-    /// Renews the key, with another value. `false`: it is not ours any more.
+    /// Renews the key, with another value; takes it again if it has ended meanwhile. `is_ours` tells which values are of this
+    /// holder. `false`: it is another's.
     ///
     /// # Errors
     ///
     /// [`FleetError`]: it is not known whether it was renewed.
-    pub(crate) async fn renew(&mut self, value: Bytes) -> Result<bool, FleetError> {
+    pub(crate) async fn renew(
+        &mut self,
+        value: Bytes,
+        is_ours: impl Fn(&[u8]) -> bool + Send,
+    ) -> Result<bool, FleetError> {
         // An update by the client's own call would end the key's time limit.
         match self.key.write(&self.link, self.revision, value.clone(), Some(LEASE_TIME)).await? {
             Some(revision) => {
                 self.revision = revision;
                 Ok(true)
             }
-            None => self.is_ours(&value).await,
+            None => self.regain(value, is_ours).await,
         }
     }
 
-    /// Whether the last value is one that we wrote without hearing that we had.
-    async fn is_ours(&mut self, value: &Bytes) -> Result<bool, FleetError> {
+    /// Goes on from a value that we wrote without hearing that we had, or takes the key anew if it has ended.
+    async fn regain(
+        &mut self,
+        value: Bytes,
+        is_ours: impl Fn(&[u8]) -> bool + Send,
+    ) -> Result<bool, FleetError> {
         let found = self.key.read(&self.link).await?;
-        let is_ours = found.value.as_ref() == Some(value);
-        if is_ours {
-            self.revision = found.revision;
+        if let Some(found_value) = &found.value {
+            // Renewed from there the next time, which is soon enough.
+            let is_ours = is_ours(found_value);
+            if is_ours {
+                self.revision = found.revision;
+            }
+            return Ok(is_ours);
         }
-        Ok(is_ours)
+        match self.key.write(&self.link, found.revision, value, Some(LEASE_TIME)).await? {
+            Some(revision) => {
+                self.revision = revision;
+                Ok(true)
+            }
+            // Another look tells whose it is.
+            None => Err(FleetError::Unclear { reason: format!("who has the key {}", self.key.name) }),
+        }
     }
 
     /// Gives the key back, unless it is another's by now.

@@ -157,6 +157,8 @@ impl Drop for StopGuard {
             worker: self.worker.take(),
             queue_number: self.queue_number,
         };
+        let worker = ending.worker.as_ref().map(|(worker, _)| worker.clone());
+        let fleet = self.fleet.clone();
         self.fleet.0.start(async move {
             let link = ending.link.clone();
             let _ = tokio::time::timeout(DROP_TIME, ending.run()).await;
@@ -165,9 +167,9 @@ impl Drop for StopGuard {
             }
             let _ = done.send(());
         });
-        // The thread of the connection goes on meanwhile.
-        if is_connected {
-            let _ = wait.recv_timeout(DROP_TIME);
+        // The thread of the connection goes on meanwhile. One worker that does not answer is waited for once.
+        if is_connected && !fleet.0.is_mute(worker.as_deref()) && wait.recv_timeout(DROP_TIME).is_err() {
+            fleet.0.is_mute_now(worker);
         }
     }
 }

@@ -53,6 +53,8 @@ const OFFLINE: Duration = Duration::from_secs(60);
 const ACK_EVERY: u64 = 32;
 /// How long a turn without a deadline waits for a worker.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
+/// How long the servers have to take a turn into a queue.
+const QUEUE_TIME: Duration = Duration::from_secs(30);
 /// The label that sets the priority of one turn.
 const PRIORITY_LABEL: &str = "nexus.priority";
 
@@ -454,6 +456,9 @@ impl<'b> RemoteTurn<'b> {
         if let Some(stopping) = &self.stopping {
             if now >= stopping.until {
                 let failure = self.stopping.take().map(|stopping| stopping.failure);
+                if let Some((worker, _)) = &self.guard.worker {
+                    self.backend.fleet.0.is_mute_now(Some(worker.clone()));
+                }
                 return self.fail(failure.unwrap_or_else(Failure::cancelled), Effects::Unknown);
             }
             if self.guard.worker.is_some() {
@@ -594,16 +599,28 @@ async fn put_into_queue(
             .message_id(&queued.turn)
             .ttl(wait.min(LONGEST_WAIT) + Duration::from_secs(1))
     };
-    match link.store(subject, message()).await {
-        Err(StoreError::NoStream) => {
-            let made = async {
-                setup::ensure_shared(link).await?;
-                setup::ensure_pool(link, pool).await
-            };
-            made.await.map_err(|error| unclear(&error))?;
-            link.store(subject, message()).await
+    let until = Instant::now() + QUEUE_TIME;
+    let mut is_made = false;
+    loop {
+        let stored = link.store(subject, message()).await;
+        match &stored {
+            Err(StoreError::NoStream) if !is_made => {
+                let made = async {
+                    setup::ensure_shared(link).await?;
+                    setup::ensure_pool(link, pool).await
+                };
+                match made.await {
+                    Ok(()) => is_made = true,
+                    Err(error) if Instant::now() >= until => return Err(unclear(&error)),
+                    Err(_) => tokio::time::sleep(TICK).await,
+                }
+            }
+            // As during an election, before which and after which no stream is found either. The id keeps it from being there twice.
+            Err(StoreError::Unclear(_) | StoreError::NoStream) if Instant::now() < until => {
+                tokio::time::sleep(TICK).await;
+            }
+            _ => return stored,
         }
-        stored => stored,
     }
 }
 

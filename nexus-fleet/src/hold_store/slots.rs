@@ -160,7 +160,7 @@ async fn keep(
             () = tokio::time::sleep(pause) => {}
         }
         let asked_at = Instant::now();
-        match lease.renew(value.clone()).await {
+        match lease.renew(value.clone(), |found| *found == *value).await {
             Ok(true) => (renewed_at, pause) = (asked_at, RENEW_EVERY),
             // Its time is over. If nobody has it yet, it is taken again.
             Ok(false) => match Lease::take(&link, SLOTS_BUCKET, key.clone(), value.clone()).await {

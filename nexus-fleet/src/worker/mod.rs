@@ -376,6 +376,11 @@ struct CardMaker {
 }
 
 impl CardMaker {
+    /// Whether a card is one of this process.
+    fn is_of(&self, card: &[u8]) -> bool {
+        serde_json::from_slice::<WorkerCard>(card).is_ok_and(|card| card.instance == self.instance)
+    }
+
     fn card(&self, backends: &BTreeMap<String, Option<String>>, is_draining: bool) -> Vec<u8> {
         let mut running: Vec<_> = self.running.lock().keys().cloned().collect();
         running.sort_unstable();
@@ -417,7 +422,7 @@ impl Entry {
             if card == last && renewed_at.elapsed() < RENEW_EVERY {
                 continue;
             }
-            match self.lease.renew(card.clone().into()).await {
+            match self.lease.renew(card.clone().into(), |value| self.worker.is_of(value)).await {
                 Ok(true) => {
                     (last, renewed_at) = (card, Instant::now());
                 }

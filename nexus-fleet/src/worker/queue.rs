@@ -21,6 +21,8 @@ use crate::{
 
 /// How long one wait for a message lasts.
 const WAIT: Duration = Duration::from_secs(10);
+/// How long the server may take to say that a queue is empty.
+const FETCH_TIME: Duration = Duration::from_secs(3);
 /// How long to wait after the servers did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 /// How often queues that seem empty are looked at again, though whoever waits there is told.
@@ -91,7 +93,8 @@ impl Queue {
         }
         for consumer in order {
             let Ok(mut batch) = consumer.fetch().max_messages(1).messages().await else { continue };
-            if let Some(Ok(message)) = batch.next().await {
+            // The client waits for ever for an answer that was lost with a connection.
+            if let Ok(Some(Ok(message))) = tokio::time::timeout(FETCH_TIME, batch.next()).await {
                 return Some(message);
             }
         }

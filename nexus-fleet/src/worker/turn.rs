@@ -2,7 +2,11 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use async_nats::jetstream::message::PublishMessage;
+use async_nats::{
+    RequestErrorKind,
+    client::Request,
+    jetstream::{AckKind, message::PublishMessage},
+};
 use futures::{FutureExt as _, future::BoxFuture};
 use nexus_core::{
     Approval, Approver, BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, TraceContext,
@@ -28,12 +32,19 @@ use crate::{
     wait::{done, until as until_time},
 };
 
+/// How long a caller has to say that it is there. One that says nothing is taken to be.
+const CALLER_TIME: Duration = Duration::from_millis(500);
+/// How soon a turn whose caller is not there is given to a worker again, and how often in all.
+const DELIVER_AGAIN: Duration = Duration::from_secs(5);
+const DELIVERIES: i64 = 24;
+/// How often a claim is made anew whose outcome is not known. Each takes 20 s.
+const MAX_CLAIMS: u32 = 15;
 /// How often a turn looks after its link.
 const TICK: Duration = Duration::from_millis(500);
 /// How often a caller hears of its worker at least.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// How often a call that is not answered is asked again.
-const ASK_AGAIN: Duration = Duration::from_secs(5);
+/// The first and the longest wait until a call that is not answered is asked again.
+const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
 /// How long a caller is waited for that has not said that it has the end.
 const LAST_WORDS: Duration = Duration::from_secs(60);
 /// As [`LAST_WORDS`], at a worker that takes no further turn: the end is stored, and its caller finds it there.
@@ -67,25 +78,49 @@ pub(super) struct Job {
 
 /// Starts the turn, if this worker is the one that may, and runs it to its end. Acknowledges the message in either case.
 pub(super) async fn run(job: Job, message: async_nats::jetstream::Message) {
+    if !is_waited_for(&job).await {
+        // It may be connecting again; a caller that does not within a minute ends its turn by itself.
+        let deliveries = message.info().map_or(0, |info| info.delivered);
+        let answer = if deliveries < DELIVERIES { AckKind::Nak(Some(DELIVER_AGAIN)) } else { AckKind::Term };
+        let _ = message.ack_with(answer).await;
+        return;
+    }
+    // Held up for so long, it would be told to be silent: another worker is given the turn.
+    if job.taken_at.elapsed() > BEGIN_WITHIN {
+        return;
+    }
     let attempt = uuid::Uuid::new_v4().simple().to_string();
-    let claim =
-        started_key::claim(&job.link, &job.caller, &job.queued.turn, Some(&job.worker), &attempt).await;
-    match claim {
-        Ok(Claim::Won) => {}
-        Ok(Claim::Lost(_)) => {
-            let _ = message.ack().await;
-            return;
-        }
-        // Whoever gets no clear answer does not start, and says nothing: another may.
-        Ok(Claim::Unclear) => return,
-        Err(error) => {
-            tracing::warn!(%error, turn = job.queued.turn, "a turn could not be started");
-            return;
+    let mut claims = 0;
+    loop {
+        claims += 1;
+        match started_key::claim(&job.link, &job.caller, &job.queued.turn, Some(&job.worker), &attempt).await
+        {
+            Ok(Claim::Won) => break,
+            Ok(Claim::Lost(_)) => {
+                let _ = message.ack().await;
+                return;
+            }
+            // Whoever gets no clear answer does not start. If the key turns out to be ours after all, the caller is told that
+            // nothing was run: see `BEGIN_WITHIN`.
+            Ok(Claim::Unclear) if claims < MAX_CLAIMS => {}
+            Ok(Claim::Unclear) => return,
+            Err(error) => {
+                tracing::warn!(%error, turn = job.queued.turn, "a turn could not be started");
+                return;
+            }
         }
     }
     // It is out of the queue then; and where this is lost, whoever is given it next finds the key.
     let _ = message.ack().await;
     Running::new(job, attempt).run().await;
+}
+
+/// Whether its caller is there, as far as the servers know.
+async fn is_waited_for(job: &Job) -> bool {
+    let subject = frames_subject(&job.caller, &job.queued.instance, &job.queued.turn);
+    let request = Request::new().timeout(Some(CALLER_TIME));
+    let asked = job.link.client.send_request(subject, request).await;
+    !asked.is_err_and(|error| error.kind() == RequestErrorKind::NoResponders)
 }
 
 /// A turn that runs here.
@@ -107,6 +142,8 @@ struct Running {
     calls: Calls,
     asked: mpsc::UnboundedReceiver<Item>,
     asked_again: Instant,
+    /// How long until it is asked again.
+    ask_wait: Duration,
     /// What its caller is to be told next.
     items: VecDeque<Item>,
     /// Items that are made ready: their effects stored, and what is large put into the object store.
@@ -115,6 +152,8 @@ struct Running {
     last_sent: Instant,
     caller_heard: Instant,
     offline_since: Option<Instant>,
+    /// Whether it was stopped because its caller was not heard of.
+    is_orphan: bool,
 }
 
 /// What a command comes to.
@@ -150,12 +189,14 @@ impl Running {
             calls,
             asked,
             asked_again: now,
+            ask_wait: ASK_AGAIN.0,
             items: VecDeque::new(),
             preparing: None,
             effects: Effects::None,
             last_sent: now,
             caller_heard: now,
             offline_since: None,
+            is_orphan: false,
         }
     }
 
@@ -174,7 +215,17 @@ impl Running {
             Err(failure) => Some(Err(failure.into_error(BackendId::new(self.queued.backend.as_str())))),
         };
         match outcome {
-            Some(outcome) => self.end(outcome).await,
+            Some(outcome) => {
+                // Whoever comes back did not cancel it.
+                let outcome = match outcome {
+                    Err(error) if self.is_orphan && error.kind() == ErrorKind::Cancelled => {
+                        let reason = "the worker did not hear of the caller for 30 s, and stopped the turn";
+                        Err(error.with_kind(ErrorKind::Crashed).with_message(reason))
+                    }
+                    outcome => outcome,
+                };
+                self.end(outcome).await
+            }
             None => self.abandon().await,
         }
     }
@@ -246,6 +297,7 @@ impl Running {
                     self.prepare();
                 }
                 Some(item) = self.asked.recv() => {
+                    (self.asked_again, self.ask_wait) = (Instant::now(), ASK_AGAIN.0);
                     self.items.push_back(item);
                     self.prepare();
                 }
@@ -452,8 +504,9 @@ impl Running {
             if !again.is_empty() {
                 self.repeat(again);
             }
-            if now >= self.asked_again + ASK_AGAIN {
+            if now >= self.asked_again + self.ask_wait {
                 self.asked_again = now;
+                self.ask_wait = (self.ask_wait * 2).min(ASK_AGAIN.1);
                 self.items.extend(self.calls.unanswered());
                 self.prepare();
             }
@@ -469,6 +522,7 @@ impl Running {
                 turn = self.queued.turn,
                 "its caller was not heard of for 30 s, so the turn is stopped"
             );
+            self.is_orphan = true;
             self.cancel.cancel();
         }
     }
