@@ -4,6 +4,7 @@ mod acceptor;
 mod cluster;
 mod frames;
 mod monitoring;
+mod production;
 mod proxy;
 mod python_client;
 mod relay;

@@ -84,7 +84,16 @@ impl WorkerThread {
         backend: Arc<dyn ExecutionBackend>,
         context: BuildContext,
     ) -> Self {
-        let (settings, pool, drain) = (settings_of(server), pool.to_owned(), CancelToken::new());
+        Self::start_with(settings_of(server), pool, backend, context)
+    }
+
+    pub(crate) fn start_with(
+        settings: FleetSettings,
+        pool: &str,
+        backend: Arc<dyn ExecutionBackend>,
+        context: BuildContext,
+    ) -> Self {
+        let (pool, drain) = (pool.to_owned(), CancelToken::new());
         let (ready, is_ready) = mpsc::channel();
         let drains = drain.clone();
         let thread = thread::spawn(move || {

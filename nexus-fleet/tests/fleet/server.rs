@@ -111,6 +111,26 @@ impl Server {
         server
     }
 
+    /// A server with exactly the configuration that `text` makes of its port, its monitoring port and its store folder, with TLS.
+    /// It has not been started yet.
+    pub(crate) fn of_file(name: &str, text: impl FnOnce(u16, u16, &Path) -> String) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the server");
+        let (port, monitoring_port) = (free_port(), free_port());
+        let text = text(port, monitoring_port, &folder.path().join(STORE));
+        let mut server = Self {
+            name: name.to_owned(),
+            program: program(PROGRAM),
+            arguments: Vec::new(),
+            scheme: "tls",
+            port,
+            monitoring: Monitoring::on_port(monitoring_port),
+            folder,
+            child: Mutex::new(None),
+        };
+        server.configure(&text);
+        server
+    }
+
     fn configure(&mut self, config: &str) {
         let path = self.folder.path().join("server.conf");
         std::fs::write(&path, config).expect("the configuration is written");
@@ -307,8 +327,8 @@ fn spawn(command: Command) -> io::Result<Child> {
     receiver.recv().expect("the thread answers")
 }
 
-/// Writes a certificate for `localhost` and `127.0.0.1`, its key, and the authority that signed it.
-fn write_identity(folder: &Path) -> io::Result<()> {
+/// Writes `certificate.pem` for `localhost` and `127.0.0.1`, its `key.pem`, and the `authority.pem` that signed it.
+pub(crate) fn write_identity(folder: &Path) -> io::Result<()> {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
