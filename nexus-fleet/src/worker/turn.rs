@@ -224,7 +224,7 @@ impl Running {
                     }
                     outcome => outcome,
                 };
-                self.end(outcome).await
+                self.end(outcome).await;
             }
             None => self.abandon().await,
         }

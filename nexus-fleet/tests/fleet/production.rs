@@ -11,7 +11,7 @@ use nexus_core::{
     BuildContext, CancelToken, ConversationMode, ErrorKind, ExecutionBackend, Limits, NullSink, Registry,
     Tool, Toolbox, TurnHost, TurnRequest,
 };
-use nexus_fleet::{Fleet, FleetBackend, FleetCredentials, FleetSettings, Worker, WorkerSettings};
+use nexus_fleet::{Fleet, FleetBackend, FleetCredentials, FleetPools, FleetSettings, Worker, WorkerSettings};
 use nexus_router::Router;
 use nexus_testkit::sim::{Reply, Scenario, ToolCall};
 use serde_json::json;
@@ -198,7 +198,8 @@ fn host(answer: String) -> TurnHost {
 #[ignore = "needs a real nats-server; run by .ci/run"]
 async fn the_documented_servers_and_users_run_turns_and_no_line_is_for_nothing() {
     let production = Production::start(true).await;
-    let large = "x".repeat(300_000);
+    // Beyond 1 MB the server asks whoever reads an object to say that it keeps up.
+    let large = "x".repeat(1_500_000);
     let call = ToolCall::function("weather", json!({ "place": "Turku" }));
     let script = Scenario::new([Reply::call(call), Reply::text(&large), Reply::text("And again.")]);
     // The second one of the same name finds the mark that the first one left.
@@ -211,7 +212,7 @@ async fn the_documented_servers_and_users_run_turns_and_no_line_is_for_nothing()
 
     let request = TurnRequest::new(&large).with_conversation(ConversationMode::Keep);
     let result = backend.run_turn(request, host(large.clone()), &mut NullSink).await.expect("a result");
-    assert_eq!(result.text, large);
+    assert!(result.text == large, "{} bytes", result.text.len());
     let handle = result.resume.expect("a handle");
     let request = TurnRequest::new("again").with_conversation(ConversationMode::resume(handle));
     let result = backend.run_turn(request, host(large), &mut NullSink).await.expect("a result");
@@ -370,8 +371,8 @@ async fn a_worker_of_another_pool_takes_nothing() {
     let worker = Worker::connect(production.settings("builders", "builders"), "testers", router).await;
     let began = Instant::now();
     let ran = worker.expect("it connects").run(CancelToken::new(), |_| panic!("it takes turns")).await;
-    eprintln!("{:?} after {:?}", ran, began.elapsed());
-    assert!(ran.is_err() && began.elapsed() < LONG);
+    let error = ran.expect_err("it may not").to_string();
+    assert!(error.contains("NEXUS_QUEUE_testers") && began.elapsed() < LONG, "{error}");
     let state = context.get_stream("NEXUS_QUEUE_testers").await.expect("the queue");
     assert_eq!(state.cached_info().state.messages, 1);
 }
@@ -382,12 +383,22 @@ async fn a_turn_that_waits_is_taken_back_by_its_caller() {
     let production = Production::start(false).await;
     let (backend, _local_home) = production.backend("alice", "alice", POOL);
     let limits = Limits::new().with_deadline(Duration::from_secs(1));
-    let began = Instant::now();
     let request = TurnRequest::new("hello").with_limits(limits);
     let error = backend.run_turn(request, TurnHost::new(), &mut NullSink).await.unwrap_err();
-    eprintln!("{:?} {error} after {:?}", error.kind(), began.elapsed());
     assert!(matches!(error.kind(), ErrorKind::LimitReached(_)), "{error}");
     assert_eq!(error.partial().effects, nexus_core::Effects::None);
+}
+
+#[test]
+fn the_documented_files_of_callers_and_workers_are_taken() {
+    let blocks: Vec<_> =
+        DOCUMENT.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 3);
+    for block in blocks {
+        let registry = nexus_backends::registry().with_pools(Arc::new(FleetPools::new()));
+        let router = Router::from_str(block, registry, BuildContext::in_home("home"));
+        router.unwrap_or_else(|error| panic!("{error}\n{block}"));
+    }
 }
 
 #[test]
