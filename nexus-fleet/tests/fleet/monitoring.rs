@@ -1,5 +1,7 @@
 //! The HTTP monitoring port of a `nats-server`.
 
+#![allow(dead_code, reason = "a kit: not every test needs all of it")]
+
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 

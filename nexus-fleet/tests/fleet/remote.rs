@@ -101,7 +101,7 @@ impl WorkerThread {
             runtime.block_on(async move {
                 let router = Router::builder(Registry::new(), context).backend(backend).from_value(json!({}));
                 let worker = Worker::connect(settings, &pool, router.expect("a router")).await.expect("a worker");
-                worker.run(drains, |_| drop(ready.send(()))).await.expect("the worker runs");
+                worker.run(drains, |_| ready.send(()).expect("it is waited for")).await.expect("the worker runs");
             });
         });
         is_ready.recv().expect("the worker is ready");
