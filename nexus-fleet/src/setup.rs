@@ -13,7 +13,8 @@ use crate::{
     link::Link,
     protocol::{
         HOLDS_BUCKET, Lane, OBJECTS_BUCKET, Priority, RESULTS_STREAM, RESULTS_SUBJECTS, SLOTS_BUCKET,
-        TURNS_BUCKET, WORKERS_BUCKET, consumer, lane_subjects, queue_stream, queue_subjects,
+        STARTED_STREAM, STARTED_SUBJECTS, WORKERS_BUCKET, consumer, lane_subjects, queue_stream,
+        queue_subjects,
     },
 };
 
@@ -54,8 +55,27 @@ pub(crate) async fn ensure_shared(link: &Link) -> Result<(), FleetError> {
         },
     )
     .await?;
+    ensure_stream(
+        link,
+        Config {
+            name: STARTED_STREAM.to_owned(),
+            description: Some("Which worker started which turn".to_owned()),
+            subjects: vec![STARTED_SUBJECTS.to_owned()],
+            max_age: KEPT,
+            // What is there stays, whoever writes: the server itself refuses a second message, a deletion and a purge.
+            max_messages_per_subject: 1,
+            discard: DiscardPolicy::New,
+            discard_new_per_subject: true,
+            deny_delete: true,
+            deny_purge: true,
+            allow_direct: true,
+            storage: StorageType::File,
+            num_replicas: replicas,
+            ..Config::default()
+        },
+    )
+    .await?;
     for (bucket, max_age, what) in [
-        (TURNS_BUCKET, KEPT, "Which worker started which turn"),
         (WORKERS_BUCKET, Duration::ZERO, "Workers that are there"),
         (HOLDS_BUCKET, Duration::ZERO, "Backends that are set aside"),
         (SLOTS_BUCKET, Duration::ZERO, "What one turn at a time has"),

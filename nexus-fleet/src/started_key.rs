@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::{
     error::FleetError,
     link::{Link, StoreError},
-    protocol::{StartedBy, TURNS_BUCKET, key_subject, started_key},
+    protocol::{STARTED_STREAM, StartedBy, started_subject},
 };
 
 /// How long a clear answer is waited for. It is shorter than the time after which the message is given to another worker.
@@ -43,26 +43,25 @@ pub(crate) async fn claim(
     worker: Option<&str>,
     attempt: &str,
 ) -> Result<Claim, FleetError> {
-    let key = started_key(caller, turn);
-    let subject = key_subject(TURNS_BUCKET, &key);
+    let subject = started_subject(caller, turn);
     let ours =
         StartedBy { worker: worker.map(str::to_owned), attempt: attempt.to_owned(), at: now_milliseconds() };
     let value = serde_json::to_vec(&ours)
-        .map_err(|error| FleetError::Unreadable { what: key.clone(), reason: error.to_string() })?;
+        .map_err(|error| FleetError::Unreadable { what: subject.clone(), reason: error.to_string() })?;
     let until = Instant::now() + PATIENCE;
     loop {
         let message = PublishMessage::build().payload(value.clone().into()).expected_last_subject_sequence(0);
         match link.store(&subject, message).await {
             Ok(_) => return Ok(Claim::Won),
             // By an earlier try of this very claim, whose answer was lost, or by another.
-            Err(StoreError::Superseded) => match read(link, caller, turn).await {
+            Err(StoreError::Superseded | StoreError::Full) => match read(link, caller, turn).await {
                 Ok(Some(holder)) if holder.attempt == attempt => return Ok(Claim::Won),
                 Ok(Some(holder)) => return Ok(Claim::Lost(holder)),
                 // The answer of a server that lags behind.
                 Ok(None) | Err(FleetError::Unclear { .. }) => {}
                 Err(error) => return Err(error),
             },
-            Err(StoreError::Unclear(_) | StoreError::NoStream | StoreError::Full) => {}
+            Err(StoreError::Unclear(_) | StoreError::NoStream) => {}
             Err(error @ StoreError::Forbidden(_)) => return Err(error.into()),
         }
         if Instant::now() >= until {
@@ -78,10 +77,10 @@ pub(crate) async fn claim(
 ///
 /// [`FleetError`]
 pub(crate) async fn read(link: &Link, caller: &str, turn: &str) -> Result<Option<StartedBy>, FleetError> {
-    let key = started_key(caller, turn);
-    let found = link.last(&format!("KV_{TURNS_BUCKET}"), &key_subject(TURNS_BUCKET, &key)).await?;
+    let subject = started_subject(caller, turn);
+    let found = link.last(STARTED_STREAM, &subject).await?;
     let read = found.map(|value| serde_json::from_slice(&value)).transpose();
-    read.map_err(|error| FleetError::Unreadable { what: key, reason: error.to_string() })
+    read.map_err(|error| FleetError::Unreadable { what: subject, reason: error.to_string() })
 }
 
 /// The time, in milliseconds since 1970.

@@ -132,6 +132,10 @@ class Turn:
         while True:
             try:
                 message = await frames.next_msg(timeout=TICK)
+                if message.reply:
+                    # A worker asks whether the turn is waited for.
+                    await self.connection.publish(message.reply, b"")
+                    continue
             except nats.errors.TimeoutError:
                 message = None
             if message is not None:
@@ -237,7 +241,7 @@ class Turn:
     async def take_back(self):
         """Whether nobody will start the turn."""
         ours = {"worker": None, "attempt": random_name(), "at": int(time.time() * 1000)}
-        subject = f"$KV.NEXUS_TURNS.{self.caller}.{self.turn}"
+        subject = f"nexus.started.{self.caller}.{self.turn}"
         headers = {"Nats-Expected-Last-Subject-Sequence": "0"}
         try:
             await self.js.publish(subject, json.dumps(ours).encode(), headers=headers)
@@ -249,7 +253,7 @@ class Turn:
         return False
 
     async def look_for_worker(self):
-        started = await self.last("KV_NEXUS_TURNS", f"$KV.NEXUS_TURNS.{self.caller}.{self.turn}")
+        started = await self.last("NEXUS_STARTED", f"nexus.started.{self.caller}.{self.turn}")
         if started is not None and started["worker"] is not None and self.worker is None:
             self.worker, self.attempt = started["worker"], started["attempt"]
             self.heard_at = time.monotonic()

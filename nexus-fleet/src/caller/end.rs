@@ -68,10 +68,7 @@ pub(super) async fn take_back(place: Place) -> Found {
 pub(super) async fn read(place: Place, payload: Payload) -> Found {
     let (link, owner) = (&place.link, place.owner());
     match objects::unpack::<WireOutcome>(link, &owner, &payload).await {
-        Ok(outcome) => {
-            objects::discard(link, &payload).await;
-            Found::End(Box::new(outcome))
-        }
+        Ok(outcome) => Found::End(Box::new(outcome)),
         Err(error) => Found::Unreadable(error.to_string()),
     }
 }

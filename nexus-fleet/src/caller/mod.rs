@@ -75,7 +75,9 @@ pub(crate) async fn list_workers(
         Err(error) => return Err(unclear(&error)),
     };
     let mut workers = BTreeMap::new();
-    let mut cards = futures::stream::iter(keys)
+    let of_pool =
+        |key: &String| pool.is_none_or(|pool| key.split_once('.').is_some_and(|(of, _)| of == pool));
+    let mut cards = futures::stream::iter(keys.into_iter().filter(of_pool))
         .map(|key| {
             let store = &store;
             async move { (store.get(&key).await, key) }
@@ -83,9 +85,6 @@ pub(crate) async fn list_workers(
         .buffer_unordered(32);
     while let Some((value, key)) = cards.next().await {
         let Some((of, name)) = key.split_once('.') else { continue };
-        if pool.is_some_and(|pool| pool != of) {
-            continue;
-        }
         // One that ended meanwhile, or speaks a later version, is none.
         if let Ok(Some(value)) = value
             && let Ok(card) = serde_json::from_slice(&value)

@@ -15,6 +15,8 @@ use crate::{
 /// How long a drop waits for the worker's word that nothing of the turn is left. Source: our own choice; a worker on the same network
 /// answers within milliseconds, and one that does not stops by itself when it has not heard of its caller for three heartbeats.
 const DROP_TIME: Duration = Duration::from_secs(10);
+/// How long what is not needed any more may take to be removed.
+const REMOVE_TIME: Duration = Duration::from_millis(500);
 /// How often a worker is told to drop a turn until it says that it has.
 const TELL_AGAIN: Duration = Duration::from_millis(250);
 
@@ -227,9 +229,11 @@ impl Ending {
 /// Takes a turn out of its queue that nobody can start any more. What is left goes by its time limit.
 pub(super) async fn remove_from_queue(link: &Link, pool: &str, number: Option<u64>) {
     let Some(number) = number else { return };
-    if let Ok(stream) = link.stream(&queue_stream(pool)).await
-        && let Err(error) = stream.delete_message(number).await
-    {
-        tracing::debug!(%error, "a turn that was taken back stays in its queue until its time is over");
+    // An account that may not is told so by no answer.
+    let removing = async { link.stream(&queue_stream(pool)).await.ok()?.delete_message(number).await.ok() };
+    if !matches!(tokio::time::timeout(REMOVE_TIME, removing).await, Ok(Some(_))) {
+        tracing::debug!(
+            "a turn that was taken back stays in its queue until a worker takes it out, or its time is over"
+        );
     }
 }

@@ -27,7 +27,7 @@ use crate::{
     link::{Link, StoreError},
     objects,
     protocol::{
-        Command, Frame, Item, Lane, PROTOCOL_VERSION, Priority, QueuedTurn, TurnBody, WireOutcome,
+        Command, Frame, Item, Lane, PROTOCOL_VERSION, Priority, QueuedTurn, StartedBy, TurnBody, WireOutcome,
         queue_subject,
     },
     setup,
@@ -49,6 +49,8 @@ const LOST: Duration = Duration::from_secs(30);
 const STOP_TIME: Duration = Duration::from_secs(15);
 /// How long a caller may be without a connection before its turn ends. Its worker ends it before that.
 const OFFLINE: Duration = Duration::from_secs(60);
+/// How often the servers may fail to say what became of a turn.
+const MAX_UNCLEAR: u32 = 4;
 /// Frames that are taken before the worker is told.
 const ACK_EVERY: u64 = 32;
 /// How long a turn without a deadline waits for a worker.
@@ -107,6 +109,8 @@ struct RemoteTurn<'b> {
     last_sent: Instant,
     looked_at: Instant,
     offline_since: Option<Instant>,
+    /// How often the servers could not say what became of the turn.
+    unclear: u32,
     /// What is being looked up beside everything else.
     looking: Option<BoxFuture<'static, Found>>,
     /// Why the turn is to end, and by when.
@@ -244,6 +248,7 @@ impl<'b> RemoteTurn<'b> {
             last_sent: now,
             looked_at: now,
             offline_since: None,
+            unclear: 0,
             looking: None,
             stopping: None,
             writes_by_itself: request.tool_access >= nexus_core::ToolAccess::WorkspaceWrite,
@@ -356,6 +361,7 @@ impl<'b> RemoteTurn<'b> {
             match item {
                 Item::Event(envelope) => self.event(envelope.event),
                 Item::Large(payload) => {
+                    self.guard.payloads.push(payload.clone());
                     let (link, owner) = (self.link.clone(), self.owner.clone());
                     self.fetching =
                         Some(async move { objects::unpack(&link, &owner, &payload).await }.boxed());
@@ -375,6 +381,7 @@ impl<'b> RemoteTurn<'b> {
                 // Nobody asked for that who still listens.
                 Item::Abandoned => {}
                 Item::End(payload) => {
+                    self.guard.payloads.push(payload.clone());
                     self.looking = Some(end::read(self.guard.place(), payload).boxed());
                     self.held.clear();
                 }
@@ -478,6 +485,9 @@ impl<'b> RemoteTurn<'b> {
             if now >= self.last_heard + SILENCE && self.looking.is_none() {
                 self.looking = Some(end::after_silence(self.guard.place()).boxed());
             }
+        } else if self.stopping.is_none() && self.watch.elapsed() >= LONGEST_WAIT {
+            let reason = format!("no worker of the pool {} took the turn within a day", self.backend.pool);
+            self.stop(Failure::new(ErrorKind::Overloaded, reason));
         } else if now >= self.looked_at + LOOK && self.looking.is_none() {
             self.looked_at = now;
             self.looking = Some(end::look_for_worker(self.guard.place()).boxed());
@@ -490,11 +500,9 @@ impl<'b> RemoteTurn<'b> {
         match found {
             Found::Nothing => Step::Goes,
             // From now on its silence counts.
-            Found::StartedBy(holder) => {
-                if self.guard.worker.is_none()
-                    && let Some(worker) = holder.worker
-                {
-                    self.guard.worker = Some((worker, holder.attempt));
+            Found::StartedBy(StartedBy { worker: Some(worker), attempt, .. }) => {
+                if self.guard.worker.is_none() {
+                    self.guard.worker = Some((worker, attempt));
                     self.last_heard = Instant::now();
                     if self.stopping.is_some() {
                         self.tell(Command::Cancel);
@@ -502,7 +510,8 @@ impl<'b> RemoteTurn<'b> {
                 }
                 Step::Goes
             }
-            Found::TakenBack => {
+            // An earlier try of ours, of which the answer was lost, counts as this one.
+            Found::StartedBy(StartedBy { worker: None, .. }) | Found::TakenBack => {
                 self.guard.is_queued = false;
                 let failure =
                     self.stopping.take().map_or_else(Failure::cancelled, |stopping| stopping.failure);
@@ -537,7 +546,12 @@ impl<'b> RemoteTurn<'b> {
             Found::Unreadable(reason) => self.broken(reason),
             Found::Unclear => {
                 self.last_heard = Instant::now();
-                Step::Goes
+                self.unclear += 1;
+                if self.unclear < MAX_UNCLEAR {
+                    return Step::Goes;
+                }
+                let reason = "the servers of the fleet do not say what became of the turn";
+                self.fail(Failure::new(ErrorKind::Transport, reason), Effects::Unknown)
             }
         }
     }

@@ -70,7 +70,7 @@ fn the_names_and_bounds_are_those_of_the_document() {
     for name in [
         RESULTS_STREAM,
         RESULTS_SUBJECTS,
-        TURNS_BUCKET,
+        STARTED_STREAM,
         WORKERS_BUCKET,
         HOLDS_BUCKET,
         SLOTS_BUCKET,
@@ -83,7 +83,7 @@ fn the_names_and_bounds_are_those_of_the_document() {
         &control_subject("<pool>", "<worker>"),
         &result_subject("<caller>", "<turn>"),
         &effects_subject("<caller>", "<turn>"),
-        &key_subject(TURNS_BUCKET, &started_key("<caller>", "<turn>")),
+        &started_subject("<caller>", "<turn>"),
         &key_subject(WORKERS_BUCKET, &worker_key("<pool>", "<worker>")),
         &Lane::At("<worker>".into()).to_string(),
         &format!("This is version {PROTOCOL_VERSION}:"),

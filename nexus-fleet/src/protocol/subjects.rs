@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) const RESULTS_STREAM: &str = "NEXUS_RESULTS";
 /// What that stream takes.
 pub(crate) const RESULTS_SUBJECTS: &str = "nexus.result.>";
-/// The bucket of started keys.
-pub(crate) const TURNS_BUCKET: &str = "NEXUS_TURNS";
+/// The stream of started keys. Not a bucket: a bucket takes messages that delete others, and a started key is there for good.
+pub(crate) const STARTED_STREAM: &str = "NEXUS_STARTED";
+/// What that stream takes.
+pub(crate) const STARTED_SUBJECTS: &str = "nexus.started.*.*";
 /// The bucket in which each worker renews its entry.
 pub(crate) const WORKERS_BUCKET: &str = "NEXUS_WORKERS";
 /// The bucket of holds.
@@ -149,8 +151,8 @@ pub(crate) fn effects_subject(caller: &str, turn: &str) -> String {
 }
 
 /// The started key of a turn.
-pub(crate) fn started_key(caller: &str, turn: &str) -> String {
-    format!("{caller}.{turn}")
+pub(crate) fn started_subject(caller: &str, turn: &str) -> String {
+    format!("nexus.started.{caller}.{turn}")
 }
 
 /// A worker's entry.

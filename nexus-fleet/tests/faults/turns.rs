@@ -222,10 +222,13 @@ impl Ran {
         let mut next = 0;
         for event in &self.events {
             if let TurnEvent::TextDelta(delta) = &event.event {
-                if delta.text != format!("{next} ") {
-                    return None;
+                // Those that come at once are joined, as of a turn that runs here.
+                for word in delta.text.split_inclusive(' ') {
+                    if word != format!("{next} ") {
+                        return None;
+                    }
+                    next += 1;
                 }
-                next += 1;
             }
         }
         is_numbered.then_some(next)

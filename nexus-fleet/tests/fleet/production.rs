@@ -223,13 +223,13 @@ async fn the_documented_servers_and_users_run_turns_and_no_line_is_for_nothing()
     let (alice, mut errors) = production.client("alice").await;
     for subject in [
         "$JS.API.DIRECT.GET.NEXUS_RESULTS.nexus.result.alice.t.result",
-        "$JS.API.DIRECT.GET.KV_NEXUS_TURNS.$KV.NEXUS_TURNS.alice.t",
-        "$KV.NEXUS_TURNS.alice.t",
+        "$JS.API.DIRECT.GET.NEXUS_STARTED.nexus.started.alice.t",
+        "nexus.started.alice.t",
     ] {
         alice.request(subject, "".into()).await.unwrap_or_else(|error| panic!("{subject}: {error}"));
     }
     let (builders, mut others) = production.client("builders").await;
-    let key = "$JS.API.DIRECT.GET.KV_NEXUS_TURNS.$KV.NEXUS_TURNS.alice.t";
+    let key = "$JS.API.DIRECT.GET.NEXUS_STARTED.nexus.started.alice.t";
     builders.request(key, "".into()).await.expect("a started key");
     assert!(errors.try_recv().is_err() && others.try_recv().is_err());
     stop(worker).await;
@@ -313,7 +313,7 @@ async fn nobody_may_do_what_is_anothers() {
     for (user, subject) in [
         ("alice", "nexus.queue.builders.normal.bob"),
         ("alice", "nexus.queue.testers.normal.alice"),
-        ("alice", "$KV.NEXUS_TURNS.bob.t"),
+        ("alice", "nexus.started.bob.t"),
         ("alice", "nexus.event.alice.i.t"),
         ("alice", "nexus.result.alice.t.result"),
         ("alice", "$KV.NEXUS_WORKERS.builders.w2"),
