@@ -226,6 +226,19 @@ fn a_worker_that_drains_ends_its_turn_and_a_second_signal_ends_it_at_once() {
 }
 
 #[test]
+fn what_runs_here_goes_on_without_the_servers_and_says_so() {
+    let model =
+        Sim::start(Dialect::Responses, Scenario::new(vec![Reply::text("Titan.")]).models(["simulated"]));
+    let model = model.unwrap();
+    let folder = machine(&model, "nats://127.0.0.1:1", ", max_turns_at_once: 1");
+    let run = folder.nexus(&["run", "talker", "Which is the largest moon of Saturn?"]);
+    assert!(run.status.success() && text(&run.stdout) == "Titan.\n", "{run:?}");
+    let said = text(&run.stderr);
+    assert!(said.contains("warning: the turns at once are counted on this machine alone"), "{said}");
+    assert!(said.matches("warning").count() < 8, "{said}");
+}
+
+#[test]
 fn without_a_fleet_in_the_configuration_each_command_says_how_to_name_one() {
     let folder = Folder::with("types: {}\n");
     for command in [&["worker", "--pool", "builders"][..], &["fleet", "status"], &["fleet", "setup"]] {

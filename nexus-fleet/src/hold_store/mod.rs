@@ -10,7 +10,10 @@ mod slots;
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -54,6 +57,9 @@ const LOCAL: u64 = 1 << 63;
 /// writes none. What concerns this program alone, such as that too many of its turns wait, is kept by the
 /// [local store](Self::with_local).
 ///
+/// As long as there is no connection, slots are those of the local store, with a warning: a turn does not wait for servers that are
+/// gone. Without a clear answer from those that are there it does.
+///
 /// A slot of a process that died is free after 30 s. A slot whose time ended because the servers could not be reached for so long
 /// is reported, and its turn goes on.
 #[derive(Clone, Debug)]
@@ -69,7 +75,25 @@ struct State {
     known: Known,
     here: Arc<SlotsHere>,
     /// Until when the servers are not asked again, and why.
-    unreachable: Mutex<Option<(Instant, String)>>,
+    unreachable: Mutex<Option<(Instant, Trouble)>>,
+    /// Whether it was said that there is no connection.
+    has_warned: AtomicBool,
+}
+
+/// Why the servers give no answer.
+#[derive(Clone, Debug)]
+enum Trouble {
+    /// There is no connection: nothing was asked.
+    Away(String),
+    /// It is not known what came of it.
+    Unclear(String),
+}
+
+impl From<Trouble> for HoldStoreError {
+    fn from(trouble: Trouble) -> Self {
+        let (Trouble::Away(reason) | Trouble::Unclear(reason)) = trouble;
+        Self::new(reason)
+    }
 }
 
 impl FleetHoldStore {
@@ -125,10 +149,7 @@ impl FleetHoldStore {
     }
 
     /// Does something with the connection, where it is served; the buckets are made if they are not there.
-    async fn ask<T, F>(
-        &self,
-        what: impl Fn(Link, Arc<State>) -> F + Send + 'static,
-    ) -> Result<T, HoldStoreError>
+    async fn ask<T, F>(&self, what: impl Fn(Link, Arc<State>) -> F + Send + 'static) -> Result<T, Trouble>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, FleetError>> + Send,
@@ -137,8 +158,8 @@ impl FleetHoldStore {
         self.state.refuse_while_unreachable()?;
         let link = match self.fleet.0.link().await {
             Ok(link) if link.is_connected() => link,
-            Ok(_) => return Err(HoldStoreError::new("there is no connection to the fleet just now")),
-            Err(error) => return Err(self.state.unreachable_for(&error)),
+            Ok(_) => return Err(Trouble::Away("there is no connection to the fleet just now".to_owned())),
+            Err(error) => return Err(self.state.pause(Trouble::Away(error.to_string()))),
         };
         let state = Arc::clone(&self.state);
         let done = self.fleet.0.run(async move {
@@ -150,10 +171,12 @@ impl FleetHoldStore {
                 done => done,
             }
         });
-        done.await.map_err(|error| match error {
-            FleetError::Unclear { .. } => self.state.unreachable_for(&error),
-            error => HoldStoreError::new(error),
-        })
+        let done = done.await.map_err(|error| match error {
+            FleetError::Unclear { .. } => self.state.pause(Trouble::Unclear(error.to_string())),
+            error => Trouble::Unclear(error.to_string()),
+        })?;
+        self.state.has_warned.store(false, Ordering::Relaxed);
+        Ok(done)
     }
 
     /// Begins to hear of holds, if that was not begun.
@@ -197,21 +220,27 @@ impl State {
         Ok(Some(StoredHold { hold, revision: Revision(found.revision) }))
     }
 
-    /// Remembers that the servers do not answer.
-    fn unreachable_for(&self, error: &FleetError) -> HoldStoreError {
-        let reason = error.to_string();
-        *self.lock_unreachable() = Some((Instant::now() + PAUSE, reason.clone()));
-        HoldStoreError::new(reason)
+    /// Asks no more for a while.
+    fn pause(&self, trouble: Trouble) -> Trouble {
+        *self.lock_unreachable() = Some((Instant::now() + PAUSE, trouble.clone()));
+        trouble
     }
 
-    fn refuse_while_unreachable(&self) -> Result<(), HoldStoreError> {
+    fn refuse_while_unreachable(&self) -> Result<(), Trouble> {
         match &*self.lock_unreachable() {
-            Some((until, reason)) if Instant::now() < *until => Err(HoldStoreError::new(reason.clone())),
+            Some((until, trouble)) if Instant::now() < *until => Err(trouble.clone()),
             _ => Ok(()),
         }
     }
 
-    fn lock_unreachable(&self) -> MutexGuard<'_, Option<(Instant, String)>> {
+    /// Says once that there is no connection.
+    fn warn(&self, reason: &str) {
+        if !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(reason, "the turns at once are counted on this machine alone");
+        }
+    }
+
+    fn lock_unreachable(&self) -> MutexGuard<'_, Option<(Instant, Trouble)>> {
         self.unreachable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -272,6 +301,7 @@ impl HoldStore for FleetHoldStore {
             async move { state.swap(&link, key, expected, value).await }
         })
         .await
+        .map_err(HoldStoreError::from)
     }
 
     async fn claim(&self, slot: &Slot) -> Result<Option<SlotClaim>, HoldStoreError> {
@@ -288,12 +318,18 @@ impl HoldStore for FleetHoldStore {
             return Ok(None);
         }
         let fleet = Arc::downgrade(&self.fleet.0);
-        self.ask(move |link, state| {
+        let asked = self.ask(move |link, state| {
             let slots = Slots { link, fleet: fleet.clone(), here: Arc::clone(&state.here) };
             let key = key.clone();
             async move { slots.claim(key).await }
-        })
-        .await
+        });
+        match asked.await {
+            Err(Trouble::Away(reason)) => {
+                self.state.warn(&reason);
+                self.local.claim(slot).await
+            }
+            asked => Ok(asked?),
+        }
     }
 
     fn known(&self) -> Vec<Hold> {

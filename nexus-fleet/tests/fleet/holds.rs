@@ -302,7 +302,9 @@ async fn servers_that_cannot_be_reached_are_no_reason_to_wait() {
     for _ in 0..20 {
         let error = store.get(&"alpha".into()).await.unwrap_err().to_string();
         assert!(error.contains("no server of the fleet answers at nats://127.0.0.1:1"), "{error}");
-        assert!(store.claim(&turn("alpha", 0)).await.is_err());
+        // Else a turn would wait for a server for ever; the count is that of this machine.
+        let _here = store.claim(&turn("alpha", 0)).await.unwrap().expect("it is free here");
+        assert!(store.claim(&turn("alpha", 0)).await.unwrap().is_none());
     }
     assert!(store.known().is_empty());
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
