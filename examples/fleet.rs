@@ -12,7 +12,9 @@ use std::{
     time::Duration,
 };
 
-use nexus::{BuildContext, CancelToken, Fleet, FleetPools, FleetSettings, Router, Worker, registry};
+use nexus::{
+    BuildContext, CancelToken, Fleet, FleetPools, FleetSettings, Router, TurnRequest, Worker, registry,
+};
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
 
 const ABOUT: &str = "Runs one turn here and, with one more line of configuration, in a pool of two workers.\n\n\
@@ -38,8 +40,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let (_server, url) = start_server(folder.path())?;
     println!("No login needed: the model is simulated, and the NATS server is at {url}.\n");
-    let model =
-        Sim::start(Dialect::Responses, Scenario::new([Reply::text("Dust scatters blue best.")]).repeating())?;
+    let model = Sim::start(
+        Dialect::Responses,
+        Scenario::new([Reply::text("Dust scatters blue best.")]).per_conversation(),
+    )?;
     let yaml = |pool: &str| {
         format!(
             "fleet: {{ servers: [{url:?}] }}\n\
@@ -74,7 +78,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("--- {}", yaml.lines().find(|line| line.contains("kind:")).unwrap_or_default().trim());
         let context = BuildContext::in_home(folder.path().join("caller"));
         let router = Router::from_str(&yaml, registry().with_pools(Arc::new(FleetPools::new())), context)?;
-        let result = router.run_text("talker", "Why is the sky blue?").await?;
+        let result = router.run_text("talker", TurnRequest::new("Why is the sky blue?")).await?;
         println!("{}\n", result.text);
     }
 
