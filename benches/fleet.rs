@@ -119,13 +119,16 @@ impl Drop for Ended {
 }
 
 fn settings(server: &str, worker: &str) -> FleetSettings {
-    let mut settings = FleetSettings::default();
-    settings.servers = vec![server.to_owned()];
-    settings.max_waiting = Some(10_000);
-    settings.worker = WorkerSettings::default();
-    settings.worker.name = Some(worker.to_owned());
-    settings.worker.turns = Some(SLOTS);
-    settings
+    FleetSettings {
+        servers: vec![server.to_owned()],
+        max_waiting: Some(10_000),
+        worker: WorkerSettings {
+            name: Some(worker.to_owned()),
+            turns: Some(SLOTS),
+            ..WorkerSettings::default()
+        },
+        ..FleetSettings::default()
+    }
 }
 
 fn worker(server: &str, name: &str) -> ExitCode {
@@ -324,7 +327,7 @@ fn cpu_of(pid: u32) -> Duration {
     let tasks = fs::read_dir(PathBuf::from(format!("/proc/{pid}/task")));
     let threads = tasks.into_iter().flatten().flatten().filter_map(|task| {
         let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse().ok()
+        text.split_whitespace().next()?.parse::<u64>().ok()
     });
     Duration::from_nanos(threads.sum())
 }

@@ -13,7 +13,8 @@ use std::{
 };
 
 use nexus::{
-    BuildContext, CancelToken, Fleet, FleetPools, FleetSettings, Router, TurnRequest, Worker, registry,
+    BuildContext, CancelToken, Fleet, FleetPools, FleetSettings, Router, TurnRequest, Worker, WorkerSettings,
+    registry,
 };
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
 
@@ -64,12 +65,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
             registry().with_pools(Arc::new(FleetPools::of_worker())),
             context,
         )?;
-        let mut settings = FleetSettings::default();
-        settings.servers = vec![url.clone()];
-        settings.worker.name = Some(name.to_owned());
+        let settings = FleetSettings {
+            servers: vec![url.clone()],
+            worker: WorkerSettings { name: Some(name.to_owned()), ..WorkerSettings::default() },
+            ..FleetSettings::default()
+        };
         let worker = Worker::connect(settings, "builders", router).await?;
         let (ready, is_ready) = tokio::sync::oneshot::channel();
-        workers.push(tokio::spawn(worker.run(drain.clone(), |_| drop(ready.send(())))));
+        workers.push(tokio::spawn(worker.run(drain.clone(), |_| ready.send(()).unwrap_or_default())));
         is_ready.await?;
     }
 
@@ -82,8 +85,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("{}\n", result.text);
     }
 
-    let mut settings = FleetSettings::default();
-    settings.servers = vec![url];
+    let settings = FleetSettings { servers: vec![url], ..FleetSettings::default() };
     // A worker tells of itself every other second.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     for (name, worker) in &Fleet::new(settings)?.status().await?.pools["builders"].workers {
