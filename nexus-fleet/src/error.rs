@@ -62,6 +62,16 @@ pub enum FleetError {
         /// Why.
         reason: String,
     },
+    /// A prompt, a result or an event is larger than the fleet takes.
+    #[error("{what} has {bytes} bytes, and {most} at most go to another machine")]
+    TooLarge {
+        /// What it is.
+        what: String,
+        /// Its size, in bytes.
+        bytes: u64,
+        /// The largest that is taken, in bytes.
+        most: u64,
+    },
     /// A file of the settings cannot be read.
     #[error("{what} cannot be read")]
     Settings {
@@ -97,6 +107,7 @@ impl FleetError {
             Self::Refused { .. } => ErrorKind::Unauthenticated,
             Self::Forbidden { .. } => ErrorKind::Forbidden,
             Self::Unreadable { .. } => ErrorKind::Protocol,
+            Self::TooLarge { .. } => ErrorKind::InvalidRequest,
             Self::TooOld { .. }
             | Self::NoJetStream { .. }
             | Self::NotSetUp { .. }

@@ -194,7 +194,12 @@ impl<'b> RemoteTurn<'b> {
             has_approver: host.approver.is_some(),
             request: request.clone(),
         };
-        let body = objects::pack(&link, &owner, &body).await.map_err(failed)?;
+        let body = objects::pack(&link, &owner, &body).await.map_err(|error| match error {
+            FleetError::TooLarge { bytes, most, .. } => {
+                failed(FleetError::TooLarge { what: "the request, with its tools,".to_owned(), bytes, most })
+            }
+            error => failed(error),
+        })?;
         let mut guard = StopGuard::new(
             backend.fleet.clone(),
             link.clone(),

@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf, sync::Arc};
 
 use nexus_core::{
-    BackendId, ErrorKind, ForgetError, Forgotten, Partial, Retry, TurnError, TurnResult,
+    BackendId, Effects, ErrorKind, ForgetError, Forgotten, Partial, Retry, TurnError, TurnResult,
     error::{ProcessReport, Skipped},
 };
 use serde::{Deserialize, Serialize};
@@ -52,6 +52,11 @@ impl WireOutcome {
 }
 
 impl WireError {
+    /// Who failed, and what the turn may have changed.
+    pub(crate) fn of_whom(&self) -> (BackendId, Effects) {
+        (self.backend.clone(), self.partial.effects)
+    }
+
     fn of(error: &TurnError) -> Self {
         let mut causes = Vec::new();
         let mut cause = std::error::Error::source(error);

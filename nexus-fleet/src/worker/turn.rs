@@ -9,8 +9,8 @@ use async_nats::{
 };
 use futures::{FutureExt as _, future::BoxFuture};
 use nexus_core::{
-    Approval, Approver, BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, TraceContext,
-    TurnError, TurnEvent, TurnHost, TurnResult,
+    Approval, Approver, BackendId, CancelToken, Effects, ErrorKind, EventEnvelope, ParticipantId, Session,
+    TraceContext, TurnError, TurnEvent, TurnHost, TurnResult,
     harness::{EventQueue, Failure},
 };
 use nexus_router::Router;
@@ -22,6 +22,7 @@ use tokio::{
 use super::{calls::Calls, policy::Policy, window::Window};
 use crate::{
     caller::SILENCE,
+    error::FleetError,
     link::Link,
     objects,
     protocol::{
@@ -549,6 +550,14 @@ async fn store_result(
     let outcome = loop {
         match objects::pack(link, &owner, outcome).await {
             Ok(outcome) => break outcome,
+            // It would be no smaller the next time.
+            Err(FleetError::TooLarge { bytes, most, .. }) => {
+                let error = too_large(outcome, bytes, most);
+                match objects::pack(link, &owner, &error).await {
+                    Ok(outcome) => break outcome,
+                    Err(error) => tracing::warn!(%error, turn, "the end of a turn could not be stored"),
+                }
+            }
             Err(error) => {
                 tracing::warn!(%error, turn, "the end of a turn could not be stored, and is stored again");
             }
@@ -584,10 +593,39 @@ async fn packed(link: &Link, caller: &str, turn: &str, item: Item) -> Item {
         match objects::pack(link, &objects::owner(caller, turn), &item).await {
             Ok(Payload::Inline(_)) => return item,
             Ok(payload) => return Item::Large(payload),
+            Err(FleetError::TooLarge { bytes, most, .. }) => return left_out(&item, bytes, most),
             Err(error) => tracing::warn!(%error, turn, "an event could not be stored, and is stored again"),
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(STORE_AGAIN.1);
+    }
+}
+
+/// The end of a turn whose own end is too large.
+fn too_large(outcome: &WireOutcome, bytes: u64, most: u64) -> WireOutcome {
+    let (backend, effects) = match outcome {
+        WireOutcome::Result(result) => (result.provenance.backend.clone(), result.effects),
+        WireOutcome::Error(error) => error.of_whom(),
+    };
+    let reason = format!("the end of the turn has {bytes} bytes, and {most} at most go to another machine");
+    let mut error = Failure::new(ErrorKind::Protocol, reason).into_error(backend);
+    error.partial_mut().effects = effects;
+    WireOutcome::from(Err(error))
+}
+
+/// What is said in place of an item that is too large.
+fn left_out(item: &Item, bytes: u64, most: u64) -> Item {
+    match item {
+        Item::Event(envelope) => {
+            let text = format!("an event of {bytes} bytes is left out: {most} at most go to another machine");
+            Item::Event(Box::new(EventEnvelope::new(
+                envelope.sequence,
+                envelope.elapsed,
+                TurnEvent::warning(text),
+            )))
+        }
+        // Asked again and again; the turn ends by a limit of its own. No model was seen to write arguments of that size.
+        other => other.clone(),
     }
 }
 

@@ -4,6 +4,7 @@ mod acceptor;
 mod cluster;
 mod frames;
 mod holds;
+mod hostile;
 mod monitoring;
 mod production;
 mod proxy;
