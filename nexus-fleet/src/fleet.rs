@@ -40,6 +40,8 @@ pub(crate) struct Shared {
     handle: Handle,
     link: AsyncMutex<Option<Link>>,
     inboxes: Arc<Inboxes>,
+    /// Whether frames are listened to.
+    hears_frames: Arc<AsyncMutex<bool>>,
     /// The backends whose turns run in a pool.
     pooled: Mutex<HashMap<BackendId, Weak<dyn ExecutionBackend>>>,
     /// Workers that did not answer when a turn of theirs was dropped.
@@ -102,6 +104,7 @@ impl Fleet {
             handle,
             link: AsyncMutex::default(),
             inboxes: Arc::default(),
+            hears_frames: Arc::default(),
             pooled: Mutex::default(),
             mute: Mutex::default(),
             stop: Some(stop),
@@ -141,21 +144,28 @@ impl Shared {
         if let Some(link) = &*link {
             return Ok(link.clone());
         }
-        let settings = Arc::clone(&self.settings);
-        let (subject, inboxes) = (all_frames(settings.name(), &self.instance), Arc::downgrade(&self.inboxes));
-        let made = self
-            .run(async move {
-                let link = Link::connect(settings).await?;
-                let frames = link
-                    .client
-                    .subscribe(subject)
-                    .await
-                    .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
+        let made = self.run(Link::connect(Arc::clone(&self.settings))).await?;
+        Ok(link.insert(made).clone())
+    }
+
+    /// The connection for the turns of a caller, which hears the frames that workers send it. A worker, which has one for its holds
+    /// alone, needs no permission to.
+    pub(crate) async fn link_for_turns(&self) -> Result<Link, FleetError> {
+        let link = self.link().await?;
+        let mut hears = Arc::clone(&self.hears_frames).lock_owned().await;
+        if !*hears {
+            let subject = all_frames(self.settings.name(), &self.instance);
+            let (link, inboxes) = (link.clone(), Arc::downgrade(&self.inboxes));
+            self.run(async move {
+                let frames = link.client.subscribe(subject).await;
+                let frames = frames.map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
                 tokio::spawn(sort(frames, inboxes, link.clone()));
-                Ok(link)
+                *hears = true;
+                Ok(())
             })
             .await?;
-        Ok(link.insert(made).clone())
+        }
+        Ok(link)
     }
 
     /// Runs `work` where the connection is served.

@@ -122,7 +122,7 @@ impl Key {
 }
 
 /// Whether a message says that its key ended.
-fn is_mark(headers: &HeaderMap) -> bool {
+pub(crate) fn is_mark(headers: &HeaderMap) -> bool {
     headers.get(NATS_MARKER_REASON).is_some()
         || headers.get(OPERATION).is_some_and(|operation| operation.as_str() != "PUT")
 }

@@ -171,7 +171,7 @@ impl<'b> RemoteTurn<'b> {
             _ => Lane::Any(priority(&request, settings.priority, id)?),
         };
         let failed = |error: FleetError| error.into_turn_error(id);
-        let link = fleet.link().await.map_err(failed)?;
+        let link = fleet.link_for_turns().await.map_err(failed)?;
         if let Lane::At(worker) = &lane {
             let workers = list_workers(&link, Some(&backend.pool)).await.map_err(failed)?;
             if !workers.contains_key(&(backend.pool.clone(), worker.clone())) {

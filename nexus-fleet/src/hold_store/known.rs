@@ -9,9 +9,7 @@ use std::{
     time::Duration,
 };
 
-use async_nats::jetstream::kv::{Entry, Operation, Store, Watch};
 use bytes::Bytes;
-use futures::{StreamExt as _, TryStreamExt as _};
 use nexus_router::Hold;
 
 use super::{
@@ -19,6 +17,7 @@ use super::{
     names::{PROBE, account_of_key, probe_key},
     parse,
     slots::SlotsHere,
+    watch::{Heard, Watch},
 };
 use crate::{
     fleet::{Fleet, Shared},
@@ -40,6 +39,13 @@ pub(super) struct Known {
 struct Seen {
     holds: BTreeMap<String, (u64, Option<Hold>)>,
     probes: BTreeMap<String, (u64, bool)>,
+}
+
+/// The last revision that was seen of each key.
+#[derive(Debug)]
+struct Revisions {
+    holds: BTreeMap<String, u64>,
+    probes: BTreeMap<String, u64>,
 }
 
 impl Known {
@@ -85,6 +91,27 @@ impl Known {
         }
     }
 
+    /// What was seen of each key: of holds, and of probes.
+    fn revisions(&self) -> Revisions {
+        let seen = self.lock();
+        let holds = seen.holds.iter().map(|(key, (revision, _))| (key.clone(), *revision));
+        let probes = seen.probes.iter().map(|(key, (revision, _))| (key.clone(), *revision));
+        Revisions { holds: holds.collect(), probes: probes.collect() }
+    }
+
+    /// Forgets what ended while nobody listened: it may have left no trace. What changed since `before` is known to be there.
+    fn forget_ended(&self, is_hold: bool, present: &BTreeSet<String>, before: &Revisions) {
+        let mut seen = self.lock();
+        let is_kept = |before: &BTreeMap<String, u64>, key: &String, revision: u64| {
+            present.contains(key) || before.get(key) != Some(&revision)
+        };
+        if is_hold {
+            seen.holds.retain(|key, (revision, _)| is_kept(&before.holds, key, *revision));
+        } else {
+            seen.probes.retain(|key, (revision, _)| is_kept(&before.probes, key, *revision));
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Seen> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -102,48 +129,28 @@ async fn follow(fleet: Weak<Shared>, state: Weak<State>) {
     }
 }
 
-/// Follows until the watch breaks.
+/// Follows until a watch breaks.
 async fn follow_once(fleet: &Weak<Shared>, state: &Weak<State>) -> Result<(), String> {
     let link = match fleet.upgrade() {
         // This runs where the connection is served: the fleet must not be kept beyond this.
         Some(fleet) => fleet.link().await.map_err(|error| error.to_string())?,
         None => return Ok(()),
     };
-    let open =
-        async |bucket: &str| link.jetstream.get_key_value(bucket).await.map_err(|error| error.to_string());
-    let (holds, slots) = (open(HOLDS_BUCKET).await?, open(SLOTS_BUCKET).await?);
-    let probes = format!("*.{PROBE}");
-    let mut watches = futures::stream::select(watch(&holds, ">").await?, watch(&slots, &probes).await?);
-    // What ended while nobody listened may have left no trace.
-    let (held, probed) = (keys(&holds).await?, keys(&slots).await?);
-    match state.upgrade() {
-        Some(state) => {
-            let mut seen = state.known.lock();
-            seen.holds.retain(|key, _| held.contains(key));
-            seen.probes.retain(|key, _| probed.contains(key));
-        }
-        None => return Ok(()),
-    }
-    while let Some(entry) = watches.next().await {
-        let Entry { bucket, key, value, revision, operation, .. } =
-            entry.map_err(|error| error.to_string())?;
+    let Some(before) = state.upgrade().map(|state| state.known.revisions()) else { return Ok(()) };
+    let mut holds = Watch::open(&link, HOLDS_BUCKET, "*").await?;
+    let mut probes = Watch::open(&link, SLOTS_BUCKET, &format!("*.{PROBE}")).await?;
+    loop {
+        let (heard, is_hold) = tokio::select! {
+            heard = holds.next() => (heard?, true),
+            heard = probes.next() => (heard?, false),
+        };
         let Some(state) = state.upgrade() else { return Ok(()) };
-        let is_there = operation == Operation::Put;
-        if bucket == HOLDS_BUCKET {
-            state.known.see_hold(&key, revision, is_there.then_some(&value));
-        } else {
-            state.known.see_probe(&key, revision, is_there);
+        match heard {
+            Heard::Key { key, revision, value } if is_hold => {
+                state.known.see_hold(&key, revision, value.as_ref());
+            }
+            Heard::Key { key, revision, value } => state.known.see_probe(&key, revision, value.is_some()),
+            Heard::Present(keys) => state.known.forget_ended(is_hold, &keys, &before),
         }
     }
-    Err("the watch ended".to_owned())
-}
-
-/// What the keys have now, and each change.
-async fn watch(store: &Store, keys: &str) -> Result<Watch, String> {
-    store.watch_with_history(keys).await.map_err(|error| error.to_string())
-}
-
-async fn keys(store: &Store) -> Result<BTreeSet<String>, String> {
-    let keys = store.keys().await.map_err(|error| error.to_string())?;
-    keys.try_collect().await.map_err(|error| error.to_string())
 }

@@ -7,9 +7,11 @@
 mod known;
 mod names;
 mod slots;
+mod watch;
 
 use std::{
     collections::BTreeMap,
+    error::Error as _,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -17,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use async_nats::jetstream::{self, ErrorCode, stream::InfoError};
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures::TryStreamExt as _;
@@ -37,7 +40,7 @@ use crate::{
     fleet::Fleet,
     key::Key,
     link::Link,
-    protocol::{HOLDS_BUCKET, SLOTS_BUCKET},
+    protocol::{HOLDS_BUCKET, SLOTS_BUCKET, key_of_subject, key_subject},
     setup,
 };
 
@@ -392,15 +395,26 @@ impl State {
     }
 }
 
-/// The accounts that are held now.
+/// The accounts that may be held now: also those whose hold ended, as long as there is a trace of it.
 pub(crate) async fn accounts_held(link: &Link) -> Result<Vec<String>, FleetError> {
-    let unclear = |error: &dyn std::fmt::Display| FleetError::Unclear { reason: error.to_string() };
-    let store = link.jetstream.get_key_value(HOLDS_BUCKET).await;
-    let store = store
-        .map_err(|error| FleetError::NotSetUp { what: HOLDS_BUCKET.to_owned(), reason: error.to_string() })?;
-    let keys = store.keys().await.map_err(|error| unclear(&error))?;
-    let keys: Vec<String> = keys.try_collect().await.map_err(|error| unclear(&error))?;
-    Ok(keys.iter().filter_map(|key| account_of_key(key)).collect())
+    let subjects = link.stream(&format!("KV_{HOLDS_BUCKET}")).await?;
+    let subjects = match subjects.info_with_subjects(key_subject(HOLDS_BUCKET, "*")).await {
+        Ok(subjects) => subjects,
+        Err(error) => return Err(not_listed(&error)),
+    };
+    let subjects: Vec<_> = subjects.try_collect().await.map_err(|error| not_listed(&error))?;
+    let keys = subjects.iter().filter_map(|(subject, _)| key_of_subject(HOLDS_BUCKET, subject));
+    Ok(keys.filter_map(account_of_key).collect())
+}
+
+fn not_listed(error: &InfoError) -> FleetError {
+    let fault = error.source().and_then(|source| source.downcast_ref::<jetstream::Error>());
+    match fault.map(jetstream::Error::error_code) {
+        Some(ErrorCode::STREAM_NOT_FOUND) => {
+            FleetError::NotSetUp { what: HOLDS_BUCKET.to_owned(), reason: error.to_string() }
+        }
+        _ => FleetError::Unclear { reason: format!("which accounts are held: {error}") },
+    }
 }
 
 /// The hold on an account that has one. What it says of a probe may be old.

@@ -165,6 +165,11 @@ pub(crate) fn key_subject(bucket: &str, key: &str) -> String {
     format!("$KV.{bucket}.{key}")
 }
 
+/// The key that a [`key_subject`] is of.
+pub(crate) fn key_of_subject<'a>(bucket: &str, subject: &'a str) -> Option<&'a str> {
+    subject.strip_prefix("$KV.")?.strip_prefix(bucket)?.strip_prefix('.')
+}
+
 /// Why a text cannot be one token of a subject. `None` if it can.
 pub(crate) fn token_fault(text: &str) -> Option<&'static str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');

@@ -30,7 +30,7 @@ fn stores(server: &Server, count: usize) -> Vec<FleetHoldStore> {
     (0..count).map(|_| FleetHoldStore::new(&fleet_at(server))).collect()
 }
 
-fn hold_because(backend: &str, reason: &str) -> Hold {
+pub(crate) fn hold_because(backend: &str, reason: &str) -> Hold {
     hold_of_kind(backend, reason, "rate_limited")
 }
 
@@ -43,11 +43,11 @@ fn hold_of_kind(backend: &str, reason: &str, kind: &str) -> Hold {
     serde_json::from_value(hold).expect("a hold")
 }
 
-fn turn(backend: &str, index: usize) -> Slot {
+pub(crate) fn turn(backend: &str, index: usize) -> Slot {
     Slot::Turn(backend.into(), index)
 }
 
-async fn until(what: &str, within: Duration, is_so: impl Fn() -> bool) {
+pub(crate) async fn until(what: &str, within: Duration, is_so: impl Fn() -> bool) {
     let began = Instant::now();
     while !is_so() {
         assert!(began.elapsed() < within, "not within {within:?}: {what}");

@@ -8,17 +8,23 @@ use std::{
 
 use async_nats::{Client, ConnectOptions, Event, HeaderMap};
 use nexus_core::{
-    BuildContext, CancelToken, ConversationMode, ErrorKind, ExecutionBackend, Limits, NullSink, Registry,
-    Tool, Toolbox, TurnHost, TurnRequest,
+    BackendId, BuildContext, CancelToken, ConversationMode, ErrorKind, ExecutionBackend, Limits, NullSink,
+    Registry, Tool, Toolbox, TurnHost, TurnRequest,
 };
-use nexus_fleet::{Fleet, FleetBackend, FleetCredentials, FleetPools, FleetSettings, Worker, WorkerSettings};
-use nexus_router::Router;
+use nexus_fleet::{
+    Fleet, FleetBackend, FleetCredentials, FleetHoldStore, FleetPools, FleetSettings, Worker, WorkerSettings,
+};
+use nexus_router::{
+    Router,
+    hold::{HoldStore as _, Slot},
+};
 use nexus_testkit::sim::{Reply, Scenario, ToolCall};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::{
+    holds::{hold_because, turn, until},
     python_client::reference,
     remote::WorkerThread,
     server::{Server, free_port, write_identity},
@@ -219,6 +225,8 @@ async fn the_documented_servers_and_users_run_turns_and_no_line_is_for_nothing()
     assert_eq!(result.text, "And again.");
     backend.forget(&result.resume.expect("a handle")).await.expect("it is forgotten");
 
+    share_holds(&production).await;
+
     // What is needed only where something went wrong.
     let (alice, mut errors) = production.client("alice").await;
     for subject in [
@@ -243,6 +251,41 @@ async fn the_documented_servers_and_users_run_turns_and_no_line_is_for_nothing()
             .filter(|permission| !used[user].iter().any(|subject| includes(permission, subject)))
             .collect();
         assert_eq!(unused, Vec::<String>::new(), "permissions of {user} that nothing needs");
+    }
+}
+
+/// What a program of each user does with the holds and slots of all, and hears of the other's.
+async fn share_holds(production: &Production) {
+    let stores = ["alice", "builders"]
+        .map(|user| FleetHoldStore::new(&Fleet::new(production.settings(user, user)).expect("a thread")));
+    let alpha = BackendId::from("alpha");
+    for store in &stores {
+        assert_eq!(store.list().await.expect("the holds"), []);
+        assert!(store.known().is_empty());
+    }
+    for (index, (one, other)) in [(&stores[0], &stores[1]), (&stores[1], &stores[0])].into_iter().enumerate()
+    {
+        let reason = format!("slow down, {index}");
+        assert!(one.swap(&alpha, None, Some(hold_because("alpha", &reason))).await.expect("it is armed"));
+        until("the other knows the hold", SECONDS, || other.known().iter().any(|hold| hold.reason == reason))
+            .await;
+        let held = other.get(&alpha).await.expect("an answer").expect("a hold");
+        assert_eq!(other.list().await.expect("the holds"), std::slice::from_ref(&held));
+
+        let probe = one.claim(&Slot::Probe(alpha.clone())).await.expect("an answer").expect("it is free");
+        until("the other knows the probe", SECONDS, || other.known().iter().any(|hold| hold.probing)).await;
+        drop(probe);
+        until("the probe is over", SECONDS, || other.known().iter().all(|hold| !hold.probing)).await;
+        let taken = one.claim(&turn("alpha", 0)).await.expect("an answer").expect("it is free");
+        assert!(other.claim(&turn("alpha", 0)).await.expect("an answer").is_none());
+        drop(taken);
+        one.settle().await;
+        assert!(other.claim(&turn("alpha", 0)).await.expect("an answer").is_some());
+        other.settle().await;
+
+        assert!(other.swap(&alpha, Some(held.revision), None).await.expect("it is let go"));
+        until("its end is known", SECONDS, || one.known().is_empty()).await;
+        assert_eq!(one.list().await.expect("the holds"), []);
     }
 }
 
@@ -321,6 +364,8 @@ async fn nobody_may_do_what_is_anothers() {
         ("alice", "$JS.API.CONSUMER.MSG.NEXT.NEXUS_QUEUE_builders.normal"),
         ("alice", "$JS.API.STREAM.DELETE.NEXUS_QUEUE_builders"),
         ("alice", "$JS.API.STREAM.MSG.DELETE.NEXUS_QUEUE_builders"),
+        ("alice", "$JS.API.STREAM.PURGE.KV_NEXUS_HOLDS"),
+        ("alice", "$JS.API.CONSUMER.DELETE.KV_NEXUS_HOLDS.c"),
         ("builders", "nexus.queue.builders.normal.alice"),
         ("builders", "$JS.API.CONSUMER.MSG.NEXT.NEXUS_QUEUE_testers.normal"),
         ("builders", "$JS.API.CONSUMER.CREATE.NEXUS_QUEUE_testers.at-w1.nexus.queue.testers.at-w1.*"),
@@ -387,6 +432,45 @@ async fn a_turn_that_waits_is_taken_back_by_its_caller() {
     let error = backend.run_turn(request, TurnHost::new(), &mut NullSink).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::LimitReached(_)), "{error}");
     assert_eq!(error.partial().effects, nexus_core::Effects::None);
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn holds_are_heard_of_whichever_server_was_lost_and_nobody_needs_to_delete_a_consumer() {
+    let production = Production::start(false).await;
+    let stores = ["alice", "builders"]
+        .map(|user| FleetHoldStore::new(&Fleet::new(production.settings(user, user)).expect("a thread")));
+    let alpha = BackendId::from("alpha");
+    for store in &stores {
+        assert_eq!(store.list().await.expect("the holds"), []);
+    }
+    for (index, server) in production.servers.iter().enumerate() {
+        server.kill();
+        let reason = format!("without n{}", index + 1);
+        let began = Instant::now();
+        loop {
+            let revision = match stores[0].get(&alpha).await {
+                Ok(stored) => stored.map(|stored| stored.revision),
+                Err(error) => {
+                    assert!(began.elapsed() < LONG, "{error}");
+                    tokio::time::sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            let hold = hold_because("alpha", &reason);
+            if let Ok(true) = stores[0].swap(&alpha, revision, Some(hold)).await {
+                break;
+            }
+            assert!(began.elapsed() < LONG, "it cannot be armed");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        until("the other knows the hold", LONG, || {
+            stores[1].known().iter().any(|hold| hold.reason == reason)
+        })
+        .await;
+        server.restart().await;
+    }
+    assert_eq!(production.violations(), BTreeSet::new());
 }
 
 #[test]
