@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     hears_frames: Arc<AsyncMutex<bool>>,
     /// The backends whose turns run in a pool.
     pooled: Mutex<HashMap<BackendId, Weak<dyn ExecutionBackend>>>,
-    /// Workers that did not answer when a turn of theirs was dropped.
+    /// Workers, by pool and name, that did not answer when a turn of theirs was dropped.
     mute: Mutex<HashMap<String, Instant>>,
     /// Ends the thread.
     stop: Option<oneshot::Sender<Option<Link>>>,
@@ -195,18 +195,16 @@ impl Shared {
     }
 
     /// Whether a worker did not answer lately when one of its turns was dropped.
-    pub(crate) fn is_mute(&self, worker: Option<&str>) -> bool {
+    pub(crate) fn is_mute(&self, worker: &str) -> bool {
         let mute = self.mute.lock().unwrap_or_else(PoisonError::into_inner);
-        worker.and_then(|worker| mute.get(worker)).is_some_and(|since| since.elapsed() < MUTE_FOR)
+        mute.get(worker).is_some_and(|since| since.elapsed() < MUTE_FOR)
     }
 
     /// Remembers that a worker did not answer.
-    pub(crate) fn is_mute_now(&self, worker: Option<String>) {
-        if let Some(worker) = worker {
-            let mut mute = self.mute.lock().unwrap_or_else(PoisonError::into_inner);
-            mute.retain(|_, since| since.elapsed() < MUTE_FOR);
-            mute.insert(worker, Instant::now());
-        }
+    pub(crate) fn is_mute_now(&self, worker: String) {
+        let mut mute = self.mute.lock().unwrap_or_else(PoisonError::into_inner);
+        mute.retain(|_, since| since.elapsed() < MUTE_FOR);
+        mute.insert(worker, Instant::now());
     }
 
     /// Takes the frames of a turn from now on.

@@ -27,8 +27,8 @@ use crate::{
 
 /// How long the server has to acknowledge what it stores. Source: an election was seen to take 5.1 to 6.1 s.
 const ACK_TIME: Duration = Duration::from_secs(5);
-/// How long a connection may take to be made.
-const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// How long a connection to one of the servers may take to be made.
+const CONNECT_TIME: Duration = Duration::from_secs(3);
 /// How often the server is asked whether it is there. Source: at 2 s a stalled link was noticed after 5.8 s.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the last messages of a program may take.
@@ -72,7 +72,9 @@ impl Link {
         let servers = settings.servers.join(", ");
         let addresses: Vec<async_nats::ServerAddr> =
             settings.servers.iter().filter_map(|server| server.parse().ok()).collect();
-        let connecting = tokio::time::timeout(CONNECT_TIME, options.connect(addresses.as_slice()));
+        // Each may be the one that does not answer.
+        let patience = CONNECT_TIME * u32::try_from(addresses.len()).unwrap_or(u32::MAX) + CONNECT_TIME;
+        let connecting = tokio::time::timeout(patience, options.connect(addresses.as_slice()));
         let client = match connecting.await {
             Ok(Ok(client)) => client,
             Ok(Err(error)) if error.kind() == ConnectErrorKind::AuthorizationViolation => {
@@ -80,7 +82,10 @@ impl Link {
             }
             Ok(Err(error)) => return Err(FleetError::Unreachable { servers, reason: error.to_string() }),
             Err(_elapsed) => {
-                return Err(FleetError::Unreachable { servers, reason: "no answer within 10 s".to_owned() });
+                return Err(FleetError::Unreachable {
+                    servers,
+                    reason: format!("no answer within {} s", patience.as_secs()),
+                });
             }
         };
         let found = client.server_info().version;

@@ -104,10 +104,16 @@ impl FleetSettings {
             ));
         }
         for (index, server) in read.servers.iter().enumerate() {
-            if let Err(error) = server.parse::<async_nats::ServerAddr>() {
-                let path = vec!["servers".to_owned(), index.to_string()];
-                return Err(SettingsError { path, reason: format!("is no URL of a server: {error}") });
-            }
+            let reason = match server.parse::<async_nats::ServerAddr>() {
+                Ok(address) if address.has_user_pass() || address.username().is_some() => {
+                    // Not with its text, which errors and logs would repeat.
+                    "holds a user or a password: name them under `credentials`".to_owned()
+                }
+                Ok(_) => continue,
+                Err(error) => format!("is no URL of a server: {error}"),
+            };
+            let path = vec!["servers".to_owned(), index.to_string()];
+            return Err(SettingsError { path, reason });
         }
         for (path, name) in [(vec!["name"], &read.name), (vec!["worker", "name"], &read.worker.name)] {
             if let Some(fault) = name.as_deref().and_then(token_fault) {
@@ -154,5 +160,41 @@ impl FleetSettings {
         }
         self.ca_file.iter_mut().for_each(place);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_secret_in_the_url_of_a_server_is_refused_and_not_repeated() {
+        for server in ["nats://alice:canary-7d@127.0.0.1:4222", "nats://canary-7d@127.0.0.1"] {
+            let error = FleetSettings::read(&json!({ "servers": ["nats://127.0.0.1", server] })).unwrap_err();
+            assert_eq!(error.path, ["servers", "1"]);
+            assert!(error.reason.contains("credentials") && !error.reason.contains("canary"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_used_is_named() {
+        for (section, path) in [
+            (json!({}), vec!["servers"]),
+            (json!({ "servers": ["nats://"] }), vec!["servers", "0"]),
+            (json!({ "servers": ["nats://a"], "name": "a.b" }), vec!["name"]),
+            (json!({ "servers": ["nats://a"], "worker": { "name": "*" } }), vec!["worker", "name"]),
+            (
+                json!({ "servers": ["nats://a"], "worker": { "folders": ["a"] } }),
+                vec!["worker", "folders", "0"],
+            ),
+            (json!({ "servers": ["nats://a"], "worker": { "turns": 0 } }), vec!["worker", "turns"]),
+            (json!({ "servers": ["nats://a"], "replicas": 2 }), vec!["replicas"]),
+            (json!({ "servers": ["nats://a"], "no_such_key": 1 }), vec!["no_such_key"]),
+        ] {
+            let error = FleetSettings::read(&section).unwrap_err();
+            assert!(error.path == path || error.reason.contains(path[0]), "{section}: {error:?}");
+        }
     }
 }

@@ -126,6 +126,8 @@ pub(crate) async fn ensure_pool(link: &Link, pool: &str) -> Result<(), FleetErro
             discard_new_per_subject: true,
             max_messages_per_subject: i64::from(link.settings.max_waiting()),
             max_messages: MAX_QUEUED,
+            // No turn waits for longer.
+            max_age: KEPT + MARKERS,
             duplicate_window: DUPLICATE_WINDOW,
             allow_message_ttl: true,
             storage: StorageType::File,

@@ -103,7 +103,10 @@ pub(super) async fn after_silence(place: Place) -> Found {
     match link.last(RESULTS_STREAM, &effects_subject(&name, &turn)).await {
         Ok(stored) => {
             let stored = stored.and_then(|stored| serde_json::from_slice::<StoredEffects>(&stored).ok());
-            Found::Silent { effects: stored.map(|stored| stored.effects) }
+            // Whoever else may write there tells nothing of this attempt.
+            let ours =
+                stored.filter(|stored| attempt.as_ref().is_none_or(|attempt| *attempt == stored.attempt));
+            Found::Silent { effects: ours.map(|stored| stored.effects) }
         }
         Err(_) => Found::Unclear,
     }

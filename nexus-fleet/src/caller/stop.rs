@@ -36,7 +36,7 @@ pub(super) struct StopGuard {
     /// Its number in the stream of the queue.
     pub(super) queue_number: Option<u64>,
     /// What was stored for it, and is not needed when it has ended.
-    pub(super) payloads: Vec<Payload>,
+    payloads: Vec<Payload>,
 }
 
 /// What names a turn to whoever looks something up about it.
@@ -71,6 +71,13 @@ impl StopGuard {
             is_queued: false,
             queue_number: None,
             payloads: Vec::new(),
+        }
+    }
+
+    /// Remembers an object that is not needed when the turn has ended.
+    pub(super) fn keep(&mut self, payload: &Payload) {
+        if matches!(payload, Payload::Object { .. }) {
+            self.payloads.push(payload.clone());
         }
     }
 
@@ -138,7 +145,7 @@ impl Drop for StopGuard {
         let payloads = std::mem::take(&mut self.payloads);
         let link = self.link.clone();
         if !self.is_queued {
-            if payloads.iter().any(|payload| matches!(payload, Payload::Object { .. })) {
+            if !payloads.is_empty() {
                 self.fleet.0.start(async move {
                     for payload in &payloads {
                         objects::discard(&link, payload).await;
@@ -159,7 +166,9 @@ impl Drop for StopGuard {
             worker: self.worker.take(),
             queue_number: self.queue_number,
         };
-        let worker = ending.worker.as_ref().map(|(worker, _)| worker.clone());
+        // Whoever nobody has started is asked of the servers alone: they count as one.
+        let worker = ending.worker.as_ref().map_or("", |(worker, _)| worker.as_str());
+        let worker = format!("{}.{worker}", self.pool);
         let fleet = self.fleet.clone();
         self.fleet.0.start(async move {
             let link = ending.link.clone();
@@ -170,7 +179,7 @@ impl Drop for StopGuard {
             let _ = done.send(());
         });
         // The thread of the connection goes on meanwhile. One worker that does not answer is waited for once.
-        if is_connected && !fleet.0.is_mute(worker.as_deref()) && wait.recv_timeout(DROP_TIME).is_err() {
+        if is_connected && !fleet.0.is_mute(&worker) && wait.recv_timeout(DROP_TIME).is_err() {
             fleet.0.is_mute_now(worker);
         }
     }

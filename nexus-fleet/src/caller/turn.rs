@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashSet, VecDeque},
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
@@ -57,6 +58,8 @@ const ACK_EVERY: u64 = 32;
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
 /// How long the servers have to take a turn into a queue.
 const QUEUE_TIME: Duration = Duration::from_secs(30);
+/// How long a turn may take to be taken back whose queue did not answer.
+const TAKE_BACK_TIME: Duration = Duration::from_secs(5);
 /// The label that sets the priority of one turn.
 const PRIORITY_LABEL: &str = "nexus.priority";
 
@@ -72,19 +75,30 @@ pub(super) async fn run(
     let deadline = request.limits.deadline.and_then(|limit| started.checked_add(limit));
     let cancel = host.cancel.clone();
     let span = TurnSpan::new(id, &backend.capabilities, &request);
+    // Whether a worker may have it, also where the servers did not say that they stored it.
+    let is_sent = AtomicBool::new(false);
     let begun = {
-        let mut begin = std::pin::pin!(span.run(RemoteTurn::begin(backend, request, &host, &span, deadline)));
-        tokio::select! {
+        let begin = RemoteTurn::begin(backend, request, &host, &span, (deadline, &is_sent));
+        let mut begin = std::pin::pin!(span.run(begin));
+        let failure = tokio::select! {
             biased;
-            () = cancel.cancelled() => return Err(Failure::cancelled().into_error(id.clone())),
+            () = cancel.cancelled() => Failure::cancelled(),
             () = until(deadline) => {
-                let kind = ErrorKind::LimitReached(Limit::Deadline);
-                return Err(Failure::out_of_time(kind, started.elapsed()).into_error(id.clone()));
+                Failure::out_of_time(ErrorKind::LimitReached(Limit::Deadline), started.elapsed())
             }
-            begun = &mut begin => begun?,
-        }
+            begun = &mut begin => return begun?.drive(&host, events).await,
+        };
+        failure.into_error(id.clone())
     };
-    begun.drive(&host, events).await
+    Err(match is_sent.load(Ordering::Relaxed) {
+        true => with_effects(begun, Effects::Unknown),
+        false => begun,
+    })
+}
+
+fn with_effects(mut error: TurnError, effects: Effects) -> TurnError {
+    error.partial_mut().effects = effects;
+    error
 }
 
 /// A turn that was put into a queue.
@@ -146,7 +160,7 @@ impl<'b> RemoteTurn<'b> {
         mut request: TurnRequest,
         host: &TurnHost,
         span: &TurnSpan,
-        deadline: Option<Instant>,
+        (deadline, is_sent): (Option<Instant>, &AtomicBool),
     ) -> Result<Self, TurnError> {
         let id = backend.id();
         let fleet = &backend.fleet.0;
@@ -207,7 +221,7 @@ impl<'b> RemoteTurn<'b> {
             turn.clone(),
             key.clone(),
         );
-        guard.payloads.push(body.clone());
+        guard.keep(&body);
         let queued = QueuedTurn {
             version: PROTOCOL_VERSION,
             turn: turn.clone(),
@@ -222,6 +236,7 @@ impl<'b> RemoteTurn<'b> {
             deadline.map_or(LONGEST_WAIT, |deadline| deadline.saturating_duration_since(Instant::now()));
         let subject = queue_subject(&backend.pool, &lane, settings.name());
         guard.is_queued = true;
+        is_sent.store(true, Ordering::Relaxed);
         let stored = put_into_queue(&link, &backend.pool, &subject, &queued, wait).await;
         match stored {
             Ok(number) => guard.queue_number = Some(number),
@@ -229,8 +244,20 @@ impl<'b> RemoteTurn<'b> {
                 guard.is_queued = false;
                 return Err(overloaded(backend, &link).await);
             }
-            // It may be stored all the same: the guard takes it back.
-            Err(error) => return Err(FleetError::from(error).into_turn_error(id)),
+            Err(error @ StoreError::Forbidden(_)) => {
+                guard.is_queued = false;
+                return Err(FleetError::from(error).into_turn_error(id));
+            }
+            // It may be stored all the same, and another backend must not be given the work then.
+            Err(error) => {
+                let error = FleetError::from(error).into_turn_error(id);
+                let taken = tokio::time::timeout(TAKE_BACK_TIME, end::take_back(guard.place())).await;
+                if matches!(taken, Ok(Found::TakenBack)) {
+                    guard.is_queued = false;
+                    return Err(error);
+                }
+                return Err(with_effects(error.with_retry(Retry::Never), Effects::Unknown));
+            }
         }
         let now = Instant::now();
         let watch = Watch::new(&request.limits);
@@ -287,7 +314,7 @@ impl<'b> RemoteTurn<'b> {
                     self.fetched(fetched)
                 }
                 (id, answer) = self.answers.next() => {
-                    self.guard.payloads.push(answer.clone());
+                    self.guard.keep(&answer);
                     self.tell(Command::Answer { id, answer });
                     Step::Goes
                 }
@@ -366,7 +393,7 @@ impl<'b> RemoteTurn<'b> {
             match item {
                 Item::Event(envelope) => self.event(envelope.event),
                 Item::Large(payload) => {
-                    self.guard.payloads.push(payload.clone());
+                    self.guard.keep(&payload);
                     let (link, owner) = (self.link.clone(), self.owner.clone());
                     self.fetching =
                         Some(async move { objects::unpack(&link, &owner, &payload).await }.boxed());
@@ -386,7 +413,7 @@ impl<'b> RemoteTurn<'b> {
                 // Nobody asked for that who still listens.
                 Item::Abandoned => {}
                 Item::End(payload) => {
-                    self.guard.payloads.push(payload.clone());
+                    self.guard.keep(&payload);
                     self.looking = Some(end::read(self.guard.place(), payload).boxed());
                     self.held.clear();
                 }
@@ -469,7 +496,7 @@ impl<'b> RemoteTurn<'b> {
             if now >= stopping.until {
                 let failure = self.stopping.take().map(|stopping| stopping.failure);
                 if let Some((worker, _)) = &self.guard.worker {
-                    self.backend.fleet.0.is_mute_now(Some(worker.clone()));
+                    self.backend.fleet.0.is_mute_now(format!("{}.{worker}", self.backend.pool));
                 }
                 return self.fail(failure.unwrap_or_else(Failure::cancelled), Effects::Unknown);
             }
@@ -518,8 +545,13 @@ impl<'b> RemoteTurn<'b> {
             // An earlier try of ours, of which the answer was lost, counts as this one.
             Found::StartedBy(StartedBy { worker: None, .. }) | Found::TakenBack => {
                 self.guard.is_queued = false;
-                let failure =
-                    self.stopping.take().map_or_else(Failure::cancelled, |stopping| stopping.failure);
+                let failure = self.stopping.take().map_or_else(
+                    || {
+                        let reason = "no worker heard of this caller for two minutes, so none took the turn";
+                        Failure::new(ErrorKind::Transport, reason)
+                    },
+                    |stopping| stopping.failure,
+                );
                 self.fail(failure, Effects::None)
             }
             Found::End(outcome) => self.end(*outcome),
@@ -619,7 +651,7 @@ async fn put_into_queue(
             .ttl(wait.min(LONGEST_WAIT) + Duration::from_secs(1))
     };
     let until = Instant::now() + QUEUE_TIME;
-    let mut is_made = false;
+    let (mut is_made, mut is_unclear) = (false, false);
     loop {
         let stored = link.store(subject, message()).await;
         match &stored {
@@ -635,8 +667,13 @@ async fn put_into_queue(
                 }
             }
             // As during an election, before which and after which no stream is found either. The id keeps it from being there twice.
-            Err(StoreError::Unclear(_) | StoreError::NoStream) if Instant::now() < until => {
+            Err(error @ (StoreError::Unclear(_) | StoreError::NoStream)) if Instant::now() < until => {
+                is_unclear |= matches!(error, StoreError::Unclear(_));
                 tokio::time::sleep(TICK).await;
+            }
+            // The one that the queue has no room beside may be this one.
+            Err(StoreError::Full) if is_unclear => {
+                return Err(StoreError::Unclear("the queue is full".to_owned()));
             }
             _ => return stored,
         }

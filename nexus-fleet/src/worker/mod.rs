@@ -7,7 +7,7 @@ mod turn;
 mod window;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fmt,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -65,6 +65,8 @@ pub struct Worker {
 #[derive(Default)]
 struct Running {
     turns: Mutex<HashMap<String, (String, mpsc::UnboundedSender<Command>)>>,
+    /// The backends that are offered just now.
+    offered: Mutex<BTreeSet<String>>,
     /// In milliseconds: the mean of the last ones, each counting an eighth.
     mean_turn: AtomicU64,
 }
@@ -72,6 +74,14 @@ struct Running {
 impl Running {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, (String, mpsc::UnboundedSender<Command>)>> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn offer(&self, backends: &BTreeMap<String, Option<String>>) {
+        *self.offered.lock().unwrap_or_else(PoisonError::into_inner) = backends.keys().cloned().collect();
+    }
+
+    fn is_offered(&self, backend: &str) -> bool {
+        self.offered.lock().unwrap_or_else(PoisonError::into_inner).contains(backend)
     }
 
     fn took(&self, time: Duration) {
@@ -145,6 +155,7 @@ impl Worker {
             .subscribe(control_subject(&self.pool, &self.name))
             .await
             .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
+        self.running.offer(&offer.backends);
         let lease = self.register(&offer).await?;
         let mut background = JoinSet::new();
         background.spawn(Self::listen(
@@ -152,38 +163,44 @@ impl Worker {
             Arc::clone(&self.running),
             self.link.clone(),
             self.router.clone(),
+            Arc::clone(&self.policy),
         ));
         let entry = Entry { worker: self.card_maker(), lease, drain: drain.clone() };
         let ended = CancelToken::new();
-        let mut kept = tokio::spawn(entry.keep(offer.backends.clone(), ended.clone()));
+        let (is_lost, mut lost) = tokio::sync::oneshot::channel();
+        let keeping = entry.keep(offer.backends.clone(), ended.clone());
+        background.spawn(async move {
+            keeping.await;
+            let _ = is_lost.send(());
+        });
         on_ready(&offer);
         let mut turns = JoinSet::new();
         let slots = Arc::new(Semaphore::new(self.slots));
-        loop {
+        let failure = loop {
             let slot = tokio::select! {
                 biased;
-                () = drain.cancelled() => break,
-                _ = &mut kept => break,
+                () = drain.cancelled() => break None,
+                _ = &mut lost => break Some(FleetError::NameTaken { name: self.name.to_string(), pool: self.pool.clone() }),
                 Some(_) = turns.join_next(), if !turns.is_empty() => continue,
                 slot = Arc::clone(&slots).acquire_owned() => slot,
             };
-            let Ok(slot) = slot else { break };
+            let Ok(slot) = slot else { break None };
             let message = tokio::select! {
                 biased;
-                () = drain.cancelled() => break,
-                _ = &mut kept => break,
+                () = drain.cancelled() => break None,
+                _ = &mut lost => break Some(FleetError::NameTaken { name: self.name.to_string(), pool: self.pool.clone() }),
                 message = queue.next() => message,
             };
             self.begin(message, slot, &drain, &mut turns).await;
-        }
-        drop(queue);
+        };
+        queue.close().await;
         while turns.join_next().await.is_some() {}
         ended.cancel();
-        if !kept.is_finished() {
-            let _ = kept.await;
+        if failure.is_none() {
+            let _ = lost.await;
         }
         background.shutdown().await;
-        Ok(())
+        failure.map_or(Ok(()), Err)
     }
 
     /// Begins a turn that was taken out of a queue.
@@ -221,6 +238,7 @@ impl Worker {
             }
             running.insert(turn.clone(), (queued.key.clone(), sender));
         }
+        let is_offered = self.running.is_offered(&queued.backend);
         let job = Job {
             link: self.link.clone(),
             worker: Arc::clone(&self.name),
@@ -231,6 +249,7 @@ impl Worker {
             commands,
             slot: Some(slot),
             taken_at,
+            is_offered,
             drain: drain.clone(),
         };
         let entry = TurnEntry { running: Arc::clone(&self.running), turn, since: taken_at };
@@ -241,7 +260,13 @@ impl Worker {
     }
 
     /// Gives each message of a caller to the turn that it is about.
-    async fn listen(mut control: async_nats::Subscriber, running: Arc<Running>, link: Link, router: Router) {
+    async fn listen(
+        mut control: async_nats::Subscriber,
+        running: Arc<Running>,
+        link: Link,
+        router: Router,
+        policy: Arc<Policy>,
+    ) {
         let mut forgetting = JoinSet::new();
         loop {
             let message = tokio::select! {
@@ -261,8 +286,9 @@ impl Worker {
                 Ok(CallerMessage::Forget { backend, handle }) => {
                     let Some(reply) = message.reply else { continue };
                     let (link, router) = (link.clone(), router.clone());
+                    let is_offered = policy.offers(&backend);
                     forgetting.spawn(async move {
-                        let outcome = match handle.backend().as_str() == backend {
+                        let outcome = match is_offered && handle.backend().as_str() == backend {
                             true => WireForget::from(router.forget(&handle).await),
                             false => WireForget::InvalidHandle,
                         };
@@ -417,6 +443,7 @@ impl Entry {
             if probed_at.elapsed() >= PROBE_EVERY {
                 probed_at = Instant::now();
                 backends = offer_of(&self.worker.router, self.worker.wanted.as_deref()).await.backends;
+                self.worker.running.offer(&backends);
             }
             let card = self.worker.card(&backends, self.drain.is_cancelled());
             if card == last && renewed_at.elapsed() < RENEW_EVERY {

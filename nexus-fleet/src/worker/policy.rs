@@ -41,7 +41,7 @@ impl Policy {
                 format!("the worker does not take this on: {reason}; nothing was run"),
             ))
         };
-        if self.backends.as_ref().is_some_and(|offered| !offered.iter().any(|name| name == backend)) {
+        if !self.offers(backend) {
             return refused(format!("{backend} is not among its `backends`"));
         }
         if request.tool_access > self.access {
@@ -61,6 +61,11 @@ impl Policy {
             return refused(format!("the variable {name} is not in its `environment`"));
         }
         Ok(())
+    }
+
+    /// Whether turns of this backend are taken on.
+    pub(super) fn offers(&self, backend: &str) -> bool {
+        self.backends.as_ref().is_none_or(|offered| offered.iter().any(|name| name == backend))
     }
 
     /// Whether a folder is below one of ours, with every link followed. One that is not there is not.

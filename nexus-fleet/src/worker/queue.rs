@@ -83,6 +83,15 @@ impl Queue {
         }
     }
 
+    /// Gives back what came and was not begun.
+    pub(super) async fn close(mut self) {
+        let _ = self.wanted.send(false);
+        self.arrived.close();
+        while let Some(message) = self.arrived.recv().await {
+            give_back(&message).await;
+        }
+    }
+
     /// The first message that is there now.
     async fn at_once(&self) -> Option<jetstream::Message> {
         let mut order: Vec<_> = self.consumers.iter().collect();

@@ -7,10 +7,10 @@ use async_nats::{
     client::Request,
     jetstream::{AckKind, message::PublishMessage},
 };
-use futures::{FutureExt as _, future::BoxFuture};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nexus_core::{
     Approval, Approver, BackendId, CancelToken, Effects, ErrorKind, EventEnvelope, ParticipantId, Session,
-    TraceContext, TurnError, TurnEvent, TurnHost, TurnResult,
+    ToolResult, TraceContext, TurnError, TurnEvent, TurnHost, TurnResult,
     harness::{EventQueue, Failure},
 };
 use nexus_router::Router;
@@ -23,7 +23,7 @@ use super::{calls::Calls, policy::Policy, window::Window};
 use crate::{
     caller::SILENCE,
     error::FleetError,
-    link::Link,
+    link::{Link, StoreError},
     objects,
     protocol::{
         Answer, Command, Frame, INLINE_BYTES, Item, PROTOCOL_VERSION, Payload, QueuedTurn, StoredEffects,
@@ -40,6 +40,11 @@ const DELIVER_AGAIN: Duration = Duration::from_secs(5);
 const DELIVERIES: i64 = 24;
 /// How often a claim is made anew whose outcome is not known. Each takes 20 s.
 const MAX_CLAIMS: u32 = 15;
+/// How soon, and how often in all, a turn goes back whose backend this worker does not offer, for another one that does.
+const ELSEWHERE_AGAIN: Duration = Duration::from_millis(500);
+const DELIVERIES_ELSEWHERE: i64 = 12;
+/// How soon frames are sent again that were just sent again.
+const RESEND_AFTER: Duration = Duration::from_millis(100);
 /// How often a turn looks after its link.
 const TICK: Duration = Duration::from_millis(500);
 /// How often a caller hears of its worker at least.
@@ -73,17 +78,32 @@ pub(super) struct Job {
     pub(super) slot: Option<OwnedSemaphorePermit>,
     /// When its message was taken.
     pub(super) taken_at: Instant,
+    /// Whether the worker offers its backend just now.
+    pub(super) is_offered: bool,
     /// Whether the worker takes no further turn.
     pub(super) drain: CancelToken,
 }
 
 /// Starts the turn, if this worker is the one that may, and runs it to its end. Acknowledges the message in either case.
 pub(super) async fn run(job: Job, message: async_nats::jetstream::Message) {
+    let deliveries = message.info().map_or(0, |info| info.delivered);
+    if !job.is_offered && deliveries < DELIVERIES_ELSEWHERE {
+        let _ = message.ack_with(AckKind::Nak(Some(ELSEWHERE_AGAIN))).await;
+        return;
+    }
     if !is_waited_for(&job).await {
         // It may be connecting again; a caller that does not within a minute ends its turn by itself.
-        let deliveries = message.info().map_or(0, |info| info.delivered);
-        let answer = if deliveries < DELIVERIES { AckKind::Nak(Some(DELIVER_AGAIN)) } else { AckKind::Term };
-        let _ = message.ack_with(answer).await;
+        if deliveries < DELIVERIES {
+            let _ = message.ack_with(AckKind::Nak(Some(DELIVER_AGAIN))).await;
+            return;
+        }
+        // One that comes back later finds that nobody started it, and nobody will.
+        let attempt = uuid::Uuid::new_v4().simple().to_string();
+        if let Ok(Claim::Won | Claim::Lost(_)) =
+            started_key::claim(&job.link, &job.caller, &job.queued.turn, None, &attempt).await
+        {
+            let _ = message.ack_with(AckKind::Term).await;
+        }
         return;
     }
     // Held up for so long, it would be told to be silent: another worker is given the turn.
@@ -142,6 +162,9 @@ struct Running {
     cancel: CancelToken,
     calls: Calls,
     asked: mpsc::UnboundedReceiver<Item>,
+    /// Answers that are being read.
+    reading: FuturesUnordered<BoxFuture<'static, (u64, Answer)>>,
+    resent_at: Instant,
     asked_again: Instant,
     /// How long until it is asked again.
     ask_wait: Duration,
@@ -169,7 +192,19 @@ enum Next {
 
 impl Running {
     fn new(job: Job, attempt: String) -> Self {
-        let Job { link, worker, router, policy, caller, queued, commands, slot, taken_at, drain } = job;
+        let Job {
+            link,
+            worker,
+            router,
+            policy,
+            caller,
+            queued,
+            commands,
+            slot,
+            taken_at,
+            is_offered: _,
+            drain,
+        } = job;
         let (calls, asked) = Calls::new();
         let now = Instant::now();
         Self {
@@ -189,6 +224,8 @@ impl Running {
             cancel: CancelToken::new(),
             calls,
             asked,
+            reading: FuturesUnordered::new(),
+            resent_at: now - RESEND_AFTER,
             asked_again: now,
             ask_wait: ASK_AGAIN.0,
             items: VecDeque::new(),
@@ -278,10 +315,13 @@ impl Running {
         loop {
             tokio::select! {
                 biased;
-                command = self.commands.recv() => match self.obey(command).await {
+                command = self.commands.recv() => match self.obey(command) {
                     Next::Goes | Next::Done => {}
                     Next::Abandoned => return None,
                 },
+                Some((id, answer)) = self.reading.next(), if !self.reading.is_empty() => {
+                    self.calls.answer(id, answer);
+                }
                 prepared = done(&mut self.preparing) => {
                     self.preparing = None;
                     self.send(prepared);
@@ -326,7 +366,7 @@ impl Running {
             }
             tokio::select! {
                 biased;
-                command = self.commands.recv() => match self.obey(command).await {
+                command = self.commands.recv() => match self.obey(command) {
                     Next::Goes => {}
                     Next::Abandoned if storing.is_none() => return self.abandon().await,
                     Next::Abandoned => return self.abandon().await,
@@ -347,6 +387,10 @@ impl Running {
                 () = until_time(until) => return,
                 _ = tick.tick() => {
                     self.look_after();
+                    // Nobody hears of the end soon; what is left to do needs no slot.
+                    if self.caller_heard.elapsed() > SILENCE {
+                        self.slot = None;
+                    }
                     if until.is_some() && self.drain.is_cancelled() && !std::mem::replace(&mut is_hurried, true) {
                         until = until.map(|until| until.min(Instant::now() + LAST_WORDS_DRAINING));
                     }
@@ -380,21 +424,31 @@ impl Running {
         }
     }
 
-    async fn obey(&mut self, command: Option<Command>) -> Next {
+    fn obey(&mut self, command: Option<Command>) -> Next {
         self.caller_heard = Instant::now();
         match command {
             Some(Command::Ack { number }) => self.window.acknowledge(number),
+            // Whoever asks more often is answered less often.
+            Some(Command::Resend { .. }) if self.resent_at.elapsed() < RESEND_AFTER => {}
             Some(Command::Resend { from }) => {
+                self.resent_at = Instant::now();
                 let again: Vec<_> = self.window.from(from).cloned().collect();
                 self.repeat(again);
             }
             Some(Command::Cancel) => self.cancel.cancel(),
             Some(Command::Answer { id, answer }) => {
-                match objects::unpack::<Answer>(&self.link, &self.owner(), &answer).await {
-                    Ok(answer) => self.calls.answer(id, answer),
-                    // It is asked again.
-                    Err(error) => tracing::warn!(%error, "the answer of a tool cannot be read"),
-                }
+                let (link, owner) = (self.link.clone(), self.owner());
+                let reading = async move {
+                    let read = objects::unpack::<Answer>(&link, &owner, &answer).await;
+                    (
+                        id,
+                        read.unwrap_or_else(|error| {
+                            let reason = format!("the tool answered, and its answer cannot be read: {error}");
+                            Answer::Result(ToolResult::error(reason))
+                        }),
+                    )
+                };
+                self.reading.push(reading.boxed());
             }
             Some(Command::Abandon) => return Next::Abandoned,
             Some(Command::Done) => return Next::Done,
@@ -532,7 +586,7 @@ impl Running {
 /// Stores the effects of a turn, before they are told.
 async fn store_effects(link: &Link, caller: &str, turn: &str, effects: StoredEffects) {
     let Ok(text) = serde_json::to_vec(&effects) else { return };
-    let id = format!("{turn}.effects.{:?}", effects.effects);
+    let id = format!("{caller}.{turn}.effects.{:?}", effects.effects);
     let message = PublishMessage::build().payload(text.into()).message_id(id);
     store_at_last(link, &effects_subject(caller, turn), message).await;
 }
@@ -567,7 +621,8 @@ async fn store_result(
     };
     let stored = StoredResult { attempt, outcome };
     if let Ok(text) = serde_json::to_vec(&stored) {
-        let message = PublishMessage::build().payload(text.into()).message_id(format!("{turn}.result"));
+        let message =
+            PublishMessage::build().payload(text.into()).message_id(format!("{caller}.{turn}.result"));
         store_at_last(link, &result_subject(caller, turn), message).await;
     }
     stored.outcome
@@ -577,6 +632,10 @@ async fn store_result(
 async fn store_at_last(link: &Link, subject: &str, message: PublishMessage) {
     let mut wait = STORE_AGAIN.0;
     while let Err(error) = link.store(subject, message.clone()).await {
+        if let StoreError::Forbidden(subject) = error {
+            tracing::error!(subject, "this worker may not store what a turn did: see its permissions");
+            return;
+        }
         tracing::warn!(?error, subject, "what a turn did could not be stored, and is stored again");
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(STORE_AGAIN.1);

@@ -171,3 +171,26 @@ fn stored(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     }
     found
 }
+
+/// A worker of the pool lacks the backend: each turn goes to the other one.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_worker_that_lacks_the_backend_leaves_its_turns_to_others() {
+    let server = Server::start().await;
+    let named = |name: &str, backends| WorkerSettings {
+        name: Some(name.to_owned()),
+        backends,
+        ..WorkerSettings::default()
+    };
+    let script = Scenario::new([Reply::text("Done.")]).per_conversation();
+    let (lacking, ..) =
+        worker(&server, named("lacks", Some(vec!["other".to_owned()])), Scenario::text("No.")).await;
+    let (having, local, _home) = worker(&server, named("has", None), script).await;
+    let caller = caller(&server, local);
+    for _ in 0..6 {
+        let mut unwatched = |_: EventEnvelope| {};
+        let result = caller.run_turn(TurnRequest::new("Go."), TurnHost::new(), &mut unwatched).await.unwrap();
+        assert_eq!(result.text, "Done.");
+    }
+    tokio::task::spawn_blocking(move || drop((lacking, having))).await.unwrap();
+}
