@@ -26,6 +26,9 @@ use crate::{
 /// How long a worker that did not answer is not waited for again.
 const MUTE_FOR: Duration = Duration::from_secs(30);
 
+/// How long what is left to do may take when nobody uses the connection any more.
+const LAST_WORK: Duration = Duration::from_secs(1);
+
 /// One program's share in a fleet. Clones share it; what it needs ends with the last of them.
 ///
 /// It connects when it is first used, and again by itself. The connection is served by a thread of its own, so that a turn that is
@@ -46,6 +49,8 @@ pub(crate) struct Shared {
     pooled: Mutex<HashMap<BackendId, Weak<dyn ExecutionBackend>>>,
     /// Workers, by pool and name, that did not answer when a turn of theirs was dropped.
     mute: Mutex<HashMap<String, Instant>>,
+    /// Has as many others as there is work to be done before the thread ends.
+    busy: Arc<()>,
     /// Ends the thread.
     stop: Option<oneshot::Sender<Option<Link>>>,
 }
@@ -88,11 +93,17 @@ impl Fleet {
     pub fn new(settings: FleetSettings) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
+        let busy = Arc::new(());
+        let idle = Arc::clone(&busy);
         let (stop, stopped) = oneshot::channel::<Option<Link>>();
         thread::Builder::new().name("nexus-fleet".to_owned()).spawn(move || {
             runtime.block_on(async {
                 // The last words of turns that have just ended.
                 if let Ok(Some(link)) = stopped.await {
+                    let until = Instant::now() + LAST_WORK;
+                    while Arc::strong_count(&idle) > 1 && Instant::now() < until {
+                        tokio::time::sleep(LAST_WORK / 100).await;
+                    }
                     Link::flush(&link).await;
                 }
             });
@@ -107,6 +118,7 @@ impl Fleet {
             hears_frames: Arc::default(),
             pooled: Mutex::default(),
             mute: Mutex::default(),
+            busy,
             stop: Some(stop),
         })))
     }
@@ -175,6 +187,15 @@ impl Shared {
     ) -> Result<T, FleetError> {
         let done = self.handle.spawn(work).await;
         done.unwrap_or_else(|error| Err(FleetError::Unclear { reason: error.to_string() }))
+    }
+
+    /// As [`start`](Self::start), for work that ends soon: the connection is kept for it a second longer than by its last user.
+    pub(crate) fn start_last(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let busy = Arc::clone(&self.busy);
+        self.handle.spawn(async move {
+            work.await;
+            drop(busy);
+        });
     }
 
     /// Starts `work` where the connection is served, and does not wait for it.

@@ -146,7 +146,7 @@ impl Drop for StopGuard {
         let link = self.link.clone();
         if !self.is_queued {
             if !payloads.is_empty() {
-                self.fleet.0.start(async move {
+                self.fleet.0.start_last(async move {
                     for payload in &payloads {
                         objects::discard(&link, payload).await;
                     }
@@ -170,7 +170,7 @@ impl Drop for StopGuard {
         let worker = ending.worker.as_ref().map_or("", |(worker, _)| worker.as_str());
         let worker = format!("{}.{worker}", self.pool);
         let fleet = self.fleet.clone();
-        self.fleet.0.start(async move {
+        self.fleet.0.start_last(async move {
             let link = ending.link.clone();
             let _ = tokio::time::timeout(DROP_TIME, ending.run()).await;
             for payload in &payloads {
