@@ -21,7 +21,7 @@ use nexus_core::{
     ToolCallStatus, TurnHost, TurnRequest,
 };
 use nexus_testkit::{
-    conformance::{Setting, TOKEN_VARIABLE, Witness},
+    conformance::{RemoteSubject, Setting, TOKEN_VARIABLE, Witness},
     fake_cli,
     sim::{Reply, Scenario},
 };
@@ -43,7 +43,9 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let trials = parties::all(programs.path()).into_iter().flat_map(|party| {
+    let here = parties::all(programs.path());
+    let elsewhere: Vec<Party> = here.iter().map(elsewhere).collect();
+    let trials = here.into_iter().chain(elsewhere).flat_map(|party| {
         let party = Arc::new(party);
         scenarios::all().into_iter().map(move |told| {
             let party = Arc::clone(&party);
@@ -55,6 +57,15 @@ fn main() -> ExitCode {
         })
     });
     libtest_mimic::run(&arguments, trials.collect()).exit_code()
+}
+
+/// The same, where its turns run elsewhere than their caller.
+fn elsewhere(party: &Party) -> Party {
+    Party {
+        name: format!("{}_elsewhere", party.name),
+        subject: Arc::new(RemoteSubject::new(Arc::clone(&party.subject))),
+        refusal_of_unknown: party.refusal_of_unknown,
+    }
 }
 
 /// Runs the calls on a backend, and holds what was decided against what a session decides on its own.

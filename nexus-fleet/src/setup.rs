@@ -8,6 +8,8 @@ use async_nats::jetstream::{
     stream::{Config, DiscardPolicy, RetentionPolicy, StorageType},
 };
 
+use tokio::time::Instant;
+
 use crate::{
     error::FleetError,
     link::Link,
@@ -27,6 +29,10 @@ pub(crate) const ACK_WAIT: Duration = Duration::from_secs(30);
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
 /// Turns that may wait in a pool in all. Beyond it, callers are told that it is overloaded.
 const MAX_QUEUED: i64 = 100_000;
+/// How long servers of a cluster may take to know of each other.
+const PEERS_WITHIN: Duration = Duration::from_secs(20);
+/// What a server says that knows of too few others. Source: seen with 2.15 right after three had started.
+const NO_PEERS: &str = "error code 10005";
 /// How long the consumer of a worker that is gone stays.
 const WORKER_GONE: Duration = Duration::from_secs(24 * 3_600);
 /// How long the mark of a key that ended stays.
@@ -38,6 +44,10 @@ const MARKERS: Duration = Duration::from_secs(60);
 ///
 /// [`FleetError::NotSetUp`]: it is not there, and this account may not make it.
 pub(crate) async fn ensure_shared(link: &Link) -> Result<(), FleetError> {
+    patiently(|| try_shared(link)).await
+}
+
+async fn try_shared(link: &Link) -> Result<(), FleetError> {
     let replicas = link.settings.replicas();
     ensure_stream(
         link,
@@ -115,6 +125,27 @@ pub(crate) async fn ensure_shared(link: &Link) -> Result<(), FleetError> {
 ///
 /// As [`ensure_shared`].
 pub(crate) async fn ensure_pool(link: &Link, pool: &str) -> Result<(), FleetError> {
+    patiently(|| try_pool(link, pool)).await
+}
+
+/// Tries again while servers of a cluster that has just begun do not know of each other.
+async fn patiently<F: Future<Output = Result<(), FleetError>>>(
+    attempt: impl Fn() -> F,
+) -> Result<(), FleetError> {
+    let until = Instant::now() + PEERS_WITHIN;
+    loop {
+        match attempt().await {
+            Err(FleetError::NotSetUp { reason, .. })
+                if reason.contains(NO_PEERS) && Instant::now() < until =>
+            {
+                tokio::time::sleep(PEERS_WITHIN / 40).await;
+            }
+            made => return made,
+        }
+    }
+}
+
+async fn try_pool(link: &Link, pool: &str) -> Result<(), FleetError> {
     ensure_stream(
         link,
         Config {

@@ -12,7 +12,7 @@ use nexus_backends::{
 };
 use nexus_core::BackendKind;
 use nexus_testkit::{
-    conformance::{DelegatedSubject, NativeSubject, RemoteSubject, Subject},
+    conformance::{DelegatedSubject, NativeSubject, Subject},
     fake_cli::Vendor,
     sim::{Dialect, Model},
 };
@@ -85,19 +85,7 @@ pub(crate) fn all(programs: &Path) -> Vec<Party> {
             parties.push(program.party(name, real));
         }
     }
-    let elsewhere: Vec<Party> = parties.iter().map(Party::elsewhere).collect();
-    parties.into_iter().chain(elsewhere).collect()
-}
-
-impl Party {
-    /// The same, where its turns run elsewhere than their caller.
-    fn elsewhere(&self) -> Self {
-        Self {
-            name: format!("{}_elsewhere", self.name),
-            subject: Arc::new(RemoteSubject::new(Arc::clone(&self.subject))),
-            refusal_of_unknown: self.refusal_of_unknown,
-        }
-    }
+    parties
 }
 
 impl Program {
