@@ -109,6 +109,7 @@ impl FleetSettings {
                     // Not with its text, which errors and logs would repeat.
                     "holds a user or a password: name them under `credentials`".to_owned()
                 }
+                Ok(address) if address.host().is_empty() => "names no host".to_owned(),
                 Ok(_) => continue,
                 Err(error) => format!("is no URL of a server: {error}"),
             };
