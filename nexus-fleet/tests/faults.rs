@@ -34,7 +34,7 @@ use crate::{
     proxy::{Direction, Proxy},
     relay::{Faults, Relay},
     server::Server,
-    turns::{Tally, begun, over},
+    turns::{Outcomes, begun, over},
     work::Job,
 };
 
@@ -75,10 +75,10 @@ async fn turns_of_killed_workers_are_run_by_others_unless_they_were_started() {
         workers[index] = slow.worker(&format!("w{}", 8 + kills), 4);
         kills += 1;
     }
-    let tally = Tally::of(&turns.join_all().await, place.folder());
-    tally.print(&format!("{kills} workers killed among those that start turns"));
-    tally.check();
-    assert_eq!(tally.well + tally.failed("Crashed"), tally.turns, "{tally:#?}");
+    let outcomes = Outcomes::of(&turns.join_all().await, place.folder());
+    outcomes.print(&format!("{kills} workers killed among those that start turns"));
+    outcomes.check();
+    assert_eq!(outcomes.well + outcomes.failed("Crashed"), outcomes.turns, "{outcomes:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -96,11 +96,11 @@ async fn turns_of_a_worker_that_is_killed_after_their_start_are_crashed_and_neve
     workers.extend([place.worker("later", 16)]);
     let ran = turns.join_all().await;
     assert!(killed.elapsed() < KNOWN_WITHIN, "it took {:?}", killed.elapsed());
-    let tally = Tally::of(&ran, place.folder());
-    tally.print("killed after the start");
-    tally.check();
-    assert!(tally.failed("Crashed") > 0 && tally.well > 0, "{tally:#?}");
-    assert_eq!(tally.well + tally.failed("Crashed"), tally.turns, "{tally:#?}");
+    let outcomes = Outcomes::of(&ran, place.folder());
+    outcomes.print("killed after the start");
+    outcomes.check();
+    assert!(outcomes.failed("Crashed") > 0 && outcomes.well > 0, "{outcomes:#?}");
+    assert_eq!(outcomes.well + outcomes.failed("Crashed"), outcomes.turns, "{outcomes:#?}");
 }
 
 /// A turn whose worker is gone reaches its deadline, or is dropped: neither keeps other turns waiting.
@@ -114,8 +114,8 @@ async fn turns_of_a_killed_worker_end_with_their_deadlines_and_their_futures() {
     let turns = place.caller(job, 5 * SECOND).turns(12);
     wait_until("all turns run", || begun(place.folder()) == 12).await;
     drop(workers);
-    let tally = Tally::of(&turns.join_all().await, place.folder());
-    tally.print("killed, with a deadline of 5 s");
+    let outcomes = Outcomes::of(&turns.join_all().await, place.folder());
+    outcomes.print("killed, with a deadline of 5 s");
 
     let dropped = place.at([server.url()]);
     let _workers = dropped.workers(1, 16).await;
@@ -133,7 +133,7 @@ async fn turns_of_a_killed_worker_end_with_their_deadlines_and_their_futures() {
         "12 turns of a killed worker dropped: the runtime was away for {:.1} s",
         took.as_secs_f64() - 1.0
     );
-    tally.check();
+    outcomes.check();
     assert!(took < 12 * SECOND, "{took:?}");
 }
 
@@ -155,10 +155,10 @@ async fn stored_ends_are_delivered_though_their_workers_were_killed() {
     workers.extend([place.worker("later", 16)]);
     let ran = turns.join_all().await;
     assert!(killed.elapsed() < KNOWN_WITHIN, "it took {:?}", killed.elapsed());
-    let tally = Tally::of(&ran, place.folder());
-    tally.print(&format!("killed after the end ({:?})", relay.counts()));
-    tally.check();
-    assert_eq!((tally.well, tally.without_events), (tally.turns, tally.turns), "{tally:#?}");
+    let outcomes = Outcomes::of(&ran, place.folder());
+    outcomes.print(&format!("killed after the end ({:?})", relay.counts()));
+    outcomes.check();
+    assert_eq!((outcomes.well, outcomes.without_events), (outcomes.turns, outcomes.turns), "{outcomes:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -214,25 +214,25 @@ async fn restart(down: Duration, costs_nothing: bool) {
     server.kill();
     sleep(down).await;
     server.restart().await;
-    let tally = Tally::of(&turns.await.expect("no panic"), place.folder());
-    tally.print(&format!("server down for {down:?}"));
+    let outcomes = Outcomes::of(&turns.await.expect("no panic"), place.folder());
+    outcomes.print(&format!("server down for {down:?}"));
     // What matters most: whether the workers still take turns.
     let after = tokio::spawn(place::named(caller, "after".to_owned(), 16)).await.expect("no panic");
-    let after = Tally::of(&after, place.folder());
+    let after = Outcomes::of(&after, place.folder());
     after.print("    and afterwards");
     for worker in &workers {
         if let Some(ended) = worker.ended() {
             eprintln!("    {} returned by itself: {ended}", worker.name());
         }
     }
-    place.keep_logs(&tally);
-    tally.check();
+    place.keep_logs(&outcomes);
+    outcomes.check();
     after.check();
     let ended: Vec<_> =
         workers.iter().filter(|worker| worker.ended().is_some()).map(|worker| worker.said()).collect();
     assert!(ended.is_empty(), "{} workers returned by themselves: {}", ended.len(), ended[0]);
     assert_eq!(after.well, after.turns, "{after:#?}");
-    assert!(!costs_nothing || tally.well == tally.turns, "{tally:#?}");
+    assert!(!costs_nothing || outcomes.well == outcomes.turns, "{outcomes:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -249,18 +249,18 @@ async fn a_killed_leader_costs_no_turn() {
     cluster.kill(leader);
     sleep(10 * SECOND).await;
     cluster.restart(leader).await;
-    let tally = Tally::of(&turns.await.expect("no panic"), place.folder());
-    tally.print("leader of the queue killed");
+    let outcomes = Outcomes::of(&turns.await.expect("no panic"), place.folder());
+    outcomes.print("leader of the queue killed");
     let after = tokio::spawn(place::named(caller, "after".to_owned(), 16)).await.expect("no panic");
-    let after = Tally::of(&after, place.folder());
+    let after = Outcomes::of(&after, place.folder());
     after.print("    and afterwards");
-    place.keep_logs(&tally);
-    tally.check();
+    place.keep_logs(&outcomes);
+    outcomes.check();
     after.check();
     let ended: Vec<_> =
         workers.iter().filter(|worker| worker.ended().is_some()).map(|worker| worker.said()).collect();
     assert!(ended.is_empty(), "{} workers returned by themselves: {}", ended.len(), ended[0]);
-    assert_eq!((tally.well, after.well), (tally.turns, after.turns), "{tally:#?}");
+    assert_eq!((outcomes.well, after.well), (outcomes.turns, after.turns), "{outcomes:#?}");
 }
 
 /// Messages are lost, doubled and reordered on both ways, between callers and workers.
@@ -286,10 +286,10 @@ async fn lost_doubled_and_reordered_messages_are_repaired() {
         let ran = tokio::spawn(place::named(caller.clone(), what.replace(' ', "-"), rounds()))
             .await
             .expect("no panic");
-        let tally = Tally::of(&ran, place.folder());
-        tally.print(&format!("messages, {what}"));
-        tally.check();
-        assert_eq!((tally.well, tally.without_events), (tally.turns, 0), "{tally:#?}");
+        let outcomes = Outcomes::of(&ran, place.folder());
+        outcomes.print(&format!("messages, {what}"));
+        outcomes.check();
+        assert_eq!((outcomes.well, outcomes.without_events), (outcomes.turns, 0), "{outcomes:#?}");
     }
 }
 
@@ -311,14 +311,14 @@ async fn slow_links_and_cut_links_cost_no_turn() {
         sleep(milliseconds(1_300)).await;
         if round % 2 == 0 { near.cut().await } else { far.cut().await }
     }
-    let tally = Tally::of(&turns.await.expect("no panic"), place.folder());
-    tally.print("links of 20 ms that are cut six times");
-    place.keep_logs(&tally);
-    tally.check();
+    let outcomes = Outcomes::of(&turns.await.expect("no panic"), place.folder());
+    outcomes.print("links of 20 ms that are cut six times");
+    place.keep_logs(&outcomes);
+    outcomes.check();
     for worker in &workers {
         assert_eq!(worker.ended(), None, "{}", worker.said());
     }
-    assert_eq!((tally.well, tally.without_events), (tally.turns, 0), "{tally:#?}");
+    assert_eq!((outcomes.well, outcomes.without_events), (outcomes.turns, 0), "{outcomes:#?}");
 }
 
 /// Workers are paused for longer than their turns wait for them, and go on.
@@ -343,17 +343,17 @@ async fn a_worker_that_was_paused_runs_no_turn_twice_and_takes_turns_again() {
     paused.iter().for_each(|worker| worker.resume());
     let ran = turns.join_all().await;
     sleep(2 * SECOND).await;
-    let tally = Tally::of(&ran, place.folder());
-    tally.print(&format!("workers paused ({:.0} s)", since.elapsed().as_secs_f64()));
+    let outcomes = Outcomes::of(&ran, place.folder());
+    outcomes.print(&format!("workers paused ({:.0} s)", since.elapsed().as_secs_f64()));
     // The others leave: those that were paused take the turns.
     drop(others);
     let after = tokio::spawn(place::named(caller, "after".to_owned(), 16)).await.expect("no panic");
-    let after = Tally::of(&after, place.folder());
+    let after = Outcomes::of(&after, place.folder());
     after.print("    and afterwards");
-    place.keep_logs(&tally);
-    tally.check();
+    place.keep_logs(&outcomes);
+    outcomes.check();
     after.check();
-    assert_eq!(tally.well + tally.failed("Crashed"), tally.turns, "{tally:#?}");
+    assert_eq!(outcomes.well + outcomes.failed("Crashed"), outcomes.turns, "{outcomes:#?}");
     let ended: Vec<_> =
         paused.iter().filter(|worker| worker.ended().is_some()).map(|worker| worker.said()).collect();
     assert!(ended.is_empty(), "{} workers returned by themselves: {}", ended.len(), ended[0]);
@@ -369,10 +369,10 @@ async fn a_tool_call_takes_no_longer_than_its_way() {
     let _workers = place.workers(1, 8).await;
     let job = Job { events: 1, every: milliseconds(0), wait: Duration::ZERO, calls: 3 };
     let ran = place.caller(job, 20 * SECOND).turns(8).join_all().await;
-    let tally = Tally::of(&ran, place.folder());
-    tally.print("three calls each");
-    place.keep_logs(&tally);
-    tally.check();
+    let outcomes = Outcomes::of(&ran, place.folder());
+    outcomes.print("three calls each");
+    place.keep_logs(&outcomes);
+    outcomes.check();
     let longest = ran.iter().map(|ran| ran.took).max().unwrap_or_default();
     assert!(longest < 3 * SECOND, "{longest:?}");
 }

@@ -3,6 +3,7 @@
 mod calls;
 mod policy;
 mod queue;
+mod stored;
 mod turn;
 mod window;
 

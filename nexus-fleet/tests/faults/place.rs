@@ -12,7 +12,7 @@ use tokio::{task::JoinSet, time::sleep};
 
 use crate::{
     process::{Process, Role},
-    turns::{Caller, Ran, Tally},
+    turns::{Caller, Outcomes, Ran},
     work::Job,
 };
 
@@ -103,11 +103,11 @@ impl Place {
     }
 
     /// Keeps what the workers logged, where the environment says where.
-    pub(crate) fn keep_logs(&self, tally: &Tally) {
+    pub(crate) fn keep_logs(&self, outcomes: &Outcomes) {
         let Some(kept) = std::env::var_os("NEXUS_TEST_KEEP") else { return };
         let kept = Path::new(&kept).join(&self.role.pool);
         fs::create_dir_all(&kept).expect("a folder");
-        fs::write(kept.join("tally"), format!("{tally:#?}")).expect("a file");
+        fs::write(kept.join("outcomes"), format!("{outcomes:#?}")).expect("a file");
         for entry in
             fs::read_dir(self.folder()).expect("a folder").flatten().filter(|entry| entry.path().is_file())
         {

@@ -116,7 +116,7 @@ pub(crate) fn over(folder: &Path) -> usize {
 
 /// What came of many turns.
 #[derive(Debug, Default)]
-pub(crate) struct Tally {
+pub(crate) struct Outcomes {
     pub(crate) turns: usize,
     pub(crate) well: usize,
     /// How many ended with each error.
@@ -140,40 +140,41 @@ pub(crate) struct Tally {
     messages: BTreeMap<String, usize>,
 }
 
-impl Tally {
+impl Outcomes {
     pub(crate) fn of(ran: &[Ran], folder: &Path) -> Self {
         let effects = lines(folder, EFFECTS);
-        let mut tally = Self { turns: ran.len(), ..Self::default() };
+        let mut outcomes = Self { turns: ran.len(), ..Self::default() };
         for ran in ran {
             let effects = effects.get(&ran.name).copied().unwrap_or_default();
-            tally.longest = tally.longest.max(ran.took);
-            tally.doubled += usize::from(effects > 1);
-            tally.called_twice += usize::from(ran.calls > ran.job.calls);
+            outcomes.longest = outcomes.longest.max(ran.took);
+            outcomes.doubled += usize::from(effects > 1);
+            outcomes.called_twice += usize::from(ran.calls > ran.job.calls);
             let is_whole = ran.deltas();
-            tally.garbled += usize::from(is_whole.is_none());
+            outcomes.garbled += usize::from(is_whole.is_none());
             match &ran.outcome {
-                None => tally.hung += 1,
+                None => outcomes.hung += 1,
                 Some(Ok(result)) => {
-                    tally.well += 1;
-                    tally.lost += usize::from(effects == 0);
+                    outcomes.well += 1;
+                    outcomes.lost += usize::from(effects == 0);
                     let text: String = (0..ran.job.events).map(|number| format!("{number} ")).collect();
                     let is_warned = ran.is_warned();
-                    tally.without_events += usize::from(is_warned);
+                    outcomes.without_events += usize::from(is_warned);
                     let is_short = is_whole.is_some_and(|count| count != ran.job.events) && !is_warned;
-                    tally.garbled += usize::from(result.text != text || is_short);
+                    outcomes.garbled += usize::from(result.text != text || is_short);
                 }
                 Some(Err(error)) => {
-                    *tally.failed.entry(format!("{:?}", error.kind())).or_default() += 1;
+                    *outcomes.failed.entry(format!("{:?}", error.kind())).or_default() += 1;
                     let message = error.message().unwrap_or_default().to_owned();
-                    *tally
+                    *outcomes
                         .messages
                         .entry(format!("{:?}, {:?}: {message}", error.kind(), error.partial().effects))
                         .or_default() += 1;
-                    tally.denied += usize::from(effects > 0 && error.partial().effects.allow_another_try());
+                    outcomes.denied +=
+                        usize::from(effects > 0 && error.partial().effects.allow_another_try());
                 }
             }
         }
-        tally
+        outcomes
     }
 
     /// Writes the line of the table, past the capture of the harness.

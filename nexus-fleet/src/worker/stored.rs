@@ -1,0 +1,171 @@
+//! What a turn says and did, as it is stored and sent.
+
+use std::time::Duration;
+
+use async_nats::jetstream::message::PublishMessage;
+use nexus_core::{Effects, ErrorKind, EventEnvelope, TurnEvent, harness::Failure};
+
+use crate::{
+    error::FleetError,
+    link::{Link, StoreError},
+    objects,
+    protocol::{
+        INLINE_BYTES, Item, Payload, StoredEffects, StoredResult, WireOutcome, effects_subject,
+        result_subject,
+    },
+};
+
+/// Below this, the size of a delta is not worth being measured, in bytes.
+const SMALL_DELTA: usize = 1_024;
+/// The first and the longest wait before something is stored again that could not be.
+const STORE_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
+
+/// Stores the effects of a turn, before they are told.
+pub(super) async fn store_effects(link: &Link, caller: &str, turn: &str, effects: StoredEffects) {
+    let Ok(text) = serde_json::to_vec(&effects) else { return };
+    let id = format!("{caller}.{turn}.effects.{:?}", effects.effects);
+    let message = PublishMessage::build().payload(text.into()).message_id(id);
+    store_at_last(link, &effects_subject(caller, turn), message).await;
+}
+
+/// Stores the end of a turn, and returns what it is told by.
+pub(super) async fn store_result(
+    link: &Link,
+    caller: &str,
+    turn: &str,
+    attempt: String,
+    outcome: &WireOutcome,
+) -> Payload {
+    let mut wait = STORE_AGAIN.0;
+    let owner = objects::owner(caller, turn);
+    let outcome = loop {
+        match objects::pack(link, &owner, outcome).await {
+            Ok(outcome) => break outcome,
+            // It would be no smaller the next time.
+            Err(FleetError::TooLarge { bytes, most, .. }) => {
+                let error = too_large(outcome, bytes, most);
+                match objects::pack(link, &owner, &error).await {
+                    Ok(outcome) => break outcome,
+                    Err(error) => tracing::warn!(%error, turn, "the end of a turn could not be stored"),
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, turn, "the end of a turn could not be stored, and is stored again");
+            }
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(STORE_AGAIN.1);
+    };
+    let stored = StoredResult { attempt, outcome };
+    if let Ok(text) = serde_json::to_vec(&stored) {
+        let message =
+            PublishMessage::build().payload(text.into()).message_id(format!("{caller}.{turn}.result"));
+        store_at_last(link, &result_subject(caller, turn), message).await;
+    }
+    stored.outcome
+}
+
+/// Stores a message, as often as it takes. The same id keeps it from being there twice.
+async fn store_at_last(link: &Link, subject: &str, message: PublishMessage) {
+    let mut wait = STORE_AGAIN.0;
+    while let Err(error) = link.store(subject, message.clone()).await {
+        if let StoreError::Forbidden(subject) = error {
+            tracing::error!(subject, "this worker may not store what a turn did: see its permissions");
+            return;
+        }
+        tracing::warn!(?error, subject, "what a turn did could not be stored, and is stored again");
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(STORE_AGAIN.1);
+    }
+}
+
+/// An item that fits into a message.
+pub(super) async fn packed(link: &Link, caller: &str, turn: &str, item: Item) -> Item {
+    if size_of(&item) <= INLINE_BYTES {
+        return item;
+    }
+    let mut wait = STORE_AGAIN.0;
+    loop {
+        match objects::pack(link, &objects::owner(caller, turn), &item).await {
+            Ok(Payload::Inline(_)) => return item,
+            Ok(payload) => return Item::Large(payload),
+            Err(FleetError::TooLarge { bytes, most, .. }) => return left_out(&item, bytes, most),
+            Err(error) => tracing::warn!(%error, turn, "an event could not be stored, and is stored again"),
+        }
+        tokio::time::sleep(wait).await;
+        wait = (wait * 2).min(STORE_AGAIN.1);
+    }
+}
+
+/// The end of a turn whose own end is too large.
+fn too_large(outcome: &WireOutcome, bytes: u64, most: u64) -> WireOutcome {
+    let (backend, effects) = match outcome {
+        WireOutcome::Result(result) => (result.provenance.backend.clone(), result.effects),
+        WireOutcome::Error(error) => error.of_whom(),
+    };
+    let reason = format!("the end of the turn has {bytes} bytes, and {most} at most go to another machine");
+    let mut error = Failure::new(ErrorKind::Protocol, reason).into_error(backend);
+    error.partial_mut().effects = effects;
+    WireOutcome::from(Err(error))
+}
+
+/// What is said in place of an item that is too large.
+fn left_out(item: &Item, bytes: u64, most: u64) -> Item {
+    match item {
+        Item::Event(envelope) => {
+            let text = format!("an event of {bytes} bytes is left out: {most} at most go to another machine");
+            Item::Event(Box::new(EventEnvelope::new(
+                envelope.sequence,
+                envelope.elapsed,
+                TurnEvent::warning(text),
+            )))
+        }
+        // Asked again and again; the turn ends by a limit of its own. No model was seen to write arguments of that size.
+        other => other.clone(),
+    }
+}
+
+/// What an item says that the turn may have changed.
+pub(super) fn effects_of(item: &Item) -> Effects {
+    match item {
+        Item::Event(envelope) => match &envelope.event {
+            TurnEvent::ToolCallStarted(started) => started.effects,
+            TurnEvent::Unrecognized(unknown) if !unknown.is_harmless => Effects::Unknown,
+            _ => Effects::None,
+        },
+        _ => Effects::None,
+    }
+}
+
+/// About how large an item is as text, in bytes: counted where it may be large.
+pub(super) fn size_of(item: &Item) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    match item {
+        Item::Event(envelope) => match &envelope.event {
+            // Whatever has to be escaped.
+            TurnEvent::TextDelta(delta) if delta.text.len() < SMALL_DELTA => delta.text.len() * 6 + 256,
+            TurnEvent::ThinkingDelta(delta) if delta.text.len() < SMALL_DELTA => delta.text.len() * 6 + 256,
+            _ => {
+                let mut count = Count(0);
+                let _ = serde_json::to_writer(&mut count, item);
+                count.0
+            }
+        },
+        Item::Large(_) | Item::End(_) | Item::Withdraw { .. } | Item::GivenUp { .. } | Item::Abandoned => 512,
+        Item::Call { .. } | Item::Approval { .. } => {
+            let mut count = Count(0);
+            let _ = serde_json::to_writer(&mut count, item);
+            count.0
+        }
+    }
+}
