@@ -1,12 +1,20 @@
 //! Holds and slots that several programs share, before a real server.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc, LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
-use nexus_core::{BackendId, BuildContext, Registry};
-use nexus_fleet::{Fleet, FleetHoldStore, FleetPools, FleetSettings};
+use async_trait::async_trait;
+use nexus_core::{
+    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, ErrorKind,
+    EventEnvelope, EventSink, ExecutionBackend, ForgetError, Forgotten, LoopMode, Registry, ResumeHandle,
+    Retry, TurnError, TurnHost, TurnRequest, TurnResult,
+};
+use nexus_fleet::{Fleet, FleetBackend, FleetHoldStore, FleetPools, FleetSettings, WorkerSettings};
 use nexus_router::{
     Hold, Router,
     hold::{HoldStore as _, Revision, Slot},
@@ -14,7 +22,7 @@ use nexus_router::{
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::server::Server;
+use crate::{remote::WorkerThread, server::Server};
 
 const BRIEF: Duration = Duration::from_millis(10);
 /// How many programs share.
@@ -308,4 +316,82 @@ async fn servers_that_cannot_be_reached_are_no_reason_to_wait() {
     }
     assert!(store.known().is_empty());
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+/// Refuses every turn for an hour, and counts those that it was asked for.
+#[derive(Debug, Default)]
+struct Limited(AtomicUsize);
+
+#[async_trait]
+impl ExecutionBackend for Limited {
+    fn id(&self) -> &BackendId {
+        static ID: LazyLock<BackendId> = LazyLock::new(|| BackendId::new("limited"));
+        &ID
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        let mut capabilities = Capabilities::new(LoopMode::Native);
+        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
+        capabilities
+    }
+
+    async fn probe(&self) -> Availability {
+        Availability::ready(None)
+    }
+
+    async fn run_turn(
+        &self,
+        _: TurnRequest,
+        _: TurnHost,
+        _: &mut dyn EventSink,
+    ) -> Result<TurnResult, TurnError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        let retry = Retry::After(Duration::from_secs(3_600));
+        Err(TurnError::new(ErrorKind::RateLimited, self.id().clone()).with_retry(retry))
+    }
+
+    async fn forget(&self, _: &ResumeHandle) -> Result<Forgotten, ForgetError> {
+        Err(ForgetError::Unsupported { backend: self.id().clone() })
+    }
+}
+
+/// One worker of eight is refused: within a second no other one asks the vendor again.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn one_refusal_at_one_of_eight_workers_holds_the_account_for_all() {
+    let server = Server::start().await;
+    let limited = Arc::new(Limited::default());
+    let home = tempfile::tempdir().expect("a folder");
+    let mut workers = Vec::new();
+    for number in 0..STORES {
+        let settings = FleetSettings {
+            servers: vec![server.url()],
+            worker: WorkerSettings {
+                name: Some(format!("w{number}")),
+                turns: Some(3),
+                ..WorkerSettings::default()
+            },
+            ..FleetSettings::default()
+        };
+        let store = FleetHoldStore::new(&fleet_at(&server));
+        let builder = Router::builder(Registry::new(), BuildContext::in_home(home.path()))
+            .backend(Arc::clone(&limited) as Arc<dyn ExecutionBackend>)
+            .hold_store(Arc::new(store));
+        let started = move || WorkerThread::start_router(settings, "builders", builder);
+        workers.push(tokio::task::spawn_blocking(started).await.expect("it starts"));
+    }
+    let caller = FleetBackend::new(limited.clone(), "builders", fleet_at(&server));
+    let ask = async || {
+        let mut unwatched = |_: EventEnvelope| {};
+        caller.run_turn(TurnRequest::new("Go."), TurnHost::new(), &mut unwatched).await.unwrap_err()
+    };
+    assert_eq!(ask().await.kind(), ErrorKind::RateLimited);
+    sleep(Duration::from_secs(1)).await;
+    // Three for each worker, so that none is left out.
+    let errors = futures::future::join_all((0..3 * STORES).map(|_| ask())).await;
+    for error in errors {
+        assert_eq!(error.kind(), ErrorKind::RateLimited, "{error:?}");
+    }
+    assert_eq!(limited.0.load(Ordering::SeqCst), 1, "the vendor was asked once");
+    tokio::task::spawn_blocking(move || drop(workers)).await.expect("they end");
 }

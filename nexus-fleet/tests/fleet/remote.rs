@@ -12,7 +12,7 @@ use nexus_core::{
     TurnHost, TurnRequest, TurnResult, VendorId,
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, Worker, WorkerSettings};
-use nexus_router::Router;
+use nexus_router::{Router, RouterBuilder};
 use nexus_testkit::conformance::MARK_VARIABLE;
 use serde_json::{Map, Value, json};
 
@@ -94,6 +94,11 @@ impl WorkerThread {
         backend: Arc<dyn ExecutionBackend>,
         context: BuildContext,
     ) -> Self {
+        Self::start_router(settings, pool, Router::builder(Registry::new(), context).backend(backend))
+    }
+
+    /// A worker whose router is what `builder` makes of an empty configuration.
+    pub(crate) fn start_router(settings: FleetSettings, pool: &str, builder: RouterBuilder) -> Self {
         let (pool, drain) = (pool.to_owned(), CancelToken::new());
         let (ready, is_ready) = mpsc::channel();
         let drains = drain.clone();
@@ -104,7 +109,7 @@ impl WorkerThread {
                 .build()
                 .expect("a runtime");
             runtime.block_on(async move {
-                let router = Router::builder(Registry::new(), context).backend(backend).from_value(json!({}));
+                let router = builder.from_value(json!({}));
                 let worker =
                     Worker::connect(settings, &pool, router.expect("a router")).await.expect("a worker");
                 worker.run(drains, |_| ready.send(()).unwrap_or_default()).await.expect("the worker runs");
