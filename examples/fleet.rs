@@ -7,7 +7,7 @@
 
 use std::{
     error::Error,
-    process::{Child, Command, Stdio},
+    process::{Child, Command, ExitCode, Stdio},
     sync::Arc,
     time::Duration,
 };
@@ -33,7 +33,17 @@ impl Drop for Server {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
+async fn main() -> ExitCode {
+    match run().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
     if std::env::args().nth(1).is_some() {
         println!("{ABOUT}");
         return Ok(());
