@@ -177,6 +177,20 @@ fn stored(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     found
 }
 
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn a_server_that_is_too_old_is_refused_by_its_version() {
+    let server = Server::old().await;
+    let (local, _home) = reference(Scenario::text("Done."));
+    let mut unwatched = |_: EventEnvelope| {};
+    let turn =
+        caller(&server, local).run_turn(TurnRequest::new("Go."), TurnHost::new(), &mut unwatched).await;
+    let error = turn.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotInstalled, "{error:?}");
+    let message = error.message().unwrap_or_default();
+    assert!(message.contains("2.10.26") && message.contains("2.11 or newer"), "{message}");
+}
+
 /// A backend that nobody asks for.
 #[derive(Debug)]
 struct Other(BackendId);
