@@ -132,7 +132,7 @@ impl Worker {
     }
 
     /// Takes turns until `drain` is cancelled; then it takes no further one, and returns when those that run have ended. Dropped, it
-    /// ends them at once: what they had begun is told to be given up by nobody, so their callers find out by its silence.
+    /// ends them at once, and tells nobody: their callers find out by its silence.
     ///
     /// `on_ready` is told once, when turns are taken from now on, which backends are offered, and why each other is not.
     ///
