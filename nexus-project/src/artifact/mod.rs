@@ -1,0 +1,1 @@
+//! Planning artifacts: milestones, slices and tasks as Markdown files with a lint.
