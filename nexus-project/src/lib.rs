@@ -1,6 +1,17 @@
 //! What a project plans and knows, in files that people and agents share, and the tools to work with them.
 
 pub mod artifact;
+mod branch;
 mod error;
+mod file;
+mod folder;
+pub mod role;
+mod skill;
+pub mod state;
+mod time;
+pub mod tools;
 
 pub use error::{ProjectError, ProjectErrorKind};
+pub use folder::{InitReport, Project};
+pub use time::Time;
+pub use tools::{ProjectTools, ToolPrefix};

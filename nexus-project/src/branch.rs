@@ -1,0 +1,27 @@
+//! Which branch is checked out.
+
+use std::path::{Path, PathBuf};
+
+use crate::file;
+
+/// The branch that is checked out in the repository at or above `folder`; of a detached head its first twelve digits. `None` outside of
+/// a repository, and where it cannot be read.
+pub(crate) fn of(folder: &Path) -> Option<String> {
+    let git = folder.ancestors().map(|above| above.join(".git")).find(|git| git.exists())?;
+    let head = file::read_text(&repository(&git)?.join("HEAD")).ok()??;
+    let head = head.trim();
+    match head.strip_prefix("ref: ") {
+        Some(reference) => Some(reference.strip_prefix("refs/heads/").unwrap_or(reference).to_owned()),
+        None => head.get(..12).map(str::to_owned),
+    }
+}
+
+/// Where the repository is. Source: gitrepository-layout(5): in a worktree or a submodule `.git` is a file that names it.
+fn repository(git: &Path) -> Option<PathBuf> {
+    if git.is_dir() {
+        return Some(git.to_owned());
+    }
+    let text = file::read_text(git).ok()??;
+    let named = text.strip_prefix("gitdir:")?.trim();
+    Some(git.parent()?.join(named))
+}

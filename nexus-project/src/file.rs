@@ -1,0 +1,151 @@
+//! Files that several processes read and write: read within bounds, replaced as a whole, written under a lock.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File, Permissions},
+    io::{self, Write as _},
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use nexus_workspace::private_file::{self, FileHold};
+
+use crate::error::{ProjectError, ProjectErrorKind};
+
+/// Largest file that is read, in bytes. Source: our own bound, far above what people and agents write.
+pub(crate) const MOST_BYTES: u64 = 64 << 20;
+/// How long a lock is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How soon a lock that is taken is tried again: at first, and at most.
+const PAUSES: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(10)];
+/// Ends the name of a file that is not in place yet.
+const PENDING: &str = ".new";
+
+/// Reads a regular file. `None` if there is none.
+pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
+    private_file::read(path, MOST_BYTES).map_err(|error| ProjectError::unusable(path, &error))
+}
+
+/// As [`read`], for a file that holds text.
+pub(crate) fn read_text(path: &Path) -> Result<Option<String>, ProjectError> {
+    let text = read(path)?.map(String::from_utf8).transpose();
+    text.map_err(|error| {
+        let at = error.utf8_error().valid_up_to();
+        ProjectError::damaged(path, format_args!("byte {at} is no UTF-8"))
+    })
+}
+
+/// Replaces a file as a whole, in a folder that is made if it is not there: it has the old content or the new one, whenever and
+/// however this ends. Its mode stays; a new one has that of the process.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
+    replace_io(path, bytes).map_err(|error| ProjectError::unusable(path, &error))
+}
+
+fn replace_io(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or_else(|| Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mode = match fs::symlink_metadata(path) {
+        Ok(found) if !found.is_file() => {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
+        }
+        Ok(found) => Some(found.permissions()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let mut prefix = OsString::from(".");
+    prefix.push(path.file_name().unwrap_or_default());
+    prefix.push(".");
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(&prefix).suffix(PENDING);
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let mut pending = builder.tempfile_in(folder)?;
+    pending.write_all(bytes)?;
+    if let Some(mode) = mode {
+        keep_mode(pending.as_file(), mode)?;
+    }
+    pending.as_file().sync_all()?;
+    pending.persist(path).map_err(|error| error.error)?;
+    sync_folder(folder)
+}
+
+fn keep_mode(file: &File, mode: Permissions) -> io::Result<()> {
+    match file.set_permissions(mode) {
+        // A file system without modes.
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
+        done => done,
+    }
+}
+
+/// Removes a file. One that is not there is no error.
+pub(crate) fn remove(path: &Path) -> Result<(), ProjectError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        done => done.map_err(|error| ProjectError::unusable(path, &error)),
+    }
+}
+
+/// Removes what a process left in `folder` that was ended while it replaced a file. Only for who has the folder's lock.
+pub(crate) fn remove_pending(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(PENDING)) {
+            // What cannot be removed is in nobody's way.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Makes a folder with those above it. A link or a file in its place is an error.
+pub(crate) fn make_folder(path: &Path) -> Result<bool, ProjectError> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => return Ok(false),
+        Ok(_) => return Err(ProjectError::damaged(path, "it is no folder")),
+        Err(_) => {}
+    }
+    fs::create_dir_all(path).map(|()| true).map_err(|error| ProjectError::unusable(path, &error))
+}
+
+/// Makes what was done in the folder survive a loss of power, where the system can.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    if cfg!(windows) {
+        return Ok(());
+    }
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+/// The right to write in a folder, until it is dropped: of all threads and processes, one has it. The operating system takes it back
+/// from a process that dies.
+#[derive(Debug)]
+pub(crate) struct Lock {
+    _hold: FileHold,
+}
+
+impl Lock {
+    /// Takes the lock of the file at `path`, which is made where there is none. Waits up to half a minute for others.
+    pub(crate) fn take(path: &Path) -> Result<Self, ProjectError> {
+        let began = Instant::now();
+        let mut pause = PAUSES[0];
+        loop {
+            match FileHold::try_take(path) {
+                Ok(Some(hold)) => return Ok(Self { _hold: hold }),
+                Ok(None) => {}
+                Err(error) => return Err(ProjectError::unusable(path, &error)),
+            }
+            if began.elapsed() >= PATIENCE {
+                let message =
+                    format!("{path:?} has been held by another writer for {} s", PATIENCE.as_secs());
+                return Err(ProjectError::new(ProjectErrorKind::InUse, message, "do the same again"));
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The folder `.nexus/` of a project, and how its files are read and changed.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    branch,
+    error::ProjectError,
+    file::{self, Lock},
+    state::{Cycle, Document, History, Pending, Plan, Tasks},
+    time::Time,
+};
+
+/// The folder of a project's plans and knowledge.
+pub(crate) const FOLDER: &str = ".nexus";
+/// What lasts for a cycle, and is not tracked.
+const STATE: &str = "state";
+/// What is kept for good, beside the history.
+pub(crate) const KNOWLEDGE: [&str; 3] = ["memory", "context", "rules"];
+/// The line of `.nexus/.gitignore`.
+const IGNORED: &str = "state/";
+/// Where earlier versions kept who is at work.
+const LEGACY_TRACKER: &str = "agent-tracker.json";
+
+/// A project: the folder that has `.nexus/` in it. Cheap to clone; every call reads the files anew.
+///
+/// Calls read and write files and may wait for other processes: in async code, make them by the runtime's `spawn_blocking`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Project {
+    root: PathBuf,
+}
+
+/// What [`Project::init`] made and found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct InitReport {
+    /// What was made, relative to the project.
+    pub made: Vec<String>,
+    /// What was removed, relative to the project: files of earlier versions.
+    pub removed: Vec<String>,
+    /// The topic of a plan that was not closed, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan_left: Option<String>,
+    /// How many tasks were not closed; without it there are no tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks_left: Option<usize>,
+}
+
+impl Project {
+    /// The project in this folder. Nothing is read or made.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// The project that a folder belongs to: the nearest folder, from this one up, that has `.nexus/state/` in it, not beyond the top of
+    /// a git repository; without one that top, and outside of a repository the folder itself.
+    pub fn find(folder: &Path) -> Self {
+        for above in folder.ancestors() {
+            if above.join(FOLDER).join(STATE).is_dir() || above.join(".git").exists() {
+                return Self::at(above);
+            }
+        }
+        Self::at(folder)
+    }
+
+    /// The folder of the project.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A path below `.nexus/`.
+    pub(crate) fn path(&self, below: &str) -> PathBuf {
+        self.root.join(FOLDER).join(below)
+    }
+
+    /// A path below `.nexus/state/`.
+    pub(crate) fn state_path(&self, below: &str) -> PathBuf {
+        self.root.join(FOLDER).join(STATE).join(below)
+    }
+
+    /// Makes what is missing of `.nexus/`, and says what an earlier session left: nothing of that is deleted. The same call again
+    /// changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectErrorKind::Damaged`](crate::ProjectErrorKind::Damaged) for a plan or tasks that cannot be read; those of the file system.
+    pub fn init(&self) -> Result<InitReport, ProjectError> {
+        let mut report = InitReport::default();
+        for folder in [STATE, "state/artifacts"].into_iter().chain(KNOWLEDGE) {
+            if file::make_folder(&self.path(folder))? {
+                report.made.push(format!("{FOLDER}/{folder}"));
+            }
+        }
+        let _lock = self.lock()?;
+        let ignore = self.path(".gitignore");
+        let text = file::read_text(&ignore)?.unwrap_or_default();
+        if !text.lines().any(|line| line.trim_end() == IGNORED) {
+            let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            file::replace(&ignore, format!("{text}{gap}{IGNORED}\n").as_bytes())?;
+            report.made.push(format!("{FOLDER}/.gitignore"));
+        }
+        let legacy = self.state_path(LEGACY_TRACKER);
+        if file::read(&legacy)?.is_some() {
+            file::remove(&legacy)?;
+            report.removed.push(format!("{FOLDER}/{STATE}/{LEGACY_TRACKER}"));
+        }
+        file::remove_pending(&self.root.join(FOLDER).join(STATE));
+        file::remove_pending(&self.root.join(FOLDER));
+        self.finish()?;
+        report.plan_left = self.plan()?.map(|plan| plan.topic);
+        report.tasks_left = self.tasks()?.map(|tasks| tasks.tasks.len());
+        Ok(report)
+    }
+
+    /// The plan, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Document::read`].
+    pub fn plan(&self) -> Result<Option<Plan>, ProjectError> {
+        Plan::read(&self.state_path(Plan::NAME))
+    }
+
+    /// The tasks, if there are any.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Document::read`].
+    pub fn tasks(&self) -> Result<Option<Tasks>, ProjectError> {
+        Tasks::read(&self.state_path(Tasks::NAME))
+    }
+
+    /// The cycles that ended.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Document::read`].
+    pub fn history(&self) -> Result<History, ProjectError> {
+        Ok(History::read(&self.path(History::NAME))?.unwrap_or_default())
+    }
+
+    pub(crate) fn write_plan(&self, plan: &Plan) -> Result<(), ProjectError> {
+        plan.write(&self.state_path(Plan::NAME))
+    }
+
+    pub(crate) fn write_tasks(&self, tasks: &Tasks) -> Result<(), ProjectError> {
+        tasks.write(&self.state_path(Tasks::NAME))
+    }
+
+    /// Runs a change, or a look at more than one file: nobody else writes meanwhile, and what a process that died had begun is finished
+    /// first. `.nexus/` is made where there is none.
+    pub(crate) fn locked<T>(
+        &self,
+        call: impl FnOnce() -> Result<T, ProjectError>,
+    ) -> Result<T, ProjectError> {
+        if !self.state_path("").is_dir() {
+            self.init()?;
+        }
+        let _lock = self.lock()?;
+        self.finish()?;
+        call()
+    }
+
+    fn lock(&self) -> Result<Lock, ProjectError> {
+        Lock::take(&self.state_path(".lock"))
+    }
+
+    /// Ends the plan, and the tasks where they are named too, as a cycle, and puts another plan in its place. All of it, or nothing.
+    pub(crate) fn archive(
+        &self,
+        plan: Option<Plan>,
+        tasks: Option<Tasks>,
+        next_plan: Option<Plan>,
+    ) -> Result<Cycle, ProjectError> {
+        // A history that cannot be read keeps everything as it is.
+        self.history()?;
+        let branch = branch::of(&self.root);
+        let cycle = Cycle { id: new_id()?, closed_at: Time::now(), branch, plan, tasks };
+        Pending::new(cycle.clone(), next_plan).write(&self.state_path(Pending::NAME))?;
+        self.finish()?;
+        Ok(cycle)
+    }
+
+    /// Finishes what was begun by [`Self::archive`]. Each step may have been made before.
+    fn finish(&self) -> Result<(), ProjectError> {
+        let path = self.state_path(Pending::NAME);
+        let Some(Pending { cycle, next_plan, .. }) = Pending::read(&path)? else { return Ok(()) };
+        let mut history = self.history()?;
+        if !history.cycles.iter().any(|known| known.id == cycle.id) {
+            history.cycles.push(cycle.clone());
+            history.write(&self.path(History::NAME))?;
+        }
+        match (&next_plan, &cycle.plan) {
+            (Some(plan), _) => self.write_plan(plan)?,
+            (None, Some(_)) => file::remove(&self.state_path(Plan::NAME))?,
+            (None, None) => {}
+        }
+        if cycle.tasks.is_some() {
+            file::remove(&self.state_path(Tasks::NAME))?;
+        }
+        file::remove(&path)
+    }
+}
+
+/// A name that is given once for all time: 32 hexadecimal digits.
+pub(crate) fn new_id() -> Result<String, ProjectError> {
+    use std::fmt::Write as _;
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        let message = format!("the system gives no random numbers: {error}");
+        ProjectError::new(crate::ProjectErrorKind::Failed, message, "do the same again")
+    })?;
+    Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
+}

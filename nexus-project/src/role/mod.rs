@@ -1,0 +1,3 @@
+//! Roles: who does what, what each may use, and which agent goes on with a task.
+
+pub(crate) mod resume;

@@ -1,0 +1,91 @@
+//! What all files of the state have in common: a type that is their schema, checked at every read and write.
+
+use std::path::Path;
+
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::{
+    error::{ProjectError, ProjectErrorKind},
+    file,
+};
+
+/// The version of all files of the state. A file of a later one is not read.
+pub(crate) const VERSION: u32 = 1;
+
+/// A file of the state.
+pub trait Document: Serialize + DeserializeOwned + JsonSchema {
+    /// Its name.
+    const NAME: &'static str;
+
+    /// The version that it was written in.
+    fn version(&self) -> u32;
+
+    /// What its schema cannot say.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, and where in the document.
+    fn check(&self) -> Result<(), String>;
+
+    /// Reads a document. `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectErrorKind::Damaged`] with the line and column, or the place in the document; those of the file system.
+    fn read(path: &Path) -> Result<Option<Self>, ProjectError> {
+        let Some(bytes) = file::read(path)? else { return Ok(None) };
+        let mut reader = serde_json::Deserializer::from_slice(&bytes);
+        let read: Result<Self, _> = serde_path_to_error::deserialize(&mut reader);
+        let document = match read {
+            Ok(document) => document,
+            Err(error) => {
+                if let Some(version) = later_version(&bytes) {
+                    return Err(newer(path, version));
+                }
+                let place = match error.path().to_string() {
+                    place if place == "." => String::new(),
+                    place => format!(", at {place}"),
+                };
+                return Err(ProjectError::damaged(path, format_args!("{}{place}", error.inner())));
+            }
+        };
+        reader.end().map_err(|error| ProjectError::damaged(path, error))?;
+        if document.version() != VERSION {
+            return Err(newer(path, document.version().into()));
+        }
+        document.check().map_err(|problem| ProjectError::damaged(path, problem))?;
+        Ok(Some(document))
+    }
+
+    /// Replaces a document as a whole.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system; the old document is in place then.
+    fn write(&self, path: &Path) -> Result<(), ProjectError> {
+        self.check().map_err(|problem| ProjectError::damaged(path, problem))?;
+        let mut text = serde_json::to_string_pretty(self)
+            .map_err(|error| ProjectError::damaged(path, format_args!("it cannot be written: {error}")))?;
+        text.push('\n');
+        file::replace(path, text.as_bytes())
+    }
+}
+
+/// The JSON Schema of a file of the state.
+pub fn schema_of<D: Document>() -> Value {
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<D>().to_value();
+    schema["title"] = D::NAME.into();
+    schema
+}
+
+fn later_version(bytes: &[u8]) -> Option<u64> {
+    let value: Value = serde_json::from_slice(bytes).ok()?;
+    value.get("version")?.as_u64().filter(|version| *version > VERSION.into())
+}
+
+fn newer(path: &Path, version: u64) -> ProjectError {
+    let message = format!("{path:?} is of version {version}, and this Nexus knows {VERSION}");
+    ProjectError::new(ProjectErrorKind::Damaged, message, "update Nexus; the file was not changed")
+}

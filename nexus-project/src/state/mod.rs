@@ -1,0 +1,13 @@
+//! The files below `.nexus/` that tools write: their types, which are their schemas.
+
+mod document;
+mod history;
+mod pending;
+mod plan;
+mod tasks;
+
+pub use document::{Document, schema_of};
+pub use history::{Cycle, History};
+pub(crate) use pending::Pending;
+pub use plan::{Decision, Issue, IssueStatus, Plan};
+pub use tasks::{OwnerReusePolicy, Task, TaskStatus, Tasks};

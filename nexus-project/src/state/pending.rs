@@ -1,0 +1,43 @@
+//! `state/.pending.json`: a change of several files, from the moment at which it counts until all of them have it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    document::{Document, VERSION},
+    history::Cycle,
+    plan::Plan,
+};
+
+/// The end of a plan, of tasks, or of both, and what comes in its place. Once it is written the change is made, whoever finishes it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pending {
+    /// The version of this file: 1.
+    pub(crate) version: u32,
+    /// What is added to the history.
+    pub(crate) cycle: Cycle,
+    /// The plan that comes in the place of the old one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) next_plan: Option<Plan>,
+}
+
+impl Pending {
+    pub(crate) fn new(cycle: Cycle, next_plan: Option<Plan>) -> Self {
+        Self { version: VERSION, cycle, next_plan }
+    }
+}
+
+impl Document for Pending {
+    const NAME: &'static str = ".pending.json";
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.cycle.plan.as_ref().map_or(Ok(()), Plan::check)?;
+        self.cycle.tasks.as_ref().map_or(Ok(()), super::tasks::Tasks::check)?;
+        self.next_plan.as_ref().map_or(Ok(()), Plan::check)
+    }
+}

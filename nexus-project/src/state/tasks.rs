@@ -1,0 +1,163 @@
+//! `state/tasks.json`: what is to be done, in an order that dependencies set.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::document::{Document, VERSION};
+use crate::time::Time;
+
+/// The tasks of a cycle.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Tasks {
+    /// The version of this file: 1.
+    pub version: u32,
+    /// Names this set of tasks, once for all time.
+    pub id: String,
+    /// The tasks, in the order in which they were added. The number of each is its place, from 1.
+    pub tasks: Vec<Task>,
+}
+
+/// A piece of work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Its number, from 1.
+    pub id: u32,
+    /// What is to be done.
+    pub title: String,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// What whoever does it has to know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// How it is to be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approach: Option<String>,
+    /// By what it is seen to be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub acceptance: Option<String>,
+    /// The role that does it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// Whether the agent of an earlier task of this owner goes on with it. Without it the role decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub owner_reuse_policy: Option<OwnerReusePolicy>,
+    /// The tasks that must be completed before it begins, by number.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub dependencies: BTreeSet<u32>,
+    /// The files that it is about, relative to the project.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub files: BTreeSet<String>,
+    /// The agent that did it, or does it, by the harness's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The files that its agent changed, relative to the project.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub files_touched: BTreeSet<String>,
+    /// When it was added.
+    pub created_at: Time,
+    /// When its status changed last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed_at: Option<Time>,
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskStatus {
+    /// Nobody has begun it.
+    Pending,
+    /// Somebody is at work on it.
+    InProgress,
+    /// It is done.
+    Completed,
+}
+
+impl TaskStatus {
+    /// The word that files and tools have for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::InProgress => "in_progress",
+            Self::Completed => "completed",
+        }
+    }
+}
+
+/// Whether the agent of an earlier task goes on with the next of its owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnerReusePolicy {
+    /// Another agent does it.
+    Fresh,
+    /// The agent that worked on the same files, if nobody else has touched them since.
+    ResumeIfSameArtifact,
+    /// The last agent of the owner.
+    Resume,
+}
+
+impl Tasks {
+    /// No tasks yet.
+    pub(crate) fn new(id: String) -> Self {
+        Self { version: VERSION, id, tasks: Vec::new() }
+    }
+
+    /// The task with this number.
+    pub fn task(&self, id: u32) -> Option<&Task> {
+        self.tasks.iter().find(|task| task.id == id)
+    }
+
+    /// The dependencies of a task that are not completed.
+    pub fn missing_for<'t>(&'t self, task: &'t Task) -> impl Iterator<Item = u32> + 't {
+        let is_open = |id: &u32| self.task(*id).is_some_and(|task| task.status != TaskStatus::Completed);
+        task.dependencies.iter().copied().filter(is_open)
+    }
+
+    /// The tasks that can begin: pending, with every dependency completed.
+    pub fn ready(&self) -> impl Iterator<Item = &Task> {
+        self.tasks
+            .iter()
+            .filter(|task| task.status == TaskStatus::Pending && self.missing_for(task).next().is_none())
+    }
+
+    /// The tasks that are not completed.
+    pub fn open(&self) -> impl Iterator<Item = &Task> {
+        self.tasks.iter().filter(|task| task.status != TaskStatus::Completed)
+    }
+
+    /// How many tasks are in each status.
+    pub fn counts(&self) -> BTreeMap<TaskStatus, usize> {
+        let mut counts = BTreeMap::new();
+        for task in &self.tasks {
+            *counts.entry(task.status).or_default() += 1;
+        }
+        counts
+    }
+}
+
+impl Document for Tasks {
+    const NAME: &'static str = "tasks.json";
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn check(&self) -> Result<(), String> {
+        for (place, task) in (1..).zip(&self.tasks) {
+            if task.id != place {
+                return Err(format!(
+                    "task {} stands at place {place}: the number of a task is its place",
+                    task.id
+                ));
+            }
+            // A task depends on earlier ones alone, so that there is no cycle.
+            if let Some(later) = task.dependencies.iter().find(|id| **id == 0 || **id >= task.id) {
+                return Err(format!("task {} depends on {later}, which is no earlier task", task.id));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,68 @@
+//! Times as the files have them.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A time: UTC, RFC 3339, to the millisecond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(SystemTime);
+
+impl Time {
+    /// Now, as it is read back.
+    pub fn now() -> Self {
+        Self::from(SystemTime::now())
+    }
+
+    /// The time itself.
+    pub fn as_system_time(self) -> SystemTime {
+        self.0
+    }
+}
+
+impl From<SystemTime> for Time {
+    /// Cuts what is below a millisecond. What lies before 1970 is taken to be 1970.
+    fn from(time: SystemTime) -> Self {
+        let millis = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+        Self(UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default()))
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        humantime::format_rfc3339_millis(self.0).fmt(f)
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        humantime::parse_rfc3339(&text)
+            .map(Self::from)
+            .map_err(|_| de::Error::custom("this is no time such as 2026-01-31T12:00:00.000Z"))
+    }
+}
+
+impl JsonSchema for Time {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Time".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "date-time" })
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+}

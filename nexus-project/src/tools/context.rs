@@ -1,0 +1,111 @@
+//! Where the work stands, in one look.
+
+use nexus_mcp::page::{cut, fitted, most_of};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    history::DecisionView,
+    plan::{PlanState, state_of},
+};
+use crate::{branch, error::ProjectError, folder::Project, state::TaskStatus};
+
+/// Arguments of `context`: none.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ContextRequest {}
+
+/// Result of `context`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ContextView {
+    /// The branch that is checked out. Without it the project is in no repository.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The plan, if there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanInContext>,
+    /// The tasks in numbers, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<TasksInContext>,
+    /// What the plan has decided so far; long texts are cut.
+    pub decisions: Vec<DecisionView>,
+    /// How many decisions there are.
+    pub decisions_total: usize,
+    /// The skill that is active.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_skill: Option<String>,
+}
+
+/// A plan, in short.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PlanInContext {
+    /// What is planned.
+    pub topic: String,
+    /// Where it stands.
+    pub state: PlanState,
+    /// How many issues are to be decided.
+    pub pending: usize,
+}
+
+/// Tasks, in numbers.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TasksInContext {
+    /// How many there are.
+    pub total: usize,
+    /// How many nobody has begun.
+    pub pending: usize,
+    /// How many somebody is at work on.
+    pub in_progress: usize,
+    /// How many are done.
+    pub completed: usize,
+    /// The numbers of those that can begin; the first 100.
+    pub ready: Vec<u32>,
+}
+
+impl Project {
+    /// Says where the work stands.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`].
+    pub fn context(&self) -> Result<ContextView, ProjectError> {
+        let (plan, tasks, active_skill) =
+            self.locked(|| Ok((self.plan()?, self.tasks()?, self.active_skill()?)))?;
+        let branch = branch::of(self.root());
+        let decided: Vec<_> = plan
+            .iter()
+            .flat_map(|plan| &plan.issues)
+            .filter_map(|issue| Some((&*issue.title, &*issue.decision.as_ref()?.text)))
+            .collect();
+        let tasks = tasks.map(|tasks| {
+            let counts = tasks.counts();
+            let count = |status| counts.get(&status).copied().unwrap_or_default();
+            TasksInContext {
+                total: tasks.tasks.len(),
+                pending: count(TaskStatus::Pending),
+                in_progress: count(TaskStatus::InProgress),
+                completed: count(TaskStatus::Completed),
+                ready: tasks.ready().map(|task| task.id).take(100).collect(),
+            }
+        });
+        Ok(fitted(|most| ContextView {
+            branch: branch.as_deref().map(|branch| cut(branch, 200)),
+            plan: plan.as_ref().map(|plan| PlanInContext {
+                topic: plan.topic.clone(),
+                state: state_of(plan),
+                pending: plan.pending().count(),
+            }),
+            tasks: tasks.clone(),
+            decisions: decided
+                .iter()
+                .take(most_of(50, most))
+                .map(|(issue, decision)| DecisionView {
+                    issue: cut(issue, most),
+                    decision: cut(decision, most),
+                })
+                .collect(),
+            decisions_total: decided.len(),
+            active_skill: active_skill.clone(),
+        }))
+    }
+}

@@ -1,0 +1,352 @@
+//! Planning: what is to be decided, and decisions.
+
+use nexus_mcp::page::{MOST_BYTES, fitted, page};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{checked_text, checked_title, numbers};
+use crate::{
+    error::ProjectError,
+    folder::{Project, new_id},
+    state::{Decision, Issue, IssueStatus, Plan},
+    time::Time,
+};
+
+/// Arguments of `plan_start`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanStartRequest {
+    /// What is planned: one line.
+    pub topic: String,
+    /// What is to be decided: one line each.
+    #[serde(default)]
+    pub issues: Vec<String>,
+    /// What research found out.
+    #[serde(default)]
+    pub research_summary: Option<String>,
+}
+
+/// Result of `plan_start`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PlanStarted {
+    /// What is planned.
+    pub topic: String,
+    /// What is to be decided.
+    pub issues: Vec<IssueView>,
+    /// The plan that was there before, and is in the history now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub archived: Option<PlanArchived>,
+}
+
+/// A plan that went to the history.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PlanArchived {
+    /// The cycle that it is in.
+    pub cycle: String,
+    /// What was planned.
+    pub topic: String,
+}
+
+/// An issue.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct IssueView {
+    /// Its number.
+    pub id: u32,
+    /// What is to be decided.
+    pub title: String,
+    /// Whether it is.
+    pub status: IssueStatus,
+    /// What was decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision: Option<String>,
+}
+
+impl From<&Issue> for IssueView {
+    fn from(issue: &Issue) -> Self {
+        Self {
+            id: issue.id,
+            title: issue.title.clone(),
+            status: issue.status(),
+            decision: issue.decision.as_ref().map(|decision| decision.text.clone()),
+        }
+    }
+}
+
+/// Arguments of `plan_status`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanStatusRequest {
+    /// The first issue to show, counted from 0: `next_offset` of the page before.
+    #[serde(default)]
+    pub offset: Option<u64>,
+}
+
+/// Result of `plan_status`.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct PlanView {
+    /// Whether there is a plan.
+    pub active: bool,
+    /// Where it stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub state: Option<PlanState>,
+    /// What is planned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// What research found out; cut if it is long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub research_summary: Option<String>,
+    /// The numbers of all issues that are to be decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<Vec<u32>>,
+    /// The numbers of all issues that are decided.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decided: Option<Vec<u32>>,
+    /// The issues of this page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub issues: Option<Vec<IssueView>>,
+    /// Where the next page begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+}
+
+/// Where a plan stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanState {
+    /// Something is to be decided.
+    Active,
+    /// All issues are decided, or there are none. The plan is closed by `task_close`.
+    Decided,
+}
+
+/// Arguments of `plan_update`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanUpdateRequest {
+    /// What to do with an issue.
+    pub action: PlanAction,
+    /// The issue's number: needed for all but `add`.
+    #[serde(default)]
+    pub issue: Option<u32>,
+    /// What is to be decided: needed for `add` and `edit`, one line.
+    #[serde(default)]
+    pub title: Option<String>,
+}
+
+/// What is done with an issue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanAction {
+    /// Adds one.
+    Add,
+    /// Takes a pending one away.
+    Remove,
+    /// Changes the title of a pending one.
+    Edit,
+    /// Makes a decided one pending again. What was decided is kept.
+    Reopen,
+}
+
+/// Result of `plan_update`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PlanUpdated {
+    /// The issue as it is now, or as it was when it was removed.
+    pub issue: IssueView,
+    /// The numbers of the issues that are to be decided.
+    pub pending: Vec<u32>,
+}
+
+/// Arguments of `plan_decide`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PlanDecideRequest {
+    /// The issue's number.
+    pub issue: u32,
+    /// What is decided, and why.
+    pub decision: String,
+}
+
+/// Result of `plan_decide`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PlanDecided {
+    /// The issue.
+    pub issue: IssueView,
+    /// The numbers of the issues that are still to be decided.
+    pub pending: Vec<u32>,
+    /// Where the plan stands now.
+    pub state: PlanState,
+}
+
+impl Project {
+    /// Begins a planning session. A plan that is there goes to the history first.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`]; nothing is changed then.
+    pub fn plan_start(&self, request: PlanStartRequest) -> Result<PlanStarted, ProjectError> {
+        let topic = checked_title("topic", &request.topic)?;
+        let titles: Result<Vec<_>, _> =
+            request.issues.iter().map(|title| checked_title("issues", title)).collect();
+        let plan =
+            Plan::new(new_id()?, topic, checked_text("research_summary", request.research_summary)?, titles?);
+        self.locked(|| {
+            let archived = match self.plan()? {
+                None => {
+                    self.write_plan(&plan)?;
+                    None
+                }
+                Some(old) => {
+                    let topic = old.topic.clone();
+                    let cycle = self.archive(Some(old), None, Some(plan.clone()))?;
+                    Some(PlanArchived { cycle: cycle.id, topic })
+                }
+            };
+            let issues = plan.issues.iter().map(IssueView::from);
+            let (issues, _) = page(issues, 0, MOST_BYTES - 2_000);
+            Ok(PlanStarted { topic: plan.topic.clone(), issues, archived })
+        })
+    }
+
+    /// Says what is pending and what is decided.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`].
+    pub fn plan_status(&self, request: &PlanStatusRequest) -> Result<PlanView, ProjectError> {
+        let Some(plan) = self.locked(|| self.plan())? else { return Ok(PlanView::default()) };
+        let offset = request.offset.unwrap_or_default();
+        Ok(fitted(|most| {
+            let cut = |text: &String| nexus_mcp::page::cut(text, most);
+            let views = plan.issues.iter().map(|issue| {
+                let mut view = IssueView::from(issue);
+                view.decision = view.decision.as_ref().map(cut);
+                view
+            });
+            let (issues, next_offset) = page(views, offset, MOST_BYTES / 2);
+            PlanView {
+                active: true,
+                state: Some(state_of(&plan)),
+                topic: Some(plan.topic.clone()),
+                research_summary: plan.research_summary.as_ref().map(cut),
+                pending: Some(plan.pending().map(|issue| issue.id).collect()),
+                decided: Some(
+                    plan.issues
+                        .iter()
+                        .filter(|issue| issue.decision.is_some())
+                        .map(|issue| issue.id)
+                        .collect(),
+                ),
+                issues: Some(issues),
+                next_offset,
+            }
+        }))
+    }
+
+    /// Adds, removes, edits or opens an issue again.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`]; nothing is changed then.
+    pub fn plan_update(&self, request: &PlanUpdateRequest) -> Result<PlanUpdated, ProjectError> {
+        let title = |title: &Option<String>| match title {
+            Some(title) => checked_title("title", title),
+            None => Err(ProjectError::invalid("`title` is missing", "say what is to be decided")),
+        };
+        self.locked(|| {
+            let mut plan = self.plan()?.ok_or_else(no_plan)?;
+            let issue = match request.action {
+                PlanAction::Add => {
+                    if request.issue.is_some() {
+                        let instead = "leave it out: the number of a new issue is in the result";
+                        return Err(ProjectError::invalid("`issue` is not taken with `add`", instead));
+                    }
+                    let title = title(&request.title)?;
+                    plan.last_issue = plan.last_issue.saturating_add(1);
+                    plan.issues.push(Issue::new(plan.last_issue, title));
+                    IssueView::from(&plan.issues[plan.issues.len() - 1])
+                }
+                PlanAction::Remove => {
+                    let place = place_of(&plan, request.issue)?;
+                    refuse_decided(&plan.issues[place], "removed")?;
+                    IssueView::from(&plan.issues.remove(place))
+                }
+                PlanAction::Edit => {
+                    let place = place_of(&plan, request.issue)?;
+                    refuse_decided(&plan.issues[place], "edited")?;
+                    plan.issues[place].title = title(&request.title)?;
+                    IssueView::from(&plan.issues[place])
+                }
+                PlanAction::Reopen => {
+                    let place = place_of(&plan, request.issue)?;
+                    let issue = &mut plan.issues[place];
+                    match issue.decision.take() {
+                        Some(decision) => issue.earlier_decisions.push(decision),
+                        None => {
+                            let message = format!("issue {} is not decided", issue.id);
+                            return Err(ProjectError::wrong_state(message, "decide it by plan_decide"));
+                        }
+                    }
+                    IssueView::from(&*issue)
+                }
+            };
+            self.write_plan(&plan)?;
+            Ok(PlanUpdated { issue, pending: plan.pending().map(|issue| issue.id).collect() })
+        })
+    }
+
+    /// Records what was decided.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`]; nothing is changed then.
+    pub fn plan_decide(&self, request: PlanDecideRequest) -> Result<PlanDecided, ProjectError> {
+        let Some(text) = checked_text("decision", Some(request.decision))? else {
+            return Err(ProjectError::invalid("`decision` is empty", "say what is decided, and why"));
+        };
+        self.locked(|| {
+            let mut plan = self.plan()?.ok_or_else(no_plan)?;
+            let place = place_of(&plan, Some(request.issue))?;
+            let issue = &mut plan.issues[place];
+            match &issue.decision {
+                // The same call again, whose first answer may have been lost.
+                Some(decision) if decision.text == text => {}
+                Some(_) => {
+                    let message = format!("issue {} is decided", issue.id);
+                    let instead = "open it again by plan_update with `reopen`, then decide it";
+                    return Err(ProjectError::wrong_state(message, instead));
+                }
+                None => issue.decision = Some(Decision { text, at: Time::now() }),
+            }
+            let mut view = IssueView::from(&*issue);
+            view.decision = view.decision.map(|text| nexus_mcp::page::cut(&text, 2_000));
+            self.write_plan(&plan)?;
+            let pending = plan.pending().map(|issue| issue.id).collect();
+            Ok(PlanDecided { issue: view, pending, state: state_of(&plan) })
+        })
+    }
+}
+
+pub(super) fn state_of(plan: &Plan) -> PlanState {
+    if plan.pending().next().is_some() { PlanState::Active } else { PlanState::Decided }
+}
+
+fn no_plan() -> ProjectError {
+    ProjectError::wrong_state("there is no plan", "begin one by plan_start")
+}
+
+fn place_of(plan: &Plan, issue: Option<u32>) -> Result<usize, ProjectError> {
+    let there_are = || format!("name one of these: {}", numbers(plan.issues.iter().map(|issue| issue.id)));
+    let Some(id) = issue else {
+        return Err(ProjectError::invalid("`issue` is missing", there_are()));
+    };
+    let place = plan.issues.iter().position(|issue| issue.id == id);
+    place.ok_or_else(|| ProjectError::unknown(format!("there is no issue {id}"), there_are()))
+}
+
+fn refuse_decided(issue: &Issue, what: &str) -> Result<(), ProjectError> {
+    if issue.decision.is_none() {
+        return Ok(());
+    }
+    let message = format!("issue {} is decided, and cannot be {what}", issue.id);
+    Err(ProjectError::wrong_state(message, "open it again by plan_update with `reopen` first"))
+}

@@ -1,0 +1,150 @@
+//! The eleven tools, for any server of [`nexus_mcp`].
+
+use std::{fmt, str::FromStr};
+
+use async_trait::async_trait;
+use nexus_mcp::{
+    CallAnswer, CallContext, JsonObject, OnFirstCall, ServedTool, ServiceInfo, ToolDescription, ToolService,
+};
+use schemars::JsonSchema;
+use serde::{Serialize, de::DeserializeOwned};
+
+use super::{
+    ArtifactWriteRequest, ArtifactWritten, ContextRequest, ContextView, HistoryPage, HistorySearchRequest,
+    PlanDecideRequest, PlanDecided, PlanStartRequest, PlanStarted, PlanStatusRequest, PlanUpdateRequest,
+    PlanUpdated, PlanView, TaskAddRequest, TaskAdded, TaskCloseRequest, TaskListRequest, TaskUpdateRequest,
+    TaskUpdated, TasksClosed, TasksView,
+    descriptions::{self as described, INSTRUCTIONS},
+};
+use crate::{
+    error::{ProjectError, ProjectErrorKind},
+    folder::Project,
+};
+
+/// What the names of tools begin with, where the server is registered: none, or up to 32 letters, digits, `-` and `_`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolPrefix(String);
+
+impl FromStr for ToolPrefix {
+    type Err = ProjectError;
+
+    fn from_str(text: &str) -> Result<Self, ProjectError> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
+        if text.len() > 32 || !text.bytes().all(fits) {
+            let message = format!("{text:?} cannot begin the name of a tool");
+            return Err(ProjectError::invalid(message, "use up to 32 letters, digits, - and _"));
+        }
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for ToolPrefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The eleven tools of a project.
+///
+/// `.nexus/` is made at the first call: what is listed depends on no file.
+#[derive(Debug)]
+pub struct ProjectTools {
+    project: OnFirstCall<Project>,
+    prefix: ToolPrefix,
+}
+
+impl ProjectTools {
+    /// The tools of this project.
+    pub fn new(project: Project, prefix: ToolPrefix) -> Self {
+        let open = move || project.init().map(|_| project.clone());
+        Self { project: OnFirstCall::new(open), prefix }
+    }
+
+    fn served<Q, A>(&self, description: &ToolDescription) -> ServedTool
+    where
+        Q: JsonSchema + DeserializeOwned,
+        A: JsonSchema + Serialize,
+    {
+        let mut tool = description.served::<Q, A>();
+        tool.name = format!("{}{}", self.prefix, tool.name);
+        tool
+    }
+
+    async fn answer<Q, A>(
+        &self,
+        name: &str,
+        arguments: JsonObject,
+        call: impl FnOnce(&Project, Q) -> Result<A, ProjectError> + Send + 'static,
+    ) -> CallAnswer
+    where
+        Q: JsonSchema + DeserializeOwned + Send + 'static,
+        A: Serialize + Send + 'static,
+    {
+        let call = |project: Project, request| async move {
+            tokio::task::spawn_blocking(move || call(&project, request)).await.unwrap_or_else(|error| {
+                let message = format!("the call broke off: {error}");
+                Err(ProjectError::new(
+                    ProjectErrorKind::Failed,
+                    message,
+                    "make the same call again, and report this",
+                ))
+            })
+        };
+        self.project.answer(name, arguments, call).await
+    }
+}
+
+#[async_trait]
+impl ToolService for ProjectTools {
+    fn info(&self) -> ServiceInfo {
+        ServiceInfo::new("nexus-project", env!("CARGO_PKG_VERSION"), INSTRUCTIONS)
+    }
+
+    fn tools(&self) -> Vec<ServedTool> {
+        vec![
+            self.served::<PlanStartRequest, PlanStarted>(&described::PLAN_START),
+            self.served::<PlanStatusRequest, PlanView>(&described::PLAN_STATUS),
+            self.served::<PlanUpdateRequest, PlanUpdated>(&described::PLAN_UPDATE),
+            self.served::<PlanDecideRequest, PlanDecided>(&described::PLAN_DECIDE),
+            self.served::<TaskAddRequest, TaskAdded>(&described::TASK_ADD),
+            self.served::<TaskListRequest, TasksView>(&described::TASK_LIST),
+            self.served::<TaskUpdateRequest, TaskUpdated>(&described::TASK_UPDATE),
+            self.served::<TaskCloseRequest, TasksClosed>(&described::TASK_CLOSE),
+            self.served::<HistorySearchRequest, HistoryPage>(&described::HISTORY_SEARCH),
+            self.served::<ContextRequest, ContextView>(&described::CONTEXT),
+            self.served::<ArtifactWriteRequest, ArtifactWritten>(&described::ARTIFACT_WRITE),
+        ]
+    }
+
+    async fn call(&self, name: &str, arguments: JsonObject, _context: CallContext) -> CallAnswer {
+        let tool = name.strip_prefix(&*self.prefix.0).unwrap_or(name);
+        match tool {
+            "plan_start" => self.answer(name, arguments, Project::plan_start).await,
+            "plan_status" => {
+                self.answer(name, arguments, |project, request| project.plan_status(&request)).await
+            }
+            "plan_update" => {
+                self.answer(name, arguments, |project, request| project.plan_update(&request)).await
+            }
+            "plan_decide" => self.answer(name, arguments, Project::plan_decide).await,
+            "task_add" => self.answer(name, arguments, Project::task_add).await,
+            "task_list" => self.answer(name, arguments, |project, request| project.task_list(&request)).await,
+            "task_update" => self.answer(name, arguments, Project::task_update).await,
+            "task_close" => {
+                self.answer(name, arguments, |project, request| project.task_close(&request)).await
+            }
+            "history_search" => {
+                self.answer(name, arguments, |project, request| project.history_search(&request)).await
+            }
+            "context" => self.answer(name, arguments, |project, ContextRequest {}| project.context()).await,
+            "artifact_write" => {
+                self.answer(name, arguments, |project, request| project.artifact_write(&request)).await
+            }
+            other => CallAnswer::error(format!("there is no tool {other}: list the tools again")),
+        }
+    }
+
+    async fn stop(&self) {
+        self.project.stop();
+    }
+}

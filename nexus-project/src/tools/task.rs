@@ -1,0 +1,391 @@
+//! Tasks: what is to be done, in which order, by whom.
+
+use std::collections::BTreeSet;
+
+use nexus_mcp::page::{MOST_BYTES, cut, fitted, page};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{checked_text, checked_title, numbers};
+use crate::{
+    error::ProjectError,
+    folder::{Project, new_id},
+    role::resume,
+    state::{OwnerReusePolicy, Task, TaskStatus, Tasks},
+    time::Time,
+};
+
+/// Arguments of `task_add`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskAddRequest {
+    /// What is to be done: one line.
+    pub title: String,
+    /// What whoever does it has to know.
+    #[serde(default)]
+    pub context: Option<String>,
+    /// How it is to be done.
+    #[serde(default)]
+    pub approach: Option<String>,
+    /// By what it is seen to be done.
+    #[serde(default)]
+    pub acceptance: Option<String>,
+    /// The role that does it.
+    #[serde(default)]
+    pub owner: Option<String>,
+    /// The numbers of tasks that must be completed before it begins.
+    #[serde(default)]
+    pub dependencies: BTreeSet<u32>,
+    /// The files that it is about, relative to the project.
+    #[serde(default)]
+    pub files: BTreeSet<String>,
+    /// Whether the agent of an earlier task of this owner goes on with it: fresh (never), resume_if_same_artifact (if it worked on the
+    /// same files and nobody else has since), or resume. Left out, the role of the owner decides.
+    #[serde(default)]
+    pub owner_reuse_policy: Option<OwnerReusePolicy>,
+}
+
+/// Result of `task_add`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TaskAdded {
+    /// The number of the task.
+    pub id: u32,
+    /// Whether it can begin.
+    pub ready: bool,
+}
+
+/// Arguments of `task_list`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskListRequest {
+    /// The first task to show, counted from 0: `next_offset` of the page before.
+    #[serde(default)]
+    pub offset: Option<u64>,
+}
+
+/// Result of `task_list`.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
+pub struct TasksView {
+    /// Whether there are tasks.
+    pub exists: bool,
+    /// The numbers of all tasks that can begin: pending, with every dependency completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<Vec<u32>>,
+    /// How many there are in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<usize>,
+    /// How many are completed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub completed: Option<usize>,
+    /// The tasks of this page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tasks: Option<Vec<TaskView>>,
+    /// Where the next page begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_offset: Option<u64>,
+}
+
+/// A task. Long texts are cut, and say so.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TaskView {
+    /// Its number.
+    pub id: u32,
+    /// What is to be done.
+    pub title: String,
+    /// Where it stands.
+    pub status: TaskStatus,
+    /// What whoever does it has to know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// How it is to be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approach: Option<String>,
+    /// By what it is seen to be done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub acceptance: Option<String>,
+    /// The role that does it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The agent that did it, or does it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The tasks that must be completed before it begins.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub dependencies: BTreeSet<u32>,
+}
+
+impl TaskView {
+    fn of(task: &Task, most: usize) -> Self {
+        let cut = |text: &Option<String>| text.as_deref().map(|text| cut(text, most));
+        Self {
+            id: task.id,
+            title: task.title.clone(),
+            status: task.status,
+            context: cut(&task.context),
+            approach: cut(&task.approach),
+            acceptance: cut(&task.acceptance),
+            owner: task.owner.clone(),
+            agent: task.agent.clone(),
+            dependencies: task.dependencies.clone(),
+        }
+    }
+}
+
+/// Arguments of `task_update`.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskUpdateRequest {
+    /// The number of the task.
+    pub task: u32,
+    /// Where it stands now.
+    pub status: TaskStatus,
+    /// The agent that does it, by the name that the program has for it.
+    #[serde(default)]
+    pub agent: Option<String>,
+    /// The files that were changed for it, relative to the project.
+    #[serde(default)]
+    pub files_touched: BTreeSet<String>,
+}
+
+/// Result of `task_update`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TaskUpdated {
+    /// The number of the task.
+    pub id: u32,
+    /// Where it stands now.
+    pub status: TaskStatus,
+    /// With a task that begins: the agent that goes on with it. Without it a new one does it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resume_agent: Option<String>,
+    /// The tasks that can begin now.
+    pub ready: Vec<u32>,
+    /// How many tasks are not completed.
+    pub open: usize,
+}
+
+/// Arguments of `task_close`.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskCloseRequest {
+    /// Close although tasks are open.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Result of `task_close`.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct TasksClosed {
+    /// The cycle in the history.
+    pub cycle: String,
+    /// What was planned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<String>,
+    /// How many decisions are in it.
+    pub decisions: usize,
+    /// How many tasks are in it.
+    pub tasks: usize,
+    /// The numbers of tasks that were not completed.
+    pub open: Vec<u32>,
+}
+
+impl Project {
+    /// Adds a task.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`]; nothing is changed then.
+    pub fn task_add(&self, request: TaskAddRequest) -> Result<TaskAdded, ProjectError> {
+        let title = checked_title("title", &request.title)?;
+        let owner = request.owner.as_deref().map(|owner| checked_title("owner", owner)).transpose()?;
+        let context = checked_text("context", request.context)?;
+        let approach = checked_text("approach", request.approach)?;
+        let acceptance = checked_text("acceptance", request.acceptance)?;
+        let files = checked_files("files", request.files)?;
+        self.locked(|| {
+            let mut tasks = match self.tasks()? {
+                Some(tasks) => tasks,
+                None => Tasks::new(new_id()?),
+            };
+            let id = u32::try_from(tasks.tasks.len()).unwrap_or(u32::MAX).saturating_add(1);
+            for dependency in &request.dependencies {
+                if *dependency == id {
+                    let message = format!("task {id} would wait for itself");
+                    return Err(ProjectError::invalid(message, "leave that dependency out"));
+                }
+                if tasks.task(*dependency).is_none() {
+                    let known = numbers(tasks.tasks.iter().map(|task| task.id));
+                    let instead = format!("add that one first; there are: {known}");
+                    return Err(ProjectError::unknown(format!("there is no task {dependency}"), instead));
+                }
+            }
+            tasks.tasks.push(Task {
+                id,
+                title,
+                status: TaskStatus::Pending,
+                context,
+                approach,
+                acceptance,
+                owner,
+                owner_reuse_policy: request.owner_reuse_policy,
+                dependencies: request.dependencies,
+                files,
+                agent: None,
+                files_touched: BTreeSet::new(),
+                created_at: Time::now(),
+                changed_at: None,
+            });
+            self.write_tasks(&tasks)?;
+            Ok(TaskAdded { id, ready: tasks.ready().any(|task| task.id == id) })
+        })
+    }
+
+    /// Says what is to be done, and what can begin.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`].
+    pub fn task_list(&self, request: &TaskListRequest) -> Result<TasksView, ProjectError> {
+        let Some(tasks) = self.locked(|| self.tasks())? else { return Ok(TasksView::default()) };
+        let offset = request.offset.unwrap_or_default();
+        Ok(fitted(|most| {
+            let views = tasks.tasks.iter().map(|task| TaskView::of(task, most));
+            let (shown, next_offset) = page(views, offset, MOST_BYTES * 3 / 4);
+            TasksView {
+                exists: true,
+                ready: Some(tasks.ready().map(|task| task.id).collect()),
+                total: Some(tasks.tasks.len()),
+                completed: Some(tasks.tasks.len() - tasks.open().count()),
+                tasks: Some(shown),
+                next_offset,
+            }
+        }))
+    }
+
+    /// Says where a task stands now.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`]; nothing is changed then.
+    pub fn task_update(&self, request: TaskUpdateRequest) -> Result<TaskUpdated, ProjectError> {
+        let agent = request.agent.as_deref().map(|agent| checked_title("agent", agent)).transpose()?;
+        let touched = checked_files("files_touched", request.files_touched)?;
+        self.locked(|| {
+            let mut tasks = self.tasks()?.ok_or_else(no_tasks)?;
+            let Some(task) = tasks.task(request.task) else {
+                let known = numbers(tasks.tasks.iter().map(|task| task.id));
+                let message = format!("there is no task {}", request.task);
+                return Err(ProjectError::unknown(message, format!("name one of these: {known}")));
+            };
+            refuse_transition(&tasks, task, request.status)?;
+            let begins = task.status != request.status && request.status == TaskStatus::InProgress;
+            let resume_agent = if begins { resume::agent_for(&tasks, task) } else { None };
+            if let Some(task) = tasks.tasks.iter_mut().find(|task| task.id == request.task) {
+                if task.status != request.status {
+                    task.changed_at = Some(Time::now());
+                }
+                task.status = request.status;
+                if let Some(agent) = agent {
+                    task.agent = Some(agent);
+                }
+                task.files_touched.extend(touched);
+            }
+            self.write_tasks(&tasks)?;
+            Ok(TaskUpdated {
+                id: request.task,
+                status: request.status,
+                resume_agent,
+                ready: tasks.ready().map(|task| task.id).take(1_000).collect(),
+                open: tasks.open().count(),
+            })
+        })
+    }
+
+    /// Ends the cycle: plan, tasks and decisions go to the history, all of them or nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`]; nothing is changed then.
+    pub fn task_close(&self, request: &TaskCloseRequest) -> Result<TasksClosed, ProjectError> {
+        self.locked(|| {
+            let (plan, tasks) = (self.plan()?, self.tasks()?);
+            if plan.is_none() && tasks.is_none() {
+                let message = "there is neither a plan nor a task to close";
+                return Err(ProjectError::wrong_state(message, "begin by plan_start or task_add"));
+            }
+            let open: Vec<_> = tasks.iter().flat_map(Tasks::open).map(|task| task.id).collect();
+            if !open.is_empty() && !request.force {
+                let message = format!("tasks are open: {}", numbers(open.iter().copied()));
+                let instead = "complete them by task_update, or close with `force`";
+                return Err(ProjectError::wrong_state(message, instead));
+            }
+            let decisions =
+                plan.iter().flat_map(|plan| &plan.issues).filter(|issue| issue.decision.is_some());
+            let decisions = decisions.count();
+            let topic = plan.as_ref().map(|plan| plan.topic.clone());
+            let count = tasks.as_ref().map_or(0, |tasks| tasks.tasks.len());
+            let cycle = self.archive(plan, tasks, None)?;
+            Ok(TasksClosed { cycle: cycle.id, topic, decisions, tasks: count, open })
+        })
+    }
+}
+
+fn no_tasks() -> ProjectError {
+    ProjectError::wrong_state("there are no tasks", "add one by task_add")
+}
+
+/// Refuses a change of status that the order of the work does not allow, and says which are possible.
+fn refuse_transition(tasks: &Tasks, task: &Task, to: TaskStatus) -> Result<(), ProjectError> {
+    use TaskStatus::{Completed, InProgress, Pending};
+    let possible = match task.status {
+        Pending => {
+            let missing: Vec<_> = tasks.missing_for(task).collect();
+            if to == InProgress && !missing.is_empty() {
+                let message = format!(
+                    "task {} cannot begin: it waits for {}",
+                    task.id,
+                    numbers(missing.iter().copied())
+                );
+                return Err(ProjectError::wrong_state(message, "complete those first"));
+            }
+            &[InProgress][..]
+        }
+        InProgress => &[Pending, Completed][..],
+        Completed => {
+            let begun = tasks
+                .tasks
+                .iter()
+                .find(|other| other.status != Pending && other.dependencies.contains(&task.id));
+            if let (InProgress, Some(other)) = (to, begun) {
+                let message =
+                    format!("task {} cannot be opened again: task {} builds on it", task.id, other.id);
+                return Err(ProjectError::wrong_state(message, "add another task by task_add"));
+            }
+            &[InProgress][..]
+        }
+    };
+    if to == task.status || possible.contains(&to) {
+        return Ok(());
+    }
+    let message = format!("task {} is {}, and cannot become {}", task.id, task.status.as_str(), to.as_str());
+    let words: Vec<_> = possible.iter().map(|status| status.as_str()).collect();
+    Err(ProjectError::wrong_state(message, format!("it can become {}", words.join(" or "))))
+}
+
+/// Paths of files, relative to the project.
+fn checked_files(field: &str, files: BTreeSet<String>) -> Result<BTreeSet<String>, ProjectError> {
+    for file in &files {
+        let path = std::path::Path::new(file);
+        let leads_out = path
+            .components()
+            .any(|part| !matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir));
+        if file.is_empty() || file.len() > 4_096 || leads_out || file.chars().any(char::is_control) {
+            let message = format!("{file:?} in `{field}` is no path below the project");
+            return Err(ProjectError::invalid(message, "name files relative to the project"));
+        }
+    }
+    if files.len() > 10_000 {
+        let message = format!("`{field}` names {} files, and 10,000 are taken", files.len());
+        return Err(ProjectError::invalid(message, "name the folders that they are in"));
+    }
+    Ok(files)
+}
