@@ -43,6 +43,11 @@ impl CommandError {
         Self { cause: Cause::Failed, message: message.to_string() }
     }
 
+    /// The command line, or a file that it names, cannot be used.
+    pub(crate) fn usage(message: impl fmt::Display) -> Self {
+        Self { cause: Cause::Usage, message: message.to_string() }
+    }
+
     /// No configuration is there.
     pub(crate) fn no_configuration(message: String) -> Self {
         Self { cause: Cause::Configuration(Vec::new()), message }

@@ -31,6 +31,7 @@ mod manual;
 mod mcp;
 mod output;
 mod printer;
+mod project;
 mod run;
 mod show;
 #[cfg_attr(not(feature = "login"), allow(dead_code, reason = "logins need more of it"))]
@@ -152,6 +153,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Manual => manual::manual(),
         Command::Acp(acp) => acp::acp(&args.config, &acp).await,
         Command::Mcp(command) => mcp::mcp(&args.config, command).await,
+        Command::Project(args) => project::project(args).await,
         Command::Worker(worker) => worker::worker(&args.config, &worker).await,
         Command::Fleet(command) => fleet::fleet(&args.config, command).await,
         Command::Check { example: true, .. } => Ok(check::example()),

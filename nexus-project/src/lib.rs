@@ -2,11 +2,13 @@
 
 pub mod artifact;
 mod branch;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 mod error;
 mod file;
 mod folder;
 pub mod role;
-mod skill;
+pub mod skill;
 pub mod state;
 mod time;
 pub mod tools;

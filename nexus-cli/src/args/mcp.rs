@@ -7,6 +7,7 @@ use std::{
 
 use clap::{Args as ClapArgs, Subcommand};
 
+use super::project::ProjectServerArgs;
 use crate::mcp::registration;
 
 #[derive(Debug, Subcommand)]
@@ -17,6 +18,9 @@ pub(crate) enum McpCommand {
     /// Serve debates to a caller's agent: from a question, stage by stage, to where a panel stands and every word that was said
     #[command(after_help = registration::DEBATE_HELP)]
     Debate(McpServerArgs),
+    /// Serve a project's plans and tasks to an agent: eleven tools over the files of .nexus/
+    #[command(after_help = registration::PROJECT_HELP)]
+    Project(ProjectServerArgs),
 }
 
 #[derive(Debug, ClapArgs)]

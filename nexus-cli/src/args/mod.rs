@@ -13,6 +13,7 @@ mod login;
 #[cfg(feature = "login")]
 mod login_word;
 mod mcp;
+mod project;
 mod run;
 mod status;
 mod task;
@@ -32,6 +33,7 @@ pub(crate) use key::KeyCommand;
 #[cfg(feature = "login")]
 pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
 pub(crate) use mcp::{McpCommand, McpServerArgs};
+pub(crate) use project::{ProjectArgs, ProjectCommand};
 pub(crate) use run::RunArgs;
 pub(crate) use status::StatusArgs;
 pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
@@ -129,6 +131,9 @@ pub(crate) enum Command {
     /// Serve tools to other programs, by the Model Context Protocol
     #[command(subcommand)]
     Mcp(McpCommand),
+    /// Plan a project and keep track of its tasks, in files that people and agents share
+    #[command(after_help = project::HELP)]
+    Project(ProjectArgs),
     /// Run turns of a pool on this machine, for callers on others
     #[command(after_help = fleet::WORKER_HELP)]
     Worker(WorkerArgs),
@@ -165,6 +170,7 @@ impl Command {
         match self {
             Self::Acp(_) | Self::Worker(_) => true,
             Self::Mcp(McpCommand::Spawn(args) | McpCommand::Debate(args)) => args.http.is_none(),
+            Self::Mcp(McpCommand::Project(_)) => true,
             _ => false,
         }
     }
@@ -192,6 +198,7 @@ impl Command {
             Self::Testbed(testbed) => testbed.wants_json(),
             Self::Debate(debate) => debate.wants_json(),
             Self::Fleet(fleet) => fleet.wants_json(),
+            Self::Project(project) => project.json,
             Self::Acp(_) | Self::Worker(_) | Self::Mcp(_) | Self::Completions { .. } | Self::Manual => false,
         }
     }

@@ -15,6 +15,7 @@ use nexus_mcp::{
     HttpServer, HttpSettings, HttpToken, ServerFile, StdioEnd, StdioSettings, ToolService, attach,
     serve_stdio,
 };
+use nexus_project::ProjectTools;
 use nexus_spawn::{TaskConfiguration, TaskError, TaskErrorKind, TaskTools, Tasks, TasksOptions};
 
 use crate::{
@@ -24,6 +25,7 @@ use crate::{
     config, debate,
     interrupt::interrupted,
     output::{EXIT_CLOSED_PIPE, complain, say},
+    project,
 };
 
 /// What the files of each server are called in the home.
@@ -44,6 +46,14 @@ pub(crate) async fn mcp(config: &ConfigArgs, command: McpCommand) -> Result<Exit
                 DebateTools::new(move || open_debates(file.as_deref(), context.clone()))
             };
             serve(DEBATE, args, tools).await
+        }
+        McpCommand::Project(args) => {
+            let prefix = args.prefix.parse().map_err(CommandError::usage)?;
+            let tools = Arc::new(ProjectTools::new(project::find(args.project.as_deref())?, prefix));
+            match serve_stdio(tools, StdioSettings::default(), ended()).await {
+                Ok(end) => ended_by(&end),
+                Err(error) => Err(not_taken_over(&error)),
+            }
         }
     }
 }
@@ -70,9 +80,7 @@ async fn serve<S: ToolService>(
     match args.http {
         None => match serve_stdio(tools, StdioSettings::default(), ended()).await {
             Ok(end) => ended_by(&end),
-            Err(error) => Err(CommandError::failed(format_args!(
-                "standard input and output cannot be taken over: {error}"
-            ))),
+            Err(error) => Err(not_taken_over(&error)),
         },
         Some(address) => {
             let claim =
@@ -94,6 +102,10 @@ async fn serve<S: ToolService>(
             Ok(ExitCode::SUCCESS)
         }
     }
+}
+
+fn not_taken_over(error: &dyn std::error::Error) -> CommandError {
+    CommandError::failed(format_args!("standard input and output cannot be taken over: {error}"))
 }
 
 /// Opens the tasks of a home: loads the configuration, which is never one of the folder that the server was started in.

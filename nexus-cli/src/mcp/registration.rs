@@ -13,6 +13,11 @@ pub(crate) const DEBATE_HELP: &str = "\
 Register it as `nexus mcp spawn --help` says, by the name nexus_debate and the command `nexus mcp debate`: models then see its tools as \
 mcp__nexus_debate__debate_create. Both can be registered at once.";
 
+/// What `nexus mcp project --help` says of registering it.
+pub(crate) const PROJECT_HELP: &str = "\
+Register it as `nexus mcp spawn --help` says, by the name nexus_project and the command `nexus mcp project`: models then see its tools as \
+mcp__nexus_project__plan_start. It works on the project that the client is started in.";
+
 /// The commands and settings of the text, each a line.
 #[cfg_attr(not(test), allow(dead_code, reason = "for the tests"))]
 pub(crate) fn lines() -> impl Iterator<Item = &'static str> {

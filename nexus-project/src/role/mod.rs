@@ -1,3 +1,12 @@
 //! Roles: who does what, what each may use, and which agent goes on with a task.
 
+mod capability;
+mod catalog;
+mod harness_map;
+mod prompt;
 pub(crate) mod resume;
+
+pub use capability::{Capability, ToolClass};
+pub use catalog::{Category, ModelTier, ResumeTier, Role};
+pub use harness_map::{HarnessMap, HarnessMapError, RoleTools};
+pub use prompt::KnowledgeFile;

@@ -1,11 +1,11 @@
-//! Skills, and which of them is active.
+//! Skills: ways of working that a tag in a message begins, and what other tags do at once.
 
-use crate::{error::ProjectError, folder::Project};
+mod active;
+mod catalog;
+mod inline;
+mod tag;
 
-impl Project {
-    /// The skill that is active.
-    #[expect(clippy::unused_self, clippy::unnecessary_wraps, reason = "to be written")]
-    pub(crate) fn active_skill(&self) -> Result<Option<String>, ProjectError> {
-        Ok(None)
-    }
-}
+pub use active::ActiveSkill;
+pub use catalog::Skill;
+pub use inline::InlineResult;
+pub use tag::{InlineAction, Tag};

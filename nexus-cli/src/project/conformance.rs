@@ -1,0 +1,74 @@
+//! `nexus project conformance`: a server of the eleven tools before the fixtures.
+
+use std::{fs, path::PathBuf, process::ExitCode};
+
+use nexus_project::conformance::{FIXTURES, FixtureFile, ServerCommand, run as run_file};
+use serde_json::json;
+
+use super::judged;
+use crate::{
+    command_error::CommandError,
+    output::{printable, say, say_json},
+};
+
+pub(super) async fn run(
+    server: &str,
+    prefix: String,
+    files: &[PathBuf],
+    as_json: bool,
+) -> Result<ExitCode, CommandError> {
+    let mut words = server.split_whitespace().map(str::to_owned);
+    let Some(program) = words.next() else {
+        return Err(CommandError::usage("--server names no program"));
+    };
+    let command = ServerCommand { program: found(program)?, arguments: words.collect(), prefix };
+    let mut passed = 0;
+    let mut failures = Vec::new();
+    for (name, text) in texts(files)? {
+        let file = FixtureFile::read(&name, &text).map_err(CommandError::usage)?;
+        let report = run_file(&command, &file).await.map_err(|error| {
+            CommandError::failed(format_args!("a folder for a project cannot be made: {error}"))
+        })?;
+        passed += report.passed;
+        if !as_json {
+            say(format_args!("{name}: {} of {}", report.passed, file.fixtures.len()));
+        }
+        for failure in report.failures {
+            if !as_json {
+                say(format_args!("  FAILED {} (step {})", printable(&failure.fixture), failure.step));
+                failure.faults.iter().for_each(|fault| say(format_args!("    {}", printable(fault))));
+            }
+            failures.push(json!({ "file": name, "fixture": failure.fixture, "step": failure.step, "faults": failure.faults }));
+        }
+    }
+    if as_json {
+        say_json(&json!({ "passed": passed, "failures": failures }));
+    } else {
+        say(format_args!("{passed} passed, {} failed", failures.len()));
+    }
+    Ok(judged(failures.is_empty()))
+}
+
+/// A relative path is relative to here, and not to the projects in which the server is started.
+fn found(program: String) -> Result<String, CommandError> {
+    if !program.contains('/') {
+        return Ok(program);
+    }
+    match fs::canonicalize(&program) {
+        Ok(path) => Ok(path.to_string_lossy().into_owned()),
+        Err(error) => Err(CommandError::usage(format_args!("{program} cannot be started: {error}"))),
+    }
+}
+
+fn texts(files: &[PathBuf]) -> Result<Vec<(String, String)>, CommandError> {
+    if files.is_empty() {
+        return Ok(FIXTURES.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect());
+    }
+    let read = |path: &PathBuf| {
+        let text = fs::read_to_string(path).map_err(|error| {
+            CommandError::usage(format_args!("{} cannot be read: {error}", path.display()))
+        })?;
+        Ok((path.display().to_string(), text))
+    };
+    files.iter().map(read).collect()
+}

@@ -1,0 +1,208 @@
+//! `nexus project`: plans, tasks and what is known of a project, by hand.
+
+mod conformance;
+mod show;
+
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf, absolute},
+    process::ExitCode,
+};
+
+use nexus_project::{
+    Project, ProjectError, ProjectErrorKind,
+    role::Role,
+    state::{History, Plan, TaskStatus, Tasks, schema_of},
+    tools::{
+        HistorySearchRequest, PlanAction, PlanDecideRequest, PlanStartRequest, PlanUpdateRequest,
+        TaskAddRequest, TaskCloseRequest, TaskListRequest, TaskUpdateRequest,
+    },
+};
+use serde::Serialize;
+
+use crate::{
+    EXIT_FAILED,
+    args::{ProjectArgs, ProjectCommand},
+    command_error::CommandError,
+    output::{say, say_bytes, say_json},
+};
+
+pub(crate) async fn project(args: ProjectArgs) -> Result<ExitCode, CommandError> {
+    let ProjectArgs { project, json, command } = args;
+    let out = Out { json };
+    match command {
+        ProjectCommand::Conformance { server, prefix, fixtures } => {
+            return conformance::run(&server, prefix, &fixtures, json).await;
+        }
+        ProjectCommand::Roles { name } => return roles(name.as_deref(), &out),
+        ProjectCommand::Schema { file } => {
+            say_json(&match file.as_str() {
+                "plan.json" => schema_of::<Plan>(),
+                "tasks.json" => schema_of::<Tasks>(),
+                _ => schema_of::<History>(),
+            });
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {}
+    }
+    let project = find(project.as_deref())?;
+    run(&project, command, &out)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The project that is named, or that the current folder belongs to. Never the folder in which Nexus keeps its own files.
+pub(crate) fn find(named: Option<&Path>) -> Result<Project, CommandError> {
+    let folder = match named {
+        Some(folder) if folder.is_dir() => absolute(folder),
+        Some(folder) => {
+            return Err(CommandError::usage(format_args!("there is no folder {}", folder.display())));
+        }
+        None => std::env::current_dir(),
+    };
+    let folder: PathBuf = folder
+        .map_err(|error| CommandError::failed(format_args!("the current folder cannot be told: {error}")))?;
+    let project = if named.is_some() { Project::at(folder) } else { Project::find(&folder) };
+    if project.root().join(".nexus") == nexus::BuildContext::from_process().home {
+        let message = format!(
+            "{} is where Nexus keeps its own files: name a project by --project",
+            project.root().join(".nexus").display()
+        );
+        return Err(CommandError::usage(message));
+    }
+    Ok(project)
+}
+
+/// How answers are printed.
+struct Out {
+    json: bool,
+}
+
+impl Out {
+    fn say<T: Serialize>(&self, answer: &T, print: impl FnOnce(&T)) {
+        if self.json { say_json(answer) } else { print(answer) }
+    }
+}
+
+fn failed(error: ProjectError) -> CommandError {
+    match error.kind {
+        ProjectErrorKind::InvalidArgument | ProjectErrorKind::Unknown => CommandError::usage(error),
+        _ => CommandError::failed(error),
+    }
+}
+
+fn run(project: &Project, command: ProjectCommand, out: &Out) -> Result<(), CommandError> {
+    match command {
+        ProjectCommand::Init => {
+            let report = project.init().map_err(failed)?;
+            out.say(&report, |report| show::init(project, report));
+        }
+        ProjectCommand::Status => {
+            let context = project.context().map_err(failed)?;
+            out.say(&context, show::context);
+        }
+        ProjectCommand::Plan { topic, issue, research } => {
+            let request = PlanStartRequest { topic, issues: issue, research_summary: research };
+            let started = project.plan_start(request).map_err(failed)?;
+            out.say(&started, show::started);
+        }
+        ProjectCommand::Decide { issue, decision } => {
+            let decided = project.plan_decide(PlanDecideRequest { issue, decision }).map_err(failed)?;
+            out.say(&decided, show::decided);
+        }
+        ProjectCommand::Reopen { issue } => {
+            let request = PlanUpdateRequest { action: PlanAction::Reopen, issue: Some(issue), title: None };
+            let updated = project.plan_update(&request).map_err(failed)?;
+            out.say(&updated, show::reopened);
+        }
+        ProjectCommand::Add(add) => {
+            let request = TaskAddRequest {
+                title: add.title,
+                context: add.context,
+                approach: add.approach,
+                acceptance: add.acceptance,
+                owner: add.owner,
+                dependencies: add.after.into_iter().collect(),
+                files: add.file.into_iter().collect(),
+                owner_reuse_policy: None,
+            };
+            let added = project.task_add(request).map_err(failed)?;
+            out.say(&added, show::added);
+        }
+        ProjectCommand::Tasks => {
+            // All of them: pages are for models.
+            let mut view = project.task_list(&TaskListRequest::default()).map_err(failed)?;
+            while let Some(offset) = view.next_offset {
+                let more = project.task_list(&TaskListRequest { offset: Some(offset) }).map_err(failed)?;
+                view.next_offset = more.next_offset;
+                view.tasks.get_or_insert_default().extend(more.tasks.unwrap_or_default());
+            }
+            out.say(&view, show::tasks);
+        }
+        ProjectCommand::Prompt { task } => {
+            let tasks = project.tasks().map_err(failed)?;
+            let Some(task) = tasks.as_ref().and_then(|tasks| tasks.task(task)) else {
+                return Err(CommandError::usage(format_args!("there is no task {task}")));
+            };
+            let prompt = project.task_prompt(task).map_err(failed)?;
+            out.say(&prompt, |prompt| say_bytes(prompt.as_bytes()));
+        }
+        ProjectCommand::Begin { task } => update(project, task, TaskStatus::InProgress, Vec::new(), out)?,
+        ProjectCommand::Done { task, file } => update(project, task, TaskStatus::Completed, file, out)?,
+        ProjectCommand::Back { task } => update(project, task, TaskStatus::Pending, Vec::new(), out)?,
+        ProjectCommand::Close { force } => {
+            let closed = project.task_close(&TaskCloseRequest { force }).map_err(failed)?;
+            out.say(&closed, show::closed);
+        }
+        ProjectCommand::History { words } => {
+            let query = Some(words.join(" "));
+            let mut found = project
+                .history_search(&HistorySearchRequest { query: query.clone(), offset: None })
+                .map_err(failed)?;
+            while let Some(offset) = found.next_offset {
+                let request = HistorySearchRequest { query: query.clone(), offset: Some(offset) };
+                let more = project.history_search(&request).map_err(failed)?;
+                found.next_offset = more.next_offset;
+                found.cycles.extend(more.cycles);
+            }
+            out.say(&found, show::history);
+        }
+        // These need no project.
+        ProjectCommand::Roles { .. } | ProjectCommand::Schema { .. } | ProjectCommand::Conformance { .. } => {
+        }
+    }
+    Ok(())
+}
+
+fn update(
+    project: &Project,
+    task: u32,
+    status: TaskStatus,
+    files: Vec<String>,
+    out: &Out,
+) -> Result<(), CommandError> {
+    let files_touched: BTreeSet<_> = files.into_iter().collect();
+    let request = TaskUpdateRequest { task, status, agent: None, files_touched };
+    let updated = project.task_update(request).map_err(failed)?;
+    out.say(&updated, show::updated);
+    Ok(())
+}
+
+fn roles(name: Option<&str>, out: &Out) -> Result<ExitCode, CommandError> {
+    match name {
+        None => out.say(&Role::catalog().collect::<Vec<_>>(), |roles| show::roles(roles)),
+        Some(name) => {
+            let Some(role) = Role::find(name) else {
+                let known: Vec<_> = Role::catalog().map(|role| role.name).collect();
+                let message = format!("there is no role {name:?}, but {}", known.join(", "));
+                return Err(CommandError::usage(message));
+            };
+            out.say(&role, |role| say(role.body.trim_end()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How a command ends that judged something.
+fn judged(is_passed: bool) -> ExitCode {
+    if is_passed { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) }
+}

@@ -1,0 +1,170 @@
+//! What a file of fixtures holds.
+
+use std::{collections::BTreeMap, fmt};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// A file of fixtures: of a tool, or of a scenario.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FixtureFile {
+    /// What they are about, for people.
+    pub about: String,
+    /// The fixtures.
+    pub fixtures: Vec<Fixture>,
+}
+
+/// A project, what is done with it, and what must hold then.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Fixture {
+    /// What it shows: a sentence.
+    pub name: String,
+    /// The project before.
+    #[serde(default)]
+    pub precondition: Precondition,
+    /// What is done, one after the other.
+    pub steps: Vec<Step>,
+}
+
+/// A project before anything is done.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Precondition {
+    /// Files that are there: a text as it is, anything else as JSON.
+    pub files: BTreeMap<String, Value>,
+    /// Calls that were made. Each must succeed.
+    pub calls: Vec<Call>,
+}
+
+/// A call of a tool.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Call {
+    /// The tool's name, without a prefix.
+    pub tool: String,
+    /// Its arguments.
+    #[serde(default)]
+    pub arguments: Map<String, Value>,
+}
+
+/// Something that is done, and what must hold then.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Step {
+    /// What is done.
+    pub action: Action,
+    /// What must hold.
+    #[serde(default)]
+    pub postcondition: Postcondition,
+}
+
+/// What is done.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// A call.
+    Call(Call),
+    /// The server is ended and started again.
+    Restart,
+    /// The same call by several servers of one project at once, each so often one after the other. Every call must succeed.
+    Together {
+        /// How many servers.
+        servers: usize,
+        /// How often each calls.
+        times: usize,
+        /// The call.
+        call: Call,
+    },
+    /// The server is killed in the middle of the call, after a time that is drawn anew in each round; the project is as it was before in each. Then
+    /// another is started, and the postcondition must hold.
+    Kill {
+        /// How many rounds.
+        rounds: usize,
+        /// The call.
+        call: Call,
+    },
+}
+
+/// What must hold.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Postcondition {
+    /// A text that the error has to contain, in capitals or not; an empty one for any error. Without it the call has to succeed.
+    pub error: Option<String>,
+    /// What is in the result, by JSONPath.
+    pub result: BTreeMap<String, Expected>,
+    /// What is in files, by path and JSONPath. `null`: there is no such file.
+    pub files: BTreeMap<String, Option<BTreeMap<String, Expected>>>,
+    /// One of these has to hold as well.
+    pub any_of: Vec<Postcondition>,
+    /// Calls that are made then, and what must hold of each.
+    pub then: Vec<Then>,
+}
+
+/// A call that looks at what came of another.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Then {
+    /// The call.
+    pub call: Call,
+    /// What is in its result, by JSONPath.
+    pub result: BTreeMap<String, Expected>,
+}
+
+/// What is expected at a place. A place that has several values has them as a list.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Expected {
+    /// `{"any": true}`: something is there. `{"length": 2}`: a list of so many. `{"contains": "text"}`: a text with this in it.
+    Rule(Rule),
+    /// Exactly this; `null`: nothing is there.
+    Value(Value),
+}
+
+/// What is expected, where the value is not known beforehand.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, rename_all = "snake_case")]
+pub enum Rule {
+    /// Something is there.
+    Any(bool),
+    /// A list, or a text, of this length.
+    Length(usize),
+    /// A text with this in it, in capitals or not.
+    Contains(String),
+}
+
+/// A file of fixtures cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FixtureError {
+    /// The file.
+    pub file: String,
+    /// What is wrong, and where.
+    pub reason: String,
+}
+
+impl fmt::Display for FixtureError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} holds no fixtures: {}", self.file, self.reason)
+    }
+}
+
+impl std::error::Error for FixtureError {}
+
+impl FixtureFile {
+    /// Reads a file of fixtures.
+    ///
+    /// # Errors
+    ///
+    /// [`FixtureError`], with the line and column.
+    pub fn read(file: &str, text: &str) -> Result<Self, FixtureError> {
+        let failed = |reason: String| FixtureError { file: file.to_owned(), reason };
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let read: Self = serde_path_to_error::deserialize(&mut reader)
+            .map_err(|error| failed(format!("{}, at {}", error.inner(), error.path())))?;
+        reader.end().map_err(|error| failed(error.to_string()))?;
+        Ok(read)
+    }
+}

@@ -1,0 +1,113 @@
+//! Holds what came of an action against what must hold.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use jsonpath_rust::JsonPath as _;
+use serde_json::Value;
+
+use super::{
+    fixture::{Expected, Postcondition, Rule},
+    server::Answer,
+};
+
+/// What is wrong, one sentence each. None: it holds. `then` is not looked at.
+pub(super) fn faults(expected: &Postcondition, answer: Option<&Answer>, root: &Path) -> Vec<String> {
+    let mut faults = Vec::new();
+    match (answer, &expected.error) {
+        (Some(Answer::Error(text)), Some(part)) => {
+            if !text.to_lowercase().contains(&part.to_lowercase()) {
+                faults.push(format!("the error does not say {part:?}: {text}"));
+            }
+        }
+        (Some(Answer::Error(text)), None) => faults.push(format!("the call failed: {text}")),
+        (Some(Answer::Result(value)), Some(_)) => {
+            faults.push(format!("the call succeeded, and had to fail: {value}"));
+        }
+        (Some(Answer::Result(value)), None) => {
+            faults.extend(faults_at("the result", &expected.result, value));
+        }
+        (None, _) => {}
+    }
+    for (path, places) in &expected.files {
+        faults.extend(faults_of_file(path, places.as_ref(), root));
+    }
+    if !expected.any_of.is_empty() {
+        let all: Vec<_> = expected.any_of.iter().map(|one| self::faults(one, answer, root)).collect();
+        if !all.iter().any(Vec::is_empty) {
+            let all: Vec<_> = all.iter().map(|faults| faults.join("; ")).collect();
+            faults.push(format!("none of the alternatives holds: {}", all.join(" | ")));
+        }
+    }
+    faults
+}
+
+/// What is wrong in a value.
+pub(super) fn faults_at(what: &str, expected: &BTreeMap<String, Expected>, value: &Value) -> Vec<String> {
+    expected
+        .iter()
+        .filter_map(|(path, expected)| {
+            fault_at(path, expected, value).map(|fault| format!("{what}: {fault}"))
+        })
+        .collect()
+}
+
+fn faults_of_file(name: &str, places: Option<&BTreeMap<String, Expected>>, root: &Path) -> Vec<String> {
+    let path = root.join(name);
+    let Some(places) = places else {
+        return if path.exists() { vec![format!("{name} is there, and must not be")] } else { Vec::new() };
+    };
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) => return vec![format!("{name} cannot be read: {error}")],
+    };
+    // `$` alone may be any text, everything else is JSON.
+    if let (1, Some(Expected::Value(Value::String(expected)))) = (places.len(), places.get("$")) {
+        return if text == *expected {
+            Vec::new()
+        } else {
+            vec![format!("{name} has another text: {text:?}")]
+        };
+    }
+    match serde_json::from_str(&text) {
+        Ok(value) => faults_at(name, places, &value),
+        Err(error) => vec![format!("{name} is no JSON: {error}")],
+    }
+}
+
+fn fault_at(path: &str, expected: &Expected, value: &Value) -> Option<String> {
+    let found = match value.query(path) {
+        Ok(found) => found,
+        Err(error) => return Some(format!("{path} is no JSONPath: {error}")),
+    };
+    let found = match found.as_slice() {
+        [] => Value::Null,
+        [one] => (*one).clone(),
+        several => Value::Array(several.iter().map(|value| (*value).clone()).collect()),
+    };
+    let holds = match expected {
+        Expected::Rule(Rule::Any(any)) => found.is_null() != *any,
+        Expected::Rule(Rule::Length(length)) => match &found {
+            Value::Array(list) => list.len() == *length,
+            Value::String(text) => text.len() == *length,
+            _ => false,
+        },
+        Expected::Rule(Rule::Contains(part)) => {
+            found.as_str().is_some_and(|text| text.to_lowercase().contains(&part.to_lowercase()))
+        }
+        Expected::Value(expected) => *expected == found,
+    };
+    (!holds).then(|| format!("{path} is {found}, and not {expected}"))
+}
+
+impl std::fmt::Display for Expected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Rule(Rule::Any(true)) => f.write_str("anything"),
+            Self::Rule(Rule::Any(false)) => f.write_str("absent"),
+            Self::Rule(Rule::Length(length)) => write!(f, "of length {length}"),
+            Self::Rule(Rule::Contains(part)) => write!(f, "a text with {part:?}"),
+            Self::Value(Value::Null) => f.write_str("absent"),
+            Self::Value(value) => value.fmt(f),
+        }
+    }
+}

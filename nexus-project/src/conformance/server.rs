@@ -1,0 +1,117 @@
+//! A server that is judged: a program that speaks MCP over its standard input and output.
+
+use std::{fmt, path::Path, process::Stdio, time::Duration};
+
+use rmcp::{
+    RoleClient, ServiceExt as _,
+    model::{CallToolRequestParams, CallToolResult},
+    service::RunningService,
+};
+use serde_json::Value;
+use tokio::process::{Child, Command};
+
+use super::fixture::Call;
+
+/// How long a server may take for one answer.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How a server is started: in the folder of a project, where it finds and leaves its files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerCommand {
+    /// The program.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// What the names of its tools begin with.
+    pub prefix: String,
+}
+
+/// A server could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServerError(pub String);
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// What a call came to.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Answer {
+    Result(Value),
+    Error(String),
+}
+
+/// A server that runs. It is killed when it is dropped.
+pub(super) struct Server {
+    client: RunningService<RoleClient, ()>,
+    child: Child,
+    prefix: String,
+}
+
+impl Server {
+    pub(super) async fn start(command: &ServerCommand, folder: &Path) -> Result<Self, ServerError> {
+        let mut child = Command::new(&command.program)
+            .args(&command.arguments)
+            .current_dir(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| ServerError(format!("{:?} cannot be started: {error}", command.program)))?;
+        let (Some(output), Some(input)) = (child.stdout.take(), child.stdin.take()) else {
+            return Err(ServerError("its input and output cannot be had".to_owned()));
+        };
+        let client = tokio::time::timeout(PATIENCE, ().serve((output, input)))
+            .await
+            .map_err(|_elapsed| ServerError(format!("it did not begin within {} s", PATIENCE.as_secs())))?
+            .map_err(|error| ServerError(format!("it does not begin as an MCP server does: {error}")))?;
+        Ok(Self { client, child, prefix: command.prefix.clone() })
+    }
+
+    pub(super) async fn call(&self, call: &Call) -> Result<Answer, ServerError> {
+        let name = format!("{}{}", self.prefix, call.tool);
+        let request = CallToolRequestParams::new(name).with_arguments(call.arguments.clone());
+        let answer =
+            tokio::time::timeout(PATIENCE, self.client.call_tool(request)).await.map_err(|_elapsed| {
+                ServerError(format!("{} was not answered within {} s", call.tool, PATIENCE.as_secs()))
+            })?;
+        match answer {
+            Ok(result) => Ok(answered(result)),
+            // An implementation may refuse arguments by the protocol's own error.
+            Err(rmcp::ServiceError::McpError(error)) => Ok(Answer::Error(error.message.into_owned())),
+            Err(error) => Err(ServerError(format!("{} was not answered: {error}", call.tool))),
+        }
+    }
+
+    /// Kills it at once.
+    pub(super) async fn kill(mut self) {
+        // What is dead already is what was wanted.
+        let _ = self.child.kill().await;
+    }
+
+    /// Ends it as a client does: closes its input, and waits a while.
+    pub(super) async fn end(mut self) {
+        let _ = self.client.cancel().await;
+        if tokio::time::timeout(Duration::from_secs(10), self.child.wait()).await.is_err() {
+            let _ = self.child.kill().await;
+        }
+    }
+}
+
+fn answered(result: CallToolResult) -> Answer {
+    let text: String =
+        result.content.iter().filter_map(|content| Some(content.as_text()?.text.as_str())).collect();
+    if result.is_error == Some(true) {
+        return Answer::Error(text);
+    }
+    Answer::Result(
+        result
+            .structured_content
+            .unwrap_or_else(|| serde_json::from_str(&text).unwrap_or(Value::String(text))),
+    )
+}

@@ -1,0 +1,120 @@
+//! What a role is kept from, in words that no program owns.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Something that a role is kept from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Capability {
+    /// It changes no file.
+    NoFileEdit,
+    /// It adds no task.
+    NoTaskCreate,
+    /// It changes no task.
+    NoTaskUpdate,
+    /// It runs no command.
+    NoShellExec,
+}
+
+impl Capability {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::NoFileEdit, Self::NoTaskCreate, Self::NoTaskUpdate, Self::NoShellExec];
+
+    /// The word that files have for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoFileEdit => "no_file_edit",
+            Self::NoTaskCreate => "no_task_create",
+            Self::NoTaskUpdate => "no_task_update",
+            Self::NoShellExec => "no_shell_exec",
+        }
+    }
+
+    /// The classes of tools that it takes away.
+    pub fn classes(self) -> &'static [ToolClass] {
+        use ToolClass as Class;
+        match self {
+            Self::NoFileEdit => &[
+                Class::FileCreation,
+                Class::FileModification,
+                Class::FileDeletion,
+                Class::PartialEdit,
+                Class::StructuredEdit,
+            ],
+            Self::NoTaskCreate => &[Class::TaskCreation],
+            Self::NoTaskUpdate => &[Class::TaskState, Class::TaskMetadata],
+            Self::NoShellExec => &[Class::Command, Class::Subprocess, Class::Interactive],
+        }
+    }
+}
+
+impl fmt::Display for Capability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What a tool does, as far as a role may be kept from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolClass {
+    /// Makes files.
+    FileCreation,
+    /// Writes files as a whole.
+    FileModification,
+    /// Removes files.
+    FileDeletion,
+    /// Changes parts of files.
+    PartialEdit,
+    /// Changes parts of documents that have cells or nodes.
+    StructuredEdit,
+    /// Adds tasks.
+    TaskCreation,
+    /// Says where tasks stand.
+    TaskState,
+    /// Changes what tasks say.
+    TaskMetadata,
+    /// Runs a command.
+    Command,
+    /// Starts a process that goes on.
+    Subprocess,
+    /// Writes to a process that waits for input.
+    Interactive,
+}
+
+impl ToolClass {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::FileCreation,
+        Self::FileModification,
+        Self::FileDeletion,
+        Self::PartialEdit,
+        Self::StructuredEdit,
+        Self::TaskCreation,
+        Self::TaskState,
+        Self::TaskMetadata,
+        Self::Command,
+        Self::Subprocess,
+        Self::Interactive,
+    ];
+
+    /// The word that maps have for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FileCreation => "file_creation",
+            Self::FileModification => "file_modification",
+            Self::FileDeletion => "file_deletion",
+            Self::PartialEdit => "partial_edit",
+            Self::StructuredEdit => "structured_edit",
+            Self::TaskCreation => "task_creation",
+            Self::TaskState => "task_state",
+            Self::TaskMetadata => "task_metadata",
+            Self::Command => "command",
+            Self::Subprocess => "subprocess",
+            Self::Interactive => "interactive",
+        }
+    }
+}

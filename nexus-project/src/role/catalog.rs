@@ -1,0 +1,185 @@
+//! The roles that there are.
+
+use std::collections::BTreeSet;
+
+use nexus_workspace::{AgentType, AgentTypeError, AgentTypes, agent::Surface};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{Capability, HarnessMap, RoleTools};
+
+/// A role: what somebody does in a project, and what they are kept from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Role {
+    /// Its name.
+    pub name: &'static str,
+    /// What kind of work it does.
+    pub category: Category,
+    /// How long its agents go on.
+    pub resume_tier: ResumeTier,
+    /// What kind of model it needs.
+    pub model_tier: ModelTier,
+    /// What it is kept from.
+    pub capabilities: BTreeSet<Capability>,
+    /// What it is good for: one sentence.
+    pub description: &'static str,
+    /// What it is told. It names no program and no tool.
+    pub body: &'static str,
+}
+
+/// What kind of work a role does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Category {
+    /// Says how it is to be done.
+    How,
+    /// Does it.
+    Do,
+    /// Checks what was done.
+    Check,
+}
+
+/// How long the agents of a role go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ResumeTier {
+    /// One agent goes on through a cycle.
+    Persistent,
+    /// An agent goes on with the same files, while nobody else touches them.
+    Bounded,
+    /// Each task has an agent of its own.
+    Ephemeral,
+}
+
+/// What kind of model a role needs: a portable name in `models` of `nexus.yaml`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ModelTier {
+    /// The best that there is.
+    High,
+    /// A good one that costs less.
+    Standard,
+}
+
+use Capability::{NoFileEdit, NoTaskCreate, NoTaskUpdate};
+
+const ADVISES: &[Capability] = &[NoFileEdit, NoTaskCreate, NoTaskUpdate];
+const READS: &[Capability] = &[NoFileEdit, NoTaskCreate];
+
+type Line =
+    (&'static str, Category, ResumeTier, ModelTier, &'static [Capability], &'static str, &'static str);
+
+#[rustfmt::skip]
+const CATALOG: [Line; 9] = [
+    ("architect", Category::How, ResumeTier::Persistent, ModelTier::High, ADVISES,
+     "Decides how parts fit together, and what a change costs later.", include_str!("../../roles/architect.md")),
+    ("designer", Category::How, ResumeTier::Persistent, ModelTier::High, ADVISES,
+     "Decides what people see and do, and in which words.", include_str!("../../roles/designer.md")),
+    ("postdoc", Category::How, ResumeTier::Persistent, ModelTier::High, ADVISES,
+     "Decides how something is found out, and what evidence is worth.", include_str!("../../roles/postdoc.md")),
+    ("strategist", Category::How, ResumeTier::Persistent, ModelTier::High, ADVISES,
+     "Decides what is worth doing, for whom, and in which order.", include_str!("../../roles/strategist.md")),
+    ("engineer", Category::Do, ResumeTier::Bounded, ModelTier::Standard, &[NoTaskCreate],
+     "Writes and changes code, with its tests.", include_str!("../../roles/engineer.md")),
+    ("writer", Category::Do, ResumeTier::Bounded, ModelTier::Standard, &[NoTaskCreate],
+     "Writes and changes texts that people read.", include_str!("../../roles/writer.md")),
+    ("researcher", Category::Do, ResumeTier::Persistent, ModelTier::Standard, READS,
+     "Finds out what is known, and where it is written.", include_str!("../../roles/researcher.md")),
+    ("tester", Category::Check, ResumeTier::Ephemeral, ModelTier::Standard, READS,
+     "Tries what was built, and says what does not hold.", include_str!("../../roles/tester.md")),
+    ("reviewer", Category::Check, ResumeTier::Ephemeral, ModelTier::Standard, READS,
+     "Reads what was done against what was asked for.", include_str!("../../roles/reviewer.md")),
+];
+
+impl Role {
+    /// All roles.
+    pub fn catalog() -> impl Iterator<Item = Self> {
+        CATALOG.into_iter().map(
+            |(name, category, resume_tier, model_tier, capabilities, description, body)| Self {
+                name,
+                category,
+                resume_tier,
+                model_tier,
+                capabilities: capabilities.iter().copied().collect(),
+                description,
+                body,
+            },
+        )
+    }
+
+    /// The role of this name.
+    pub fn find(name: &str) -> Option<Self> {
+        Self::catalog().find(|role| role.name == name)
+    }
+
+    /// The type of agent that tasks run this role as. `reviewer` is the built-in type of that name.
+    ///
+    /// Who changes files implements, at the tier `execution`; everybody else reads and hands in what they found, at the tier
+    /// `operations`. The tools that the role's capabilities take away are not among its own.
+    pub fn agent_type(&self) -> AgentType {
+        const TOOLS: [&str; 10] = [
+            "read_my_brief",
+            "read_handoffs",
+            "list_files",
+            "read_file",
+            "search_files",
+            "write_file",
+            "edit_file",
+            "delete_file",
+            "run_tests",
+            "run_probe",
+        ];
+        let (tier, phase) = match (self.name, self.capabilities.contains(&NoFileEdit)) {
+            ("reviewer", _) => ("operations", "review"),
+            (_, true) => ("operations", "survey"),
+            (_, false) => ("execution", "implement"),
+        };
+        let left = RoleTools::of(self, &[], &HarnessMap::of_nexus()).left(TOOLS);
+        let patterns = left.into_iter().filter_map(|tool| tool.parse().ok());
+        AgentType::new(self.name, tier, phase)
+            .with_description(self.description)
+            .with_prompt(self.body)
+            .with_surface(Surface::only(patterns))
+    }
+
+    /// `types` with all roles of the catalog. `reviewer` is built in, and stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`AgentTypeError`]: one of the names is taken.
+    pub fn register_all(mut types: AgentTypes) -> Result<AgentTypes, AgentTypeError> {
+        for role in Self::catalog().filter(|role| role.name != "reviewer") {
+            types = types.with_type(role.agent_type())?;
+        }
+        Ok(types)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_role_is_a_type_that_tasks_know() {
+        let types = Role::register_all(AgentTypes::built_in()).unwrap();
+        for role in Role::catalog() {
+            let offered = types.tools_of(role.name, ["read_file", "write_file", "delete_file"]).unwrap();
+            assert_eq!(
+                offered.contains(&"write_file"),
+                matches!(role.name, "engineer" | "writer") || role.name == "reviewer",
+                "{}",
+                role.name
+            );
+        }
+    }
+
+    #[test]
+    fn bodies_name_no_tool_and_no_program() {
+        for role in Role::catalog() {
+            assert!(role.body.len() > 400 && role.body.len() < 4_000, "{}", role.name);
+            for word in ["task_", "plan_", "Claude", "Codex", "Grok", "MCP", "write_file"] {
+                assert!(!role.body.contains(word), "{}: {word}", role.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Which tools of a program belong to which class, and what is left of them for a role.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use nexus_core::ToolAccess;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{Capability, Role, ToolClass};
+
+/// The tools of a program, by class. It says something of every class: an empty list is a program without such a tool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, try_from = "Written")]
+pub struct HarnessMap {
+    /// The program.
+    pub harness: String,
+    /// The names of its tools, by class.
+    classes: BTreeMap<ToolClass, BTreeSet<String>>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    harness: String,
+    classes: BTreeMap<ToolClass, BTreeSet<String>>,
+}
+
+/// A map leaves a class out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HarnessMapError {
+    /// The program.
+    pub harness: String,
+    /// The classes that are missing.
+    pub missing: Vec<ToolClass>,
+}
+
+impl fmt::Display for HarnessMapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let missing: Vec<_> = self.missing.iter().map(|class| class.as_str()).collect();
+        write!(
+            f,
+            "the map of {:?} says nothing of {}: name its tools, or an empty list where it has none",
+            self.harness,
+            missing.join(", ")
+        )
+    }
+}
+
+impl std::error::Error for HarnessMapError {}
+
+impl TryFrom<Written> for HarnessMap {
+    type Error = HarnessMapError;
+
+    fn try_from(written: Written) -> Result<Self, HarnessMapError> {
+        Self::new(written.harness, written.classes)
+    }
+}
+
+impl HarnessMap {
+    /// The map of a program.
+    ///
+    /// # Errors
+    ///
+    /// [`HarnessMapError`]: a class is left out.
+    pub fn new(
+        harness: impl Into<String>,
+        classes: BTreeMap<ToolClass, BTreeSet<String>>,
+    ) -> Result<Self, HarnessMapError> {
+        let harness = harness.into();
+        let missing: Vec<_> =
+            ToolClass::ALL.into_iter().filter(|class| !classes.contains_key(class)).collect();
+        if missing.is_empty() {
+            Ok(Self { harness, classes })
+        } else {
+            Err(HarnessMapError { harness, missing })
+        }
+    }
+
+    /// The tools of Nexus itself: those that it gives agents for files, checks and tasks.
+    pub fn of_nexus() -> Self {
+        let classes = ToolClass::ALL.into_iter().map(|class| {
+            let tools: &[&str] = match class {
+                ToolClass::FileCreation | ToolClass::FileModification => &["write_file"],
+                ToolClass::PartialEdit => &["edit_file"],
+                ToolClass::FileDeletion => &["delete_file"],
+                ToolClass::TaskCreation => &["task_add"],
+                ToolClass::TaskState => &["task_update", "task_close"],
+                ToolClass::Command => &["run_tests", "run_probe"],
+                ToolClass::StructuredEdit
+                | ToolClass::TaskMetadata
+                | ToolClass::Subprocess
+                | ToolClass::Interactive => &[],
+            };
+            (class, tools.iter().map(|&tool| tool.to_owned()).collect())
+        });
+        Self { harness: "nexus".to_owned(), classes: classes.collect() }
+    }
+
+    /// The tools that these capabilities take away.
+    pub fn taken_by<'c>(&self, capabilities: impl IntoIterator<Item = &'c Capability>) -> BTreeSet<&str> {
+        let classes = capabilities.into_iter().flat_map(|capability| capability.classes());
+        classes.filter_map(|class| self.classes.get(class)).flatten().map(String::as_str).collect()
+    }
+}
+
+/// What a role is given of a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RoleTools {
+    /// The widest access level: the program's own tools as far as none of them is taken away.
+    pub access: ToolAccess,
+    /// The names of tools that it is not given.
+    pub taken: BTreeSet<String>,
+}
+
+impl RoleTools {
+    /// What `role` is given, with capabilities that are added to its own. Nothing removes one.
+    pub fn of(role: &Role, additions: &[Capability], map: &HarnessMap) -> Self {
+        let all: BTreeSet<_> = role.capabilities.iter().chain(additions).copied().collect();
+        // A level is the program's own tools as a whole. Where it may read, it may also run commands that read.
+        let access = if all.contains(&Capability::NoShellExec) {
+            ToolAccess::ScopedOnly
+        } else if all.contains(&Capability::NoFileEdit) {
+            ToolAccess::ReadOnly
+        } else {
+            ToolAccess::WorkspaceWrite
+        };
+        let taken = map.taken_by(&all).into_iter().map(str::to_owned).collect();
+        Self { access, taken }
+    }
+
+    /// Those of `tools` that are left.
+    pub fn left<'t>(&self, tools: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
+        tools.into_iter().filter(|tool| !self.taken.contains(*tool)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_that_leaves_a_class_out_is_refused_and_names_it() {
+        let mut text = serde_json::to_value(HarnessMap::of_nexus()).unwrap();
+        assert_eq!(serde_json::from_value::<HarnessMap>(text.clone()).unwrap(), HarnessMap::of_nexus());
+        text["classes"].as_object_mut().unwrap().remove("subprocess");
+        let error = serde_json::from_value::<HarnessMap>(text).unwrap_err().to_string();
+        assert!(error.contains("subprocess") && error.contains("empty list"), "{error}");
+    }
+
+    #[test]
+    fn additions_take_away_and_never_give_back() {
+        let map = HarnessMap::of_nexus();
+        for role in Role::catalog() {
+            let bare = RoleTools::of(&role, &[], &map);
+            for count in 0..=Capability::ALL.len() {
+                let more = RoleTools::of(&role, &Capability::ALL[..count], &map);
+                assert!(more.taken.is_superset(&bare.taken), "{}", role.name);
+                assert!(more.access <= bare.access, "{}", role.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_role_that_edits_nothing_has_no_tool_that_does() {
+        let map = HarnessMap::of_nexus();
+        let tools = ["read_file", "write_file", "edit_file", "delete_file", "run_tests", "task_add"];
+        let left = |name: &str, additions: &[Capability]| {
+            RoleTools::of(&Role::find(name).unwrap(), additions, &map).left(tools)
+        };
+        assert_eq!(left("reviewer", &[]), ["read_file", "run_tests"]);
+        assert_eq!(left("reviewer", &[Capability::NoShellExec]), ["read_file"]);
+        assert_eq!(
+            left("engineer", &[]),
+            ["read_file", "write_file", "edit_file", "delete_file", "run_tests"]
+        );
+    }
+}

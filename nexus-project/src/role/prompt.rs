@@ -1,0 +1,81 @@
+//! What an agent is told of its task.
+
+use std::fs;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    error::ProjectError,
+    file,
+    folder::{KNOWLEDGE, Project},
+    state::Task,
+};
+
+/// Most files of one folder that are named. Source: our own bound; whoever needs more reads the folder.
+const MOST_NAMED: usize = 100;
+
+/// A file of what the project knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct KnowledgeFile {
+    /// Where it is, relative to the project.
+    pub path: String,
+    /// Its first heading or line.
+    pub title: String,
+}
+
+impl Project {
+    /// What the project knows: the files of `memory`, `context` and `rules`, each folder sorted by name.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn knowledge(&self) -> Result<Vec<KnowledgeFile>, ProjectError> {
+        let mut found = Vec::new();
+        for folder in KNOWLEDGE {
+            let path = self.path(folder);
+            let Ok(entries) = fs::read_dir(&path) else { continue };
+            let mut names: Vec<_> = entries
+                .flatten()
+                .filter_map(|entry| entry.file_name().into_string().ok())
+                .filter(|name| name.ends_with(".md") && !name.starts_with('.'))
+                .collect();
+            names.sort();
+            for name in names.into_iter().take(MOST_NAMED) {
+                // What is no file, or no text, is nothing to read.
+                let Ok(Some(text)) = file::read_text(&path.join(&name)) else { continue };
+                let first = text
+                    .lines()
+                    .map(|line| line.trim_start_matches('#').trim())
+                    .find(|line| !line.is_empty());
+                let title = nexus_mcp::page::cut(first.unwrap_or_default(), 200);
+                found.push(KnowledgeFile { path: format!(".nexus/{folder}/{name}"), title });
+            }
+        }
+        Ok(found)
+    }
+
+    /// What an agent is told of a task: TASK, CONTEXT, APPROACH, ACCEPTANCE, as far as they are there, and which files it may read of what
+    /// the project knows.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system.
+    pub fn task_prompt(&self, task: &Task) -> Result<String, ProjectError> {
+        let mut sections = vec![format!("TASK\n{}", task.title)];
+        for (name, text) in
+            [("CONTEXT", &task.context), ("APPROACH", &task.approach), ("ACCEPTANCE", &task.acceptance)]
+        {
+            if let Some(text) = text {
+                sections.push(format!("{name}\n{}", text.trim_end()));
+            }
+        }
+        let knowledge = self.knowledge()?;
+        if !knowledge.is_empty() {
+            let lines: Vec<_> =
+                knowledge.iter().map(|file| format!("- {}: {}", file.path, file.title)).collect();
+            sections.push(format!("INDEX\n{}", lines.join("\n")));
+        }
+        Ok(sections.join("\n\n") + "\n")
+    }
+}

@@ -1,0 +1,136 @@
+//! Which skill is active, for each program that works on the project.
+
+use std::fs;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Skill;
+use crate::{error::ProjectError, file, folder::Project, state::Document, time::Time};
+
+/// `state/{harness}/skill.json`: the skill that is active.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ActiveSkill {
+    /// The version of this file: 1.
+    pub version: u32,
+    /// The skill's name.
+    pub skill: String,
+    /// What followed the colon of its tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+    /// The session in which it began, by the program's own name for it.
+    pub session: String,
+    /// When it began.
+    pub since: Time,
+}
+
+impl Document for ActiveSkill {
+    const NAME: &'static str = "skill.json";
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn check(&self) -> Result<(), String> {
+        match Skill::of_tag(&self.skill) {
+            Some(_) => Ok(()),
+            None => Err(format!("there is no skill {:?}", self.skill)),
+        }
+    }
+}
+
+impl ActiveSkill {
+    /// What a model is told of it.
+    pub fn instructions(&self) -> Option<String> {
+        Some(Skill::of_tag(&self.skill)?.instructions(self.variant.as_deref()))
+    }
+}
+
+impl Project {
+    /// Makes a skill the active one of a program, in the place of another.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`].
+    pub fn begin_skill(
+        &self,
+        harness: &str,
+        session: &str,
+        skill: Skill,
+        variant: Option<String>,
+    ) -> Result<(), ProjectError> {
+        let active = ActiveSkill {
+            version: 1,
+            skill: skill.name.to_owned(),
+            variant,
+            session: session.to_owned(),
+            since: Time::now(),
+        };
+        self.locked(|| active.write(&self.skill_path(harness)?))
+    }
+
+    /// The skill that is active for a program. One of another session is over.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`].
+    pub fn skill_of(&self, harness: &str, session: &str) -> Result<Option<ActiveSkill>, ProjectError> {
+        let active = ActiveSkill::read(&self.skill_path(harness)?)?;
+        Ok(active.filter(|active| active.session == session))
+    }
+
+    /// Ends the skill of a program, if one is active.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`].
+    pub fn end_skill(&self, harness: &str) -> Result<(), ProjectError> {
+        let path = self.skill_path(harness)?;
+        self.locked(|| file::remove(&path))
+    }
+
+    /// Ends the skills of all programs, with the cycle.
+    pub(crate) fn end_skills(&self) -> Result<(), ProjectError> {
+        for path in self.skill_paths() {
+            file::remove(&path)?;
+        }
+        Ok(())
+    }
+
+    /// The skill that began last, of all programs, with its variant.
+    pub(crate) fn active_skill(&self) -> Result<Option<String>, ProjectError> {
+        let mut last: Option<ActiveSkill> = None;
+        for path in self.skill_paths() {
+            let active = ActiveSkill::read(&path)?;
+            last = last.into_iter().chain(active).max_by_key(|active| active.since);
+        }
+        Ok(last.map(|active| match active.variant {
+            Some(variant) => format!("{}:{variant}", active.skill),
+            None => active.skill,
+        }))
+    }
+
+    /// The folder of what one program keeps.
+    pub(crate) fn harness_path(&self, harness: &str) -> Result<std::path::PathBuf, ProjectError> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        if harness.is_empty() || harness.len() > 64 || harness == "artifacts" || !harness.bytes().all(fits) {
+            let message = format!("{harness:?} is no name of a program");
+            return Err(ProjectError::invalid(message, "use up to 64 letters, digits, - and _"));
+        }
+        Ok(self.state_path(harness))
+    }
+
+    fn skill_path(&self, harness: &str) -> Result<std::path::PathBuf, ProjectError> {
+        Ok(self.harness_path(harness)?.join(ActiveSkill::NAME))
+    }
+
+    fn skill_paths(&self) -> Vec<std::path::PathBuf> {
+        let Ok(entries) = fs::read_dir(self.state_path("")) else { return Vec::new() };
+        entries
+            .flatten()
+            .map(|entry| entry.path().join(ActiveSkill::NAME))
+            .filter(|path| path.is_file())
+            .collect()
+    }
+}

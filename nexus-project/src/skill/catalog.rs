@@ -1,0 +1,74 @@
+//! The skills that there are.
+
+use serde::Serialize;
+
+/// A way of working: what a model is told when it begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Skill {
+    /// Its name, and its tag.
+    pub name: &'static str,
+    /// When it is the right one: one sentence.
+    pub description: &'static str,
+    /// Whether only a person begins it, by its tag.
+    pub manual_only: bool,
+    /// Whether it goes on until another begins or the cycle ends. Others end with the next message.
+    pub is_lasting: bool,
+    /// What a model is told.
+    pub body: &'static str,
+}
+
+const SKILLS: [Skill; 4] = [
+    Skill {
+        name: "plan",
+        description: "Something is to be decided before it is done: a plan with issues, each decided with its reason.",
+        manual_only: false,
+        is_lasting: true,
+        body: include_str!("../../skills/plan.md"),
+    },
+    Skill {
+        name: "run",
+        description: "The tasks that there are, or that a request comes to, are to be done in their order.",
+        manual_only: false,
+        is_lasting: true,
+        body: include_str!("../../skills/run.md"),
+    },
+    Skill {
+        name: "sync",
+        description: "What the project knows is to be brought to what the code is now.",
+        manual_only: true,
+        is_lasting: false,
+        body: include_str!("../../skills/sync.md"),
+    },
+    Skill {
+        name: "init",
+        description: "A project is to be looked at for the first time, and what it is written down.",
+        manual_only: true,
+        is_lasting: false,
+        body: include_str!("../../skills/init.md"),
+    },
+];
+
+impl Skill {
+    /// All skills.
+    pub fn all() -> impl Iterator<Item = Self> {
+        SKILLS.into_iter()
+    }
+
+    /// Those that a model may begin by itself.
+    pub fn detectable() -> impl Iterator<Item = Self> {
+        Self::all().filter(|skill| !skill.manual_only)
+    }
+
+    /// The skill of a tag.
+    pub fn of_tag(tag: &str) -> Option<Self> {
+        Self::all().find(|skill| skill.name == tag)
+    }
+
+    /// What a model is told, with the variant that was asked for.
+    pub fn instructions(&self, variant: Option<&str>) -> String {
+        match variant {
+            Some(variant) => format!("Variant: {variant}\n\n{}", self.body),
+            None => self.body.to_owned(),
+        }
+    }
+}

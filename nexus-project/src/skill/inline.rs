@@ -1,0 +1,152 @@
+//! What tags do at once: record a decision, store a lesson or a rule.
+
+use std::path::Path;
+
+use super::InlineAction;
+use crate::{
+    error::ProjectError,
+    file,
+    folder::Project,
+    state::IssueStatus,
+    time::Time,
+    tools::{PlanAction, PlanDecideRequest, PlanUpdateRequest},
+};
+
+/// What became of a tag, in words for the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InlineResult {
+    /// What was done, and what the model is to do.
+    pub text: String,
+}
+
+impl Project {
+    /// Does what a tag asks for, with the text that follows it.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`]; nothing is changed then.
+    pub fn inline(&self, action: &InlineAction, text: &str) -> Result<InlineResult, ProjectError> {
+        if text.is_empty() && *action != InlineAction::CollectMemory {
+            return Err(ProjectError::invalid("nothing follows the tag", "write it behind the tag"));
+        }
+        let text = match action {
+            InlineAction::Decide => self.decide_inline(text)?,
+            InlineAction::Remember => {
+                let path = self.store("memory", None, text)?;
+                format!("The lesson was stored in {path}. Nothing more is to be done for it.")
+            }
+            InlineAction::Rule(name) => {
+                let path = self.store("rules", name.as_deref(), text)?;
+                format!("The rule was stored in {path}. Keep to it from now on.")
+            }
+            InlineAction::CollectMemory => self.collect()?,
+        };
+        Ok(InlineResult { text })
+    }
+
+    /// `[d] text`, `[d] 2 text` or `[d] #2: text`. Without a number it is the one issue that is pending; with none or several of them it is an
+    /// issue of its own.
+    fn decide_inline(&self, text: &str) -> Result<String, ProjectError> {
+        let plan = self.plan()?.ok_or_else(|| {
+            let message = "there is no plan that the decision could be recorded in";
+            ProjectError::wrong_state(message, "begin one by plan_start, then record it by plan_decide")
+        })?;
+        let (number, rest) = leading_number(text);
+        let named = number.and_then(|number| plan.issues.iter().find(|issue| issue.id == number));
+        let pending: Vec<_> = plan.pending().map(|issue| issue.id).collect();
+        let (issue, decision) = match (named, pending.as_slice()) {
+            (Some(issue), _) if issue.status() == IssueStatus::Decided => {
+                let message = format!("issue {} is decided", issue.id);
+                let instead = "open it again by plan_update with `reopen`, then record it by plan_decide";
+                return Err(ProjectError::wrong_state(message, instead));
+            }
+            (Some(issue), _) if !rest.is_empty() => (issue.id, rest),
+            (_, [only]) => (*only, text),
+            _ => {
+                let line = text.lines().next().unwrap_or_default();
+                let title = nexus_mcp::page::cut(line, 200);
+                let request = PlanUpdateRequest { action: PlanAction::Add, issue: None, title: Some(title) };
+                (self.plan_update(&request)?.issue.id, text)
+            }
+        };
+        let decided = self.plan_decide(PlanDecideRequest { issue, decision: decision.to_owned() })?;
+        let left: Vec<_> = decided.pending.iter().map(u32::to_string).collect();
+        let next = if left.is_empty() {
+            "All issues are decided: add the tasks that follow by task_add.".to_owned()
+        } else {
+            format!("Still pending: {}.", left.join(", "))
+        };
+        Ok(format!("The decision on issue {issue}, {:?}, was recorded. {next}", decided.issue.title))
+    }
+
+    /// Stores a text in a file of its own, or at the end of a file that is named.
+    fn store(&self, folder: &str, name: Option<&str>, text: &str) -> Result<String, ProjectError> {
+        self.locked(|| {
+            let path = self.path(folder);
+            file::make_folder(&path)?;
+            let name = match name {
+                Some(name) => format!("{name}.md"),
+                None => free_name(&path, text),
+            };
+            let before = file::read_text(&path.join(&name))?.unwrap_or_default();
+            let gap = match before.as_str() {
+                "" => "",
+                before if before.ends_with('\n') => "\n",
+                _ => "\n\n",
+            };
+            file::replace(&path.join(&name), format!("{before}{gap}{}\n", text.trim_end()).as_bytes())?;
+            Ok(format!(".nexus/{folder}/{name}"))
+        })
+    }
+
+    fn collect(&self) -> Result<String, ProjectError> {
+        let knowledge = self.knowledge()?;
+        let lessons: Vec<_> =
+            knowledge.iter().filter(|file| file.path.starts_with(".nexus/memory/")).collect();
+        if lessons.is_empty() {
+            return Ok("There are no lessons to put in order.".to_owned());
+        }
+        let list: Vec<_> = lessons.iter().map(|file| format!("- {}: {}", file.path, file.title)).collect();
+        Ok(format!(
+            "Put the lessons in order: read each of these files, merge those that say the same into one, take away what is not so any more, \
+             and leave the rest as it is. Then say what you changed.\n{}",
+            list.join("\n")
+        ))
+    }
+}
+
+/// `2 text`, `#2: text`, `2. text`: the number, and the text behind it.
+fn leading_number(text: &str) -> (Option<u32>, &str) {
+    let digits = text.strip_prefix('#').unwrap_or(text);
+    let end = digits.find(|character: char| !character.is_ascii_digit()).unwrap_or(digits.len());
+    let (number, rest) = digits.split_at(end);
+    let separated = rest.starts_with([' ', ':', '.', ')', '\n', '\t']);
+    match number.parse() {
+        Ok(number) if separated => (Some(number), rest.trim_start_matches([' ', ':', '.', ')', '\n', '\t'])),
+        _ => (None, text),
+    }
+}
+
+/// A name made of the day and the first words, that no file has yet.
+fn free_name(folder: &Path, text: &str) -> String {
+    let mut words = String::new();
+    for word in text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty()) {
+        if words.len() + word.len() > 48 {
+            break;
+        }
+        if !words.is_empty() {
+            words.push('-');
+        }
+        words.push_str(&word.to_lowercase());
+    }
+    let day = Time::now().to_string();
+    let day = day.get(..10).unwrap_or_default();
+    let base = if words.is_empty() { day.to_owned() } else { format!("{day}-{words}") };
+    let mut name = format!("{base}.md");
+    let mut number = 2_u32;
+    while folder.join(&name).symlink_metadata().is_ok() {
+        name = format!("{base}-{number}.md");
+        number += 1;
+    }
+    name
+}

@@ -1,0 +1,99 @@
+//! Tags: what a person writes at the beginning of a message.
+
+use super::Skill;
+
+/// What the tag of a message asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tag {
+    /// A skill begins.
+    Skill {
+        /// The skill.
+        skill: Skill,
+        /// What follows the colon: `auto` in `[plan:auto]`.
+        variant: Option<String>,
+    },
+    /// Something is done at once.
+    Inline(InlineAction),
+}
+
+/// What a tag does at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum InlineAction {
+    /// `[d]`: records a decision.
+    Decide,
+    /// `[m]`: stores a lesson.
+    Remember,
+    /// `[m:gc]`: has the lessons put in order.
+    CollectMemory,
+    /// `[rule]`, and `[rule:NAME]`: stores a rule, in a file of that name.
+    Rule(Option<String>),
+}
+
+impl Tag {
+    /// The tag that a message begins with, and the text after it. Text in brackets that is no tag is none, and so is a tag further on.
+    pub fn of(message: &str) -> Option<(Self, &str)> {
+        let (inside, rest) = message.trim_start().strip_prefix('[')?.split_once(']')?;
+        let (word, variant) = match inside.split_once(':') {
+            Some((word, variant)) => (word.trim(), Some(variant.trim())),
+            None => (inside.trim(), None),
+        };
+        let variant_fits = |variant: &str| {
+            (1..=64).contains(&variant.len())
+                && variant.chars().all(|character| character.is_alphanumeric() || "-_".contains(character))
+        };
+        if variant.is_some_and(|variant| !variant_fits(variant)) {
+            return None;
+        }
+        let word = word.to_ascii_lowercase();
+        let tag = match (&*word, variant) {
+            ("d", None) => Self::Inline(InlineAction::Decide),
+            ("m", None) => Self::Inline(InlineAction::Remember),
+            ("m", Some("gc")) => Self::Inline(InlineAction::CollectMemory),
+            ("rule", variant) => Self::Inline(InlineAction::Rule(variant.map(str::to_owned))),
+            (word, variant) => {
+                Self::Skill { skill: Skill::of_tag(word)?, variant: variant.map(str::to_owned) }
+            }
+        };
+        Some((tag, rest.trim()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(message: &str) -> Option<(String, Option<String>, String)> {
+        match Tag::of(message)? {
+            (Tag::Skill { skill, variant }, rest) => Some((skill.name.to_owned(), variant, rest.to_owned())),
+            (Tag::Inline(action), rest) => Some((format!("{action:?}"), None, rest.to_owned())),
+        }
+    }
+
+    #[test]
+    fn tags_are_at_the_beginning_of_a_message() {
+        let skill = |name: &str, variant: Option<&str>, rest: &str| {
+            Some((name.to_owned(), variant.map(str::to_owned), rest.to_owned()))
+        };
+        assert_eq!(named("[plan] caching"), skill("plan", None, "caching"));
+        assert_eq!(named(" [PLAN:auto]caching"), skill("plan", Some("auto"), "caching"));
+        assert_eq!(named("[run]"), skill("run", None, ""));
+        assert_eq!(named("[d] yes"), skill("Decide", None, "yes"));
+        assert_eq!(named("[m:gc]"), skill("CollectMemory", None, ""));
+        assert_eq!(named("[rule:style] short"), skill("Rule(Some(\"style\"))", None, "short"));
+        for none in [
+            "see [plan]",
+            "[ ] open",
+            "[x] done",
+            "[link](http://plan)",
+            "[plan",
+            "plan]",
+            "[m:xx] a",
+            "[rule:../a] b",
+            "[d:1] x",
+            "[plan:] x",
+            "",
+        ] {
+            assert_eq!(named(none), None, "{none:?}");
+        }
+    }
+}
