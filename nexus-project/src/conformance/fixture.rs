@@ -100,7 +100,7 @@ pub struct Postcondition {
     pub files: BTreeMap<String, Option<BTreeMap<String, Expected>>>,
     /// One of these has to hold as well.
     pub any_of: Vec<Postcondition>,
-    /// Calls that are made then, and what must hold of each.
+    /// Calls that are made first, and what must hold of each.
     pub then: Vec<Then>,
 }
 

@@ -131,7 +131,8 @@ async fn faults_after(
     answer: Option<&Answer>,
     folder: &Path,
 ) -> Result<Vec<String>, ServerError> {
-    let mut faults = judge::faults(expected, answer, folder);
+    let mut faults = Vec::new();
+    // Before the files: a server may finish at its first call what another had begun.
     for then in &expected.then {
         match server.call(&then.call).await? {
             Answer::Error(text) => faults.push(format!("{} failed then: {text}", then.call.tool)),
@@ -140,6 +141,7 @@ async fn faults_after(
             }
         }
     }
+    faults.extend(judge::faults(expected, answer, folder));
     Ok(faults)
 }
 
