@@ -18,6 +18,7 @@ mod explain;
 mod finish;
 mod fleet;
 mod forget;
+mod hook;
 mod interrupt;
 #[cfg(feature = "keyring")]
 mod key;
@@ -153,6 +154,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Manual => manual::manual(),
         Command::Acp(acp) => acp::acp(&args.config, &acp).await,
         Command::Mcp(command) => mcp::mcp(&args.config, command).await,
+        Command::Hook(args) => Ok(hook::hook(&args)),
         Command::Project(args) => project::project(args).await,
         Command::Worker(worker) => worker::worker(&args.config, &worker).await,
         Command::Fleet(command) => fleet::fleet(&args.config, command).await,

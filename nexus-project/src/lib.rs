@@ -7,6 +7,8 @@ pub mod conformance;
 mod error;
 mod file;
 mod folder;
+pub mod harness;
+pub mod hook;
 pub mod role;
 pub mod skill;
 pub mod state;

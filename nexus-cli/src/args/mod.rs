@@ -33,7 +33,7 @@ pub(crate) use key::KeyCommand;
 #[cfg(feature = "login")]
 pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
 pub(crate) use mcp::{McpCommand, McpServerArgs};
-pub(crate) use project::{ProjectArgs, ProjectCommand};
+pub(crate) use project::{HookArgs, ProjectArgs, ProjectCommand};
 pub(crate) use run::RunArgs;
 pub(crate) use status::StatusArgs;
 pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
@@ -134,6 +134,9 @@ pub(crate) enum Command {
     /// Plan a project and keep track of its tasks, in files that people and agents share
     #[command(after_help = project::HELP)]
     Project(ProjectArgs),
+    /// Answer an event of a program that works on a project, as `nexus project install` has it do. Reads and writes JSON
+    #[command(after_help = "Exit codes: 0 answered, 1 it could not be: no program takes that for a refusal.")]
+    Hook(HookArgs),
     /// Run turns of a pool on this machine, for callers on others
     #[command(after_help = fleet::WORKER_HELP)]
     Worker(WorkerArgs),
@@ -199,7 +202,12 @@ impl Command {
             Self::Debate(debate) => debate.wants_json(),
             Self::Fleet(fleet) => fleet.wants_json(),
             Self::Project(project) => project.json,
-            Self::Acp(_) | Self::Worker(_) | Self::Mcp(_) | Self::Completions { .. } | Self::Manual => false,
+            Self::Acp(_)
+            | Self::Hook(_)
+            | Self::Worker(_)
+            | Self::Mcp(_)
+            | Self::Completions { .. }
+            | Self::Manual => false,
         }
     }
 }

@@ -114,6 +114,19 @@ pub(crate) enum ProjectCommand {
         /// The role
         name: Option<String>,
     },
+    /// Write hooks into a program's settings for this project: they tell it where the work stands, and refuse an edit without a task
+    Install {
+        /// The program: claude, codex or grok
+        harness: String,
+        /// What starts nexus there, for a shell. Default: nexus
+        #[arg(long, value_name = "COMMAND", default_value = "nexus")]
+        command: String,
+    },
+    /// Take the hooks away again. Everything else in the settings stays byte for byte
+    Uninstall {
+        /// The program: claude, codex or grok
+        harness: String,
+    },
     /// Print the JSON Schema of a file of .nexus/
     Schema {
         /// The file
@@ -156,6 +169,20 @@ pub(crate) struct AddArgs {
     /// A file that it is about, relative to the project. May be repeated
     #[arg(long, value_name = "PATH")]
     pub(crate) file: Vec<String>,
+}
+
+/// What follows `nexus hook`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct HookArgs {
+    /// The event: session_start, user_message, subagent_spawn, subagent_complete, pre_tool_use, post_tool_use, session_end or
+    /// context_compact
+    pub(crate) event: String,
+    /// The program: claude, codex or grok
+    #[arg(long, value_name = "NAME")]
+    pub(crate) harness: String,
+    /// The project. Default: the one that the program's folder belongs to
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) project: Option<PathBuf>,
 }
 
 /// What follows `nexus mcp project`.

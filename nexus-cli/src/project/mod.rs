@@ -11,6 +11,7 @@ use std::{
 
 use nexus_project::{
     Project, ProjectError, ProjectErrorKind,
+    harness::Harness,
     role::Role,
     state::{History, Plan, TaskStatus, Tasks, schema_of},
     tools::{
@@ -165,6 +166,16 @@ fn run(project: &Project, command: ProjectCommand, out: &Out) -> Result<(), Comm
                 found.cycles.extend(more.cycles);
             }
             out.say(&found, show::history);
+        }
+        ProjectCommand::Install { harness, command } => {
+            let harness = Harness::find(&harness).map_err(failed)?;
+            let report = harness.install(project, &command).map_err(failed)?;
+            out.say(&report, |report| show::installed(&harness, report));
+        }
+        ProjectCommand::Uninstall { harness } => {
+            let harness = Harness::find(&harness).map_err(failed)?;
+            let report = harness.uninstall(project).map_err(failed)?;
+            out.say(&report, |report| show::uninstalled(&harness, report));
         }
         // These need no project.
         ProjectCommand::Roles { .. } | ProjectCommand::Schema { .. } | ProjectCommand::Conformance { .. } => {

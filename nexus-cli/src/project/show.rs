@@ -2,6 +2,7 @@
 
 use nexus_project::{
     InitReport, Project,
+    harness::{Harness, InstallReport},
     role::Role,
     state::{IssueStatus, TaskStatus},
     tools::{
@@ -137,6 +138,20 @@ pub(super) fn closed(closed: &TasksClosed) {
     say(format_args!("closed as {}: {} decisions, {} tasks", closed.cycle, closed.decisions, closed.tasks));
     if !closed.open.is_empty() {
         say(format_args!("open were: {}", numbers(&closed.open)));
+    }
+}
+
+pub(super) fn installed(harness: &Harness, report: &InstallReport) {
+    match report.changed {
+        true => say(format_args!("{} has the hooks of {} now", report.file, harness.name())),
+        false => say(format_args!("{} has the hooks of {} already", report.file, harness.name())),
+    }
+}
+
+pub(super) fn uninstalled(harness: &Harness, report: &InstallReport) {
+    match report.changed {
+        true => say(format_args!("the hooks of {} are gone from {}", harness.name(), report.file)),
+        false => say(format_args!("{} has no hooks of ours for {}", report.file, harness.name())),
     }
 }
 

@@ -90,14 +90,6 @@ impl Project {
         self.locked(|| file::remove(&path))
     }
 
-    /// Ends the skills of all programs, with the cycle.
-    pub(crate) fn end_skills(&self) -> Result<(), ProjectError> {
-        for path in self.skill_paths() {
-            file::remove(&path)?;
-        }
-        Ok(())
-    }
-
     /// The skill that began last, of all programs, with its variant.
     pub(crate) fn active_skill(&self) -> Result<Option<String>, ProjectError> {
         let mut last: Option<ActiveSkill> = None;
@@ -125,7 +117,8 @@ impl Project {
         Ok(self.harness_path(harness)?.join(ActiveSkill::NAME))
     }
 
-    fn skill_paths(&self) -> Vec<std::path::PathBuf> {
+    /// Where each program's skill is, if it has one.
+    pub(crate) fn skill_paths(&self) -> Vec<std::path::PathBuf> {
         let Ok(entries) = fs::read_dir(self.state_path("")) else { return Vec::new() };
         entries
             .flatten()

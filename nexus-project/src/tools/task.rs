@@ -324,7 +324,7 @@ impl Project {
             let topic = plan.as_ref().map(|plan| plan.topic.clone());
             let count = tasks.as_ref().map_or(0, |tasks| tasks.tasks.len());
             let cycle = self.archive(plan, tasks, None)?;
-            self.end_skills()?;
+            self.end_session_files()?;
             Ok(TasksClosed { cycle: cycle.id, topic, decisions, tasks: count, open })
         })
     }

@@ -1,0 +1,79 @@
+//! `nexus hook`: what a program starts when something happens in it.
+
+use std::{
+    io::{self, Read as _},
+    path::Path,
+    process::ExitCode,
+};
+
+use nexus_project::{
+    Project,
+    harness::Harness,
+    hook::{HookEvent, HookInput, HookReply},
+};
+use serde_json::Value;
+
+use crate::{
+    EXIT_FAILED,
+    args::HookArgs,
+    output::{complain, say_json},
+    project,
+};
+
+/// Largest input that is read, in bytes. Source: our own bound; a tool's arguments are part of it.
+const MOST_INPUT: u64 = 64 << 20;
+
+/// Answers one event. Whatever goes wrong is told on standard error and ends with 1, which no program takes for a refusal: 2 is one to
+/// some of them.
+pub(crate) fn hook(args: &HookArgs) -> ExitCode {
+    match answer(args) {
+        Ok(Some(answer)) => {
+            say_json(&answer);
+            ExitCode::SUCCESS
+        }
+        Ok(None) => ExitCode::SUCCESS,
+        Err(problem) => {
+            complain(problem);
+            ExitCode::from(EXIT_FAILED)
+        }
+    }
+}
+
+fn answer(args: &HookArgs) -> Result<Option<Value>, String> {
+    let harness = Harness::find(&args.harness).map_err(|error| error.to_string())?;
+    let event = HookEvent::ALL.into_iter().find(|event| event.as_str() == args.event).ok_or_else(|| {
+        let known: Vec<_> = HookEvent::ALL.iter().map(|event| event.as_str()).collect();
+        format!("there is no event {:?}, but {}", args.event, known.join(", "))
+    })?;
+    let mut text = Vec::new();
+    io::stdin()
+        .lock()
+        .take(MOST_INPUT)
+        .read_to_end(&mut text)
+        .map_err(|error| format!("standard input cannot be read: {error}"))?;
+    let input: Value =
+        serde_json::from_slice(&text).map_err(|error| format!("standard input is no JSON: {error}"))?;
+    let input = harness.read(&input);
+    let Some(project) = project_of(args.project.as_deref(), &input)? else { return Ok(None) };
+    let reply = project.on_hook(harness.name(), event, &input).unwrap_or_else(|error| {
+        complain(&error);
+        // The model is told, for it can do what is to be done.
+        HookReply {
+            context: Some(format!("The state of this project cannot be used: {error}.")),
+            refusal: None,
+        }
+    });
+    Ok(harness.answer(event, &reply))
+}
+
+/// The project that the program works on. `None`: it is none, and no hook makes it one.
+fn project_of(named: Option<&Path>, input: &HookInput) -> Result<Option<Project>, String> {
+    let project = match named {
+        Some(_) => project::find(named).map_err(|error| error.to_string())?,
+        None if input.working_directory.as_os_str().is_empty() => {
+            project::find(None).map_err(|error| error.to_string())?
+        }
+        None => Project::find(&input.working_directory),
+    };
+    Ok(project.root().join(".nexus").is_dir().then_some(project))
+}

@@ -1,0 +1,138 @@
+//! The entries of hooks in a program's settings: written, and taken away again, with every other byte left as it is.
+
+use std::{fs, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::{
+    program::Harness,
+    splice::{self, Groups},
+};
+use crate::{error::ProjectError, file, folder::Project, hook::HookEvent};
+
+/// What was done to a program's settings.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct InstallReport {
+    /// The file, relative to the project.
+    pub file: String,
+    /// Whether anything was changed.
+    pub changed: bool,
+}
+
+impl Harness {
+    /// Writes the hooks into the program's settings for this project. `command` is what starts `nexus` there, for a shell. The same call
+    /// again changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectErrorKind::Damaged`](crate::ProjectErrorKind::Damaged) for settings that cannot be read as JSON; they stay as they are. Those of the
+    /// file system.
+    pub fn install(&self, project: &Project, command: &str) -> Result<InstallReport, ProjectError> {
+        let path = self.settings(project);
+        let damaged = |problem: String| ProjectError::damaged(&path, problem);
+        let before = file::read_text(&path)?;
+        // What was written with another command goes first.
+        let bare = match &before {
+            Some(text) => self.without(text).map_err(damaged)?,
+            None => None,
+        };
+        let groups = self.groups(command);
+        let after = match bare {
+            None => splice::file(&groups),
+            Some(text) => splice::with(&text, &groups).map_err(damaged)?,
+        };
+        let changed = before.as_deref() != Some(&*after);
+        if changed {
+            file::replace(&path, after.as_bytes())?;
+        }
+        Ok(self.report(changed))
+    }
+
+    /// Takes the hooks away again. What somebody else wrote stays, byte for byte; a file that holds nothing else is removed.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::install`].
+    pub fn uninstall(&self, project: &Project) -> Result<InstallReport, ProjectError> {
+        let path = self.settings(project);
+        let Some(before) = file::read_text(&path)? else { return Ok(self.report(false)) };
+        let after = self.without(&before).map_err(|problem| ProjectError::damaged(&path, problem))?;
+        let changed = after.as_deref() != Some(&*before);
+        match after {
+            Some(after) if changed => file::replace(&path, after.as_bytes())?,
+            Some(_) => {}
+            None => {
+                file::remove(&path)?;
+                // Folders are removed while they are empty: then nobody else uses them.
+                for folder in path.ancestors().skip(1).take_while(|folder| *folder != project.root()) {
+                    if fs::remove_dir(folder).is_err() {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(self.report(changed))
+    }
+
+    /// Whether the hooks are in the program's settings for this project.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::install`].
+    pub fn is_installed(&self, project: &Project) -> Result<bool, ProjectError> {
+        let path = self.settings(project);
+        let Some(text) = file::read_text(&path)? else { return Ok(false) };
+        let ours = splice::groups_in(&text).map_err(|problem| ProjectError::damaged(&path, problem))?;
+        Ok(ours.iter().any(|group| self.command_of(group).is_some()))
+    }
+
+    fn settings(&self, project: &Project) -> PathBuf {
+        project.root().join(&self.hooks.file)
+    }
+
+    fn report(&self, changed: bool) -> InstallReport {
+        InstallReport { file: self.hooks.file.clone(), changed }
+    }
+
+    /// What a command of ours ends with.
+    fn mark(&self, event: HookEvent) -> String {
+        format!(" hook {} --harness {}", event.as_str(), self.name())
+    }
+
+    /// Our entries, by the program's name of the event.
+    fn groups(&self, command: &str) -> Groups {
+        let mut groups = Groups::new();
+        for event in self.events() {
+            let Some(name) = self.hooks.events.get(event.as_str()) else { continue };
+            let command = serde_json::Value::from(format!("{command}{}", self.mark(event)));
+            let hooks = format!(r#""hooks": [{{ "type": "command", "command": {command} }}]"#);
+            let group = match &name.matcher {
+                Some(matcher) => {
+                    format!(r#"{{ "matcher": {}, {hooks} }}"#, serde_json::Value::from(&**matcher))
+                }
+                None => format!("{{ {hooks} }}"),
+            };
+            groups.entry(name.name.clone()).or_default().push(group);
+        }
+        groups
+    }
+
+    /// What starts `nexus` in an entry of a program's settings. `None`: it is none of ours.
+    fn command_of(&self, group: &str) -> Option<String> {
+        let group: serde_json::Value = serde_json::from_str(group).ok()?;
+        let [hook] = group["hooks"].as_array()?.as_slice() else { return None };
+        let command = hook["command"].as_str()?;
+        let ours = HookEvent::ALL.into_iter().find_map(|event| command.strip_suffix(&self.mark(event)));
+        ours.map(str::to_owned)
+    }
+
+    /// The settings without our entries. `None`: nothing is left, for nobody else wrote any.
+    fn without(&self, text: &str) -> Result<Option<String>, String> {
+        let ours = splice::groups_in(text)?;
+        let Some(command) = ours.iter().find_map(|group| self.command_of(group)) else {
+            return Ok(Some(text.to_owned()));
+        };
+        splice::without(text, &self.groups(&command), |group| self.command_of(group).is_some())
+    }
+}

@@ -1,0 +1,117 @@
+//! One program: which tools it has, which hooks, and where its settings are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+
+use crate::{
+    error::{ProjectError, ProjectErrorKind},
+    hook::HookEvent,
+    role::HarnessMap,
+};
+
+const KNOWN: &str = include_str!("../../harnesses.json");
+
+/// A program that works on projects and has hooks.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Harness {
+    harness: String,
+    classes: serde_json::Value,
+    pub(super) hooks: Hooks,
+}
+
+/// How its hooks are set and answered.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Hooks {
+    /// Its file of settings, relative to the project.
+    pub(super) file: String,
+    /// Its names of the events. One that is missing is an event that it does not tell of.
+    pub(super) events: BTreeMap<String, EventName>,
+    /// Tools that change the files that they name.
+    pub(super) edits: BTreeSet<String>,
+    /// Tools that change no file.
+    pub(super) reads: BTreeSet<String>,
+    /// Arguments that are the path of a file.
+    pub(super) path_arguments: Vec<String>,
+    /// Arguments that are a patch, whose lines name files.
+    pub(super) patch_arguments: Vec<String>,
+}
+
+/// What a program calls an event.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventName {
+    pub(super) name: String,
+    /// Which of those of this name are meant, as its settings have it.
+    #[serde(default)]
+    pub(super) matcher: Option<String>,
+}
+
+impl Harness {
+    /// All programs that are known.
+    ///
+    /// # Errors
+    ///
+    /// The list that comes with Nexus cannot be read, which a test rules out.
+    pub fn all() -> Result<Vec<Self>, ProjectError> {
+        serde_json::from_str(KNOWN).map_err(|error| {
+            let message = format!("the list of programs cannot be read: {error}");
+            ProjectError::new(ProjectErrorKind::Failed, message, "report this")
+        })
+    }
+
+    /// The program of this name.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectErrorKind::Unknown`], with those that there are.
+    pub fn find(name: &str) -> Result<Self, ProjectError> {
+        let all = Self::all()?;
+        let known: Vec<_> = all.iter().map(|known| known.harness.clone()).collect();
+        all.into_iter().find(|known| known.harness == name).ok_or_else(|| {
+            let message = format!("the hooks of {name:?} are not known");
+            ProjectError::unknown(message, format!("name one of {}", known.join(", ")))
+        })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.harness
+    }
+
+    /// Its tools, by class.
+    ///
+    /// # Errors
+    ///
+    /// The list leaves a class out, which a test rules out.
+    pub fn map(&self) -> Result<HarnessMap, ProjectError> {
+        let written = serde_json::json!({ "harness": self.harness, "classes": self.classes });
+        serde_json::from_value(written)
+            .map_err(|error| ProjectError::new(ProjectErrorKind::Failed, error.to_string(), "report this"))
+    }
+
+    /// The events that it tells of.
+    pub fn events(&self) -> impl Iterator<Item = HookEvent> + '_ {
+        HookEvent::ALL.into_iter().filter(|event| self.hooks.events.contains_key(event.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_of_the_list_has_a_whole_map_and_all_events() {
+        let all = Harness::all().unwrap();
+        assert!(all.len() >= 3);
+        for harness in all {
+            harness.map().unwrap();
+            assert!(harness.hooks.events.len() >= 6, "{}", harness.name());
+            for event in harness.hooks.events.keys() {
+                assert!(HookEvent::ALL.iter().any(|known| known.as_str() == event), "{event}");
+            }
+        }
+    }
+}

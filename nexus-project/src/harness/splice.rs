@@ -1,0 +1,262 @@
+//! Entries put into a JSON document and taken out of it, with every other byte left as it is.
+//!
+//! The document has an object `hooks`, with a list of groups for each event. What is put in has one form for each place, so that it is
+//! found again word for word.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+
+/// Groups as JSON, by the name of the event.
+pub(super) type Groups = BTreeMap<String, Vec<String>>;
+
+type Object<'t> = BTreeMap<String, &'t RawValue>;
+
+/// What a document is that nobody else has written.
+pub(super) fn file(groups: &Groups) -> String {
+    format!("{{\n  {}\n}}\n", hooks_member(groups))
+}
+
+fn hooks_member(groups: &Groups) -> String {
+    let events: Vec<_> = groups.iter().map(|(event, groups)| event_member(event, groups)).collect();
+    format!("\"hooks\": {{\n    {}\n  }}", events.join(",\n    "))
+}
+
+fn event_member(event: &str, groups: &[String]) -> String {
+    format!("\"{event}\": [\n      {}\n    ]", groups.join(",\n      "))
+}
+
+/// What is put into a container behind what is there; and into one that is empty.
+fn put(item: &str, depth: usize) -> [String; 2] {
+    let indent = "  ".repeat(depth);
+    [format!(",\n{indent}{item}"), format!("\n{indent}{item}\n{}", "  ".repeat(depth - 1))]
+}
+
+/// The document with these groups, which are not in it yet.
+pub(super) fn with(text: &str, groups: &Groups) -> Result<String, String> {
+    let mut inserts: Vec<(usize, String)> = Vec::new();
+    let mut insert = |container: &str, last: Option<usize>, item: &str, depth: usize| {
+        let [behind, alone] = put(item, depth);
+        match last {
+            Some(end) => inserts.push((end, behind)),
+            None => inserts.push((start_of(text, container) + 1, alone)),
+        }
+    };
+    let root: Object<'_> = read(text, "the document")?;
+    match root.get("hooks") {
+        None => insert(text.trim_start(), last_of(text, root.values()), &hooks_member(groups), 1),
+        Some(hooks) => {
+            let events: Object<'_> = read(hooks.get(), "`hooks`")?;
+            let (missing, there): (Vec<_>, Vec<_>) =
+                groups.iter().partition(|(event, _)| !events.contains_key(*event));
+            let members: Vec<_> = missing.iter().map(|(event, groups)| event_member(event, groups)).collect();
+            if !members.is_empty() {
+                insert(hooks.get(), last_of(text, events.values()), &members.join(",\n    "), 2);
+            }
+            for (event, groups) in there {
+                let list = events[event];
+                let known: Vec<&RawValue> = read(list.get(), &format!("`hooks.{event}`"))?;
+                insert(list.get(), last_of(text, known.iter()), &groups.join(",\n      "), 3);
+            }
+        }
+    }
+    inserts.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
+    let mut text = text.to_owned();
+    for (at, insert) in inserts {
+        text.insert_str(at, &insert);
+    }
+    Ok(text)
+}
+
+/// The document without groups that are `ours`. `None`: nothing else is in it.
+pub(super) fn without(
+    text: &str,
+    groups: &Groups,
+    ours: impl Fn(&str) -> bool,
+) -> Result<Option<String>, String> {
+    if text == file(groups) {
+        return Ok(None);
+    }
+    let mut text = text.to_owned();
+    let is_gone = |text: &str| Ok::<_, String>(!groups_in(text)?.iter().any(|group| ours(group)));
+    // From the largest piece that may have been put in to the smallest.
+    let mut pieces = vec![put(&hooks_member(groups), 1)];
+    // Events that were missing were put in at once, in their order.
+    let members: Vec<_> = groups.iter().map(|(event, groups)| event_member(event, groups)).collect();
+    for count in (1..=members.len()).rev() {
+        // Any run of them: those between may have been there.
+        pieces.extend(runs(&members, count).map(|run| put(&run.join(",\n    "), 2)));
+    }
+    pieces.extend(groups.values().map(|groups| put(&groups.join(",\n      "), 3)));
+    for piece in pieces.iter().flatten() {
+        if let Some(at) = text.find(piece.as_str()) {
+            let mut shorter = text.clone();
+            shorter.replace_range(at..at + piece.len(), "");
+            // A piece that is part of another's text is none.
+            if serde_json::from_str::<&RawValue>(&shorter).is_ok() {
+                text = shorter;
+            }
+        }
+        if is_gone(&text)? {
+            return Ok(Some(text));
+        }
+    }
+    // Somebody has written the document anew: the groups go one by one, with the comma on one side.
+    while let Some(group) = groups_in(&text)?.into_iter().find(|group| ours(group)).map(str::to_owned) {
+        let Some(start) = text.find(&group) else { break };
+        let end = start + group.len();
+        let (before, after) = (text[..start].trim_end(), text[end..].trim_start());
+        let range = if before.ends_with(',') {
+            before.len() - 1..end
+        } else if after.starts_with(',') {
+            start..text.len() - after.len() + 1
+        } else {
+            start..end
+        };
+        text.replace_range(range, "");
+    }
+    Ok(Some(text))
+}
+
+/// Every list of `count` items in their order, the neighbours first.
+fn runs(items: &[String], count: usize) -> impl Iterator<Item = Vec<String>> {
+    let all = 1_u32 << items.len().min(16);
+    let chosen = (0..all).filter(move |bits| bits.count_ones() as usize == count);
+    chosen.map(|bits| {
+        let is_in = |place: &usize| bits & (1 << place) != 0;
+        (0..items.len()).filter(is_in).map(|place| items[place].clone()).collect()
+    })
+}
+
+/// All groups of a document, as they are written.
+pub(super) fn groups_in(text: &str) -> Result<Vec<&str>, String> {
+    let root: Object<'_> = read(text, "the document")?;
+    let Some(hooks) = root.get("hooks") else { return Ok(Vec::new()) };
+    let events: Object<'_> = read(hooks.get(), "`hooks`")?;
+    let mut groups = Vec::new();
+    for (event, list) in events {
+        let list: Vec<&RawValue> = read(list.get(), &format!("`hooks.{event}`"))?;
+        groups.extend(list.into_iter().map(RawValue::get));
+    }
+    Ok(groups)
+}
+
+fn read<'t, T: serde::Deserialize<'t>>(text: &'t str, what: &str) -> Result<T, String> {
+    serde_json::from_str(text).map_err(|error| format!("{what}: {error}"))
+}
+
+/// Where a part of a text begins in it.
+fn start_of(text: &str, part: &str) -> usize {
+    (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize).min(text.len())
+}
+
+/// Where the last of the values of a text ends.
+fn last_of<'t>(text: &str, values: impl Iterator<Item = &'t &'t RawValue>) -> Option<usize> {
+    values.map(|value| start_of(text, value.get()) + value.get().len()).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn groups() -> Groups {
+        let group =
+            |event: &str| format!(r#"{{ "hooks": [{{ "type": "command", "command": "nexus {event}" }}] }}"#);
+        let two = vec![group("start"), group("compact")];
+        Groups::from([
+            ("PreToolUse".into(), vec![group("pre")]),
+            ("SessionStart".into(), two),
+            ("Stop".into(), vec![group("stop")]),
+        ])
+    }
+
+    fn is_ours(group: &str) -> bool {
+        group.contains("nexus ")
+    }
+
+    #[test]
+    fn what_was_put_in_is_taken_out_and_the_rest_stays_byte_for_byte() {
+        let other = r#"{"matcher":"Bash","hooks":[{"type":"command","command":"echo \"]}\" , {"}]}"#;
+        for text in [
+            "{}".to_owned(),
+            "{\n}\n".to_owned(),
+            "\u{20}{ \"model\" : \"opus\" }\r\n".to_owned(),
+            "{\"hooks\":{}}".to_owned(),
+            "{\"hooks\": { }, \"a\": 1}".to_owned(),
+            "{\"hooks\":{\"PreToolUse\":[]}}".to_owned(),
+            "{\"hooks\":{\"PreToolUse\":[ ],\n\"Stop\": [\n\n] }}".to_owned(),
+            format!("{{\"hooks\":{{\"Stop\":[{other}],\"Other\":[{other}]}},\"x\":[1,2 , 3]}}"),
+            format!(
+                "{{\n\t\"hooks\": {{\n\t\t\"PreToolUse\": [\n\t\t\t{other}\n\t\t],\n\t\t\"SessionStart\": [{other}]\n\t}},\n\t\"permissions\": {{\"allow\": [\"Bash\"]}}\n}}\n"
+            ),
+            format!(
+                "{{\"z\":null,\"hooks\":{{\"Stop\":[{other},{other}],\"PreToolUse\":[{other}],\"SessionStart\":[{other}]}}}}"
+            ),
+        ] {
+            let put_in = with(&text, &groups()).unwrap();
+            let value: serde_json::Value =
+                serde_json::from_str(&put_in).unwrap_or_else(|error| panic!("{error}: {put_in}"));
+            assert!(value["hooks"]["SessionStart"].as_array().unwrap().len() >= 2, "{put_in}");
+            assert_eq!(
+                groups_in(&put_in).unwrap().iter().filter(|group| is_ours(group)).count(),
+                4,
+                "{put_in}"
+            );
+            assert_eq!(without(&put_in, &groups(), is_ours).unwrap().as_deref(), Some(&*text), "{put_in}");
+        }
+        assert_eq!(without(&file(&groups()), &groups(), is_ours).unwrap(), None);
+    }
+
+    #[test]
+    fn a_document_that_was_written_anew_loses_ours_alone() {
+        let text = with(r#"{"hooks":{"Stop":[{"hooks":[]}]}}"#, &groups()).unwrap();
+        let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for text in [value.to_string(), serde_json::to_string_pretty(&value).unwrap()] {
+            let left = without(&text, &groups(), is_ours).unwrap().unwrap();
+            let left: serde_json::Value =
+                serde_json::from_str(&left).unwrap_or_else(|error| panic!("{error}: {left}"));
+            assert_eq!(left["hooks"]["Stop"], serde_json::json!([{ "hooks": [] }]));
+            assert_eq!(left["hooks"]["PreToolUse"], serde_json::json!([]));
+        }
+    }
+
+    #[test]
+    fn what_is_no_such_document_is_refused_with_its_place() {
+        for text in
+            ["", "[]", "{\"hooks\":[]}", "{\"hooks\":{\"Stop\":{}}}", "// a comment\n{}", "{\"a\":1,}"]
+        {
+            assert!(with(text, &groups()).is_err(), "{text}");
+            assert!(text.contains("Stop") || groups_in(text).unwrap_err().contains("line 1"), "{text}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_document_comes_back(
+            spaces in prop::collection::vec("[ \n\t]{0,3}", 6),
+            before in any::<bool>(),
+            stop in prop::option::of(0_usize..3),
+            pre in prop::option::of(0_usize..3),
+            hooks in any::<bool>(),
+        ) {
+            let group = "{\"hooks\":[]}";
+            let list = |count: usize| format!("[{}{}]", spaces[0], vec![group; count].join(&format!("{},{}", spaces[1], spaces[2])));
+            let events: Vec<_> = [("Stop", stop), ("PreToolUse", pre)].into_iter()
+                .filter_map(|(name, count)| Some(format!("\"{name}\"{}:{}", spaces[3], list(count?)))).collect();
+            let mut members = Vec::new();
+            if before {
+                members.push(format!("\"model\":{}\"x\"", spaces[4]));
+            }
+            if hooks {
+                members.push(format!("\"hooks\":{{{}{}{}}}", spaces[5], events.join(","), spaces[1]));
+            }
+            let text = format!("{}{{{}{}}}{}", spaces[2], spaces[4], members.join(","), spaces[0]);
+            let put_in = with(&text, &groups()).unwrap();
+            prop_assert!(serde_json::from_str::<serde_json::Value>(&put_in).is_ok(), "{}", put_in);
+            let left = without(&put_in, &groups(), is_ours).unwrap();
+            prop_assert_eq!(left.as_deref(), Some(&*text), "{}", put_in);
+        }
+    }
+}

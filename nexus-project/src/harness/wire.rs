@@ -1,0 +1,71 @@
+//! The JSON that programs give their hooks, and what they take as an answer.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value, json};
+
+use super::program::Harness;
+use crate::hook::{HookEvent, HookInput, HookReply, HookTool, UseOfFiles};
+
+/// What the lines of a patch that name a file begin with. Source: the grammar of `apply_patch`.
+const PATCHED: [&str; 4] = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
+
+impl Harness {
+    /// Reads what the program tells. What is missing is left out: a program of another version is no reason to stop its work.
+    pub fn read(&self, input: &Value) -> HookInput {
+        let text = |names: &[&str]| {
+            names
+                .iter()
+                .find_map(|name| input.get(name)?.as_str())
+                .filter(|text| !text.is_empty())
+                .map(str::to_owned)
+        };
+        HookInput {
+            session: text(&["session_id", "sessionId"]).unwrap_or_default(),
+            working_directory: text(&["cwd", "workspaceRoot"]).map(PathBuf::from).unwrap_or_default(),
+            agent: text(&["agent_id", "agentId", "subagent_id", "subagentId"]),
+            agent_type: text(&["agent_type", "agentType", "subagent_type", "subagentType"]),
+            message: text(&["prompt", "user_prompt", "userPrompt"]),
+            tool: text(&["tool_name", "toolName"]).map(|name| {
+                let arguments = input.get("tool_input").or_else(|| input.get("toolInput"));
+                self.tool(name, arguments.unwrap_or(&Value::Null))
+            }),
+        }
+    }
+
+    fn tool(&self, name: String, arguments: &Value) -> HookTool {
+        let hooks = &self.hooks;
+        let use_of_files = match (hooks.edits.contains(&name), hooks.reads.contains(&name)) {
+            (true, _) => UseOfFiles::Edits,
+            (false, true) => UseOfFiles::Reads,
+            (false, false) => UseOfFiles::Unknown,
+        };
+        let argument = |name: &String| arguments.get(name)?.as_str();
+        let mut paths: Vec<PathBuf> =
+            hooks.path_arguments.iter().filter_map(argument).map(PathBuf::from).collect();
+        for patch in hooks.patch_arguments.iter().filter_map(argument).chain(arguments.as_str()) {
+            let named =
+                patch.lines().filter_map(|line| PATCHED.iter().find_map(|word| line.strip_prefix(word)));
+            paths.extend(named.map(|path| PathBuf::from(path.trim())));
+        }
+        HookTool { name, use_of_files, paths }
+    }
+
+    /// What the program takes as an answer; `None`: nothing is to be said.
+    pub fn answer(&self, event: HookEvent, reply: &HookReply) -> Option<Value> {
+        let name = &self.hooks.events.get(event.as_str())?.name;
+        let mut output = Map::new();
+        if let Some(refusal) = &reply.refusal {
+            output.insert("permissionDecision".to_owned(), "deny".into());
+            output.insert("permissionDecisionReason".to_owned(), refusal.as_str().into());
+        }
+        if let Some(context) = &reply.context {
+            output.insert("additionalContext".to_owned(), context.as_str().into());
+        }
+        if output.is_empty() {
+            return None;
+        }
+        output.insert("hookEventName".to_owned(), name.as_str().into());
+        Some(json!({ "hookSpecificOutput": output }))
+    }
+}

@@ -1,0 +1,257 @@
+//! What is done at each event.
+
+use super::{
+    agents::{AgentTracker, TrackedAgent},
+    event::{HookEvent, HookInput, HookReply, UseOfFiles},
+    log::ToolLogLine,
+};
+use crate::{
+    error::ProjectError,
+    file,
+    folder::{InitReport, Project},
+    role::Role,
+    skill::{Skill, Tag},
+    state::{Document, TaskStatus},
+    time::Time,
+};
+
+/// Longest text of a rule that is told again, in bytes. Source: our own bound; the file has the rest.
+const MOST_RULE: usize = 2_000;
+/// Longest text of all rules together, in bytes.
+const MOST_RULES: usize = 8_000;
+
+impl Project {
+    /// Does what is to be done at an event in the program `harness`.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`]. Whoever asks for a program goes on then: a hook that fails stops nobody's work.
+    pub fn on_hook(
+        &self,
+        harness: &str,
+        event: HookEvent,
+        input: &HookInput,
+    ) -> Result<HookReply, ProjectError> {
+        match event {
+            HookEvent::SessionStart => self.on_session_start(harness, input),
+            HookEvent::UserMessage => self.on_message(harness, input),
+            HookEvent::SubagentSpawn => self.on_spawn(harness, input),
+            HookEvent::SubagentComplete => self.on_complete(harness, input),
+            HookEvent::PreToolUse => self.before_tool(input),
+            HookEvent::PostToolUse => self.after_tool(harness, input),
+            HookEvent::SessionEnd => {
+                if self.skill_of(harness, &input.session)?.is_some() {
+                    self.end_skill(harness)?;
+                }
+                Ok(HookReply::default())
+            }
+            HookEvent::ContextCompact => self.on_compact(harness, input),
+        }
+    }
+
+    fn on_session_start(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
+        let report = self.init()?;
+        // A skill of a session that ended without a word.
+        if self.skill_of(harness, &input.session)?.is_none() {
+            self.end_skill(harness)?;
+        }
+        let mut parts = vec![self.standing()?];
+        parts.extend(left(&report));
+        parts.extend(self.index()?);
+        let skills: Vec<_> =
+            Skill::detectable().map(|skill| format!("- [{}]: {}", skill.name, skill.description)).collect();
+        parts.push(format!(
+            "Ways of working, for a message that comes to one of them without its tag:\n{}",
+            skills.join("\n")
+        ));
+        Ok(context(parts))
+    }
+
+    fn on_message(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
+        let message = input.message.as_deref().unwrap_or_default();
+        let Some((tag, text)) = Tag::of(message) else {
+            // What does not last is over with the next message.
+            if let Some(active) = self.skill_of(harness, &input.session)?
+                && Skill::of_tag(&active.skill).is_some_and(|skill| !skill.is_lasting)
+            {
+                self.end_skill(harness)?;
+            }
+            return Ok(HookReply::default());
+        };
+        match tag {
+            Tag::Skill { skill, variant } => {
+                let instructions = skill.instructions(variant.as_deref());
+                self.begin_skill(harness, &input.session, skill, variant)?;
+                Ok(context(vec![instructions, self.standing()?]))
+            }
+            Tag::Inline(action) => match self.inline(&action, text) {
+                Ok(result) => Ok(context(vec![result.text])),
+                // The text is in the message: the model can do what was meant.
+                Err(error) => Ok(context(vec![format!("The tag was not carried out: {error}.")])),
+            },
+        }
+    }
+
+    fn on_spawn(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
+        if let Some(agent) = &input.agent {
+            self.track(harness, |tracker| {
+                if !tracker.agents.iter().any(|known| known.id == *agent && known.ended_at.is_none()) {
+                    tracker.agents.push(TrackedAgent {
+                        id: agent.clone(),
+                        role: input.agent_type.clone(),
+                        session: input.session.clone(),
+                        started_at: Time::now(),
+                        ended_at: None,
+                        files_touched: std::collections::BTreeSet::new(),
+                    });
+                }
+            })?;
+        }
+        let role = input.agent_type.as_deref().and_then(Role::find);
+        let mut parts: Vec<_> = role.map(|role| role.body.trim_end().to_owned()).into_iter().collect();
+        parts.extend(self.index()?);
+        Ok(context(parts))
+    }
+
+    fn on_complete(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
+        let Some(agent) = &input.agent else { return Ok(HookReply::default()) };
+        let files = self.files_of(harness, agent)?;
+        self.track(harness, |tracker| {
+            if let Some(known) = tracker.agents.iter_mut().rev().find(|known| known.id == *agent) {
+                known.ended_at = Some(Time::now());
+                known.files_touched.extend(files.iter().cloned());
+            }
+        })?;
+        self.locked(|| {
+            let Some(mut tasks) = self.tasks()? else { return Ok(()) };
+            let own = tasks
+                .tasks
+                .iter_mut()
+                .find(|task| task.agent.as_ref() == Some(agent) && task.status == TaskStatus::InProgress);
+            let Some(task) = own else { return Ok(()) };
+            task.files_touched.extend(files);
+            self.write_tasks(&tasks)
+        })?;
+        Ok(HookReply::default())
+    }
+
+    fn before_tool(&self, input: &HookInput) -> Result<HookReply, ProjectError> {
+        let Some(tool) = &input.tool else { return Ok(HookReply::default()) };
+        if tool.use_of_files != UseOfFiles::Edits || self.state_path("tasks.json").exists() {
+            return Ok(HookReply::default());
+        }
+        // What the project knows is no work on it, and files elsewhere are none of its.
+        let is_work = |path: &std::path::PathBuf| {
+            self.relative(path, &input.working_directory)
+                .is_some_and(|path| !path.starts_with(".nexus/") || path.starts_with(".nexus/state/"))
+        };
+        if !tool.paths.is_empty() && !tool.paths.iter().any(is_work) {
+            return Ok(HookReply::default());
+        }
+        let refusal = "Files of this project are changed only for a task, and there is none. Add a task with task_add first (what is to be \
+                       done, and by what it is seen to be done), say that it begins with task_update, then make the same edit again.";
+        Ok(HookReply { context: None, refusal: Some(refusal.to_owned()) })
+    }
+
+    fn after_tool(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
+        if let Some(tool) = &input.tool {
+            // The folder's name is checked by the way.
+            self.harness_path(harness)?;
+            self.log_tool(&ToolLogLine {
+                at: Time::now(),
+                harness: harness.to_owned(),
+                session: input.session.clone(),
+                agent: input.agent.clone(),
+                tool: nexus_mcp::page::cut(&tool.name, 200),
+                files_touched: self.touched(tool, &input.working_directory),
+            })?;
+        }
+        Ok(HookReply::default())
+    }
+
+    fn on_compact(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
+        let mut parts = vec![self.standing()?];
+        if let Some(active) = self.skill_of(harness, &input.session)? {
+            parts.extend(active.instructions());
+        }
+        parts.extend(self.rules()?);
+        parts.extend(self.index()?);
+        Ok(context(parts))
+    }
+
+    fn track(&self, harness: &str, change: impl FnOnce(&mut AgentTracker)) -> Result<(), ProjectError> {
+        let path = self.harness_path(harness)?.join(AgentTracker::NAME);
+        self.locked(|| {
+            let mut tracker = AgentTracker::read(&path)?.unwrap_or_default();
+            change(&mut tracker);
+            tracker.write(&path)
+        })
+    }
+
+    /// Where the work stands, in words.
+    fn standing(&self) -> Result<String, ProjectError> {
+        let context = self.context()?;
+        let mut lines = vec!["Where the work of this project stands (.nexus/):".to_owned()];
+        if let Some(branch) = &context.branch {
+            lines.push(format!("- branch: {branch}"));
+        }
+        match &context.plan {
+            Some(plan) => lines.push(format!("- plan: {} ({} pending)", plan.topic, plan.pending)),
+            None => lines.push("- no plan".to_owned()),
+        }
+        for decision in &context.decisions {
+            lines.push(format!("- decided: {}: {}", decision.issue, decision.decision));
+        }
+        match self.tasks()? {
+            None => lines.push("- no tasks: an edit of files needs one (task_add)".to_owned()),
+            Some(tasks) => {
+                let open = tasks.open().count();
+                lines.push(format!("- tasks: {} of {} done", tasks.tasks.len() - open, tasks.tasks.len()));
+                for task in tasks.open().take(20) {
+                    lines.push(format!("  - {} ({}): {}", task.id, task.status.as_str(), task.title));
+                }
+            }
+        }
+        Ok(lines.join("\n"))
+    }
+
+    /// What the project knows: which files there are.
+    fn index(&self) -> Result<Option<String>, ProjectError> {
+        let files = self.knowledge()?;
+        if files.is_empty() {
+            return Ok(None);
+        }
+        let lines: Vec<_> = files.iter().map(|file| format!("- {}: {}", file.path, file.title)).collect();
+        Ok(Some(format!("What this project knows; read what the work needs:\n{}", lines.join("\n"))))
+    }
+
+    /// The rules, word for word as far as they are short.
+    fn rules(&self) -> Result<Option<String>, ProjectError> {
+        let mut text = String::new();
+        for known in self.knowledge()?.iter().filter(|known| known.path.starts_with(".nexus/rules/")) {
+            let rule = file::read_text(&self.root().join(&known.path))?.unwrap_or_default();
+            let rule = nexus_mcp::page::cut(rule.trim_end(), MOST_RULE);
+            if text.len() + rule.len() > MOST_RULES {
+                break;
+            }
+            text = format!("{text}\n\n{}\n{rule}", known.path);
+        }
+        Ok((!text.is_empty()).then(|| format!("Rules of this project:{text}")))
+    }
+}
+
+fn context(parts: Vec<String>) -> HookReply {
+    HookReply { context: (!parts.is_empty()).then(|| parts.join("\n\n")), refusal: None }
+}
+
+fn left(report: &InitReport) -> Option<String> {
+    let mut left = Vec::new();
+    left.extend(report.plan_left.as_ref().map(|topic| format!("a plan, {topic:?}")));
+    left.extend(report.tasks_left.map(|count| format!("tasks: {count}")));
+    (!left.is_empty()).then(|| {
+        format!(
+            "An earlier session did not close {}. Go on with it, or close it with task_close; ask the person if it is not clear.",
+            left.join(", and ")
+        )
+    })
+}

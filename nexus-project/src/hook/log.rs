@@ -1,0 +1,105 @@
+//! `state/tool-log.jsonl`: the tools that were run, one on a line.
+
+use std::{
+    collections::BTreeSet,
+    fs::OpenOptions,
+    io::{self, Write as _},
+    path::{Component, Path, PathBuf},
+};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    agents::AgentTracker,
+    event::{HookTool, UseOfFiles},
+};
+use crate::{error::ProjectError, file, folder::Project, state::Document as _, time::Time};
+
+pub(super) const NAME: &str = "tool-log.jsonl";
+
+/// A tool that was run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ToolLogLine {
+    /// When.
+    pub at: Time,
+    /// The program.
+    pub harness: String,
+    /// The session, by the program's name for it.
+    pub session: String,
+    /// The agent, where it is not the session's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The tool.
+    pub tool: String,
+    /// The files that it changed, relative to the project.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub files_touched: BTreeSet<String>,
+}
+
+impl Project {
+    /// Adds a line. Several processes may do so at once.
+    pub(super) fn log_tool(&self, line: &ToolLogLine) -> Result<(), ProjectError> {
+        let path = self.state_path(NAME);
+        let mut text = serde_json::to_string(line).map_err(|error| {
+            ProjectError::damaged(&path, format_args!("a line cannot be written: {error}"))
+        })?;
+        text.push('\n');
+        let append = || {
+            if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
+            }
+            OpenOptions::new().append(true).create(true).open(&path)?.write_all(text.as_bytes())
+        };
+        self.locked(|| append().map_err(|error| ProjectError::unusable(&path, &error)))
+    }
+
+    /// Removes what lasts for a cycle, beside its plan and tasks: the log, the agents, and the skills. Artifacts stay: they are nowhere else.
+    pub(crate) fn end_session_files(&self) -> Result<(), ProjectError> {
+        for path in self.skill_paths() {
+            file::remove(&path.with_file_name(AgentTracker::NAME))?;
+            file::remove(&path)?;
+        }
+        file::remove(&self.state_path(NAME))
+    }
+
+    /// The files that an agent changed, by the log. A line that cannot be read counts as none.
+    pub(super) fn files_of(&self, harness: &str, agent: &str) -> Result<BTreeSet<String>, ProjectError> {
+        let text = file::read_text(&self.state_path(NAME))?.unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<ToolLogLine>(line).ok());
+        let own = lines.filter(|line| line.harness == harness && line.agent.as_deref() == Some(agent));
+        Ok(own.flat_map(|line| line.files_touched).collect())
+    }
+
+    /// The files that a tool changes, relative to the project. Those outside of it are left out.
+    pub(super) fn touched(&self, tool: &HookTool, working_directory: &Path) -> BTreeSet<String> {
+        if tool.use_of_files != UseOfFiles::Edits {
+            return BTreeSet::new();
+        }
+        tool.paths.iter().filter_map(|path| self.relative(path, working_directory)).collect()
+    }
+
+    /// A path relative to the project, by its text alone. `None`: it is outside of it.
+    pub(super) fn relative(&self, path: &Path, working_directory: &Path) -> Option<String> {
+        let path = plain(&working_directory.join(path));
+        let inside = path.strip_prefix(plain(self.root())).ok()?;
+        let text = inside.to_str()?.replace('\\', "/");
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// A path without `.` and `..`, by its text alone.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
