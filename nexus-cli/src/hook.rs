@@ -55,7 +55,7 @@ fn answer(args: &HookArgs) -> Result<Option<Value>, String> {
         serde_json::from_slice(&text).map_err(|error| format!("standard input is no JSON: {error}"))?;
     let input = harness.read(&input);
     let Some(project) = project_of(args.project.as_deref(), &input)? else { return Ok(None) };
-    let reply = project.on_hook(harness.name(), event, &input).unwrap_or_else(|error| {
+    let reply = project.on_hook(&harness, event, &input).unwrap_or_else(|error| {
         complain(&error);
         // The model is told, for it can do what is to be done.
         HookReply {

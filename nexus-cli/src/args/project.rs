@@ -84,6 +84,9 @@ pub(crate) enum ProjectCommand {
     Begin {
         /// The task's number
         task: u32,
+        /// The agent that does it
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
     },
     /// Say that a task is done
     Done {
@@ -92,6 +95,9 @@ pub(crate) enum ProjectCommand {
         /// A file that was changed for it, relative to the project. May be repeated
         #[arg(long, value_name = "PATH")]
         file: Vec<String>,
+        /// The agent that did it
+        #[arg(long, value_name = "NAME")]
+        agent: Option<String>,
     },
     /// Give a task back that was begun
     Back {
@@ -113,10 +119,13 @@ pub(crate) enum ProjectCommand {
     Roles {
         /// The role
         name: Option<String>,
+        /// Make all of them types of agents that plans of `nexus task` may name. It is kept in $NEXUS_HOME (~/.nexus)
+        #[arg(long, conflicts_with = "name")]
+        register: bool,
     },
     /// Write hooks into a program's settings for this project: they tell it where the work stands, and refuse an edit without a task
     Install {
-        /// The program: claude, codex or grok
+        /// The program. One that is not known prints those that are
         harness: String,
         /// What starts nexus there, for a shell. Default: nexus
         #[arg(long, value_name = "COMMAND", default_value = "nexus")]
@@ -124,7 +133,7 @@ pub(crate) enum ProjectCommand {
     },
     /// Take the hooks away again. Everything else in the settings stays byte for byte
     Uninstall {
-        /// The program: claude, codex or grok
+        /// The program. One that is not known prints those that are
         harness: String,
     },
     /// Print the JSON Schema of a file of .nexus/
@@ -177,7 +186,7 @@ pub(crate) struct HookArgs {
     /// The event: session_start, user_message, subagent_spawn, subagent_complete, pre_tool_use, post_tool_use, session_end or
     /// context_compact
     pub(crate) event: String,
-    /// The program: claude, codex or grok
+    /// The program, as `nexus project install` names it
     #[arg(long, value_name = "NAME")]
     pub(crate) harness: String,
     /// The project. Default: the one that the program's folder belongs to

@@ -12,13 +12,14 @@ use std::{
 use nexus_project::{
     Project, ProjectError, ProjectErrorKind,
     harness::Harness,
-    role::Role,
+    role::{AgentType, Role},
     state::{History, Plan, TaskStatus, Tasks, schema_of},
     tools::{
         HistorySearchRequest, PlanAction, PlanDecideRequest, PlanStartRequest, PlanUpdateRequest,
         TaskAddRequest, TaskCloseRequest, TaskListRequest, TaskUpdateRequest,
     },
 };
+use nexus_spawn::AgentRegisterRequest;
 use serde::Serialize;
 
 use crate::{
@@ -26,6 +27,7 @@ use crate::{
     args::{ProjectArgs, ProjectCommand},
     command_error::CommandError,
     output::{say, say_bytes, say_json},
+    task,
 };
 
 pub(crate) async fn project(args: ProjectArgs) -> Result<ExitCode, CommandError> {
@@ -35,7 +37,8 @@ pub(crate) async fn project(args: ProjectArgs) -> Result<ExitCode, CommandError>
         ProjectCommand::Conformance { server, prefix, fixtures } => {
             return conformance::run(&server, prefix, &fixtures, json).await;
         }
-        ProjectCommand::Roles { name } => return roles(name.as_deref(), &out),
+        ProjectCommand::Roles { register: true, .. } => return register(&out).await,
+        ProjectCommand::Roles { name, .. } => return roles(name.as_deref(), &out),
         ProjectCommand::Schema { file } => {
             say_json(&match file.as_str() {
                 "plan.json" => schema_of::<Plan>(),
@@ -147,9 +150,15 @@ fn run(project: &Project, command: ProjectCommand, out: &Out) -> Result<(), Comm
             let prompt = project.task_prompt(task).map_err(failed)?;
             out.say(&prompt, |prompt| say_bytes(prompt.as_bytes()));
         }
-        ProjectCommand::Begin { task } => update(project, task, TaskStatus::InProgress, Vec::new(), out)?,
-        ProjectCommand::Done { task, file } => update(project, task, TaskStatus::Completed, file, out)?,
-        ProjectCommand::Back { task } => update(project, task, TaskStatus::Pending, Vec::new(), out)?,
+        ProjectCommand::Begin { task, agent } => {
+            update(project, (task, TaskStatus::InProgress), agent, Vec::new(), out)?;
+        }
+        ProjectCommand::Done { task, file, agent } => {
+            update(project, (task, TaskStatus::Completed), agent, file, out)?;
+        }
+        ProjectCommand::Back { task } => {
+            update(project, (task, TaskStatus::Pending), None, Vec::new(), out)?;
+        }
         ProjectCommand::Close { force } => {
             let closed = project.task_close(&TaskCloseRequest { force }).map_err(failed)?;
             out.say(&closed, show::closed);
@@ -186,13 +195,13 @@ fn run(project: &Project, command: ProjectCommand, out: &Out) -> Result<(), Comm
 
 fn update(
     project: &Project,
-    task: u32,
-    status: TaskStatus,
+    (task, status): (u32, TaskStatus),
+    agent: Option<String>,
     files: Vec<String>,
     out: &Out,
 ) -> Result<(), CommandError> {
     let files_touched: BTreeSet<_> = files.into_iter().collect();
-    let request = TaskUpdateRequest { task, status, agent: None, files_touched };
+    let request = TaskUpdateRequest { task, status, agent, files_touched };
     let updated = project.task_update(request).map_err(failed)?;
     out.say(&updated, show::updated);
     Ok(())
@@ -210,6 +219,26 @@ fn roles(name: Option<&str>, out: &Out) -> Result<ExitCode, CommandError> {
             out.say(&role, |role| say(role.body.trim_end()));
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the roles types of agents of the home. `reviewer` is built in.
+async fn register(out: &Out) -> Result<ExitCode, CommandError> {
+    let tasks = task::unconfigured()?;
+    let mut registered = Vec::new();
+    for role in Role::catalog().filter(|role| role.name != "reviewer") {
+        let AgentType { name, tier, phase, description, prompt, surface, .. } = role.agent_type();
+        let surface =
+            serde_json::to_value(surface).and_then(serde_json::from_value).map_err(CommandError::failed)?;
+        let request =
+            AgentRegisterRequest { name, tier, phase, description, topics: Vec::new(), prompt, surface };
+        registered.push(tasks.agent_register(request).await?);
+    }
+    out.say(&registered, |registered| {
+        for agent in registered {
+            say(format_args!("{}: {} of {}", agent.name, agent.phase, agent.tier));
+        }
+    });
     Ok(ExitCode::SUCCESS)
 }
 

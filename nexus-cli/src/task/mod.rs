@@ -138,7 +138,7 @@ fn configured(config: &ConfigArgs) -> Result<Tasks, CommandError> {
 }
 
 /// The tasks of the home, for what asks nobody: they can be looked at whatever the configuration says.
-fn unconfigured() -> Result<Tasks, CommandError> {
+pub(crate) fn unconfigured() -> Result<Tasks, CommandError> {
     let context = BuildContext::from_process();
     let options = TasksOptions::in_home(context.home.clone());
     let router = Router::from_value(json!({}), nexus::Registry::new(), context)?;

@@ -47,6 +47,9 @@ pub(super) struct EventName {
     /// Which of those of this name are meant, as its settings have it.
     #[serde(default)]
     pub(super) matcher: Option<String>,
+    /// Whether what is answered to it reaches no model.
+    #[serde(default)]
+    pub(super) is_unheard: bool,
 }
 
 impl Harness {
@@ -90,6 +93,11 @@ impl Harness {
         let written = serde_json::json!({ "harness": self.harness, "classes": self.classes });
         serde_json::from_value(written)
             .map_err(|error| ProjectError::new(ProjectErrorKind::Failed, error.to_string(), "report this"))
+    }
+
+    /// Whether what is answered to an event reaches no model.
+    pub fn is_unheard(&self, event: HookEvent) -> bool {
+        self.hooks.events.get(event.as_str()).is_some_and(|event| event.is_unheard)
     }
 
     /// The events that it tells of.

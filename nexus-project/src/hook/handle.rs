@@ -9,6 +9,7 @@ use crate::{
     error::ProjectError,
     file,
     folder::{InitReport, Project},
+    harness::Harness,
     role::Role,
     skill::{Skill, Tag},
     state::{Document, TaskStatus},
@@ -21,17 +22,31 @@ const MOST_RULE: usize = 2_000;
 const MOST_RULES: usize = 8_000;
 
 impl Project {
-    /// Does what is to be done at an event in the program `harness`.
+    /// Does what is to be done at an event in a program. What a program does not pass on to its model is kept, and told with the answer to
+    /// its next tool.
     ///
     /// # Errors
     ///
     /// [`ProjectError`]. Whoever asks for a program goes on then: a hook that fails stops nobody's work.
     pub fn on_hook(
         &self,
-        harness: &str,
+        harness: &Harness,
         event: HookEvent,
         input: &HookInput,
     ) -> Result<HookReply, ProjectError> {
+        let mut reply = self.handle(harness.name(), event, input)?;
+        if harness.is_unheard(event) {
+            if let Some(context) = reply.context.take() {
+                self.keep_untold(harness.name(), &input.session, context)?;
+            }
+        } else if event == HookEvent::PreToolUse && reply.refusal.is_none() {
+            // With a refusal nothing else is passed on, and of its text the beginning alone.
+            reply.context = self.take_untold(harness.name(), &input.session)?;
+        }
+        Ok(reply)
+    }
+
+    fn handle(&self, harness: &str, event: HookEvent, input: &HookInput) -> Result<HookReply, ProjectError> {
         match event {
             HookEvent::SessionStart => self.on_session_start(harness, input),
             HookEvent::UserMessage => self.on_message(harness, input),

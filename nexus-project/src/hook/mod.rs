@@ -15,6 +15,7 @@ mod agents;
 mod event;
 mod handle;
 mod log;
+mod untold;
 
 pub use agents::{AgentTracker, TrackedAgent};
 pub use event::{HookEvent, HookInput, HookReply, HookTool, UseOfFiles};

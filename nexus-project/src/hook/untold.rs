@@ -1,0 +1,58 @@
+//! `state/{harness}/untold.json`: what a model is to be told as soon as its program passes something on to it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{error::ProjectError, file, folder::Project, state::Document};
+
+/// What was not told yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Untold {
+    /// The version of this file: 1.
+    version: u32,
+    /// The session whose model is to be told.
+    session: String,
+    /// The texts, oldest first.
+    texts: Vec<String>,
+}
+
+impl Document for Untold {
+    const NAME: &'static str = "untold.json";
+
+    fn version(&self) -> u32 {
+        self.version
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+}
+
+impl Project {
+    /// Keeps a text for the model of a session. What was kept for another session is dropped.
+    pub(super) fn keep_untold(&self, harness: &str, session: &str, text: String) -> Result<(), ProjectError> {
+        let path = self.harness_path(harness)?.join(Untold::NAME);
+        self.locked(|| {
+            let before = Untold::read(&path)?.filter(|untold| untold.session == session);
+            let mut texts = before.map(|untold| untold.texts).unwrap_or_default();
+            texts.push(text);
+            Untold { version: 1, session: session.to_owned(), texts }.write(&path)
+        })
+    }
+
+    /// What was kept for the model of a session. It is kept no longer.
+    pub(super) fn take_untold(&self, harness: &str, session: &str) -> Result<Option<String>, ProjectError> {
+        let path = self.harness_path(harness)?.join(Untold::NAME);
+        if !path.is_file() {
+            return Ok(None);
+        }
+        self.locked(|| {
+            let Some(untold) = Untold::read(&path)?.filter(|untold| untold.session == session) else {
+                return Ok(None);
+            };
+            file::remove(&path)?;
+            Ok(Some(untold.texts.join("\n\n")))
+        })
+    }
+}
