@@ -7,12 +7,18 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
+use nexus::ToolAccess;
+use nexus_project::{
+    harness::Harness,
+    role::{Capability, Role, RoleTools},
+};
 use nexus_testkit::{
     real,
     sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall},
@@ -155,6 +161,27 @@ impl Stage {
         serde_json::from_str(&self.nexus(&[arguments, &["--json"]].concat())).unwrap()
     }
 
+    /// A configuration whose work is done by a program, before this model.
+    fn configure(&self, program: Program, model: &Sim) {
+        let (kind, billing) = match program {
+            Program::Claude => ("claude-cli", ", billing: metered"),
+            Program::Codex => ("codex-cli", ""),
+            Program::Grok => ("grok-cli", ", billing: metered"),
+        };
+        let account = if program == Program::Codex { ", account: account-of-the-test" } else { "" };
+        let token = self.path("token");
+        // What looks like a key of another vendor is billed otherwise.
+        fs::write(&token, if program == Program::Codex { "token-of-the-test" } else { TOKEN }).unwrap();
+        fs::set_permissions(&token, fs::Permissions::from_mode(0o600)).unwrap();
+        let config = format!(
+            "groups: {{ all: [{kind}] }}\nbackends:\n  {kind}: {{ executable: {:?}, base_url: {:?}, credential: {{ file: {token:?}{account} }}{billing} }}\n\
+             types:\n  worker: {{ group: all }}\n",
+            program.path(),
+            model.base_url()
+        );
+        fs::write(self.project().join("nexus.yaml"), config).unwrap();
+    }
+
     /// What the hooks were told and have answered, and what the program has said.
     fn log(&self) -> String {
         let read = |name| fs::read_to_string(self.path(name)).unwrap_or_default();
@@ -282,6 +309,37 @@ fn codex_carries_out_tags() {
 #[ignore = "needs a real program: see the module"]
 fn grok_carries_out_tags() {
     tags_are_carried_out(Program::Grok);
+}
+
+/// A role that edits nothing and runs no command is offered no tool that does, by the program's own map, and one that does both is.
+#[test]
+#[ignore = "needs a real program: see the module"]
+fn a_role_is_offered_no_tool_that_is_taken_from_it() {
+    for program in [Program::Claude, Program::Codex, Program::Grok] {
+        let (stage, map) =
+            (Stage::with_hooks_of(program), Harness::find(program.name()).unwrap().map().unwrap());
+        let offered = |role: &str, additions: &[Capability]| {
+            let tools = RoleTools::of(&Role::find(role).unwrap(), additions, &map);
+            let model = Sim::builder(program.dialect(), Scenario::text(DONE)).start().unwrap();
+            stage.configure(program, &model);
+            // One of them keeps no level between reading and everything.
+            let access = match tools.access {
+                ToolAccess::WorkspaceWrite if program == Program::Grok => ToolAccess::Unrestricted,
+                access => access,
+            };
+            let access = access.as_str();
+            stage.nexus(&["run", "worker", "Say when you are done.", "--access", access]);
+            let offered = model.main_calls()[0].conversation.tool_names();
+            (tools.taken, offered)
+        };
+        let (taken, names) = offered("reviewer", &[Capability::NoShellExec]);
+        // One puts a namespace before its names.
+        let is_taken = |name: &String| taken.contains(name.rsplit('.').next().unwrap());
+        assert!(!taken.is_empty() && !names.iter().any(is_taken), "{program:?}: {taken:?} of {names:?}");
+        // The same map sees such a tool where there is one.
+        let (_, names) = offered("engineer", &[]);
+        assert!(names.iter().any(is_taken), "{program:?}: {names:?}");
+    }
 }
 
 /// The settings that a person had are the same, byte for byte, after the hooks came twice and went.

@@ -76,13 +76,14 @@ fn a_task_is_done_by_an_engineer_who_goes_on_with_the_same_files() {
         told.iter().map(|call| String::from_utf8_lossy(&call.body)).filter(|body| works(body)).collect();
     assert!(!engineer.is_empty(), "nobody was told what an engineer is told");
 
-    // The record of its turn says which files it changed.
-    let log = folder.nexus(&["task", "log", &id, "--json"]);
-    let log = text(&log.stdout);
-    assert!(log.contains("sum.sh"), "{log}");
-    let output =
+    // Its commit says which files it changed.
+    assert!(folder.nexus(&["task", "land", &id]).status.success());
+    let log =
+        Command::new("git").args(["-C", project, "diff", "--name-only", "HEAD~1", "HEAD"]).output().unwrap();
+    assert_eq!(text(&log.stdout).trim(), "sum.sh");
+    let done =
         json(&folder, &["project", "--project", project, "done", "1", "--file", "sum.sh", "--agent", &id]);
-    assert_eq!(output["open"], 0);
+    assert_eq!(done["open"], 0);
 
     // The next task about the same file goes on with it; one about another begins anew.
     for (title, file) in [("say so", "sum.sh"), ("a test for it", "test.sh")] {

@@ -12,3 +12,4 @@ pub use nexus_workspace::AgentType;
 
 pub use harness_map::{HarnessMap, HarnessMapError, RoleTools};
 pub use prompt::KnowledgeFile;
+pub use resume::files_touched;

@@ -1,7 +1,31 @@
 //! Which agent goes on with a task.
 
-use super::{ResumeTier, Role};
+use std::{collections::BTreeSet, path::Path};
+
+use nexus_core::turn::{ToolCallRecord, ToolCallStatus};
+
+use super::{Capability, HarnessMap, ResumeTier, Role};
 use crate::state::{OwnerReusePolicy, Task, Tasks};
+
+/// Arguments by which tools name the file that they change.
+const PATHS: [&str; 3] = ["path", "file_path", "notebook_path"];
+
+/// The files that a turn changed, by the record of its calls: those that a tool of the map's which changes files named, and that were neither
+/// refused nor put back. Relative to `root`, which is where the turn worked; those outside of it are left out. What a command
+/// changed is in no record.
+pub fn files_touched(calls: &[ToolCallRecord], map: &HarnessMap, root: &Path) -> BTreeSet<String> {
+    let edits = map.taken_by([&Capability::NoFileEdit]);
+    let done = calls.iter().filter(|call| {
+        edits.contains(&*call.name) && call.status == ToolCallStatus::Succeeded && !call.is_undone
+    });
+    let named = done.filter_map(|call| {
+        let arguments = call.arguments.as_ref()?;
+        PATHS.iter().find_map(|name| arguments.get(name)?.as_str())
+    });
+    let inside =
+        named.filter_map(|path| root.join(path).strip_prefix(root).ok()?.to_str().map(str::to_owned));
+    inside.filter(|path| !path.is_empty() && !path.split('/').any(|part| part == "..")).collect()
+}
 
 /// The agent of an earlier task that goes on with this one. `None`: a new one does it, which is also what comes of a resume that is not
 /// possible.
@@ -36,5 +60,36 @@ pub(crate) fn agent_for(tasks: &Tasks, task: &Task) -> Option<String> {
                 others.flat_map(|other| &other.files_touched).any(|file| task.files.contains(file));
             if is_same && !is_touched { earlier.agent.clone() } else { None }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, from_value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_a_turn_changed_is_what_its_edits_named_that_succeeded() {
+        let call = |name: &str, path: &str, status: &str, is_undone: bool| -> Value {
+            json!({
+                "call": "1", "parent": null, "name": name, "origin": "caller", "arguments": { "path": path },
+                "status": status, "output": [], "effects": "wrote", "is_undone": is_undone,
+            })
+        };
+        let calls: Vec<ToolCallRecord> = [
+            call("write_file", "src/a.rs", "succeeded", false),
+            call("edit_file", "/work/b.rs", "succeeded", false),
+            call("edit_file", "/elsewhere/c.rs", "succeeded", false),
+            call("write_file", "../d.rs", "succeeded", false),
+            call("write_file", "e.rs", "denied", false),
+            call("write_file", "f.rs", "succeeded", true),
+            call("read_file", "g.rs", "succeeded", false),
+        ]
+        .into_iter()
+        .map(|call| from_value(call).unwrap())
+        .collect();
+        let touched = files_touched(&calls, &HarnessMap::of_nexus(), Path::new("/work"));
+        assert_eq!(touched.into_iter().collect::<Vec<_>>(), ["b.rs", "src/a.rs"]);
     }
 }
