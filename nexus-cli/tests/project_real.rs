@@ -21,7 +21,7 @@ use nexus_project::{
 };
 use nexus_testkit::{
     real,
-    sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall},
+    sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall, Usage},
 };
 use serde_json::Value;
 
@@ -188,11 +188,17 @@ impl Stage {
         format!("HOOKS\n{}\nSAID\n{}", read("hooks.log"), read("said"))
     }
 
-    /// Runs a program to its end, before a model that answers so.
+    /// Runs a program to its end, before this model.
     fn run(&self, program: Program, prompt: &str, model: &Sim) {
+        self.run_with(program, prompt, &[], model);
+    }
+
+    /// The same, with further arguments.
+    fn run_with(&self, program: Program, prompt: &str, further: &[&str], model: &Sim) {
         let said = fs::File::create(self.path("said")).unwrap();
         let mut child = program
             .command(self, model, prompt)
+            .args(further)
             .stdout(said.try_clone().unwrap())
             .stderr(said)
             .spawn()
@@ -385,4 +391,47 @@ fn what_a_person_had_in_the_settings_stays() {
         stage.nexus(&["project", "uninstall", program.name()]);
         assert_eq!(fs::read_to_string(&file).unwrap(), own);
     }
+}
+
+/// What a model knew of the project is told again after its context was made shorter.
+#[test]
+#[ignore = "needs a real program: see the module"]
+fn claude_is_told_again_what_was_lost() {
+    let program = Program::Claude;
+    let stage = Stage::with_hooks_of(program);
+    stage.nexus(&["project", "plan", "Notes", "--issue", "where?"]);
+    let model = Sim::builder(program.dialect(), Scenario::text(DONE)).start().unwrap();
+    for (prompt, further) in
+        [("[plan] notes", &[][..]), ("/compact", &["--continue"]), ("And now?", &["--continue"])]
+    {
+        stage.run_with(program, prompt, further, &model);
+    }
+    let calls = model.main_calls();
+    let last = String::from_utf8_lossy(&calls[calls.len() - 1].body).into_owned();
+    let log = stage.log();
+    assert!(log.contains("context_compact"), "{log}");
+    assert!(last.contains("Decide before anything is changed"), "{last}\n{log}");
+}
+
+#[test]
+#[ignore = "needs a real program: see the module"]
+fn codex_is_told_again_what_was_lost() {
+    let program = Program::Codex;
+    let stage = Stage::with_hooks_of(program);
+    stage.nexus(&["project", "plan", "Notes", "--issue", "where?"]);
+    // The first answer is said to have filled the context.
+    let answer = |conversation: &Conversation| {
+        let full = Usage { input: 250_000, ..Usage::default() };
+        Some(match conversation.tool_results().len() {
+            0 => Reply::call(ToolCall::Shell { command: "true".to_owned() }).usage(full),
+            _ => Reply::text(DONE),
+        })
+    };
+    let model = Sim::builder(program.dialect(), Scenario::text(DONE)).answered_by(answer).start().unwrap();
+    stage.run_with(program, "[plan] notes", &["-c", "model_auto_compact_token_limit=100000"], &model);
+    let log = stage.log();
+    assert!(log.contains("context_compact"), "{log}");
+    let calls = model.main_calls();
+    let last = String::from_utf8_lossy(&calls[calls.len() - 1].body).into_owned();
+    assert!(last.contains("Decide before anything is changed"), "{last}\n{log}");
 }
