@@ -10,6 +10,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
     time::{Duration, Instant},
 };
@@ -401,16 +402,16 @@ fn claude_is_told_again_what_was_lost() {
     let stage = Stage::with_hooks_of(program);
     stage.nexus(&["project", "plan", "Notes", "--issue", "where?"]);
     let model = Sim::builder(program.dialect(), Scenario::text(DONE)).start().unwrap();
-    for (prompt, further) in
-        [("[plan] notes", &[][..]), ("/compact", &["--continue"]), ("And now?", &["--continue"])]
-    {
-        stage.run_with(program, prompt, further, &model);
+    stage.run(program, "Hello.", &model);
+    for prompt in ["/compact", "And now?"] {
+        stage.run_with(program, prompt, &["--continue"], &model);
     }
     let calls = model.main_calls();
     let last = String::from_utf8_lossy(&calls[calls.len() - 1].body).into_owned();
     let log = stage.log();
-    assert!(log.contains("context_compact"), "{log}");
-    assert!(last.contains("Decide before anything is changed"), "{last}\n{log}");
+    assert!(log.lines().any(|line| line.starts_with("context_compact ")), "{log}");
+    // By the compaction, and as the session went on: what was there before is gone.
+    assert_eq!(last.matches("Where the work of this project stands").count(), 2, "{last}\n{log}");
 }
 
 #[test]
@@ -420,17 +421,18 @@ fn codex_is_told_again_what_was_lost() {
     let stage = Stage::with_hooks_of(program);
     stage.nexus(&["project", "plan", "Notes", "--issue", "where?"]);
     // The first answer is said to have filled the context.
-    let answer = |conversation: &Conversation| {
-        let full = Usage { input: 250_000, ..Usage::default() };
-        Some(match conversation.tool_results().len() {
-            0 => Reply::call(ToolCall::Shell { command: "true".to_owned() }).usage(full),
-            _ => Reply::text(DONE),
+    let full = Usage { input: 250_000, ..Usage::default() };
+    let is_begun = AtomicBool::new(false);
+    let answer = move |_: &Conversation| {
+        Some(match is_begun.swap(true, Ordering::SeqCst) {
+            false => Reply::call(ToolCall::Shell { command: "true".to_owned() }).usage(full),
+            true => Reply::text(DONE),
         })
     };
     let model = Sim::builder(program.dialect(), Scenario::text(DONE)).answered_by(answer).start().unwrap();
     stage.run_with(program, "[plan] notes", &["-c", "model_auto_compact_token_limit=100000"], &model);
     let log = stage.log();
-    assert!(log.contains("context_compact"), "{log}");
+    assert!(log.lines().any(|line| line.starts_with("context_compact ")), "{log}");
     let calls = model.main_calls();
     let last = String::from_utf8_lossy(&calls[calls.len() - 1].body).into_owned();
     assert!(last.contains("Decide before anything is changed"), "{last}\n{log}");
