@@ -76,8 +76,8 @@ impl OwnLogin {
         Ok(CredentialManager::at_home(Arc::new(self.sign_in(context, network)?), &context.home))
     }
 
-    /// What lends it to a backend whose settings name no credential. The login need not be there yet. Its issuer is
-    /// reached as the backend's own server is.
+    /// What lends it to a backend whose settings name no credential: its owner, where the login is shared between machines. The login
+    /// need not be there yet. Its issuer is reached as the backend's own server is.
     ///
     /// # Errors
     ///
@@ -92,6 +92,9 @@ impl OwnLogin {
             let reason = "needs a `credential` beside it: the login that `nexus login` makes is sent to its vendor \
                           and to this machine alone";
             return Err(SettingsError::new("base_url", reason));
+        }
+        if let Some(shared) = context.shared_logins.get(self.word) {
+            return Ok(Arc::clone(shared));
         }
         let mut network = Network::default().with_inherited_proxy(reach.inherit_proxy);
         network.proxy = reach.proxy.map(str::to_owned);
@@ -147,7 +150,10 @@ impl UnknownLogin {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use nexus_auth::SignIn as _;
+    use nexus_core::SharedLogins;
 
     use super::*;
 
@@ -190,5 +196,21 @@ mod tests {
         let reach = Reach { base_url: Some("https://gateway.test"), ..Reach::default() };
         let error = LOGIN.source(&context, reach).unwrap_err();
         assert_eq!(error.path, ["base_url"]);
+    }
+
+    #[test]
+    fn a_shared_login_takes_the_place_of_the_own_one_and_goes_nowhere_else() {
+        let shared = |word: &str| -> SharedLogins {
+            let source = nexus_auth::StaticToken::from_environment("ABSENT", &BTreeMap::new());
+            BTreeMap::from([(word.to_owned(), Arc::new(source) as Arc<dyn CredentialSource>)])
+        };
+        let context = || BuildContext::in_home("/home").with_base_directory("/base");
+        let told = |context: &BuildContext| LOGIN.source(context, Reach::default()).unwrap().describe();
+        let own = told(&context());
+        let with = context().with_shared_logins(shared("vendor"));
+        assert_ne!(told(&with), own);
+        assert_eq!(told(&context().with_shared_logins(shared("another"))), own);
+        let reach = Reach { base_url: Some("https://gateway.test"), ..Reach::default() };
+        assert_eq!(LOGIN.source(&with, reach).unwrap_err().path, ["base_url"]);
     }
 }

@@ -87,7 +87,7 @@ pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
 pub use record::{
     RecordError, RecordFile, RecordLog, RecordedOutcome, RecordedRequest, TurnRecord, TurnRecording,
 };
-pub use registry::{BackendKind, BuildContext, ConfigSection, Pools, Registry, SettingsError};
+pub use registry::{BackendKind, BuildContext, ConfigSection, Pools, Registry, SettingsError, SharedLogins};
 pub use scope::{
     Brief, Decision, DecisionOutcome, Denial, Overlay, ParticipantScope, PathAccess, PathArgument,
     PathDenial, PathRule, Permit, RemoteSession, ScopeError, ScopedFiles, Session, SessionMark, SessionToken,

@@ -79,7 +79,18 @@ pub trait Pools: ConfigSection {
         section: Option<&Value>,
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError>;
+
+    /// The logins that another machine owns, by the word of each, and what lends them: every backend of the file is built into a
+    /// context that has them as its [`shared_logins`](BuildContext::shared_logins). No process and no network, which wait for a turn.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`], whose path leads into the section.
+    fn shared_logins(&self, section: &Value, context: &BuildContext) -> Result<SharedLogins, SettingsError>;
 }
+
+/// What lends each shared login, by the login's word.
+pub type SharedLogins = BTreeMap<String, Arc<dyn CredentialSource>>;
 
 /// What a backend is built into.
 #[non_exhaustive]
@@ -93,6 +104,8 @@ pub struct BuildContext {
     pub environment: BTreeMap<String, String>,
     /// Sources of credentials that the host brings along, by the name that settings use.
     pub credential_sources: BTreeMap<String, Arc<dyn CredentialSource>>,
+    /// Logins that another machine owns: a backend that would be lent the login of this home is lent the one of this word instead.
+    pub shared_logins: SharedLogins,
 }
 
 impl BuildContext {
@@ -104,6 +117,7 @@ impl BuildContext {
             base_directory: PathBuf::from("."),
             environment: BTreeMap::new(),
             credential_sources: BTreeMap::new(),
+            shared_logins: SharedLogins::new(),
         }
     }
 
@@ -124,7 +138,7 @@ impl BuildContext {
                 .unwrap_or_else(|| PathBuf::from("/nonexistent"))
                 .join(".nexus"),
         };
-        Self { home, base_directory: PathBuf::from("."), environment, credential_sources: BTreeMap::new() }
+        Self { environment, ..Self::in_home(home) }
     }
 
     /// Replaces the environment.
@@ -145,6 +159,13 @@ impl BuildContext {
         self
     }
 
+    /// Adds logins that another machine owns.
+    #[must_use]
+    pub fn with_shared_logins(mut self, logins: SharedLogins) -> Self {
+        self.shared_logins.extend(logins);
+        self
+    }
+
     /// Replaces what relative paths in settings are relative to.
     #[must_use]
     pub fn with_base_directory(mut self, directory: impl Into<PathBuf>) -> Self {
@@ -160,6 +181,7 @@ impl fmt::Debug for BuildContext {
             .field("base_directory", &self.base_directory)
             .field("environment", &format_args!("{} variables", self.environment.len()))
             .field("credential_sources", &self.credential_sources)
+            .field("shared_logins", &self.shared_logins)
             .finish()
     }
 }

@@ -16,7 +16,7 @@ use crate::settings::credential_source;
 #[derive(Debug)]
 pub(crate) struct CredentialProvider {
     source: Option<Arc<dyn CredentialSource>>,
-    /// What to do where there is nothing to lend; of a source that was named, its own error tells.
+    /// What to do where there is nothing to lend; of a source that was named or is shared, its own error tells.
     remedy: Option<&'static str>,
 }
 
@@ -43,6 +43,8 @@ impl CredentialProvider {
         let remedy = match (&settings.credential, billing) {
             (Some(_), _) => None,
             (None, Billing::Metered) => Some("name an API key as `credential`"),
+            // The owner's machine is where it is mended, which the source's own error says.
+            (None, Billing::Plan) if context.shared_logins.contains_key(own.as_str()) => None,
             (None, Billing::Plan) => Some(own.remedy()),
         };
         Ok(Self { source, remedy })

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use nexus_core::{BackendId, ExecutionBackend, ModelId, SettingsError, VendorId};
+use nexus_core::{BackendId, BuildContext, ExecutionBackend, ModelId, SettingsError, VendorId};
 use serde_json::{Map, Value};
 
 use super::{
@@ -37,10 +37,12 @@ pub(crate) fn check(
         sections: BTreeMap::new(),
         refused_sections: BTreeSet::new(),
         backends: BTreeMap::new(),
+        context: sources.context.clone(),
     };
     // Before the backends: those in a pool are built from a section as well.
     check.sections();
     check.pools();
+    check.shared_logins();
     check.backends();
     check.groups();
     check.models();
@@ -59,6 +61,8 @@ struct Check<'a> {
     /// Sections in which something is wrong, and was reported.
     refused_sections: BTreeSet<&'static str>,
     backends: BTreeMap<BackendId, Arc<Entry>>,
+    /// What backends are built into: that of the sources, and the logins that the file shares.
+    context: BuildContext,
 }
 
 impl<'a> Check<'a> {
@@ -184,10 +188,10 @@ impl<'a> Check<'a> {
         {
             return None;
         }
-        let context = &self.sources.context;
+        let context = self.context.clone();
         let built_from = self.built_from(Some(kind_name), settings, written.map(|(_, written)| written));
         let vendor = Some(kind.vendor(settings));
-        let backend = self.built(id, &built_from, written, || kind.build(id.clone(), settings, context))?;
+        let backend = self.built(id, &built_from, written, || kind.build(id.clone(), settings, &context))?;
         Some(entry(EntryState::Built(backend), vendor, Some(built_from)))
     }
 
@@ -206,6 +210,10 @@ impl<'a> Check<'a> {
             settings: settings.clone(),
             base_directory: self.sources.context.base_directory.clone(),
             pool,
+            shared_logins: match self.context.shared_logins.is_empty() {
+                true => None,
+                false => self.section_of_pools().cloned(),
+            },
         }
     }
 
@@ -251,7 +259,7 @@ impl<'a> Check<'a> {
         }
         let id = local.id().clone();
         let section = self.section_of_pools();
-        let error = match pools.build(local, &pool.value, section, &self.sources.context) {
+        let error = match pools.build(local, &pool.value, section, &self.context) {
             Ok(backend) => return Some(backend),
             Err(error) => error,
         };
@@ -264,6 +272,25 @@ impl<'a> Check<'a> {
             _ => self.report.add(pool.position, format!("`pool` of {id}: {error}")),
         }
         None
+    }
+
+    /// The logins that another machine owns.
+    fn shared_logins(&mut self) {
+        let Some(pools) = self.sources.registry.pools() else { return };
+        let Some(section) = self.section_of_pools() else { return };
+        if self.refused_sections.contains(pools.name()) {
+            return;
+        }
+        match pools.shared_logins(section, &self.context) {
+            Ok(logins) => self.context = self.context.clone().with_shared_logins(logins),
+            Err(error) => {
+                let written = self.written.sections.iter().find(|(name, _)| *name == pools.name());
+                if let Some((name, node)) = written {
+                    self.refused_sections.insert(name);
+                    self.report.add(node.position_of(&error.path), format!("{name}: {error}"));
+                }
+            }
+        }
     }
 
     fn section_of_pools(&self) -> Option<&Value> {

@@ -45,6 +45,8 @@ pub(crate) struct BuiltFrom {
     pub(crate) base_directory: PathBuf,
     /// `None` for a backend whose turns run here.
     pub(crate) pool: Option<PoolBuiltFrom>,
+    /// The section by which logins are shared, if any is.
+    pub(crate) shared_logins: Option<Value>,
 }
 
 /// The pool in which a backend's turns run, and how the pools are reached.

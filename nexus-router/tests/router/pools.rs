@@ -4,13 +4,16 @@ use std::{
     fs,
     path::PathBuf,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
+use async_trait::async_trait;
 use nexus_core::{
-    BuildContext, ConfigSection, ExecutionBackend, Pools, Registry, SettingsError, TurnRequest,
+    BackendId, BackendKind, BuildContext, ConfigSection, Credential, CredentialError, CredentialSource,
+    ExecutionBackend, Pools, Registry, SettingsError, SharedLogins, Standing, TurnRequest, VendorId,
 };
 use nexus_router::{ConfigError, Router};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::support::{Act, Fake, capabilities, chain, context, registry, run};
 
@@ -52,7 +55,10 @@ impl ConfigSection for Machines {
         json!({
             "type": "object",
             "additionalProperties": false,
-            "properties": { "servers": { "type": "array", "items": { "type": "string" } } },
+            "properties": {
+                "servers": { "type": "array", "items": { "type": "string" } },
+                "logins": { "type": "object" },
+            },
         })
     }
 
@@ -95,6 +101,88 @@ impl Pools for Machines {
             }
         }
     }
+
+    fn shared_logins(&self, section: &Value, _: &BuildContext) -> Result<SharedLogins, SettingsError> {
+        let Some(logins) = section["logins"].as_object() else { return Ok(SharedLogins::new()) };
+        if logins.contains_key("unknown") {
+            let path = vec!["logins".to_owned(), "unknown".to_owned()];
+            return Err(SettingsError { path, reason: "there is no such login".to_owned() });
+        }
+        let lent = |word: &String| (word.clone(), Arc::new(Nothing) as Arc<dyn CredentialSource>);
+        Ok(logins.keys().map(lent).collect())
+    }
+}
+
+/// Lends nothing.
+#[derive(Debug)]
+struct Nothing;
+
+#[async_trait]
+impl CredentialSource for Nothing {
+    fn describe(&self) -> String {
+        "nothing".to_owned()
+    }
+
+    async fn standing(&self) -> Result<Standing, CredentialError> {
+        Ok(Standing::default())
+    }
+
+    async fn credential(&self, _: Duration) -> Result<Credential, CredentialError> {
+        Err(CredentialError::Missing { place: "nowhere".to_owned(), remedy: "none".to_owned() })
+    }
+
+    async fn renewed(&self, _: &Credential, _: Duration) -> Result<Option<Credential>, CredentialError> {
+        Ok(None)
+    }
+}
+
+/// A kind that counts how often it is built, with these shared logins.
+#[derive(Debug, Default)]
+struct Borrower(Mutex<Vec<Vec<String>>>);
+
+impl BackendKind for Borrower {
+    fn name(&self) -> &str {
+        "borrower"
+    }
+
+    fn vendor(&self, _: &Map<String, Value>) -> VendorId {
+        "vendor".into()
+    }
+
+    fn settings_schema(&self) -> Value {
+        json!({ "type": "object", "additionalProperties": false, "properties": {} })
+    }
+
+    fn build(
+        &self,
+        id: BackendId,
+        _: &Map<String, Value>,
+        context: &BuildContext,
+    ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
+        self.0.lock().unwrap().push(context.shared_logins.keys().cloned().collect());
+        Ok(Fake::answering(id.as_str()))
+    }
+}
+
+#[test]
+fn backends_are_built_with_the_logins_that_the_file_shares_and_again_when_those_change() {
+    let (machines, borrower) = (Arc::new(Machines::default()), Arc::new(Borrower::default()));
+    let registry = machines.registry().with(Arc::clone(&borrower) as Arc<dyn BackendKind>);
+    let file = |logins: &str| {
+        format!(
+            "fleet: {{ servers: [near]{logins} }}\nbackends: {{ borrower: {{}}, alpha-cli: {{ pool: a }} }}\n"
+        )
+    };
+    let router = Router::from_str(&file(", logins: { one: {} }"), registry, context()).unwrap();
+    router.replace(&file(", logins: { one: {} }")).unwrap();
+    router.replace(&file(", logins: { one: {}, two: {} }")).unwrap();
+    router.replace(&file("")).unwrap();
+    let wanted = [vec!["one"], vec!["one", "two"], vec![]];
+    assert_eq!(*borrower.0.lock().unwrap(), wanted);
+    let refused = router.replace(&file(", logins: { unknown: {} }")).unwrap_err();
+    let [problem] = refused.all() else { panic!("{refused}") };
+    assert_eq!((problem.position.line, problem.position.column), (1, 36), "{refused}");
+    assert_eq!(problem.message, "fleet: logins.unknown: there is no such login");
 }
 
 const FLEET: &str = "fleet: { servers: [near] }\n";
