@@ -105,17 +105,18 @@ pub use nexus_core::{
     PathAccess, PathArgument, PathDenial, PathRule, Permit, Phase, Picture, Pools, ProcessExit,
     ProcessReport, PromptBlock, Provenance, QuarantineReason, Quarantined, RecordError, RecordFile,
     RecordLog, RecordedOutcome, RecordedRequest, Recorder, Registry, RemoteSession, ResumeHandle, Retry,
-    ScopeError, ScopedFiles, Secret, Session, SessionMark, SessionToken, SettingsError, Skipped, Standing,
-    StreamItem, Submission, Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall,
-    ToolCallRecord, ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult,
-    ToolRouter, Toolbox, TraceContext, TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride,
-    TurnRecord, TurnRecording, TurnRequest, TurnResult, TurnSession, TurnStream, Unmet, Usage, Usd, VendorId,
-    WriteSlice, error, harness, record, redact, schemars, scope, tool, turn,
+    ScopeError, ScopedFiles, Secret, Session, SessionMark, SessionToken, SettingsError, SharedLogins,
+    Skipped, Standing, StreamItem, Submission, Support, Survivor, SystemClock, TextGranularity, Tool,
+    ToolAccess, ToolCall, ToolCallRecord, ToolCallStatus, ToolContent, ToolDefinition, ToolFault,
+    ToolPattern, ToolResult, ToolRouter, Toolbox, TraceContext, TurnError, TurnErrorReport, TurnEvent,
+    TurnHost, TurnOverride, TurnRecord, TurnRecording, TurnRequest, TurnResult, TurnSession, TurnStream,
+    Unmet, Usage, Usd, VendorId, WriteSlice, error, harness, record, redact, schemars, scope, tool, turn,
 };
 #[cfg(feature = "fleet")]
 pub use nexus_fleet::{
-    Fleet, FleetBackend, FleetCredentials, FleetError, FleetHoldStore, FleetPools, FleetSettings,
-    FleetStatus, Offer, PROTOCOL_VERSION, PoolStatus, Priority, Worker, WorkerSettings, WorkerStatus,
+    Fleet, FleetBackend, FleetCredentials, FleetError, FleetHoldStore, FleetKey, FleetPools, FleetSettings,
+    FleetStatus, LoginOwner, Offer, PROTOCOL_VERSION, PoolStatus, Priority, Worker, WorkerSettings,
+    WorkerStatus,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,

@@ -91,6 +91,14 @@ pub enum FleetError {
         /// The pool.
         pool: String,
     },
+    /// A login that is shared cannot be lent by this worker.
+    #[error("the login {login} cannot be lent: {reason}")]
+    LoginOwner {
+        /// The login.
+        login: String,
+        /// Why not, and the way out.
+        reason: String,
+    },
     /// There is nothing that a worker could offer.
     #[error("this worker has no backend to offer: {reason}")]
     NothingToOffer {
@@ -113,6 +121,7 @@ impl FleetError {
             | Self::NotSetUp { .. }
             | Self::Settings { .. }
             | Self::NameTaken { .. }
+            | Self::LoginOwner { .. }
             | Self::NothingToOffer { .. } => ErrorKind::NotInstalled,
         };
         TurnError::new(kind, backend.clone())

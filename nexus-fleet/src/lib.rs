@@ -11,16 +11,20 @@
 //! | make the streams and buckets | [`Fleet::set_up`] |
 //! | see workers, queues and holds | [`Fleet::status`] |
 //! | share holds and `max_turns_at_once` between machines | [`FleetHoldStore`] |
+//! | share one login between machines, kept by one of them | [`LoginOwner`], [`Worker::with_login`], [`Fleet::shared_logins`] |
 //!
 //! What runs a turn at most once, and what each message holds, is in `PROTOCOL.md`.
 
 mod caller;
 mod error;
 mod fleet;
+mod fleet_key;
 mod hold_store;
 mod key;
 mod lease;
 mod link;
+mod login;
+mod login_owner;
 mod objects;
 mod pools;
 mod protocol;
@@ -34,7 +38,9 @@ mod worker;
 pub use caller::FleetBackend;
 pub use error::FleetError;
 pub use fleet::Fleet;
+pub use fleet_key::FleetKey;
 pub use hold_store::FleetHoldStore;
+pub use login_owner::LoginOwner;
 pub use pools::FleetPools;
 pub use protocol::{PROTOCOL_VERSION, Priority};
 pub use settings::{FleetCredentials, FleetSettings, WorkerSettings};

@@ -163,7 +163,7 @@ impl Link {
     }
 
     /// Waits until the server has refused a message on `subject`.
-    async fn denied(&self, subject: &str) {
+    pub(crate) async fn denied(&self, subject: &str) {
         loop {
             let changed = self.denials.changed.notified();
             if self.denials.take(subject) {

@@ -8,7 +8,8 @@ use std::{
 };
 
 use nexus_core::{
-    BuildContext, ConfigSection, ExecutionBackend, SettingsError, registry::Pools, settings_schema,
+    BuildContext, ConfigSection, ExecutionBackend, SettingsError, SharedLogins, registry::Pools,
+    settings_schema,
 };
 use serde_json::Value;
 
@@ -21,6 +22,8 @@ use crate::{caller::FleetBackend, fleet::Fleet, settings::FleetSettings};
 pub struct FleetPools {
     /// Whether backends run here all the same, as in a worker.
     is_local: bool,
+    /// The words of the logins that there are, where the program says.
+    logins: Option<Arc<[String]>>,
     shares: Arc<Mutex<HashMap<(PathBuf, String), Fleet>>>,
 }
 
@@ -35,13 +38,20 @@ impl FleetPools {
         Self { is_local: true, ..Self::default() }
     }
 
+    /// Names the logins that there are: a section that shares another one is refused.
+    #[must_use]
+    pub fn with_logins<Word: Into<String>>(mut self, words: impl IntoIterator<Item = Word>) -> Self {
+        self.logins = Some(words.into_iter().map(Into::into).collect());
+        self
+    }
+
     /// The share in the fleet that this section describes.
     ///
     /// # Errors
     ///
     /// [`SettingsError`]: the section cannot be used.
     pub fn fleet(&self, section: &Value, context: &BuildContext) -> Result<Fleet, SettingsError> {
-        let settings = FleetSettings::read(section)?.based_in(&context.base_directory);
+        let settings = FleetSettings::read(section)?.placed_in(context);
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (context.base_directory.clone(), section.to_string());
         if let Some(fleet) = shares.get(&key) {
@@ -71,7 +81,19 @@ impl ConfigSection for FleetPools {
     }
 
     fn check(&self, value: &Value) -> Result<(), SettingsError> {
-        FleetSettings::read(value).map(drop)
+        let settings = FleetSettings::read(value)?;
+        let Some(known) = &self.logins else { return Ok(()) };
+        match settings.login_owner.keys().find(|login| !known.contains(login)) {
+            None => Ok(()),
+            Some(login) => {
+                let path = vec!["login_owner".to_owned(), login.clone()];
+                let reason = match &**known {
+                    [] => "this build of Nexus makes no logins".to_owned(),
+                    known => format!("Nexus makes no login `{login}`: it is `{}`", known.join("` or `")),
+                };
+                Err(SettingsError { path, reason })
+            }
+        }
     }
 }
 
@@ -94,6 +116,14 @@ impl Pools for FleetPools {
         let backend: Arc<dyn ExecutionBackend> = Arc::new(FleetBackend::new(local, pool, fleet.clone()));
         fleet.0.add_pooled(&backend);
         Ok(backend)
+    }
+
+    fn shared_logins(&self, section: &Value, context: &BuildContext) -> Result<SharedLogins, SettingsError> {
+        // Without any, no thread is started for a connection that nobody may use.
+        if FleetSettings::read(section)?.login_owner.is_empty() {
+            return Ok(SharedLogins::new());
+        }
+        Ok(self.fleet(section, context)?.shared_logins())
     }
 }
 

@@ -1,16 +1,19 @@
 //! The section `fleet` of `nexus.yaml`.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
-use nexus_core::{SettingsError, ToolAccess};
+use nexus_core::{BuildContext, SettingsError, ToolAccess};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::protocol::{Priority, token_fault};
+use crate::{
+    login_owner::LoginOwner,
+    protocol::{Priority, token_fault},
+};
+
+/// The file with the key pair of a machine, in the home of Nexus.
+const KEY_FILE: &str = "fleet.key";
 
 /// Turns that a caller may have waiting in one pool at once, where the settings say nothing.
 const MAX_WAITING: u32 = 1_000;
@@ -37,6 +40,11 @@ pub struct FleetSettings {
     /// The account that a backend has with its vendor, by backend: those of one account share its holds and its
     /// `max_turns_at_once`, on all machines. Default: an account that is called like the backend.
     pub accounts: BTreeMap<String, String>,
+    /// The logins that several machines share, by the word of `nexus login`: who owns each, and who may have access tokens of it.
+    /// Default: each machine has logins of its own.
+    pub login_owner: BTreeMap<String, LoginOwner>,
+    /// The file with the key pair of this machine, which `nexus fleet key` makes. Default: `fleet.key` in the home of Nexus.
+    pub key_file: Option<PathBuf>,
     /// What a worker on this machine takes on.
     pub worker: WorkerSettings,
 }
@@ -130,6 +138,12 @@ impl FleetSettings {
             let path = vec!["worker".to_owned(), "turns".to_owned()];
             return Err(SettingsError { path, reason: "a worker runs one turn at least".to_owned() });
         }
+        for (login, owner) in &read.login_owner {
+            owner.check().map_err(|mut error| {
+                error.path.splice(0..0, ["login_owner".to_owned(), login.clone()]);
+                error
+            })?;
+        }
         if let Some(replicas) = read.replicas
             && !matches!(replicas, 1 | 3 | 5)
         {
@@ -151,8 +165,10 @@ impl FleetSettings {
         self.replicas.unwrap_or(1)
     }
 
-    /// The same with each relative path relative to `folder`.
-    pub(crate) fn based_in(mut self, folder: &Path) -> Self {
+    /// The same with each relative path relative to the folder of the configuration, and what has its place in the home.
+    pub(crate) fn placed_in(mut self, context: &BuildContext) -> Self {
+        let folder = &context.base_directory;
+        self.key_file.get_or_insert_with(|| context.home.join(KEY_FILE));
         let place = |path: &mut PathBuf| *path = folder.join(&*path);
         match &mut self.credentials {
             Some(FleetCredentials::File(file) | FleetCredentials::NkeyFile(file)) => place(file),
@@ -160,6 +176,8 @@ impl FleetSettings {
             None => {}
         }
         self.ca_file.iter_mut().for_each(place);
+        self.key_file.iter_mut().for_each(place);
+        self.login_owner.values_mut().filter_map(|owner| owner.ca_file.as_mut()).for_each(place);
         self
     }
 }
@@ -179,6 +197,39 @@ mod tests {
         }
     }
 
+    /// A public key.
+    const PUBLIC: &str = "XBUJMZHVOPQ2SK5VD3TY4VNBPVU2YFGRLK6EFPEPSMVDUYEBSROWZCEA";
+
+    /// A section that shares a login, with these keys changed.
+    fn shared(changed: Value) -> Value {
+        let mut owner = json!({ "pool": "p", "worker": "w", "key": PUBLIC, "shared_with": [PUBLIC] });
+        let (Some(owner_keys), Value::Object(changed)) = (owner.as_object_mut(), changed) else {
+            panic!("objects")
+        };
+        owner_keys.extend(changed);
+        json!({ "servers": ["nats://a"], "login_owner": { "codex": owner } })
+    }
+
+    #[test]
+    fn a_seed_in_place_of_a_public_key_is_refused_and_not_repeated() {
+        let seed = "SXAKIYZX2POLIHZ5W5YZEWVTH24NLEUETBW3TKIVYRSS3GNHFXO5D4JJZM";
+        for section in [shared(json!({ "key": seed })), shared(json!({ "shared_with": [seed] }))] {
+            let error = FleetSettings::read(&section).unwrap_err();
+            assert!(error.reason.contains("secret half") && !error.to_string().contains(seed), "{error}");
+        }
+    }
+
+    #[test]
+    fn files_have_their_place() {
+        let context = BuildContext::in_home("/home").with_base_directory("/config");
+        let read = |section: Value| FleetSettings::read(&section).unwrap().placed_in(&context);
+        let settings = read(shared(json!({ "ca_file": "a.pem" })));
+        assert_eq!(settings.key_file.as_deref(), Some("/home/fleet.key".as_ref()));
+        assert_eq!(settings.login_owner["codex"].ca_file.as_deref(), Some("/config/a.pem".as_ref()));
+        let named = read(json!({ "servers": ["nats://a"], "key_file": "k" }));
+        assert_eq!(named.key_file.as_deref(), Some("/config/k".as_ref()));
+    }
+
     #[test]
     fn what_cannot_be_used_is_named() {
         for (section, path) in [
@@ -193,6 +244,19 @@ mod tests {
             (json!({ "servers": ["nats://a"], "worker": { "turns": 0 } }), vec!["worker", "turns"]),
             (json!({ "servers": ["nats://a"], "replicas": 2 }), vec!["replicas"]),
             (json!({ "servers": ["nats://a"], "no_such_key": 1 }), vec!["no_such_key"]),
+            (shared(json!({ "pool": "a.b" })), vec!["login_owner", "codex", "pool"]),
+            (shared(json!({ "worker": "" })), vec!["login_owner", "codex", "worker"]),
+            (shared(json!({ "key": "X" })), vec!["login_owner", "codex", "key"]),
+            (
+                shared(json!({ "shared_with": [PUBLIC, "y"] })),
+                vec!["login_owner", "codex", "shared_with", "1"],
+            ),
+            (shared(json!({ "shared_with": PUBLIC })), vec!["login_owner", "codex", "shared_with"]),
+            (shared(json!({ "seed": "x" })), vec!["login_owner", "codex", "seed"]),
+            (
+                json!({ "servers": ["nats://a"], "login_owner": { "codex": { "pool": "p" } } }),
+                vec!["login_owner", "codex"],
+            ),
         ] {
             let error = FleetSettings::read(&section).unwrap_err();
             assert!(error.path == path || error.reason.contains(path[0]), "{section}: {error:?}");

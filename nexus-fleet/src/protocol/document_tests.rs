@@ -58,11 +58,15 @@ fn every_example_is_the_message_that_it_says() {
             "StoredEffects" => check::<StoredEffects>(example),
             "StoredResult" => check::<StoredResult>(example),
             "WorkerCard" => check::<WorkerCard>(example),
+            "LoginRequest" => check::<LoginRequest>(example),
+            "LoginQuestion" => check::<LoginQuestion>(example),
+            "LoginAnswer" => check::<LoginAnswer>(example),
+            "LoginReply" => check::<LoginReply>(example),
             "WireForget" => check::<WireForget>(example),
             other => panic!("{other} is no message"),
         }
     }
-    assert_eq!(seen.len(), 12, "{seen:?}");
+    assert_eq!(seen.len(), 16, "{seen:?}");
 }
 
 #[test]
@@ -81,6 +85,7 @@ fn the_names_and_bounds_are_those_of_the_document() {
         &frames_subject("<caller>", "<instance>", "<turn>"),
         &all_frames("<caller>", "<instance>"),
         &control_subject("<pool>", "<worker>"),
+        &login_subject("<pool>", "<worker>"),
         &result_subject("<caller>", "<turn>"),
         &effects_subject("<caller>", "<turn>"),
         &started_subject("<caller>", "<turn>"),

@@ -2,10 +2,15 @@
 
 #[cfg(test)]
 mod document_tests;
+mod login;
 mod messages;
 mod outcome;
 mod subjects;
 
+pub(crate) use login::{
+    LentToken, LoginAnswer, LoginFailure, LoginFailureKind, LoginOutcome, LoginQuestion, LoginRefusal,
+    LoginReply, LoginRequest,
+};
 pub(crate) use messages::{
     Answer, CallerMessage, Command, Control, Frame, Item, Payload, QueuedTurn, StartedBy, StoredEffects,
     StoredResult, TurnBody, WorkerCard,

@@ -140,6 +140,11 @@ pub(crate) fn control_subject(pool: &str, worker: &str) -> String {
     format!("nexus.control.{pool}.{worker}")
 }
 
+/// Where the owner of a login is asked for an access token.
+pub(crate) fn login_subject(pool: &str, worker: &str) -> String {
+    format!("nexus.login.{pool}.{worker}")
+}
+
 /// Where the result of a turn is stored.
 pub(crate) fn result_subject(caller: &str, turn: &str) -> String {
     format!("nexus.result.{caller}.{turn}.result")

@@ -19,7 +19,7 @@ use std::{
 
 use async_nats::jetstream::{self, AckKind};
 use futures::StreamExt as _;
-use nexus_core::{Availability, BackendId, CancelToken};
+use nexus_core::{Availability, BackendId, CancelToken, CredentialSource};
 use nexus_router::Router;
 use tokio::{
     sync::{Semaphore, mpsc},
@@ -32,9 +32,10 @@ use crate::{
     error::FleetError,
     lease::{LEASE_TIME, Lease, RENEW_EVERY},
     link::Link,
+    login::Lender,
     protocol::{
         CallerMessage, Command, PROTOCOL_VERSION, QueuedTurn, WORKERS_BUCKET, WireForget, WorkerCard,
-        control_subject, token_fault, worker_key,
+        control_subject, login_subject, token_fault, worker_key,
     },
     settings::FleetSettings,
 };
@@ -60,6 +61,8 @@ pub struct Worker {
     slots: usize,
     wanted: Option<Vec<String>>,
     running: Arc<Running>,
+    /// Lends the logins that this worker owns.
+    lender: Option<Lender>,
 }
 
 /// The turns that run here.
@@ -99,7 +102,8 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// [`FleetError`]: the servers could not be used, or the name of the pool or of the worker cannot be part of a subject.
+    /// [`FleetError`]: the servers could not be used, the name of the pool or of the worker cannot be part of a subject, or this is
+    /// the owner of a login and its key is not the one that the settings name.
     pub async fn connect(settings: FleetSettings, pool: &str, router: Router) -> Result<Self, FleetError> {
         let name = settings.worker.name.clone().unwrap_or_else(machine_name);
         for (what, text) in [("the pool", pool), ("the worker", name.as_str())] {
@@ -110,6 +114,7 @@ impl Worker {
                 });
             }
         }
+        let lender = Lender::of(&settings, pool, &name)?;
         let policy = Arc::new(Policy::of(&settings.worker));
         let (slots, wanted) = (settings.worker.turns.unwrap_or(TURNS), settings.worker.backends.clone());
         let link = Link::connect(Arc::new(settings)).await?;
@@ -123,7 +128,24 @@ impl Worker {
             slots,
             wanted,
             running: Arc::default(),
+            lender,
         })
+    }
+
+    /// The logins that this worker owns by the section's `login_owner`, each with the number of machines that it is shared with.
+    pub fn owned_logins(&self) -> BTreeMap<String, usize> {
+        let owned = self.lender.iter().flat_map(Lender::logins);
+        owned.map(|(login, machines)| (login.to_owned(), machines)).collect()
+    }
+
+    /// Names what lends a login of [`owned_logins`](Self::owned_logins): access tokens of it are sealed to the machines that the
+    /// section lists, and sent to them, for as long as this worker runs.
+    #[must_use]
+    pub fn with_login(mut self, login: &str, source: Arc<dyn CredentialSource>) -> Self {
+        if let Some(lender) = &mut self.lender {
+            lender.lend(login, source);
+        }
+        self
     }
 
     /// The worker's name in its pool.
@@ -138,9 +160,13 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`], [`FleetError::NotSetUp`], and what else keeps it from beginning.
+    /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`], [`FleetError::NotSetUp`], [`FleetError::LoginOwner`], and what else keeps it from beginning.
     /// What happens later is waited out.
-    pub async fn run(self, drain: CancelToken, on_ready: impl FnOnce(&Offer)) -> Result<(), FleetError> {
+    pub async fn run(mut self, drain: CancelToken, on_ready: impl FnOnce(&Offer)) -> Result<(), FleetError> {
+        let lender = self.lender.take().map(Arc::new);
+        if let Some(lender) = &lender {
+            lender.check()?;
+        }
         let offer = self.offer().await;
         if offer.backends.is_empty() {
             let reasons: Vec<_> =
@@ -157,8 +183,15 @@ impl Worker {
             .await
             .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
         self.running.offer(&offer.backends);
-        let lease = self.register(&offer).await?;
         let mut background = JoinSet::new();
+        // Before the name is taken: that of a worker that was killed is waited for, and others wait for tokens meanwhile.
+        if let Some(lender) = lender {
+            let subject = login_subject(&self.pool, &self.name);
+            let requests = self.link.client.subscribe(subject).await;
+            let requests = requests.map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
+            background.spawn(lender.serve(requests, self.link.clone()));
+        }
+        let lease = self.register(&offer).await?;
         background.spawn(Self::listen(
             control,
             Arc::clone(&self.running),

@@ -14,4 +14,5 @@ mod relay;
 mod remote;
 mod server;
 mod server_tests;
+mod shared_login;
 mod status;

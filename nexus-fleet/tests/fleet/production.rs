@@ -8,11 +8,12 @@ use std::{
 
 use async_nats::{Client, ConnectOptions, Event, HeaderMap};
 use nexus_core::{
-    BackendId, BuildContext, CancelToken, ConversationMode, ErrorKind, ExecutionBackend, Limits, NullSink,
-    Registry, Tool, Toolbox, TurnHost, TurnRequest,
+    BackendId, BuildContext, CancelToken, ConversationMode, CredentialSource, ErrorKind, ExecutionBackend,
+    Limits, NullSink, Registry, Tool, Toolbox, TurnHost, TurnRequest,
 };
 use nexus_fleet::{
-    Fleet, FleetBackend, FleetCredentials, FleetHoldStore, FleetPools, FleetSettings, Worker, WorkerSettings,
+    Fleet, FleetBackend, FleetCredentials, FleetHoldStore, FleetKey, FleetPools, FleetSettings, LoginOwner,
+    Worker, WorkerSettings,
 };
 use nexus_router::{
     Router,
@@ -28,6 +29,7 @@ use crate::{
     python_client::reference,
     remote::WorkerThread,
     server::{Server, free_port, write_identity},
+    shared_login::Vault,
 };
 
 const DOCUMENT: &str = include_str!("../../../docs/fleet.md");
@@ -61,6 +63,7 @@ struct Production {
     certificates: TempDir,
     /// Files with passwords.
     secrets: TempDir,
+    login_owner: LoginOwner,
 }
 
 impl Production {
@@ -105,7 +108,17 @@ impl Production {
         for user in ["admin", "alice", "builders"] {
             std::fs::write(secrets.path().join(user), format!("of-{user}\n")).expect("a password");
         }
-        let production = Self { servers, certificates, secrets };
+        let keys =
+            ["owner.key", "borrower.key"].map(|name| FleetKey::read_or_make(&secrets.path().join(name)));
+        let [owner, borrower] = keys.map(|key| key.expect("a key").public().to_owned());
+        let login_owner = LoginOwner {
+            pool: POOL.to_owned(),
+            worker: "w1".to_owned(),
+            key: owner,
+            shared_with: vec![borrower],
+            ..LoginOwner::default()
+        };
+        let production = Self { servers, certificates, secrets, login_owner };
         let admin = Fleet::new(FleetSettings { replicas: Some(3), ..production.settings("admin", "admin") });
         let admin = admin.expect("a thread");
         let began = Instant::now();
@@ -131,8 +144,17 @@ impl Production {
             }),
             ca_file: Some(self.authority()),
             worker: WorkerSettings { name: Some("w1".to_owned()), ..WorkerSettings::default() },
+            login_owner: [("codex".to_owned(), self.login_owner.clone())].into(),
+            key_file: Some(self.secrets.path().join("owner.key")),
             ..FleetSettings::default()
         }
+    }
+
+    /// What lends the login at another machine of this user's.
+    fn borrower(&self, user: &str) -> Arc<dyn CredentialSource> {
+        let key_file = Some(self.secrets.path().join("borrower.key"));
+        let fleet = Fleet::new(FleetSettings { key_file, ..self.settings(user, user) }).expect("a thread");
+        fleet.shared_logins().remove("codex").expect("it is another's")
     }
 
     /// A backend of `pool`, asked by `user` who calls itself `name`.
@@ -145,7 +167,9 @@ impl Production {
     async fn worker(&self, script: Scenario) -> (WorkerThread, TempDir) {
         let (backend, home) = reference(script);
         let (settings, context) = (self.settings("builders", "builders"), BuildContext::in_home(home.path()));
-        let start = move || WorkerThread::start_with(settings, POOL, backend, context);
+        let builder = Router::builder(Registry::new(), context).backend(backend);
+        let login: Arc<dyn CredentialSource> = Arc::new(Vault::default());
+        let start = move || WorkerThread::start_lending(settings, POOL, builder, vec![("codex", login)]);
         (tokio::task::spawn_blocking(start).await.expect("a worker"), home)
     }
 
@@ -226,6 +250,8 @@ async fn the_documented_servers_and_users_run_turns_and_no_line_is_for_nothing()
     backend.forget(&result.resume.expect("a handle")).await.expect("it is forgotten");
 
     share_holds(&production).await;
+    let lent = production.borrower("builders").credential(SECONDS).await;
+    assert!(lent.unwrap_or_else(|error| panic!("{error}")).expires_at.is_some());
 
     // What is needed only where something went wrong.
     let (alice, mut errors) = production.client("alice").await;
@@ -351,6 +377,18 @@ async fn a_caller_who_takes_the_name_of_another_is_refused_and_nothing_is_run() 
 
 #[tokio::test]
 #[ignore = "needs a real nats-server; run by .ci/run"]
+async fn who_may_not_ask_the_owner_of_a_login_is_told_so_at_once() {
+    let production = Production::start(false).await;
+    let (worker, _home) = production.worker(Scenario::text("it ran")).await;
+    let began = Instant::now();
+    let error = production.borrower("alice").credential(SECONDS).await.unwrap_err().to_string();
+    assert!(error.contains("may not use nexus.login.builders.w1"), "{error}");
+    assert!(began.elapsed() < SECONDS, "{:?}", began.elapsed());
+    stop(worker).await;
+}
+
+#[tokio::test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
 async fn nobody_may_do_what_is_anothers() {
     let production = Production::start(false).await;
     for (user, subject) in [
@@ -370,6 +408,8 @@ async fn nobody_may_do_what_is_anothers() {
         ("builders", "$JS.API.CONSUMER.MSG.NEXT.NEXUS_QUEUE_testers.normal"),
         ("builders", "$JS.API.CONSUMER.CREATE.NEXUS_QUEUE_testers.at-w1.nexus.queue.testers.at-w1.*"),
         ("builders", "$KV.NEXUS_WORKERS.testers.w1"),
+        ("alice", "nexus.login.builders.w1"),
+        ("builders", "nexus.login.testers.w1"),
         ("builders", "$JS.API.STREAM.CREATE.NEXUS_QUEUE_testers"),
         ("builders", "$JS.API.STREAM.PURGE.NEXUS_RESULTS"),
     ] {
@@ -386,6 +426,8 @@ async fn nobody_may_do_what_is_anothers() {
         ("alice", "_INBOX_builders.x"),
         ("alice", "nexus.queue.>"),
         ("alice", "nexus.control.builders.w1"),
+        ("alice", "nexus.login.builders.w1"),
+        ("builders", "nexus.login.testers.w1"),
         ("builders", "nexus.event.alice.i.t"),
         ("builders", "nexus.control.testers.w1"),
     ] {
@@ -477,7 +519,7 @@ async fn holds_are_heard_of_whichever_server_was_lost_and_nobody_needs_to_delete
 fn the_documented_files_of_callers_and_workers_are_taken() {
     let blocks: Vec<_> =
         DOCUMENT.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(blocks.len(), 3);
+    assert_eq!(blocks.len(), 4);
     for block in blocks {
         let registry = nexus_backends::registry().with_pools(Arc::new(FleetPools::new()));
         let router = Router::from_str(block, registry, BuildContext::in_home("home"));

@@ -7,9 +7,9 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, BackendKind, BuildContext, CancelToken, Capabilities, EventSink,
-    ExecutionBackend, ForgetError, Forgotten, Registry, ResumeHandle, SettingsError, ToolAccess, TurnError,
-    TurnHost, TurnRequest, TurnResult, VendorId,
+    Availability, BackendId, BackendKind, BuildContext, CancelToken, Capabilities, CredentialSource,
+    EventSink, ExecutionBackend, ForgetError, Forgotten, Registry, ResumeHandle, SettingsError, ToolAccess,
+    TurnError, TurnHost, TurnRequest, TurnResult, VendorId,
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, Worker, WorkerSettings};
 use nexus_router::{Router, RouterBuilder};
@@ -99,6 +99,16 @@ impl WorkerThread {
 
     /// A worker whose router is what `builder` makes of an empty configuration.
     pub(crate) fn start_router(settings: FleetSettings, pool: &str, builder: RouterBuilder) -> Self {
+        Self::start_lending(settings, pool, builder, Vec::new())
+    }
+
+    /// The same, which lends these logins.
+    pub(crate) fn start_lending(
+        settings: FleetSettings,
+        pool: &str,
+        builder: RouterBuilder,
+        logins: Vec<(&'static str, Arc<dyn CredentialSource>)>,
+    ) -> Self {
         let (pool, drain) = (pool.to_owned(), CancelToken::new());
         let (ready, is_ready) = mpsc::channel();
         let drains = drain.clone();
@@ -110,8 +120,11 @@ impl WorkerThread {
                 .expect("a runtime");
             runtime.block_on(async move {
                 let router = builder.from_value(json!({}));
-                let worker =
+                let mut worker =
                     Worker::connect(settings, &pool, router.expect("a router")).await.expect("a worker");
+                for (login, source) in logins {
+                    worker = worker.with_login(login, source);
+                }
                 worker.run(drains, |_| ready.send(()).unwrap_or_default()).await.expect("the worker runs");
             });
         });

@@ -1,0 +1,282 @@
+//! The key pair of a machine, to which access tokens are sealed.
+
+use std::{
+    fmt,
+    fs::{self, OpenOptions},
+    io::{self, Read as _, Write as _},
+    path::Path,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use nexus_core::Secret;
+use nkeys::XKey;
+use serde::{Serialize, de::DeserializeOwned};
+use zeroize::Zeroizing;
+
+use crate::error::FleetError;
+
+/// Largest text that is read as a seed, in bytes. One has 58.
+const MAX_SEED_BYTES: u64 = 256;
+/// Room for what is sealed, so that no copy of it is left where it grew: tokens are of a few KiB.
+const ROOM: usize = 16 << 10;
+
+/// The curve key pair of this machine: what is sealed to its public half can be opened here alone.
+///
+/// It is kept as an `xkey` seed of NATS, in a file that its user alone can read.
+#[derive(Clone)]
+pub struct FleetKey {
+    pair: XKey,
+    public: String,
+}
+
+impl FleetKey {
+    /// Reads the key pair in this file. `None`: there is no such file.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::Settings`]: the file cannot be read, or others than its user can; [`FleetError::Unreadable`]: it is no seed.
+    pub fn read(file: &Path) -> Result<Option<Self>, FleetError> {
+        let what = file.display().to_string();
+        let opened = match fs::File::open(file) {
+            Ok(opened) => opened,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(FleetError::Settings { what, source }),
+        };
+        let failed = |source| FleetError::Settings { what: what.clone(), source };
+        let metadata = opened.metadata().map_err(failed)?;
+        if let Some(reason) = fault_of(&metadata) {
+            return Err(FleetError::Unreadable { what, reason });
+        }
+        let mut text = Zeroizing::new(String::with_capacity(ROOM));
+        opened.take(MAX_SEED_BYTES).read_to_string(&mut text).map_err(failed)?;
+        let pair = XKey::from_seed(text.trim()).map_err(|_| FleetError::Unreadable {
+            what,
+            reason: "it holds no seed of a curve key: remove it, and run `nexus fleet key`".to_owned(),
+        })?;
+        Ok(Some(Self::of(pair)))
+    }
+
+    /// As [`read`](Self::read), and makes the file, with a new key pair, if it is not there.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read); [`FleetError::Settings`] also where it cannot be written.
+    pub fn read_or_make(file: &Path) -> Result<Self, FleetError> {
+        if let Some(key) = Self::read(file)? {
+            return Ok(key);
+        }
+        let pair = XKey::new();
+        let seed = Secret::new(pair.seed().unwrap_or_default());
+        let failed = |source| FleetError::Settings { what: file.display().to_string(), source };
+        if let Some(folder) = file.parent() {
+            make_folder(folder).map_err(failed)?;
+        }
+        match write_new(file, &seed) {
+            Ok(()) => Ok(Self::of(pair)),
+            // Another program was faster.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Self::read(file)?.ok_or_else(|| failed(error))
+            }
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    /// A new key pair, which is in no file.
+    #[cfg(test)]
+    pub(crate) fn random() -> Self {
+        Self::of(XKey::new())
+    }
+
+    fn of(pair: XKey) -> Self {
+        let public = pair.public_key();
+        Self { pair, public }
+    }
+
+    /// The public half: `X` and 55 letters and digits. It is no secret.
+    pub fn public(&self) -> &str {
+        &self.public
+    }
+
+    /// Seals a value so that only the holder of `recipient` can open it, and knows who sealed it.
+    pub(crate) fn seal<T: Serialize>(&self, value: &T, recipient: &PublicKey) -> Option<String> {
+        let mut text = Zeroizing::new(Vec::with_capacity(ROOM));
+        serde_json::to_writer(&mut *text, value).ok()?;
+        self.pair.seal(&text, &recipient.key).ok().map(|sealed| STANDARD.encode(sealed))
+    }
+
+    /// Opens what `sender` has sealed to this key. `None`: it is nothing of the kind; no reason, which could show a part of it.
+    pub(crate) fn open<T: DeserializeOwned>(&self, sealed: &str, sender: &PublicKey) -> Option<T> {
+        let sealed = STANDARD.decode(sealed).ok()?;
+        let text = Zeroizing::new(self.pair.open(&sealed, &sender.key).ok()?);
+        serde_json::from_slice(&text).ok()
+    }
+}
+
+/// It shows the public half alone.
+impl fmt::Debug for FleetKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FleetKey").field(&self.public).finish()
+    }
+}
+
+/// The public key of a machine.
+#[derive(Clone)]
+pub(crate) struct PublicKey {
+    key: XKey,
+}
+
+impl PublicKey {
+    /// Reads one.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, without the text, which may be a seed.
+    pub(crate) fn read(text: &str) -> Result<Self, &'static str> {
+        if text.starts_with('S') {
+            return Err(
+                "is the secret half of a key: remove the file that it is from, run `nexus fleet key` again, and write what \
+                 it prints",
+            );
+        }
+        XKey::from_public_key(text)
+            .map(|key| Self { key })
+            .map_err(|_| "is no public key of a machine: write what `nexus fleet key` prints there")
+    }
+}
+
+impl fmt::Debug for PublicKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("PublicKey").field(&self.key.public_key()).finish()
+    }
+}
+
+/// Why a file is not where a secret is kept.
+#[cfg(unix)]
+fn fault_of(metadata: &fs::Metadata) -> Option<String> {
+    use std::os::unix::fs::PermissionsExt as _;
+    if !metadata.is_file() {
+        return Some("it is no file".to_owned());
+    }
+    let mode = metadata.permissions().mode() & 0o777;
+    (mode & 0o077 != 0).then(|| {
+        format!(
+            "others than its user can use it (mode {mode:o}): make new keys, or `chmod 600` it if nobody has"
+        )
+    })
+}
+
+#[cfg(not(unix))]
+fn fault_of(metadata: &fs::Metadata) -> Option<String> {
+    (!metadata.is_file()).then(|| "it is no file".to_owned())
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Writes a file that must not be there.
+fn write_new(file: &Path, seed: &Secret) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut opened = options.open(file)?;
+    let written = opened
+        .write_all(seed.expose().as_bytes())
+        .and_then(|()| opened.write_all(b"\n"))
+        .and_then(|()| opened.sync_all());
+    if written.is_err() {
+        // Half a seed would keep a whole one from being made.
+        let _ = fs::remove_file(file);
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn public(key: &FleetKey) -> PublicKey {
+        PublicKey::read(key.public()).unwrap()
+    }
+
+    #[test]
+    fn only_the_recipient_opens_a_seal_and_only_from_its_sender() {
+        let [owner, worker, other] = [(); 3].map(|()| FleetKey::random());
+        let sealed = owner.seal(&json!({ "token": "canary" }), &public(&worker)).unwrap();
+        assert!(
+            !sealed.contains("canary")
+                && !STANDARD.decode(&sealed).unwrap().windows(6).any(|w| w == b"canary")
+        );
+        assert_eq!(worker.open::<Value>(&sealed, &public(&owner)), Some(json!({ "token": "canary" })));
+        assert_eq!(other.open::<Value>(&sealed, &public(&owner)), None);
+        assert_eq!(worker.open::<Value>(&sealed, &public(&other)), None);
+        let bytes = STANDARD.decode(&sealed).unwrap();
+        for at in 0..bytes.len() {
+            let mut bytes = bytes.clone();
+            bytes[at] ^= 1;
+            assert_eq!(worker.open::<Value>(&STANDARD.encode(&bytes), &public(&owner)), None, "byte {at}");
+        }
+        for length in 0..bytes.len() {
+            assert_eq!(worker.open::<Value>(&STANDARD.encode(&bytes[..length]), &public(&owner)), None);
+        }
+        for garbage in ["", "===", "AAAA", "\u{0}"] {
+            assert_eq!(worker.open::<Value>(garbage, &public(&owner)), None);
+        }
+    }
+
+    #[test]
+    fn a_key_is_made_once_and_read_again_and_never_printed() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("home/fleet.key");
+        assert!(FleetKey::read(&file).unwrap().is_none());
+        let made = FleetKey::read_or_make(&file).unwrap();
+        let read = FleetKey::read_or_make(&file).unwrap();
+        assert_eq!(made.public(), read.public());
+        assert!(made.public().starts_with('X') && made.public().len() == 56);
+        let seed = fs::read_to_string(&file).unwrap();
+        assert!(seed.starts_with("SX") && !format!("{made:?} {:?}", public(&made)).contains(seed.trim()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fleet.key");
+        FleetKey::read_or_make(&file).unwrap();
+        let mode = fs::metadata(&file).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode, 0o600);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+        let error = FleetKey::read_or_make(&file).unwrap_err().to_string();
+        assert!(error.contains("mode 640") && error.contains("chmod 600"), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_seed_is_refused_and_not_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("fleet.key");
+        for text in ["canary", "", "SUACANARY", &"canary".repeat(10_000)] {
+            let _ = fs::remove_file(&file);
+            write_new(&file, &Secret::new(text)).unwrap();
+            let error = FleetKey::read(&file).unwrap_err();
+            assert!(!format!("{error} {error:?}").to_lowercase().contains("canary"), "{error}");
+            assert!(error.to_string().contains("nexus fleet key"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_seed_where_a_public_key_belongs_is_named_and_not_repeated() {
+        let seed = FleetKey::random().pair.seed().unwrap();
+        assert!(PublicKey::read(&seed).unwrap_err().contains("secret half"));
+        for text in ["", "X", "canary", &FleetKey::random().public()[..55]] {
+            assert!(PublicKey::read(text).unwrap_err().contains("no public key"));
+        }
+    }
+}
