@@ -67,9 +67,20 @@ fn is_same(one: &Path, other: &Path) -> bool {
 /// The section of the fleet.
 const FLEET: &str = "fleet";
 /// What reaches the pools of a configuration.
-static POOLS: LazyLock<FleetPools> = LazyLock::new(FleetPools::new);
+static POOLS: LazyLock<FleetPools> = LazyLock::new(|| FleetPools::new().with_logins(login_words()));
 /// The holds that this process shares with other machines.
 static SHARED_HOLDS: Mutex<Vec<FleetHoldStore>> = Mutex::new(Vec::new());
+
+/// The logins that a fleet can share.
+#[cfg(feature = "login")]
+fn login_words() -> impl Iterator<Item = &'static str> {
+    nexus::logins().map(nexus::OwnLogin::as_str)
+}
+
+#[cfg(not(feature = "login"))]
+fn login_words() -> impl Iterator<Item = &'static str> {
+    std::iter::empty()
+}
 
 /// Every kind of backend, and the sections of the programs that this command has.
 fn registry(pools: &FleetPools) -> Registry {
@@ -106,7 +117,8 @@ fn load_with(pools: &FleetPools, path: &Path, context: BuildContext) -> Result<R
 /// Loads the configuration of a worker, whose backends run here, and its share in the fleet.
 pub(crate) fn load_for_worker(args: &ConfigArgs) -> Result<(Router, Fleet), CommandError> {
     let context = BuildContext::from_process();
-    let (pools, path) = (FleetPools::of_worker(), find_or_explain(args, &context)?);
+    let (pools, path) =
+        (FleetPools::of_worker().with_logins(login_words()), find_or_explain(args, &context)?);
     let router = load_with(&pools, &path, context.clone())?;
     let fleet = fleet_of(&pools, &router, &path, context)?;
     Ok((router, fleet.ok_or_else(|| no_fleet(&path))?))

@@ -2,7 +2,7 @@
 
 use std::{process::ExitCode, time::SystemTime};
 
-use nexus::{FleetStatus, PoolStatus, WorkerStatus};
+use nexus::{FleetKey, FleetStatus, PoolStatus, WorkerStatus};
 
 use crate::{
     args::{ConfigArgs, FleetCommand},
@@ -30,6 +30,11 @@ pub(crate) async fn fleet(config: &ConfigArgs, command: FleetCommand) -> Result<
             for pool in pools {
                 say(format_args!("the queue of {pool} is there"));
             }
+        }
+        FleetCommand::Key => {
+            let file = fleet.settings().key_file.as_deref();
+            let file = file.ok_or_else(|| CommandError::failed("fleet: key_file: names no file"))?;
+            say(FleetKey::read_or_make(file).map_err(CommandError::failed)?.public());
         }
     }
     Ok(ExitCode::SUCCESS)

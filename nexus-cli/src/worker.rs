@@ -1,8 +1,8 @@
 //! `nexus worker`: turns of a pool, run on this machine.
 
-use std::{pin::pin, process::ExitCode};
+use std::{collections::BTreeMap, pin::pin, process::ExitCode};
 
-use nexus::{CancelToken, Offer, Worker};
+use nexus::{CancelToken, Fleet, Offer, Worker};
 
 use crate::{
     args::{ConfigArgs, WorkerArgs},
@@ -22,11 +22,12 @@ pub(crate) async fn worker(config: &ConfigArgs, args: &WorkerArgs) -> Result<Exi
         settings.worker.turns = Some(turns.get());
     }
     let worker = Worker::connect(settings, &args.pool, router).await.map_err(CommandError::failed)?;
+    let (worker, lent) = with_logins(worker, &fleet)?;
     let signals = |error| CommandError::failed(format_args!("signals cannot be listened to: {error}"));
     let mut interrupts = Interrupts::listen().map_err(signals)?;
     let drain = CancelToken::new();
     let name = worker.name().to_owned();
-    let mut running = pin!(worker.run(drain.clone(), |offer| tell(&name, &args.pool, offer)));
+    let mut running = pin!(worker.run(drain.clone(), |offer| tell(&name, &args.pool, offer, &lent)));
     let ended = tokio::select! {
         ended = &mut running => ended,
         came = interrupts.next() => {
@@ -47,8 +48,29 @@ pub(crate) async fn worker(config: &ConfigArgs, args: &WorkerArgs) -> Result<Exi
     Ok(ExitCode::SUCCESS)
 }
 
+/// The worker with the logins that it owns, and those, each with the number of machines that it is shared with.
+#[cfg(feature = "login")]
+fn with_logins(mut worker: Worker, fleet: &Fleet) -> Result<(Worker, BTreeMap<String, usize>), CommandError> {
+    let (owned, context) = (worker.owned_logins(), nexus::BuildContext::from_process());
+    for word in owned.keys() {
+        let owner = &fleet.settings().login_owner[word];
+        let mut network = nexus::http::Network::default().with_inherited_proxy(owner.inherit_proxy);
+        network.ca_file.clone_from(&owner.ca_file);
+        let login = nexus::login(word).map_err(CommandError::failed)?;
+        let manager = login.manager(&context, &network).map_err(CommandError::failed)?;
+        worker = worker.with_login(word, std::sync::Arc::new(manager));
+    }
+    Ok((worker, owned))
+}
+
+/// A build that makes no logins shares none, which the configuration was refused for.
+#[cfg(not(feature = "login"))]
+fn with_logins(worker: Worker, _fleet: &Fleet) -> Result<(Worker, BTreeMap<String, usize>), CommandError> {
+    Ok((worker, BTreeMap::new()))
+}
+
 /// Says that turns are taken from now on.
-fn tell(name: &str, pool: &str, offer: &Offer) {
+fn tell(name: &str, pool: &str, offer: &Offer, lent: &BTreeMap<String, usize>) {
     say(format_args!("{name} takes turns of {pool}"));
     for (backend, version) in &offer.backends {
         let version = version.as_deref().map(|version| format!("  {}", printable(version)));
@@ -56,5 +78,9 @@ fn tell(name: &str, pool: &str, offer: &Offer) {
     }
     for (backend, reason) in &offer.missing {
         say(format_args!("  {backend}  not offered: {}", printable(reason)));
+    }
+    for (login, machines) in lent {
+        let plural = if *machines == 1 { "" } else { "s" };
+        say(format_args!("  the login {login} is lent to {machines} machine{plural}"));
     }
 }

@@ -103,6 +103,7 @@ const OTHERS: &[(&str, &str)] = &[
     ("worker", "a server of the fleet, which its own tests have"),
     ("fleet status", "a server of the fleet, which its own tests have"),
     ("fleet setup", "a server of the fleet, which its own tests have"),
+    ("fleet key", "a section `fleet`, which its own tests have"),
     ("login", "somebody who logs in"),
     ("key set", "a keyring and somebody who types"),
     ("key list", "a keyring, which its own tests have"),

@@ -239,9 +239,48 @@ fn what_runs_here_goes_on_without_the_servers_and_says_so() {
 }
 
 #[test]
+fn a_login_that_cannot_be_shared_is_told_at_its_place() {
+    const KEY: &str = "XBUJMZHVOPQ2SK5VD3TY4VNBPVU2YFGRLK6EFPEPSMVDUYEBSROWZCEA";
+    let owner = |login: &str, key: &str| {
+        format!(
+            "fleet:\n  servers: [nats://127.0.0.1:1]\n  login_owner:\n    {login}: {{ pool: builders, worker: m1, key: {key} }}\ntypes: {{}}\n"
+        )
+    };
+    #[cfg(feature = "login")]
+    for (login, key, place, words) in [
+        ("codexx", KEY, "4:5", "Nexus makes no login `codexx`: it is `codex`"),
+        ("codex", "XABC", "4:49", "`nexus fleet key`"),
+        ("codex", "SXAKIYZX2POLIHZ5W5YZEWVTH24NLEUETBW3TKIVYRSS3GNHFXO5D4JJZM", "4:49", "secret half"),
+    ] {
+        let folder = Folder::with(&owner(login, key));
+        let said = folder.nexus(&["check"]);
+        let said = [said.stdout, said.stderr].concat();
+        let said = text(&said);
+        assert!(said.contains(place) && said.contains(words), "{said}");
+        assert!(!said.contains("SXAK"), "{said}");
+    }
+    // The worker that is named as the owner, on a machine that has no key, and with another one.
+    let folder = Folder::with(&owner("codex", KEY));
+    let worker = || {
+        let output = folder.nexus(&["worker", "--pool", "builders", "--name", "m1"]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        text(&output.stderr).to_owned()
+    };
+    let said = worker();
+    assert!(said.contains("there is no ") && said.contains("fleet.key: run `nexus fleet key`"), "{said}");
+    let key = folder.nexus(&["fleet", "key"]);
+    let key = text(&key.stdout).trim();
+    assert!(key.len() == 56 && key.starts_with('X'), "{key}");
+    let said = worker();
+    assert!(said.contains(&format!("the key of this machine is {key}: write that as `key`")), "{said}");
+}
+
+#[test]
 fn without_a_fleet_in_the_configuration_each_command_says_how_to_name_one() {
     let folder = Folder::with("types: {}\n");
-    for command in [&["worker", "--pool", "builders"][..], &["fleet", "status"], &["fleet", "setup"]] {
+    for command in
+        [&["worker", "--pool", "builders"][..], &["fleet", "status"], &["fleet", "setup"], &["fleet", "key"]]
+    {
         let output = folder.nexus(command);
         assert_eq!(output.status.code(), Some(2), "{output:?}");
         let said = text(&output.stderr);

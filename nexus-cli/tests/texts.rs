@@ -51,6 +51,7 @@ fn help() {
         "fleet",
         "fleet status",
         "fleet setup",
+        "fleet key",
         "completions",
         "manual",
     ] {

@@ -9,6 +9,8 @@ pub(super) const WORKER_HELP: &str = "\
 The configuration's section `fleet` names the servers, and its `worker` bounds what a request may ask for: folders, access
 levels, backends. A backend that has a `pool` runs here, so the file may be the one of the callers.
 
+A worker that `login_owner` names lends access tokens of that login to the machines that are listed there, for as long as it runs.
+
 SIGTERM or Ctrl-C drains: no further turn is taken, and those that run go on to their end; the second one ends them at once.
 
 Exit codes: 0 drained, 1 the servers could not be used or no backend can start, 2 bad command line or configuration, 128 and
@@ -41,6 +43,9 @@ pub(crate) enum FleetCommand {
         #[arg(long, value_name = "NAME")]
         pool: Vec<String>,
     },
+    /// Print the public key of this machine, by which `login_owner` names it. Its secret half is made the first time, in a file
+    /// that its user alone can read, and never printed
+    Key,
 }
 
 impl FleetCommand {
@@ -48,7 +53,7 @@ impl FleetCommand {
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Self::Status { json } => *json,
-            Self::Setup { .. } => false,
+            Self::Setup { .. } | Self::Key => false,
         }
     }
 }
