@@ -248,15 +248,20 @@ fn a_login_that_cannot_be_shared_is_told_at_its_place() {
     };
     #[cfg(feature = "login")]
     for (login, key, place, words) in [
-        ("codexx", KEY, "4:5", "Nexus makes no login `codexx`: it is `codex`"),
-        ("codex", "XABC", "4:49", "`nexus fleet key`"),
-        ("codex", "SXAKIYZX2POLIHZ5W5YZEWVTH24NLEUETBW3TKIVYRSS3GNHFXO5D4JJZM", "4:49", "secret half"),
+        ("codexx", KEY, "login_owner.codexx", "Nexus makes no login `codexx`: it is `codex`"),
+        ("codex", "XABC", "login_owner.codex.key", "`nexus fleet key`"),
+        (
+            "codex",
+            "SXAKIYZX2POLIHZ5W5YZEWVTH24NLEUETBW3TKIVYRSS3GNHFXO5D4JJZM",
+            "login_owner.codex.key",
+            "secret half",
+        ),
     ] {
         let folder = Folder::with(&owner(login, key));
         let said = folder.nexus(&["check"]);
         let said = [said.stdout, said.stderr].concat();
         let said = text(&said);
-        assert!(said.contains(place) && said.contains(words), "{said}");
+        assert!(said.contains("nexus.yaml:4:") && said.contains(place) && said.contains(words), "{said}");
         assert!(!said.contains("SXAK"), "{said}");
     }
     // The worker that is named as the owner, on a machine that has no key, and with another one.

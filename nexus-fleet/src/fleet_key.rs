@@ -60,14 +60,17 @@ impl FleetKey {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read); [`FleetError::Settings`] also where it cannot be written.
+    /// As [`read`](Self::read); [`FleetError::Unreadable`] also where it cannot be written.
     pub fn read_or_make(file: &Path) -> Result<Self, FleetError> {
         if let Some(key) = Self::read(file)? {
             return Ok(key);
         }
         let pair = XKey::new();
         let seed = Secret::new(pair.seed().unwrap_or_default());
-        let failed = |source| FleetError::Settings { what: file.display().to_string(), source };
+        let failed = |error: io::Error| FleetError::Unreadable {
+            what: file.display().to_string(),
+            reason: format!("it could not be made: {error}"),
+        };
         if let Some(folder) = file.parent() {
             make_folder(folder).map_err(failed)?;
         }

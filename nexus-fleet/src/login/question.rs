@@ -23,7 +23,7 @@ const MAX_ANSWER_BYTES: usize = 64 << 10;
 /// How long an owner has to answer: a refresh takes up to 45 s.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// When the question is sent again: core messages may be lost.
-const SEND_AGAIN_AFTER: Duration = Duration::from_secs(5);
+const SEND_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// How long nobody may be there to be asked, as while a connection is made again.
 const ABSENT_FOR: Duration = Duration::from_secs(3);
 /// Time between two tries while nobody is there, or the owner is busy.

@@ -9,6 +9,9 @@ const SENSITIVE: [&str; 5] = ["token", "secret", "password", "credential", "key"
 /// Shortest run of characters that is taken for a secret.
 const MIN_SECRET: usize = 16;
 
+/// Length of the secret half of a key of NATS, but for what a slip may have cut off.
+const SEED_LENGTH: usize = 48;
+
 /// Words after which everything on the line is one, however short.
 const SECRET_KEYS: [&str; 4] = ["authorization", "cookie", "passwd", "password"];
 
@@ -81,7 +84,8 @@ fn masked(line: &str) -> String {
     let folded = line.to_lowercase();
     let is_telling = SENSITIVE.iter().any(|word| folded.contains(word));
     let shapes = Redactor::default();
-    let is_hidden = |word: &str| (is_telling && looks_secret(word)) || shapes.redact_text(word) != word;
+    let is_hidden =
+        |word: &str| (is_telling && looks_secret(word)) || is_seed(word) || shapes.redact_text(word) != word;
     let mut shown = String::with_capacity(line.len());
     for run in line.split_inclusive(is_boundary) {
         let (word, end) = match run.char_indices().next_back() {
@@ -102,6 +106,13 @@ fn is_boundary(c: char) -> bool {
     c.is_whitespace() || "{}[],\"':#".contains(c)
 }
 
+/// Whether it is the secret half of a key as NATS writes it: 58 characters, `S` first. A public half has another first letter.
+fn is_seed(word: &str) -> bool {
+    word.len() >= SEED_LENGTH
+        && word.starts_with('S')
+        && word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit())
+}
+
 /// Long, and neither the name of a variable nor a plain word.
 fn looks_secret(word: &str) -> bool {
     let is_variable = word.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_');
@@ -119,6 +130,15 @@ mod tests {
         let shown = masked(line);
         assert_eq!(shown, "  credential: { env: \"•••••••••••••••••••\", x: •••••••••••••••••••• }");
         assert_eq!(shown.chars().count(), line.chars().count());
+    }
+
+    #[test]
+    fn the_secret_half_of_a_key_is_not_shown_and_the_public_one_is() {
+        let seed = "SXAKIYZX2POLIHZ5W5YZEWVTH24NLEUETBW3TKIVYRSS3GNHFXO5D4JJZM";
+        let public = "XBUJMZHVOPQ2SK5VD3TY4VNBPVU2YFGRLK6EFPEPSMVDUYEBSROWZCEA";
+        let line = |key: &str| format!("  shared_with: [\"{key}\"]");
+        assert_eq!(masked(&line(seed)), line(&"•".repeat(seed.len())));
+        assert_eq!(masked(&line(public)), line(public));
     }
 
     #[test]

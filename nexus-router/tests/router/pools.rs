@@ -181,7 +181,7 @@ fn backends_are_built_with_the_logins_that_the_file_shares_and_again_when_those_
     assert_eq!(*borrower.0.lock().unwrap(), wanted);
     let refused = router.replace(&file(", logins: { unknown: {} }")).unwrap_err();
     let [problem] = refused.all() else { panic!("{refused}") };
-    assert_eq!((problem.position.line, problem.position.column), (1, 36), "{refused}");
+    assert_eq!((problem.position.line, problem.position.column), (1, 46), "{refused}");
     assert_eq!(problem.message, "fleet: logins.unknown: there is no such login");
 }
 
