@@ -203,10 +203,10 @@ impl Lender {
         };
         match &outcome {
             LoginOutcome::Lent(_) => {
-                tracing::debug!(login = question.login, to = by, "an access token is lent")
+                tracing::debug!(login = question.login, to = by, "an access token is lent");
             }
             LoginOutcome::NoOther => {
-                tracing::debug!(login = question.login, to = by, "there is no other access token")
+                tracing::debug!(login = question.login, to = by, "there is no other access token");
             }
             LoginOutcome::Failed(failure) => {
                 tracing::warn!(login = question.login, to = by, kind = ?failure.kind, "no access token can be lent");
