@@ -15,6 +15,8 @@
 //!
 //! What runs a turn at most once, and what each message holds, is in `PROTOCOL.md`.
 
+mod blocking;
+mod bundle_file;
 mod caller;
 mod error;
 mod fleet;
@@ -27,9 +29,11 @@ mod login;
 mod login_owner;
 mod objects;
 mod pools;
+mod private_folder;
 mod protocol;
 mod settings;
 mod setup;
+mod spoiled;
 mod started_key;
 mod status;
 mod wait;
@@ -43,6 +47,6 @@ pub use hold_store::FleetHoldStore;
 pub use login_owner::LoginOwner;
 pub use pools::FleetPools;
 pub use protocol::{PROTOCOL_VERSION, Priority};
-pub use settings::{FleetCredentials, FleetSettings, WorkerSettings};
+pub use settings::{FleetCredentials, FleetSettings, WorkerSettings, WorkspaceMode};
 pub use status::{FleetStatus, PoolStatus, WorkerStatus};
 pub use worker::{Offer, Worker};

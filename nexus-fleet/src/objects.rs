@@ -1,17 +1,20 @@
 //! What is too large for a message goes through the object store.
 
-use std::time::Duration;
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use async_nats::jetstream::object_store::{ObjectMetadata, ObjectStore};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, BufWriter};
 
 use crate::{
     error::FleetError,
     link::Link,
-    protocol::{INLINE_BYTES, OBJECTS_BUCKET, Payload},
+    protocol::{INLINE_BYTES, OBJECTS_BUCKET, Payload, StoredObject},
 };
 
 /// Size of a piece. Source: seen to be no slower than the default of 128 KiB, with fewer messages.
@@ -50,15 +53,92 @@ pub(crate) async fn pack_text(link: &Link, owner: &str, text: String) -> Result<
     if bytes > MAX_BYTES {
         return Err(FleetError::TooLarge { what: "it".to_owned(), bytes, most: MAX_BYTES });
     }
-    let sha256 = hash(text.as_bytes());
+    let name = put(link, owner, &mut text.as_bytes()).await?;
+    Ok(Payload::Object(StoredObject { name, bytes, sha256: hexadecimal(Sha256::digest(text.as_bytes())) }))
+}
+
+/// Stores what a reader gives, under a new name of this owner.
+async fn put(link: &Link, owner: &str, from: &mut (impl AsyncRead + Unpin)) -> Result<String, FleetError> {
     let name = format!("{owner}.{}", uuid::Uuid::new_v4().simple());
     let metadata =
         ObjectMetadata { name: name.clone(), chunk_size: Some(CHUNK_BYTES), ..ObjectMetadata::default() };
     let put = store(link).await?;
-    put.put(metadata, &mut text.as_bytes())
+    put.put(metadata, from)
         .await
         .map_err(|error| FleetError::Unclear { reason: format!("the object {name}: {error}") })?;
-    Ok(Payload::Object { name, bytes, sha256 })
+    Ok(name)
+}
+
+/// A file, with what has to be known before it is stored.
+#[derive(Clone, Debug)]
+pub(crate) struct FileToStore {
+    pub(crate) path: PathBuf,
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+}
+
+/// Stores a file, which nobody changes meanwhile.
+///
+/// # Errors
+///
+/// [`FleetError`]: it cannot be read, or the object store could not take it.
+pub(crate) async fn store_file(
+    link: &Link,
+    owner: &str,
+    file: &FileToStore,
+) -> Result<StoredObject, FleetError> {
+    let unread = |source| FleetError::Settings { what: file.path.display().to_string(), source };
+    let mut from = tokio::fs::File::open(&file.path).await.map_err(unread)?;
+    let name = put(link, owner, &mut from).await?;
+    Ok(StoredObject { name, bytes: file.bytes, sha256: file.sha256.clone() })
+}
+
+/// Writes what [`store_file`] stored for the same owner to a file of this path.
+///
+/// # Errors
+///
+/// [`FleetError::Unreadable`]: as [`unpack`]; [`FleetError::TooLarge`]: it has more than `most` bytes.
+pub(crate) async fn fetch_file(
+    link: &Link,
+    owner: &str,
+    object: &StoredObject,
+    to: &Path,
+    most: u64,
+) -> Result<(), FleetError> {
+    let unwritten = |error: std::io::Error| FleetError::Unreadable {
+        what: object.name.clone(),
+        reason: format!("{} cannot be written: {error}", to.display()),
+    };
+    check_name(owner, object)?;
+    if object.bytes > most {
+        return Err(FleetError::TooLarge { what: "a bundle".to_owned(), bytes: object.bytes, most });
+    }
+    let mut reason = String::new();
+    for attempt in 0..READS {
+        pause(attempt).await;
+        let mut file =
+            BufWriter::with_capacity(CHUNK_BYTES, tokio::fs::File::create(to).await.map_err(unwritten)?);
+        match read_object(link, object, &mut file).await {
+            Ok(()) => return file.shutdown().await.map_err(unwritten),
+            Err(error) => reason = error,
+        }
+    }
+    Err(FleetError::Unreadable { what: object.name.clone(), reason })
+}
+
+/// Waits 1.6 s in all before the last attempt but one, 6.4 s before the last.
+async fn pause(attempt: u32) {
+    if attempt > 0 {
+        tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
+    }
+}
+
+fn check_name(owner: &str, object: &StoredObject) -> Result<(), FleetError> {
+    if object.name.rsplit_once('.').is_some_and(|(of, _)| of == owner) {
+        return Ok(());
+    }
+    let reason = "it is none of this turn's".to_owned();
+    Err(FleetError::Unreadable { what: object.name.clone(), reason })
 }
 
 /// What the names of the objects of a turn begin with.
@@ -81,25 +161,21 @@ pub(crate) async fn unpack<T: DeserializeOwned>(
         Payload::Inline(raw) => {
             serde_json::from_str(raw.get()).map_err(|error| unreadable("a message", error.to_string()))
         }
-        Payload::Object { name, bytes, sha256 } => {
-            if *bytes > MAX_BYTES {
-                return Err(unreadable(name, format!("{bytes} bytes are more than are taken")));
+        Payload::Object(object) => {
+            let name = &object.name;
+            if object.bytes > MAX_BYTES {
+                return Err(unreadable(name, format!("{} bytes are more than are taken", object.bytes)));
             }
-            if name.rsplit_once('.').is_none_or(|(of, _)| of != owner) {
-                return Err(unreadable(name, "it is none of this turn's".to_owned()));
-            }
+            check_name(owner, object)?;
             let mut reason = String::new();
             for attempt in 0..READS {
-                // Waits 1.6 s in all before the last attempt but one, 6.4 s before the last.
-                if attempt > 0 {
-                    tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
-                }
-                match read_object(link, name, *bytes).await {
-                    Ok(content) if hash(&content) == *sha256 => {
+                pause(attempt).await;
+                let mut content = Vec::new();
+                match read_object(link, object, &mut content).await {
+                    Ok(()) => {
                         return serde_json::from_slice(&content)
                             .map_err(|error| unreadable(name, error.to_string()));
                     }
-                    Ok(_) => "it is not what was stored".clone_into(&mut reason),
                     Err(error) => reason = error,
                 }
             }
@@ -110,7 +186,7 @@ pub(crate) async fn unpack<T: DeserializeOwned>(
 
 /// Deletes the object of a payload, if it is one. What is left goes by its age.
 pub(crate) async fn discard(link: &Link, payload: &Payload) {
-    if let Payload::Object { name, .. } = payload
+    if let Payload::Object(StoredObject { name, .. }) = payload
         && let Ok(store) = store(link).await
         && let Err(error) = store.delete(name).await
     {
@@ -125,31 +201,40 @@ async fn store(link: &Link) -> Result<ObjectStore, FleetError> {
         .map_err(|error| FleetError::NotSetUp { what: OBJECTS_BUCKET.to_owned(), reason: error.to_string() })
 }
 
-async fn read_object(link: &Link, name: &str, bytes: u64) -> Result<Vec<u8>, String> {
+/// Reads an object once. What was written where it does not add up is of no use.
+async fn read_object(
+    link: &Link,
+    object: &StoredObject,
+    to: &mut (impl AsyncWrite + Unpin),
+) -> Result<(), String> {
     let store = store(link).await.map_err(|error| error.to_string())?;
-    let mut object = tokio::time::timeout(READ_TIME, store.get(name))
+    let mut from = tokio::time::timeout(READ_TIME, store.get(&object.name))
         .await
         .map_err(|_elapsed| "the servers did not answer".to_owned())?
         .map_err(|error| error.to_string())?;
-    let mut content = Vec::new();
+    let (mut hash, mut left) = (Sha256::new(), object.bytes);
     let mut piece = vec![0; 64 << 10];
     // Not `read_to_end`: after a wrong digest it reads on.
-    while (content.len() as u64) < bytes {
-        let read = tokio::time::timeout(READ_TIME, object.read(&mut piece))
+    while left > 0 {
+        let read = tokio::time::timeout(READ_TIME, from.read(&mut piece))
             .await
             .map_err(|_elapsed| "it broke off".to_owned())?
             .map_err(|error| error.to_string())?;
-        if read == 0 {
+        if read == 0 || read as u64 > left {
             break;
         }
-        content.extend_from_slice(&piece[..read]);
+        left -= read as u64;
+        hash.update(&piece[..read]);
+        to.write_all(&piece[..read]).await.map_err(|error| error.to_string())?;
     }
-    Ok(content)
+    let is_whole = left == 0 && hexadecimal(hash.finalize()) == object.sha256;
+    if is_whole { Ok(()) } else { Err("it is not what was stored".to_owned()) }
 }
 
-fn hash(content: &[u8]) -> String {
+/// A hash, as lowercase hexadecimal.
+pub(crate) fn hexadecimal(hash: impl AsRef<[u8]>) -> String {
     use std::fmt::Write as _;
-    Sha256::digest(content).iter().fold(String::with_capacity(64), |mut text, byte| {
+    hash.as_ref().iter().fold(String::with_capacity(64), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text
     })

@@ -18,6 +18,9 @@ const KEY_FILE: &str = "fleet.key";
 /// Turns that a caller may have waiting in one pool at once, where the settings say nothing.
 const MAX_WAITING: u32 = 1_000;
 
+/// The largest bundle, where the settings say nothing, in bytes.
+const MAX_WORKSPACE_BYTES: u64 = 256 << 20;
+
 /// The section `fleet`: where the servers are, who this caller is, and what a worker on this machine takes on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -45,8 +48,26 @@ pub struct FleetSettings {
     pub login_owner: BTreeMap<String, LoginOwner>,
     /// The file with the key pair of this machine, which `nexus fleet key` makes. Default: `fleet.key` in the home of Nexus.
     pub key_file: Option<PathBuf>,
+    /// How workers get at the files of a working directory. Default: `shared`.
+    pub workspace: WorkspaceMode,
+    /// Bytes of the largest bundle that this program sends or takes for `workspace: git`; the files in it may have 16 times as many.
+    /// Default: 268,435,456 (256 MiB). 0 at a worker: it takes no such turn.
+    pub max_workspace_bytes: Option<u64>,
+    /// Private folder for the files of turns with `workspace: git`, at callers and workers. Default: `fleet` in the home of Nexus.
+    pub workspaces: Option<PathBuf>,
     /// What a worker on this machine takes on.
     pub worker: WorkerSettings,
+}
+
+/// How workers get at the files of a working directory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum WorkspaceMode {
+    /// By its path: the file system is shared.
+    #[default]
+    Shared,
+    /// What is committed travels to the worker, and what the turn changed comes back as a commit on the branch that is checked out.
+    Git,
 }
 
 /// How a program is known to the servers. One of the three.
@@ -165,10 +186,21 @@ impl FleetSettings {
         self.replicas.unwrap_or(1)
     }
 
+    /// The largest bundle, in bytes.
+    pub(crate) fn max_workspace_bytes(&self) -> u64 {
+        self.max_workspace_bytes.unwrap_or(MAX_WORKSPACE_BYTES)
+    }
+
+    /// Where the files of turns are.
+    pub(crate) fn workspaces(&self) -> PathBuf {
+        self.workspaces.clone().unwrap_or_else(|| default_workspaces(&BuildContext::from_process().home))
+    }
+
     /// The same with each relative path relative to the folder of the configuration, and what has its place in the home.
     pub(crate) fn placed_in(mut self, context: &BuildContext) -> Self {
         let folder = &context.base_directory;
         self.key_file.get_or_insert_with(|| context.home.join(KEY_FILE));
+        self.workspaces.get_or_insert_with(|| default_workspaces(&context.home));
         let place = |path: &mut PathBuf| *path = folder.join(&*path);
         match &mut self.credentials {
             Some(FleetCredentials::File(file) | FleetCredentials::NkeyFile(file)) => place(file),
@@ -178,8 +210,13 @@ impl FleetSettings {
         self.ca_file.iter_mut().for_each(place);
         self.key_file.iter_mut().for_each(place);
         self.login_owner.values_mut().filter_map(|owner| owner.ca_file.as_mut()).for_each(place);
+        self.workspaces.iter_mut().for_each(place);
         self
     }
+}
+
+fn default_workspaces(home: &Path) -> PathBuf {
+    home.join("fleet")
 }
 
 #[cfg(test)]

@@ -1,19 +1,64 @@
-//! A conversation is kept on the machine of one worker, so its handle names the worker.
+//! A conversation is kept on the machine of one worker, so its handle names the worker; and where files travel, the folder there in
+//! which it was held, as programs tie conversations to their folder.
 
 use nexus_core::{BackendId, ResumeHandle};
 use serde_json::json;
 
 use crate::protocol::token_fault;
 
-/// The handle that a caller sees of `inner`, which `worker` made.
-pub(super) fn wrap(backend: &BackendId, worker: &str, inner: &ResumeHandle) -> ResumeHandle {
-    ResumeHandle::new(backend.clone(), json!({ "worker": worker, "state": inner.state() }))
+/// A handle of a worker's, and where it is good.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Kept {
+    pub(super) worker: String,
+    /// The worker's own handle.
+    pub(super) inner: ResumeHandle,
+    /// The name of the folder, where files travelled.
+    pub(super) place: Option<String>,
 }
 
-/// The worker, and its own handle. `None` if [`wrap`] did not make it.
-pub(super) fn unwrap(handle: &ResumeHandle) -> Option<(String, ResumeHandle)> {
-    let state = handle.state().as_object().filter(|state| state.len() == 2)?;
-    let worker = state.get("worker")?.as_str().filter(|worker| token_fault(worker).is_none())?;
-    let inner = ResumeHandle::new(handle.backend().clone(), state.get("state")?.clone());
-    Some((worker.to_owned(), inner))
+impl Kept {
+    /// The handle that a caller sees.
+    pub(super) fn wrap(self, backend: &BackendId) -> ResumeHandle {
+        let Self { worker, inner, place } = self;
+        let mut state = json!({ "worker": worker, "state": inner.state() });
+        if let Some(place) = place {
+            state["place"] = place.into();
+        }
+        ResumeHandle::new(backend.clone(), state)
+    }
+
+    /// `None` if [`wrap`](Self::wrap) did not make it.
+    pub(super) fn of(handle: &ResumeHandle) -> Option<Self> {
+        let state = handle.state().as_object()?;
+        let token = |name: &str| state.get(name)?.as_str().filter(|token| token_fault(token).is_none());
+        let place = token("place").map(str::to_owned);
+        if state.len() != 2 + usize::from(place.is_some()) {
+            return None;
+        }
+        let inner = ResumeHandle::new(handle.backend().clone(), state.get("state")?.clone());
+        Some(Self { worker: token("worker")?.to_owned(), inner, place })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_comes_back_as_it_was_and_a_stranger_is_none() {
+        let backend = BackendId::new("alpha");
+        let inner = ResumeHandle::new(backend.clone(), json!({ "thread": 1 }));
+        for place in [None, Some("0f3c".to_owned())] {
+            let kept = Kept { worker: "w1".to_owned(), inner: inner.clone(), place };
+            assert_eq!(Kept::of(&kept.clone().wrap(&backend)), Some(kept));
+        }
+        for state in [
+            json!({}),
+            json!({ "worker": "a.b", "state": 1 }),
+            json!({ "worker": "a", "state": 1, "place": "../x" }),
+            json!({ "worker": "a", "state": 1, "more": 1 }),
+        ] {
+            assert_eq!(Kept::of(&ResumeHandle::new(backend.clone(), state.clone())), None, "{state}");
+        }
+    }
 }

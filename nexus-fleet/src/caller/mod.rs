@@ -1,13 +1,17 @@
 //! The caller's side: a backend whose turns run in a pool.
 
 mod answers;
+mod arrival;
 mod end;
 mod frames;
 mod handle;
 mod stop;
+mod travelling_files;
 mod turn;
 
 pub(crate) use turn::SILENCE;
+
+use handle::Kept;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -140,7 +144,7 @@ impl ExecutionBackend for FleetBackend {
     async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
         ForgetError::unless_of(self.id(), handle)?;
         let backend = self.id().clone();
-        let Some((worker, inner)) = handle::unwrap(handle) else {
+        let Some(Kept { worker, inner, .. }) = Kept::of(handle) else {
             return Err(ForgetError::InvalidHandle { backend });
         };
         if self.capabilities.forget == ForgetSupport::InHandle {

@@ -76,7 +76,7 @@ impl StopGuard {
 
     /// Remembers an object that is not needed when the turn has ended.
     pub(super) fn keep(&mut self, payload: &Payload) {
-        if matches!(payload, Payload::Object { .. }) {
+        if matches!(payload, Payload::Object(_)) {
             self.payloads.push(payload.clone());
         }
     }

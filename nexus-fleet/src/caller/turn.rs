@@ -2,15 +2,18 @@
 
 use std::{
     collections::{HashSet, VecDeque},
-    sync::atomic::{AtomicBool, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use async_nats::jetstream::message::PublishMessage;
 use futures::{FutureExt as _, future::BoxFuture};
 use nexus_core::{
-    CallId, ConversationMode, Effects, ErrorKind, EventSink, ExecutionBackend as _, ForgetSupport, Limit,
-    Retry, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    BackendId, CallId, CancelToken, ConversationMode, Effects, ErrorKind, EventSink, ExecutionBackend as _,
+    ForgetSupport, Limit, Retry, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     harness::{Failure, ModelCall, TurnLog, TurnSpan, Watch, admit},
 };
 use tokio::time::{Instant, MissedTickBehavior};
@@ -18,19 +21,24 @@ use tokio::time::{Instant, MissedTickBehavior};
 use super::{
     FleetBackend,
     answers::Answers,
+    arrival::{self, Way},
     end::{self, Found},
     frames::Frames,
-    handle, list_workers,
+    handle::Kept,
+    list_workers,
     stop::StopGuard,
+    travelling_files::CallerFiles,
 };
 use crate::{
+    blocking::off_thread,
     error::FleetError,
     link::{Link, StoreError},
-    objects,
+    objects::{self, FileToStore},
     protocol::{
-        Command, Frame, Item, Lane, PROTOCOL_VERSION, Priority, QueuedTurn, StartedBy, TurnBody, WireOutcome,
-        queue_subject,
+        Command, FILES_VERSION, FIRST_VERSION, Frame, Item, Lane, Payload, Priority, QueuedTurn, StartedBy,
+        StoredObject, TravellingFiles, TurnBody, WireOutcome, queue_subject,
     },
+    settings::{FleetSettings, WorkspaceMode},
     setup,
     started_key::now_milliseconds,
     wait::{done, until},
@@ -131,6 +139,10 @@ struct RemoteTurn<'b> {
     stopping: Option<Stopping>,
     /// Whether the level of the turn lets a program write without its caller.
     writes_by_itself: bool,
+    /// The files that travelled, and the name of their folder at the worker.
+    files: Option<(CallerFiles, String)>,
+    /// What the turn changed of them.
+    change: Option<StoredObject>,
 }
 
 /// What was seen of the reply that the model gave last.
@@ -165,9 +177,11 @@ impl<'b> RemoteTurn<'b> {
         let id = backend.id();
         let fleet = &backend.fleet.0;
         let settings = &fleet.settings;
+        let turn = uuid::Uuid::new_v4().simple().to_string();
+        let mut place = turn.clone();
         let lane = match &request.conversation {
             ConversationMode::Resume { handle, .. } => {
-                let Some((worker, inner)) = handle::unwrap(handle) else {
+                let Some(Kept { worker, inner, place: kept }) = Kept::of(handle) else {
                     let reason = "the conversation to resume was not kept by a worker of the fleet";
                     return Err(Failure::new(ErrorKind::ConversationLost, reason).into_error(id.clone()));
                 };
@@ -176,6 +190,7 @@ impl<'b> RemoteTurn<'b> {
                     _ => nexus_core::OnLost::Fail,
                 };
                 request.conversation = ConversationMode::Resume { handle: inner, on_lost };
+                place = kept.unwrap_or(place);
                 // Where the handle holds the conversation, any worker can go on with it.
                 match backend.capabilities.forget {
                     ForgetSupport::InHandle => Lane::Any(priority(&request, settings.priority, id)?),
@@ -185,6 +200,9 @@ impl<'b> RemoteTurn<'b> {
             _ => Lane::Any(priority(&request, settings.priority, id)?),
         };
         let failed = |error: FleetError| error.into_turn_error(id);
+        let files = take_files(settings, &turn, id, &request)
+            .await
+            .map_err(|failure| failure.into_error(id.clone()))?;
         let link = fleet.link_for_turns().await.map_err(failed)?;
         if let Lane::At(worker) = &lane {
             let workers = list_workers(&link, Some(&backend.pool)).await.map_err(failed)?;
@@ -198,22 +216,9 @@ impl<'b> RemoteTurn<'b> {
                 return Err(failure.into_error(id.clone()));
             }
         }
-        let turn = uuid::Uuid::new_v4().simple().to_string();
         let key = uuid::Uuid::new_v4().simple().to_string();
         let owner = objects::owner(settings.name(), &turn);
         let session = host.open_turn(&request);
-        let body = TurnBody {
-            participant: session.participant().as_str().to_owned(),
-            tools: session.definitions().to_vec(),
-            has_approver: host.approver.is_some(),
-            request: request.clone(),
-        };
-        let body = objects::pack(&link, &owner, &body).await.map_err(|error| match error {
-            FleetError::TooLarge { bytes, most, .. } => {
-                failed(FleetError::TooLarge { what: "the request, with its tools,".to_owned(), bytes, most })
-            }
-            error => failed(error),
-        })?;
         let mut guard = StopGuard::new(
             backend.fleet.clone(),
             link.clone(),
@@ -221,9 +226,32 @@ impl<'b> RemoteTurn<'b> {
             turn.clone(),
             key.clone(),
         );
+        let mut workspace = None;
+        if let Some((files, bundle)) = &files {
+            let base = store_base(&link, &owner, bundle).await.map_err(failed)?;
+            guard.keep(&Payload::Object(base.clone()));
+            let (directory, roots) = (files.directory.clone(), files.roots.clone());
+            workspace = Some(TravellingFiles { base, place: place.clone(), directory, roots });
+            // They are folders of this machine.
+            (request.working_directory, request.extra_roots) = (None, Vec::new());
+        }
+        let version = if workspace.is_some() { FILES_VERSION } else { FIRST_VERSION };
+        let body = TurnBody {
+            participant: session.participant().as_str().to_owned(),
+            tools: session.definitions().to_vec(),
+            has_approver: host.approver.is_some(),
+            request: request.clone(),
+            workspace,
+        };
+        let body = objects::pack(&link, &owner, &body).await.map_err(|error| match error {
+            FleetError::TooLarge { bytes, most, .. } => {
+                failed(FleetError::TooLarge { what: "the request, with its tools,".to_owned(), bytes, most })
+            }
+            error => failed(error),
+        })?;
         guard.keep(&body);
         let queued = QueuedTurn {
-            version: PROTOCOL_VERSION,
+            version,
             turn: turn.clone(),
             key,
             instance: fleet.instance.clone(),
@@ -284,6 +312,8 @@ impl<'b> RemoteTurn<'b> {
             looking: None,
             stopping: None,
             writes_by_itself: request.tool_access >= nexus_core::ToolAccess::WorkspaceWrite,
+            files: files.map(|(files, _)| (files, place)),
+            change: None,
         })
     }
 
@@ -328,6 +358,19 @@ impl<'b> RemoteTurn<'b> {
                 break *outcome;
             }
         };
+        let outcome = match self.files.take() {
+            Some((files, _)) => {
+                let way = Way {
+                    link: &self.link,
+                    owner: &self.owner,
+                    backend: self.backend.id(),
+                    cancel: &cancel,
+                    deadline: self.deadline,
+                };
+                arrival::receive(files, self.change.take(), outcome, way).await
+            }
+            None => outcome,
+        };
         let is_cancelled = matches!(&outcome, Err(error) if error.kind() == ErrorKind::Cancelled);
         self.log.flush(events, &cancel, &self.watch, is_cancelled).await;
         self.close_spans(&outcome);
@@ -355,7 +398,9 @@ impl<'b> RemoteTurn<'b> {
 
     /// Begins to end the turn.
     fn stop(&mut self, failure: Failure) {
-        self.stopping = Some(Stopping { failure, until: Instant::now() + STOP_TIME });
+        // What it changed so far has to be taken and stored.
+        let time = if self.files.is_some() { arrival::GRACE } else { STOP_TIME };
+        self.stopping = Some(Stopping { failure, until: Instant::now() + time });
         match self.guard.worker {
             Some(_) => self.tell(Command::Cancel),
             // Nobody may have started it: then nobody will.
@@ -599,12 +644,21 @@ impl<'b> RemoteTurn<'b> {
         self.guard.tell(Command::Done);
         let id = self.backend.id();
         let worker = self.guard.worker.as_ref().map(|(worker, _)| worker.clone()).unwrap_or_default();
-        let mut outcome = outcome.into_outcome();
+        let change = outcome.change.clone();
+        let Some(mut outcome) = outcome.into_outcome() else {
+            return self.broken("the end of the turn says neither a result nor an error".to_owned());
+        };
+        if let Some(change) = &change {
+            self.guard.keep(&Payload::Object(change.clone()));
+        }
+        self.change = change;
+        let place = self.files.as_ref().map(|(_, place)| place.clone());
+        let wrap = |inner| Kept { worker, inner, place }.wrap(id);
         match &mut outcome {
-            Ok(result) => result.resume = result.resume.take().map(|inner| handle::wrap(id, &worker, &inner)),
+            Ok(result) => result.resume = result.resume.take().map(wrap),
             Err(error) => {
                 let partial = error.partial_mut();
-                partial.resume = partial.resume.take().map(|inner| handle::wrap(id, &worker, &inner));
+                partial.resume = partial.resume.take().map(wrap);
             }
         }
         // What the caller's own clock stopped is what the caller is told.
@@ -631,6 +685,37 @@ impl<'b> RemoteTurn<'b> {
         recorder.provenance = Some(self.log.provenance.clone());
         let error = failure.into_error(self.backend.id().clone()).with_partial(recorder.into_partial());
         Step::Ended(Box::new(Err(error)))
+    }
+}
+
+/// The files of the turn, where they travel, and their bundle.
+async fn take_files(
+    settings: &Arc<FleetSettings>,
+    turn: &str,
+    backend: &BackendId,
+    request: &TurnRequest,
+) -> Result<Option<(CallerFiles, FileToStore)>, Failure> {
+    if settings.workspace == WorkspaceMode::Shared
+        || (request.working_directory.is_none() && request.extra_roots.is_empty())
+    {
+        return Ok(None);
+    }
+    let (settings, turn) = (Arc::clone(settings), turn.to_owned());
+    let (backend, request) = (backend.clone(), request.clone());
+    let taken = off_thread(CancelToken::new(), move |cancel| {
+        CallerFiles::take(&settings, &turn, &backend, &request, cancel)
+    });
+    taken.await.map(Some)
+}
+
+/// Stores the bundle of a base. The object store is made where it is not there.
+async fn store_base(link: &Link, owner: &str, bundle: &FileToStore) -> Result<StoredObject, FleetError> {
+    match objects::store_file(link, owner, bundle).await {
+        Err(FleetError::NotSetUp { .. }) => {
+            setup::ensure_shared(link).await?;
+            objects::store_file(link, owner, bundle).await
+        }
+        stored => stored,
     }
 }
 

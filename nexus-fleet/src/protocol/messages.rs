@@ -15,15 +15,19 @@ use serde_json::value::RawValue;
 pub(crate) enum Payload {
     /// The document.
     Inline(Box<RawValue>),
-    /// It is the object of this name.
-    Object {
-        /// Its name, which is never used again.
-        name: String,
-        /// Its size, in bytes.
-        bytes: u64,
-        /// SHA-256 of it, as lowercase hexadecimal.
-        sha256: String,
-    },
+    /// It is in this object.
+    Object(StoredObject),
+}
+
+/// An object in the object store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct StoredObject {
+    /// Its name, which is never used again.
+    pub(crate) name: String,
+    /// Its size, in bytes.
+    pub(crate) bytes: u64,
+    /// SHA-256 of it, as lowercase hexadecimal.
+    pub(crate) sha256: String,
 }
 
 /// A turn that waits in a queue.
@@ -57,6 +61,23 @@ pub(crate) struct TurnBody {
     pub(crate) tools: Vec<ToolDefinition>,
     /// Whether the caller's host has an approver.
     pub(crate) has_approver: bool,
+    /// The files that the turn works on, where they travel. The request names no folder then. Since version 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<TravellingFiles>,
+}
+
+/// Files that travel to the worker, as a bundle of what is committed at the caller.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TravellingFiles {
+    /// The bundle of the base.
+    pub(crate) base: StoredObject,
+    /// Names the folder at the worker: the same one for each turn of a conversation.
+    pub(crate) place: String,
+    /// The working directory, from the top of the files; empty for the top.
+    pub(crate) directory: String,
+    /// Further folders of the sandbox, as `directory`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) roots: Vec<String>,
 }
 
 /// The value of a started key.

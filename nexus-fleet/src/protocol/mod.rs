@@ -13,14 +13,19 @@ pub(crate) use login::{
 };
 pub(crate) use messages::{
     Answer, CallerMessage, Command, Control, Frame, Item, Payload, QueuedTurn, StartedBy, StoredEffects,
-    StoredResult, TurnBody, WorkerCard,
+    StoredObject, StoredResult, TravellingFiles, TurnBody, WorkerCard,
 };
 pub(crate) use outcome::{WireForget, WireOutcome};
 pub use subjects::Priority;
 pub(crate) use subjects::*;
 
 /// The version of the messages. A worker refuses a turn of a later one by name, and runs one of an earlier one that it knows.
-pub const PROTOCOL_VERSION: u32 = 1;
+pub const PROTOCOL_VERSION: u32 = 2;
+
+/// The version of a turn that needs nothing of a later one, so that a worker of the first version runs it.
+pub(crate) const FIRST_VERSION: u32 = 1;
+/// The version of a turn whose files travel: a worker that does not know of them would run it without.
+pub(crate) const FILES_VERSION: u32 = 2;
 
 /// What is larger goes through the object store, in bytes.
 pub(crate) const INLINE_BYTES: usize = 256 << 10;

@@ -8,14 +8,20 @@ use nexus_core::{
 };
 use serde::{Deserialize, Serialize};
 
-/// How a turn ended.
+use super::StoredObject;
+
+/// How a turn ended: one of `result` and `error`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum WireOutcome {
+pub(crate) struct WireOutcome {
     /// It ended well.
-    Result(Box<TurnResult>),
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result: Option<Box<TurnResult>>,
     /// It failed.
-    Error(Box<WireError>),
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<Box<WireError>>,
+    /// The bundle of what it changed, where its files travelled and something changed. Since version 2.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) change: Option<StoredObject>,
 }
 
 /// A [`TurnError`] as data.
@@ -35,28 +41,40 @@ pub(crate) struct WireError {
 
 impl From<Result<TurnResult, TurnError>> for WireOutcome {
     fn from(outcome: Result<TurnResult, TurnError>) -> Self {
-        match outcome {
-            Ok(result) => Self::Result(Box::new(result)),
-            Err(error) => Self::Error(Box::new(WireError::of(&error))),
-        }
+        let (result, error) = match outcome {
+            Ok(result) => (Some(Box::new(result)), None),
+            Err(error) => (None, Some(Box::new(WireError::of(&error)))),
+        };
+        Self { result, error, change: None }
     }
 }
 
 impl WireOutcome {
-    pub(crate) fn into_outcome(self) -> Result<TurnResult, TurnError> {
-        match self {
-            Self::Result(result) => Ok(*result),
-            Self::Error(error) => Err(error.into_error()),
+    /// Adds what the turn changed of the files that travelled.
+    pub(crate) fn with_change(self, change: Option<StoredObject>) -> Self {
+        Self { change, ..self }
+    }
+
+    /// `None`: it says not one of both.
+    pub(crate) fn into_outcome(self) -> Option<Result<TurnResult, TurnError>> {
+        match (self.result, self.error) {
+            (Some(result), None) => Some(Ok(*result)),
+            (None, Some(error)) => Some(Err(error.into_error())),
+            _ => None,
+        }
+    }
+
+    /// Who ran it, and what the turn may have changed.
+    pub(crate) fn of_whom(&self) -> Option<(BackendId, Effects)> {
+        match (&self.result, &self.error) {
+            (Some(result), _) => Some((result.provenance.backend.clone(), result.effects)),
+            (_, Some(error)) => Some((error.backend.clone(), error.partial.effects)),
+            _ => None,
         }
     }
 }
 
 impl WireError {
-    /// Who failed, and what the turn may have changed.
-    pub(crate) fn of_whom(&self) -> (BackendId, Effects) {
-        (self.backend.clone(), self.partial.effects)
-    }
-
     fn of(error: &TurnError) -> Self {
         let mut causes = Vec::new();
         let mut cause = std::error::Error::source(error);

@@ -4,6 +4,7 @@ mod calls;
 mod policy;
 mod queue;
 mod stored;
+mod travelling_files;
 mod turn;
 mod window;
 
@@ -192,6 +193,7 @@ impl Worker {
             background.spawn(lender.serve(requests, self.link.clone()));
         }
         let lease = self.register(&offer).await?;
+        travelling_files::sweep(&self.link).await;
         background.spawn(Self::listen(
             control,
             Arc::clone(&self.running),

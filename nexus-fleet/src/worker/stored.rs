@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_nats::jetstream::message::PublishMessage;
-use nexus_core::{Effects, ErrorKind, EventEnvelope, TurnEvent, harness::Failure};
+use nexus_core::{BackendId, Effects, ErrorKind, EventEnvelope, TurnEvent, harness::Failure};
 
 use crate::{
     error::FleetError,
@@ -99,14 +99,11 @@ pub(super) async fn packed(link: &Link, caller: &str, turn: &str, item: Item) ->
 
 /// The end of a turn whose own end is too large.
 fn too_large(outcome: &WireOutcome, bytes: u64, most: u64) -> WireOutcome {
-    let (backend, effects) = match outcome {
-        WireOutcome::Result(result) => (result.provenance.backend.clone(), result.effects),
-        WireOutcome::Error(error) => error.of_whom(),
-    };
+    let (backend, effects) = outcome.of_whom().unwrap_or_else(|| (BackendId::new("fleet"), Effects::Unknown));
     let reason = format!("the end of the turn has {bytes} bytes, and {most} at most go to another machine");
     let mut error = Failure::new(ErrorKind::Protocol, reason).into_error(backend);
     error.partial_mut().effects = effects;
-    WireOutcome::from(Err(error))
+    WireOutcome::from(Err(error)).with_change(outcome.change.clone())
 }
 
 /// What is said in place of an item that is too large.

@@ -6,7 +6,7 @@ use async_nats::{RequestErrorKind, client::Request, jetstream::AckKind};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nexus_core::{
     Approval, Approver, BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, ToolResult,
-    TraceContext, TurnError, TurnHost, TurnResult,
+    TraceContext, TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{EventQueue, Failure},
 };
 use nexus_router::Router;
@@ -19,6 +19,7 @@ use super::{
     calls::Calls,
     policy::Policy,
     stored::{effects_of, packed, size_of, store_effects, store_result},
+    travelling_files::WorkerFiles,
     window::Window,
 };
 use crate::{
@@ -26,9 +27,10 @@ use crate::{
     link::Link,
     objects,
     protocol::{
-        Answer, Command, Frame, INLINE_BYTES, Item, PROTOCOL_VERSION, QueuedTurn, StoredEffects, TurnBody,
-        WireOutcome, frames_subject,
+        Answer, Command, FILES_VERSION, Frame, INLINE_BYTES, Item, PROTOCOL_VERSION, QueuedTurn,
+        StoredEffects, StoredObject, TravellingFiles, TurnBody, WireOutcome, frames_subject,
     },
+    spoiled::spoiled,
     started_key::{self, Claim},
     wait::{done, until as until_time},
 };
@@ -176,6 +178,17 @@ struct Running {
     is_orphan: bool,
 }
 
+/// A turn that may run.
+struct Begun {
+    request: TurnRequest,
+    host: TurnHost,
+    /// Its files, where they travel.
+    workspace: Option<TravellingFiles>,
+}
+
+/// How a turn ended, and what it changed of the files that travelled.
+type Ended = (Result<TurnResult, TurnError>, Option<StoredObject>);
+
 /// What a command comes to.
 #[derive(PartialEq, Eq)]
 enum Next {
@@ -240,16 +253,16 @@ impl Running {
         let queue = EventQueue::new();
         let begun = self.begin().await;
         let outcome = match begun {
-            Ok((request, host)) => {
-                let backend = BackendId::new(self.queued.backend.as_str());
-                let (router, mut sink) = (self.router.clone(), queue.clone());
-                let turn = async move { router.run_on(&backend, request, host, &mut sink).await };
-                self.attend(turn.boxed(), &queue).await
+            Ok(begun) => {
+                let turn = self.turn(begun, queue.clone());
+                self.attend(turn, &queue).await
             }
-            Err(failure) => Some(Err(failure.into_error(BackendId::new(self.queued.backend.as_str())))),
+            Err(failure) => {
+                Some((Err(failure.into_error(BackendId::new(self.queued.backend.as_str()))), None))
+            }
         };
         match outcome {
-            Some(outcome) => {
+            Some((outcome, change)) => {
                 // Whoever comes back did not cancel it.
                 let outcome = match outcome {
                     Err(error) if self.is_orphan && error.kind() == ErrorKind::Cancelled => {
@@ -258,7 +271,7 @@ impl Running {
                     }
                     outcome => outcome,
                 };
-                self.end(outcome).await;
+                self.end(WireOutcome::from(outcome).with_change(change)).await;
             }
             None => self.abandon().await,
         }
@@ -270,7 +283,7 @@ impl Running {
     }
 
     /// Reads the turn, and holds it against what this worker takes on.
-    async fn begin(&mut self) -> Result<(nexus_core::TurnRequest, TurnHost), Failure> {
+    async fn begin(&mut self) -> Result<Begun, Failure> {
         if self.queued.version > PROTOCOL_VERSION {
             let reason = format!(
                 "the turn is of version {} of the fleet's messages, and this worker speaks {PROTOCOL_VERSION}: update it",
@@ -281,7 +294,11 @@ impl Running {
         let body: TurnBody = objects::unpack(&self.link, &self.owner(), &self.queued.body)
             .await
             .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;
-        let TurnBody { request, participant, tools, has_approver } = body;
+        let TurnBody { request, participant, tools, has_approver, workspace } = body;
+        if workspace.is_some() && self.queued.version < FILES_VERSION {
+            let reason = format!("files travel with turns of version {FILES_VERSION}; nothing was run");
+            return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+        }
         self.policy.check(&self.queued.backend, &request)?;
         let session = Session::remote(ParticipantId::new(participant), tools, Arc::new(self.calls.clone()));
         let mut host = TurnHost::new().with_session(session).with_cancel(self.cancel.clone());
@@ -297,15 +314,36 @@ impl Running {
             let reason = "the worker was held up before it could begin, so it did not; nothing was run";
             return Err(Failure::new(ErrorKind::Crashed, reason));
         }
-        Ok((request, host))
+        Ok(Begun { request, host, workspace })
+    }
+
+    /// The turn itself: with its files, where they travel.
+    fn turn(&self, begun: Begun, mut sink: EventQueue) -> BoxFuture<'static, Ended> {
+        let Begun { mut request, host, workspace } = begun;
+        let (router, backend) = (self.router.clone(), BackendId::new(self.queued.backend.as_str()));
+        let (link, caller, owner) = (self.link.clone(), self.caller.clone(), self.owner());
+        let cancel = self.cancel.clone();
+        let turn = async move {
+            let Some(workspace) = workspace else {
+                return (router.run_on(&backend, request, host, &mut sink).await, None);
+            };
+            let laid_out =
+                WorkerFiles::lay_out(&link, &caller, &owner, &workspace, &mut request, &cancel).await;
+            let files = match laid_out {
+                Ok(files) => files,
+                Err(failure) => return (Err(failure.into_error(backend)), None),
+            };
+            let outcome = router.run_on(&backend, request, host, &mut sink).await;
+            match files.take_back().await {
+                Ok(change) => (outcome, change),
+                Err(failure) => (Err(spoiled(outcome, &backend, failure)), None),
+            }
+        };
+        turn.boxed()
     }
 
     /// Runs the turn, and talks with its caller meanwhile. `None`: nobody waits for it any more.
-    async fn attend(
-        &mut self,
-        mut turn: BoxFuture<'_, Result<TurnResult, TurnError>>,
-        queue: &EventQueue,
-    ) -> Option<Result<TurnResult, TurnError>> {
+    async fn attend(&mut self, mut turn: BoxFuture<'_, Ended>, queue: &EventQueue) -> Option<Ended> {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -344,10 +382,9 @@ impl Running {
     }
 
     /// Stores the end, tells it, and waits until the caller has it.
-    async fn end(mut self, outcome: Result<TurnResult, TurnError>) {
+    async fn end(mut self, outcome: WireOutcome) {
         let (link, caller, turn, attempt) =
             (self.link.clone(), self.caller.clone(), self.queued.turn.clone(), self.attempt.clone());
-        let outcome = WireOutcome::from(outcome);
         let mut storing =
             Some(async move { store_result(&link, &caller, &turn, attempt, &outcome).await }.boxed());
         let mut tick = tokio::time::interval(TICK);

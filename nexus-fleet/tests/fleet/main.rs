@@ -1,10 +1,13 @@
 //! The fleet, before a real `nats-server`.
 
 mod acceptor;
+mod checkout;
 mod cluster;
 mod frames;
+mod git_workspace;
 mod holds;
 mod hostile;
+mod lying_worker;
 mod monitoring;
 mod production;
 mod proxy;
@@ -15,4 +18,5 @@ mod remote;
 mod server;
 mod server_tests;
 mod shared_login;
+mod shell;
 mod status;

@@ -128,12 +128,12 @@ async fn what_is_large_goes_through_the_object_store_both_ways() {
 #[ignore = "needs a real nats-server; run by .ci/run"]
 async fn a_later_version_is_refused_by_name_and_an_unknown_field_is_not() {
     let (server, _home, _worker) = fleet(Scenario::text("hello")).await;
-    let said = run(&server, json!({ "envelope": { "version": 2 } })).await;
+    let said = run(&server, json!({ "envelope": { "version": 3 } })).await;
     let error = &said["outcome"]["error"];
     assert_eq!(error["kind"], "unsupported", "{said}");
     assert_eq!(
         error["message"],
-        "the turn is of version 2 of the fleet's messages, and this worker speaks 1: update it"
+        "the turn is of version 3 of the fleet's messages, and this worker speaks 2: update it"
     );
     assert_eq!(error["partial"]["effects"], "none", "{said}");
     let said = run(&server, json!({ "envelope": { "hue": { "of": "blue" } } })).await;

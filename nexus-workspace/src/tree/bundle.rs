@@ -8,7 +8,12 @@ use std::{
     path::Path,
 };
 
-use super::{CommitId, Tree, TreeError, TreeErrorKind, repo::Repo, text};
+use super::{
+    CommitId, Tree, TreeError, TreeErrorKind, TreeLimits,
+    refusal::to_path,
+    repo::{GITLINK, Repo},
+    text,
+};
 
 const V2: &str = "# v2 git bundle";
 const V3: &str = "# v3 git bundle";
@@ -89,6 +94,7 @@ impl Tree {
             let message = format!("a bundle brings more than {MAX_COMMITS} commits");
             return Err(TreeError::new(TreeErrorKind::TooLarge, message));
         }
+        bounded(&self.repo, &head.tip, &self.limits)?;
         for commit in commits.lines() {
             self.check(&self.repo.tree_of(&text::id(commit)?)?)?;
         }
@@ -154,6 +160,35 @@ pub(super) fn read_head(from: &mut (dyn BufRead + Send)) -> Result<BundleHead, T
         }
     }
     Err(malformed("its head is too long"))
+}
+
+/// Refuses a commit whose files are larger than the limits, once they are laid out: a pack of a few bytes may hold any number of
+/// them, and one content many times.
+pub(super) fn bounded(repo: &Repo, tip: &CommitId, limits: &TreeLimits) -> Result<(), TreeError> {
+    let entries = repo.entries(tip.as_str())?;
+    let files = entries.iter().filter(|(_, entry)| entry.mode != GITLINK);
+    let (paths, ids): (Vec<_>, Vec<&str>) = files.map(|(path, entry)| (path, entry.id.as_str())).unzip();
+    let too_large = |what: String| Err(TreeError::new(TreeErrorKind::TooLarge, what));
+    if paths.len() > limits.files {
+        return too_large(format!(
+            "a bundle brings {} files: at most {} are taken",
+            paths.len(),
+            limits.files
+        ));
+    }
+    let mut total = 0_u64;
+    for (path, bytes) in paths.iter().zip(repo.sizes(&ids)?) {
+        total = total.saturating_add(bytes);
+        if bytes > limits.file_bytes || total > limits.total_bytes {
+            return too_large(format!(
+                "{:?} of a bundle has {bytes} bytes, {total} with those before it: at most {} of one file and {} of all are taken",
+                to_path(path),
+                limits.file_bytes,
+                limits.total_bytes
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Reads the pack of a bundle.

@@ -161,7 +161,7 @@ impl Tree {
 }
 
 /// The whole name of a ref of this tree's.
-fn ref_name(name: &str) -> Result<String, TreeError> {
+pub(super) fn ref_name(name: &str) -> Result<String, TreeError> {
     let is_part = |part: &str| {
         !part.is_empty()
             && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))

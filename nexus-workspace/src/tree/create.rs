@@ -141,7 +141,8 @@ impl Tree {
     /// # Errors
     ///
     /// [`AlreadyExists`](TreeErrorKind::AlreadyExists) if the workspace has a tree; [`Malformed`](TreeErrorKind::Malformed) for
-    /// what is no such bundle; those of git and of the operating system.
+    /// what is no such bundle; [`TooLarge`](TreeErrorKind::TooLarge), also for files that are larger once they are laid out; those
+    /// of git and of the operating system.
     pub fn create_from_bundle(
         git: &Git,
         workspace: impl AsRef<Path>,
@@ -160,6 +161,7 @@ impl Tree {
         repo.write("shallow", format!("{}\n", head.tip).as_bytes())?;
         bundle::unpack(&repo, from, options.limits.total_bytes)?;
         repo.command("rev-list").args(["--objects", "--quiet", head.tip.as_str()]).run(b"")?;
+        bundle::bounded(&repo, &head.tip, &options.limits)?;
         let mut base = plain_base(head.tip);
         complete(&repo, &staging, &mut base)?;
         Record::new(None, None, head.object_format, &base).write(&staging)?;

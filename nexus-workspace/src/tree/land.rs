@@ -161,7 +161,7 @@ impl Tree {
             },
             None => None,
         };
-        self.give_objects(person, &now, tip)?;
+        self.give_objects(person, Some(&now), tip)?;
         if let Some(update) = &mut update
             && let Err(obstacle) = self.carry_out(update, &now, tip)?
         {
@@ -319,11 +319,17 @@ impl Tree {
         Ok(())
     }
 
-    /// Puts what the branch will need into the person's repository: one pack, in place as a whole.
-    fn give_objects(&self, person: &Repository, now: &CommitId, tip: &CommitId) -> Result<(), TreeError> {
+    /// Puts what `tip` has and `now` has not into the person's repository: one pack, in place as a whole.
+    pub(super) fn give_objects(
+        &self,
+        person: &Repository,
+        now: Option<&CommitId>,
+        tip: &CommitId,
+    ) -> Result<(), TreeError> {
         let scratch = self.repo.scratch()?;
         let command = self.repo.command("pack-objects").args(["--quiet", "--revs", "--delta-base-offset"]);
-        let name = command.arg(scratch.join("pack")).line(format!("{tip}\n^{now}\n").as_bytes())?;
+        let without = now.map(|now| format!("^{now}\n")).unwrap_or_default();
+        let name = command.arg(scratch.join("pack")).line(format!("{tip}\n{without}").as_bytes())?;
         let folder = person.common_dir().join("objects/pack");
         fs::create_dir_all(&folder).map_err(|error| TreeError::from_io(&folder, "cannot be made", error))?;
         // An index without its pack would be an error to git, a pack without its index is nothing to it.

@@ -4,12 +4,12 @@
 //! [`Base`], is laid out in folders ([`Tree::check_out`], [`Tree::restore`], [`Tree::refresh`]), takes what is in them ([`Tree::snapshot`]), shows
 //! what differs ([`Tree::changes`], [`Tree::patch`]), makes commits from an intent that was written down before
 //! ([`Tree::commit`]), joins disjoint ones ([`Tree::merge`]), sends them to other machines ([`Tree::bundle`]), and moves the
-//! person's branch ([`Tree::land`]). Linux only.
+//! person's branch ([`Tree::land`]) or keeps commits beside it ([`Tree::keep`]). Linux only.
 //!
 //! # What holds
 //!
 //! - **The person's repository** is read, and its objects are used where they are. Written are one ref, which keeps the base,
-//!   and on landing the objects and the branch, with the files of its checkout. A git that is killed leaves no lock there.
+//!   and on landing the objects and the branch, with the files of its checkout; on keeping the objects and one more ref. A git that is killed leaves no lock there.
 //! - **Nothing of the project runs**: no hook, monitor, filter, text conversion, driver, helper or signature, whatever its
 //!   configuration or an agent's files say. See [`Git`].
 //! - **Folders are hostile**: they hold no `.git`; no link in them is followed, no pipe is waited for, and every file is read
@@ -80,6 +80,7 @@ mod base;
 mod blobs;
 mod bundle;
 mod check;
+mod checkout_status;
 mod commit;
 mod compose;
 mod create;
@@ -90,6 +91,7 @@ mod handle;
 mod id;
 mod ignore;
 mod in_the_way;
+mod keep;
 mod land;
 mod limits;
 mod link_target;
@@ -120,6 +122,7 @@ use std::{
 };
 
 pub use base::Base;
+pub use checkout_status::CheckoutStatus;
 pub use commit::CommitIntent;
 pub use create::TreeOptions;
 pub use diff::{ChangedPath, Patch, TreeEntry, Treeish};

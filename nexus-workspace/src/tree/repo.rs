@@ -179,6 +179,19 @@ impl Repo {
         Ok(lines.filter(|(_, line)| line.ends_with(b" missing")).map(|(at, _)| at).collect())
     }
 
+    /// How many bytes each of the objects has, all of which are there.
+    pub(super) fn sizes(&self, ids: &[&str]) -> Result<Vec<u64>, TreeError> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut input = ids.join("\n");
+        input.push('\n');
+        let output = self.command("cat-file").arg("--batch-check=%(objectsize)").run(input.as_bytes())?;
+        let sizes: Vec<u64> =
+            String::from_utf8_lossy(&output).lines().filter_map(|line| line.parse().ok()).collect();
+        if sizes.len() == ids.len() { Ok(sizes) } else { Err(text::unexpected("no size of an object")) }
+    }
+
     /// Starts reading objects.
     pub(super) fn reader(&self) -> Result<ObjectReader, TreeError> {
         self.idle.reader(&self.git, &self.git_dir)

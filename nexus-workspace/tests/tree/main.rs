@@ -7,6 +7,7 @@ mod commits;
 mod forgery;
 mod hostile;
 mod ignored;
+mod keep;
 mod kept;
 mod kill;
 mod kit;

@@ -1,0 +1,110 @@
+//! What the turn changed, on its way into the caller's checkout.
+
+use std::time::Duration;
+
+use nexus_core::{BackendId, CancelToken, Effects, ErrorKind, TurnError, TurnResult, harness::Failure};
+use tokio::time::{Instant, sleep};
+
+use super::travelling_files::{Arrival, CallerFiles};
+use crate::{
+    blocking::off_thread, error::FleetError, link::Link, objects, protocol::StoredObject, spoiled::spoiled,
+    wait::until,
+};
+
+/// How long a change may take to be fetched.
+const FETCH_TIME: Duration = Duration::from_secs(600);
+/// How much longer where the turn was cancelled, or its deadline is over: what was done is not to be lost.
+pub(super) const GRACE: Duration = Duration::from_secs(60);
+
+/// Where a change comes from, and what ends the wait for it.
+pub(super) struct Way<'w> {
+    pub(super) link: &'w Link,
+    /// Names the objects of the turn.
+    pub(super) owner: &'w str,
+    pub(super) backend: &'w BackendId,
+    pub(super) cancel: &'w CancelToken,
+    pub(super) deadline: Option<Instant>,
+}
+
+/// Applies what the turn changed, and returns the end of the turn: an error that names where the change is kept if it could not be
+/// applied. Dropped before it applies, nothing is touched; the drop waits for what it has begun.
+pub(super) async fn receive(
+    files: CallerFiles,
+    change: Option<StoredObject>,
+    outcome: Result<TurnResult, TurnError>,
+    way: Way<'_>,
+) -> Result<TurnResult, TurnError> {
+    let backend = way.backend;
+    let arrival = match change {
+        Some(change) => arrive(files, &change, &way).await,
+        None => {
+            off_thread(CancelToken::new(), move |_| {
+                drop(files);
+                Ok(Arrival::Unchanged)
+            })
+            .await
+        }
+    };
+    match arrival {
+        Ok(Arrival::Unchanged) => outcome,
+        Ok(Arrival::Landed { branch, commit }) => {
+            tracing::info!(%commit, branch, "what a turn changed was committed");
+            wrote(outcome)
+        }
+        Ok(Arrival::Kept { reference, reason }) => {
+            let message = format!(
+                "what the turn changed was not applied: {reason}; it is kept as {reference}: `git cherry-pick {reference}` applies it, \
+                 `git update-ref -d {reference}` removes it"
+            );
+            Err(spoiled(outcome, backend, Failure::new(ErrorKind::InvalidRequest, message)))
+        }
+        Err(failure) => Err(spoiled(outcome, backend, failure)),
+    }
+}
+
+async fn arrive(files: CallerFiles, change: &StoredObject, way: &Way<'_>) -> Result<Arrival, Failure> {
+    if !files.may_write() {
+        let reason = "the worker sent a change of a turn that may not write; it was not applied";
+        return Err(Failure::new(ErrorKind::Protocol, reason));
+    }
+    let most = way.link.settings.max_workspace_bytes();
+    let file = files.change_file();
+    let fetched = tokio::select! {
+        biased;
+        fetched = objects::fetch_file(way.link, way.owner, change, &file, most) => fetched,
+        () = given_up(way) => Err(FleetError::Unclear { reason: "it did not arrive in time".to_owned() }),
+    };
+    fetched.map_err(|error| {
+        let kind = match error {
+            FleetError::Unclear { .. } | FleetError::Unreachable { .. } => ErrorKind::Transport,
+            _ => ErrorKind::Protocol,
+        };
+        Failure::new(kind, format!("what the turn changed was not applied, and is lost: {error}"))
+    })?;
+    // Not cancelled: what is begun in the repository is done to its end.
+    off_thread(CancelToken::new(), move |_| files.apply()).await
+}
+
+/// Waits until nobody waits for a change any more.
+async fn given_up(way: &Way<'_>) {
+    tokio::select! {
+        () = way.cancel.cancelled() => {}
+        () = until(way.deadline) => {}
+        () = sleep(FETCH_TIME) => return,
+    }
+    sleep(GRACE).await;
+}
+
+fn wrote(outcome: Result<TurnResult, TurnError>) -> Result<TurnResult, TurnError> {
+    match outcome {
+        Ok(mut result) => {
+            result.effects = result.effects.and(Effects::Wrote);
+            Ok(result)
+        }
+        Err(mut error) => {
+            let effects = error.partial().effects.and(Effects::Wrote);
+            error.partial_mut().effects = effects;
+            Err(error)
+        }
+    }
+}

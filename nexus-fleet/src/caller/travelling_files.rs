@@ -1,0 +1,276 @@
+//! The files of a turn that travel: what is committed goes to the worker, and what the turn changed of it comes back.
+
+use std::{
+    fs::File,
+    io::BufReader,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::{BackendId, CancelToken, ErrorKind, ToolAccess, TurnRequest, harness::Failure};
+use nexus_workspace::tree::{
+    CommitId, CommitIntent, Git, Landing, Project, Tree, TreeError, TreeErrorKind, TreeOptions,
+};
+
+use crate::{
+    bundle_file::{self, failure},
+    objects::FileToStore,
+    private_folder::{PrivateFolder, path_within},
+    settings::FleetSettings,
+};
+
+/// Begins the names of the folders of callers.
+const PREFIX: &str = "c-";
+/// How many paths a message names.
+const SHOWN: usize = 5;
+
+/// The files of a turn, at its caller.
+#[derive(Debug)]
+pub(super) struct CallerFiles {
+    tree: Tree,
+    /// Not cancelled with the turn: what is begun in the person's repository is done to its end.
+    git: Git,
+    folder: PrivateFolder,
+    /// The working directory and the extra roots, from the top of the repository.
+    pub(super) directory: String,
+    pub(super) roots: Vec<String>,
+    turn: String,
+    backend: BackendId,
+    /// Whether the access level lets the turn change files.
+    may_write: bool,
+}
+
+/// What became of a change.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Arrival {
+    /// There was none.
+    Unchanged,
+    /// The branch was moved on, and the files of the checkout with it.
+    Landed { branch: String, commit: CommitId },
+    /// Nothing was touched; the change is kept under a ref.
+    Kept { reference: String, reason: String },
+}
+
+impl CallerFiles {
+    /// Takes what is committed in the repository that the working directory is in, and its bundle. It blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidRequest`], with the way out: it is in no checkout of a repository, or in one that cannot travel; something
+    /// is not committed; an extra root is elsewhere; it is too large. [`ErrorKind::NotInstalled`]: there is no git.
+    pub(super) fn take(
+        settings: &FleetSettings,
+        turn: &str,
+        backend: &BackendId,
+        request: &TurnRequest,
+        cancel: CancelToken,
+    ) -> Result<(Self, FileToStore), Failure> {
+        let what = "the files of the working directory";
+        let failed = |error: TreeError| failure(what, &error);
+        let Some(directory) = &request.working_directory else {
+            return Err(invalid("the turn has no working directory".to_owned()));
+        };
+        let top = top_of(directory)?;
+        let roots = request.extra_roots.iter().map(|root| from_top(&top, root, "the extra root"));
+        let (roots, directory) =
+            (roots.collect::<Result<_, _>>()?, from_top(&top, directory, "the working directory")?);
+        let git = Git::find().map_err(failed)?;
+        let root = settings.workspaces();
+        // What a caller left that was killed: also its ref in the person's repository.
+        PrivateFolder::sweep(&root, PREFIX, |folder| {
+            if let Err(error) = Tree::delete_in(&git, folder) {
+                tracing::debug!(%error, "a ref of an earlier turn stays in its repository");
+            }
+        });
+        let folder = PrivateFolder::take(&root, &format!("{PREFIX}{turn}"), Duration::ZERO)
+            .map_err(|error| invalid(format!("{}: no folder can be made there: {error}", root.display())))?;
+        let most = settings.max_workspace_bytes();
+        let options = TreeOptions::new().with_limits(bundle_file::limits(most));
+        let project = Project::find(&top).map_err(failed)?;
+        let cancelled = git.clone().with_cancel(cancel);
+        let tree = Tree::create(&cancelled, folder.path(), &project, &options).map_err(failed)?;
+        let files = Self {
+            directory,
+            roots,
+            turn: turn.to_owned(),
+            backend: backend.clone(),
+            may_write: request.tool_access >= ToolAccess::WorkspaceWrite,
+            tree,
+            git,
+            folder,
+        };
+        files.check(&top)?;
+        let bundle = files.folder.path().join("base.bundle");
+        let bundle = bundle_file::write(&bundle, most, what, |to| files.tree.bundle_base(to))?;
+        Ok((files, bundle))
+    }
+
+    /// Refuses what cannot travel there and back.
+    fn check(&self, top: &Path) -> Result<(), Failure> {
+        let base = self.tree.base();
+        let refused = |what: String| Err(invalid(format!("{}: {what}", top.display())));
+        if base.head.is_none() {
+            return refused(
+                "the repository has no commit, and only what is committed travels: commit it".into(),
+            );
+        }
+        if base.branch.is_none() {
+            let what = "no branch is checked out that a change could be committed to: `git switch` to one";
+            return refused(what.to_owned());
+        }
+        if !base.submodules.is_empty() {
+            let what = "has submodules, which do not travel: run the turn with `fleet.workspace: shared`";
+            return refused(format!("{} {what}", named(&base.submodules)));
+        }
+        let mut uncommitted = base.uncommitted.clone();
+        uncommitted.extend(base.left_out.iter().cloned());
+        if !uncommitted.is_empty() {
+            return refused(format!(
+                "{} is not committed, and only what is committed travels: commit it, put it away by `git stash -u`, or name it in \
+                 `.gitignore`",
+                named(&uncommitted)
+            ));
+        }
+        Ok(())
+    }
+
+    /// Where a bundle of a change is put.
+    pub(super) fn change_file(&self) -> PathBuf {
+        self.folder.path().join("change.bundle")
+    }
+
+    /// Applies the change that is in [`change_file`](Self::change_file), where the checkout is as it was and clean; else keeps it. It
+    /// blocks, and is done to its end.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was touched. [`ErrorKind::Protocol`]: the bundle holds no change of this turn, or one that no tree takes. Else
+    /// [`ErrorKind::InvalidRequest`]: it can neither be applied nor kept.
+    pub(super) fn apply(&self) -> Result<Arrival, Failure> {
+        let tree = self.tree.clone().with_git(&self.git);
+        let path = self.change_file();
+        let file = File::open(&path).map_err(|error| invalid(format!("{}: {error}", path.display())))?;
+        let made = self.commit(&tree, &mut BufReader::new(file)).map_err(|error| match error.kind() {
+            TreeErrorKind::Malformed
+            | TreeErrorKind::NotFound
+            | TreeErrorKind::Refused
+            | TreeErrorKind::TooLarge
+            | TreeErrorKind::Unrelated => {
+                let reason =
+                    format!("the worker sent no change that can be taken, and nothing was touched: {error}");
+                Failure::new(ErrorKind::Protocol, reason)
+            }
+            _ => failure("the change of the turn, which is lost", &error),
+        })?;
+        let Some(commit) = made else { return Ok(Arrival::Unchanged) };
+        let reason = match land(&tree, &commit) {
+            Ok(Ok(branch)) => return Ok(Arrival::Landed { branch, commit }),
+            Ok(Err(reason)) => reason,
+            Err(error) => error.to_string(),
+        };
+        let reference = tree.keep(&format!("fleet/{}", self.turn), &commit).map_err(|error| {
+            failure(&format!("the change of the turn was not applied, as {reason}"), &error)
+        })?;
+        Ok(Arrival::Kept { reference, reason })
+    }
+
+    /// A commit of ours of what the worker's commits come to. `None`: nothing changed.
+    fn commit(&self, tree: &Tree, bundle: &mut BufReader<File>) -> Result<Option<CommitId>, TreeError> {
+        let tip = tree.apply_bundle(bundle)?;
+        let base = &tree.base().commit;
+        let made = tree.tree_of(&tip)?;
+        if made == tree.tree_of(base)? {
+            return Ok(None);
+        }
+        let message = format!("Changes of a turn of {}", self.backend);
+        let intent = CommitIntent::new(made, base.clone(), SystemTime::now(), message)
+            .with_trailer("Nexus-Turn", self.turn.as_str());
+        tree.commit(&intent).map(Some)
+    }
+
+    /// Whether a change of this turn may be applied at all.
+    pub(super) fn may_write(&self) -> bool {
+        self.may_write
+    }
+}
+
+impl Drop for CallerFiles {
+    fn drop(&mut self) {
+        // Its ref in the person's repository.
+        if let Err(error) = self.tree.clone().with_git(&self.git).delete() {
+            tracing::debug!(%error, "a ref of the turn stays in its repository until the next one");
+        }
+    }
+}
+
+/// Moves the branch on, where the checkout is as the turn found it. The other answer is why it was not moved.
+fn land(tree: &Tree, commit: &CommitId) -> Result<Result<String, String>, TreeError> {
+    let base = tree.base();
+    let Some(now) = tree.checkout_status()? else { return Ok(Err("the checkout is gone".to_owned())) };
+    if now.branch != base.branch {
+        return Ok(Err("another branch is checked out by now".to_owned()));
+    }
+    if now.head != base.head {
+        return Ok(Err("the branch has moved on meanwhile".to_owned()));
+    }
+    if !now.uncommitted.is_empty() {
+        return Ok(Err(format!("{} was changed meanwhile and is not committed", named(&now.uncommitted))));
+    }
+    Ok(match tree.land(commit)? {
+        Landing::FastForwarded { branch, .. } => Ok(branch),
+        Landing::Patch { obstacle, .. } => Err(obstacle.to_string()),
+        _ => Err("this version does not know what became of it".to_owned()),
+    })
+}
+
+/// The top of the checkout that a folder is in.
+fn top_of(directory: &Path) -> Result<PathBuf, Failure> {
+    let shown = directory.display();
+    let real = directory
+        .canonicalize()
+        .map_err(|error| invalid(format!("the working directory {shown}: {error}")))?;
+    if let Some(top) = real.ancestors().find(|folder| folder.join(".git").symlink_metadata().is_ok()) {
+        return Ok(top.to_owned());
+    }
+    let is_bare = |folder: &&Path| {
+        folder.join("HEAD").is_file() && folder.join("objects").is_dir() && folder.join("refs").is_dir()
+    };
+    Err(invalid(match real.ancestors().find(is_bare) {
+        Some(bare) => format!(
+            "the working directory {shown} is in the bare repository {}, which has no files: name a checkout of it",
+            bare.display()
+        ),
+        None => format!(
+            "the working directory {shown} is in no git repository, and with `fleet.workspace: git` only what is committed travels: \
+             `git init` it and commit, or set `fleet.workspace: shared`"
+        ),
+    }))
+}
+
+/// A folder of a checkout, from its top.
+fn from_top(top: &Path, folder: &Path, what: &str) -> Result<String, Failure> {
+    let refused = |why: &str| invalid(format!("{what} {} {why}", folder.display()));
+    let real = folder.canonicalize().map_err(|error| refused(&format!("cannot be opened: {error}")))?;
+    let Ok(below) = real.strip_prefix(top) else {
+        return Err(refused(&format!(
+            "is outside of the repository {}, and only what is committed there travels: leave it out, or set `fleet.workspace: shared`",
+            top.display()
+        )));
+    };
+    let text = below.to_str().ok_or_else(|| refused("is not UTF-8: rename it"))?;
+    path_within(text).ok_or_else(|| refused("is within a `.git`: name a folder of the checkout"))?;
+    Ok(text.to_owned())
+}
+
+fn invalid(reason: String) -> Failure {
+    Failure::new(ErrorKind::InvalidRequest, reason)
+}
+
+/// The first of some paths, and how many more there are.
+fn named(paths: &[PathBuf]) -> String {
+    let first: Vec<_> = paths.iter().take(SHOWN).map(|path| format!("{path:?}")).collect();
+    match paths.len().saturating_sub(SHOWN) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
+    }
+}

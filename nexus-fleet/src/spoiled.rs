@@ -1,0 +1,33 @@
+//! The end of a turn whose files did not arrive.
+
+use nexus_core::{BackendId, Effects, Partial, Retry, TurnError, TurnResult, harness::Failure};
+
+/// The outcome of a turn of `backend` that ended well or not, and of which `failure` is true as well. What it produced is in the
+/// partial; nobody gives the same work to another backend, as it was done.
+pub(crate) fn spoiled(
+    outcome: Result<TurnResult, TurnError>,
+    backend: &BackendId,
+    failure: Failure,
+) -> TurnError {
+    let message = failure.message.clone().unwrap_or_default();
+    match outcome {
+        Ok(result) => {
+            let mut partial = Partial::default();
+            (partial.text, partial.messages, partial.tool_calls) =
+                (result.text, result.messages, result.tool_calls);
+            (partial.usage, partial.cost) = (result.usage, result.cost);
+            partial.effects = result.effects.and(Effects::Wrote);
+            (partial.resume, partial.provenance) = (result.resume, Some(result.provenance));
+            failure.into_error(backend.clone()).with_retry(Retry::Never).with_partial(partial)
+        }
+        Err(mut error) => {
+            let effects = error.partial().effects.and(Effects::Wrote);
+            error.partial_mut().effects = effects;
+            let words = match error.message() {
+                Some(before) => format!("{before}; {message}"),
+                None => message,
+            };
+            error.with_message(words)
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! How a person's checkout is now.
+
+use std::path::PathBuf;
+
+use super::{
+    CommitId, Tree, TreeError,
+    project::Head,
+    refusal::to_path,
+    repo::Entries,
+    uncommitted::{Checkout, Uncommitted},
+};
+
+/// How the checkout of a project is at one moment.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckoutStatus {
+    /// The commit that is checked out; `None` in a repository without commits.
+    pub head: Option<CommitId>,
+    /// The branch, as `refs/heads/main`; `None` for a detached head.
+    pub branch: Option<String>,
+    /// What is not committed, in order: also changed files under a filter, and repositories in the checkout.
+    pub uncommitted: Vec<PathBuf>,
+}
+
+impl Tree {
+    /// How the person's checkout is now, whatever it was when the tree was created. `None`: there is none, as in a plain folder.
+    ///
+    /// # Errors
+    ///
+    /// Those of git and of the operating system.
+    pub fn checkout_status(&self) -> Result<Option<CheckoutStatus>, TreeError> {
+        let Some((project, person)) = self.person() else { return Ok(None) };
+        let Some(folder) = project.checkout() else { return Ok(None) };
+        let Head { commit, branch } = person.head(self.repo.git())?;
+        let before = match &commit {
+            Some(commit) => commit.to_string(),
+            None => self.repo.write_tree(&Entries::new())?.to_string(),
+        };
+        let checkout = Checkout::open(&self.repo, person, folder, &before, &[])?;
+        let Uncommitted { mut paths, left_out } = checkout.uncommitted(&before)?;
+        paths.extend(left_out);
+        let uncommitted = paths.iter().map(|path| to_path(path)).collect();
+        Ok(Some(CheckoutStatus { head: commit, branch, uncommitted }))
+    }
+}

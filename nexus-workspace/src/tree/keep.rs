@@ -1,0 +1,54 @@
+//! Commits that are kept in a person's repository beside its branches.
+
+use super::{CommitId, Tree, TreeError, TreeErrorKind, commit::ref_name, person};
+
+/// Where the refs are that keep bases.
+const OF_BASES: &str = "refs/nexus/base";
+
+impl Tree {
+    /// Puts commits into the person's repository under the ref `refs/nexus/NAME`, and gives its whole name: where they cannot be
+    /// landed, or not yet. No branch and no file is touched, and no collection of git's takes them away. The person applies them by
+    /// `git cherry-pick`, or `git merge`, of that name, and removes the ref by `git update-ref -d`.
+    ///
+    /// Keeping what is kept under the name already changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Unrelated`](TreeErrorKind::Unrelated) if `tip` does not descend from the base; [`Refused`](TreeErrorKind::Refused) as
+    /// [`Tree::commit`]; [`NotFound`](TreeErrorKind::NotFound) without a repository; [`RefMoved`](TreeErrorKind::RefMoved) if the
+    /// name has another commit; [`Malformed`](TreeErrorKind::Malformed) if the name is none, or one of a base.
+    pub fn keep(&self, name: &str, tip: &CommitId) -> Result<String, TreeError> {
+        let name = ref_name(name)?;
+        if name.strip_prefix(OF_BASES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
+            let message = format!("{name:?} is where bases are kept: take another name");
+            return Err(TreeError::new(TreeErrorKind::Malformed, message));
+        }
+        self.descends_from_base(tip)?;
+        self.check(&self.repo.tree_of(tip)?)?;
+        let Some((_, person)) = self.person() else {
+            let message = "the project has no repository here in which a commit could be kept";
+            return Err(TreeError::new(TreeErrorKind::NotFound, message));
+        };
+        let git = self.repo.git();
+        let _lock = self.lock()?;
+        let head = self.base().head.as_ref();
+        if head != Some(tip) {
+            self.give_objects(person, head, tip)?;
+        }
+        let quiet = ["core.logAllRefUpdates=false".to_owned()];
+        let moved = person::move_ref(git, person, &name, Some(tip), None, &quiet);
+        // Also where it was killed when all was done.
+        match (moved, person.read_ref(git, &name)?) {
+            (_, Some(found)) if found == *tip => Ok(name),
+            (_, Some(found)) => {
+                let message = format!("{name} is {found} already: take another name");
+                Err(TreeError::new(TreeErrorKind::RefMoved, message))
+            }
+            (Ok(Err(words)), None) => {
+                Err(TreeError::new(TreeErrorKind::Git, format!("{name} cannot be made: {words}")))
+            }
+            (Err(error), None) => Err(error),
+            (Ok(Ok(())), None) => Err(super::text::unexpected("success, and made no ref")),
+        }
+    }
+}
