@@ -24,7 +24,7 @@ pub struct FleetPools {
     is_local: bool,
     /// The words of the logins that there are, where the program says.
     logins: Option<Arc<[String]>>,
-    shares: Arc<Mutex<HashMap<([PathBuf; 2], String), Fleet>>>,
+    shares: Arc<Mutex<HashMap<(PathBuf, String), Fleet>>>,
 }
 
 impl FleetPools {
@@ -53,7 +53,7 @@ impl FleetPools {
     pub fn fleet(&self, section: &Value, context: &BuildContext) -> Result<Fleet, SettingsError> {
         let settings = FleetSettings::read(section)?.placed_in(context);
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = ([context.base_directory.clone(), context.home.clone()], section.to_string());
+        let key = (context.base_directory.clone(), format!("{} {section}", context.home.display()));
         if let Some(fleet) = shares.get(&key) {
             return Ok(fleet.clone());
         }

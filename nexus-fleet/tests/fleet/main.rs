@@ -1,10 +1,12 @@
 //! The fleet, before a real `nats-server`.
 
 mod acceptor;
+mod canaries;
 mod checkout;
 mod cluster;
 mod frames;
 mod git_workspace;
+mod git_workspace_real;
 mod holds;
 mod hostile;
 mod lying_worker;
