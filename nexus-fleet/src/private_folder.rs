@@ -153,7 +153,7 @@ mod tests {
         fs::create_dir_all(folder.path().join("a/b")).unwrap();
         fs::write(folder.path().join("a/b/c"), "x").unwrap();
         for path in ["a/b", "a"] {
-            fs::set_permissions(folder.path().join(path), Permissions::from_mode(0)).unwrap();
+            fs::set_permissions(folder.path().join(path), Permissions::from_mode(0o000)).unwrap();
         }
         assert_eq!(root.metadata().unwrap().permissions().mode() & 0o777, 0o700);
         let taken = PrivateFolder::take(&root, "w-1", Duration::ZERO);

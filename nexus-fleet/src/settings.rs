@@ -268,6 +268,20 @@ mod tests {
     }
 
     #[test]
+    fn files_that_travel_are_in_the_home_of_nexus_unless_the_section_says_where() {
+        let read = |section| FleetSettings::read(&section).unwrap().based_in(Path::new("/etc/nexus"));
+        let settings = read(json!({ "servers": ["nats://a"] }));
+        assert_eq!(
+            (settings.workspace, settings.max_workspace_bytes()),
+            (WorkspaceMode::Shared, 268_435_456)
+        );
+        assert_eq!(settings.at_home(Path::new("/home/me")).workspaces(), Path::new("/home/me/fleet"));
+        let settings = read(json!({ "servers": ["nats://a"], "workspace": "git", "workspaces": "here" }));
+        assert_eq!(settings.workspace, WorkspaceMode::Git);
+        assert_eq!(settings.at_home(Path::new("/home/me")).workspaces(), Path::new("/etc/nexus/here"));
+    }
+
+    #[test]
     fn what_cannot_be_used_is_named() {
         for (section, path) in [
             (json!({}), vec!["servers"]),

@@ -13,6 +13,7 @@ use nexus_core::{
 };
 use nexus_fleet::{FleetBackend, FleetSettings, Worker, WorkspaceMode};
 use nexus_router::Router;
+use nexus_workspace::tree::{Git, Project, Tree, TreeOptions};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -216,7 +217,12 @@ async fn what_cannot_travel_is_refused_by_its_name_before_anything_is_queued() {
     refuses(script(&parent.path(), "true"), &["module", "submodules"]).await;
     assert_eq!((checkout.refs(), parent.refs()), (String::new(), String::new()));
 
-    // What can travel is refused by the server's absence alone.
+    // What can travel is refused by the server's absence alone. What a caller left that was killed goes by then.
+    let left = home.path().join("caller/c-dead");
+    fs::create_dir_all(&left).unwrap();
+    let project = Project::find(checkout.path()).unwrap();
+    drop(Tree::create(&Git::find().unwrap(), &left, &project, &TreeOptions::new()).unwrap());
+    assert!(checkout.refs().starts_with("refs/nexus/base/"));
     let error = run(&backend, go()).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Transport, "{error:?}");
     let small = caller_with(FleetSettings { max_workspace_bytes: Some(100), ..settings });
@@ -230,12 +236,15 @@ async fn what_cannot_travel_is_refused_by_its_name_before_anything_is_queued() {
     assert_eq!(checkout.refs(), "");
 }
 
+/// What happens to a checkout meanwhile, and a word of why a change is kept then.
+type Meanwhile = (&'static str, &'static str, fn(&Checkout));
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server; run by .ci/run"]
 async fn a_change_is_kept_and_nothing_touched_where_the_checkout_changed_meanwhile() {
     let (server, home) = (Server::start().await, home());
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
-    let meanwhile: [(&str, &str, fn(&Checkout)); 5] = [
+    let meanwhile: [Meanwhile; 5] = [
         ("dirtied", "is not committed", |checkout| checkout.write("sub/deep/b", "the person's\n")),
         ("a new file", "is not committed", |checkout| checkout.write("new", "the person's\n")),
         ("moved on", "moved on", |checkout| {
@@ -554,7 +563,7 @@ async fn worker_process() {
         std::process::exit(0);
     });
     let context = BuildContext::in_home(home.join("home"));
-    let router = Router::builder(Registry::new(), context).backend(Shell::new()).from_value(json!({}));
+    let router = Router::builder(Registry::new(), context).backend(Shell::backend()).from_value(json!({}));
     let settings = worker_settings(url, &home);
     let worker = Worker::connect(settings, POOL, router.expect("a router")).await.expect("a worker");
     let told = home.join("ready");

@@ -23,7 +23,7 @@ pub(crate) const POOL: &str = "builders";
 pub(crate) struct Shell(BackendId);
 
 impl Shell {
-    pub(crate) fn new() -> Arc<dyn ExecutionBackend> {
+    pub(crate) fn backend() -> Arc<dyn ExecutionBackend> {
         Arc::new(Self(BackendId::new("shell")))
     }
 
@@ -116,7 +116,7 @@ pub(crate) fn caller_settings(url: &str, home: &Path) -> FleetSettings {
 
 /// A caller with these settings.
 pub(crate) fn caller_with(settings: FleetSettings) -> FleetBackend {
-    FleetBackend::new(Shell::new(), POOL, Fleet::new(settings).expect("a thread"))
+    FleetBackend::new(Shell::backend(), POOL, Fleet::new(settings).expect("a thread"))
 }
 
 pub(crate) fn caller(server: &Server, home: &Path) -> FleetBackend {
@@ -140,7 +140,7 @@ pub(crate) fn worker_settings(url: &str, home: &Path) -> FleetSettings {
 
 pub(crate) async fn worker_with(settings: FleetSettings, home: &Path) -> WorkerThread {
     let context = BuildContext::in_home(home.join("home"));
-    let start = move || WorkerThread::start_with(settings, POOL, Shell::new(), context);
+    let start = move || WorkerThread::start_with(settings, POOL, Shell::backend(), context);
     tokio::task::spawn_blocking(start).await.expect("a worker")
 }
 
