@@ -1,0 +1,69 @@
+//! What the lint asks of one artifact by itself.
+
+mod counts;
+mod structure;
+mod tasks;
+
+use super::{
+    document::Document,
+    handoff, review,
+    id::{MilestoneId, SliceId, TaskId},
+    kind::{Kind, Place},
+    rule::Rule,
+};
+
+pub(super) use tasks::{PlannedTask, planned};
+
+/// Something that is wrong, and the byte at which it is.
+pub(super) type Fault = (usize, Rule, String);
+
+/// What a check goes by, and what it found.
+pub(super) struct Check<'a> {
+    pub(super) document: &'a Document,
+    /// Where the file lies, as far as it is known.
+    pub(super) milestone: Option<MilestoneId>,
+    pub(super) slice: Option<SliceId>,
+    pub(super) task: Option<TaskId>,
+    /// The portable models of the configuration.
+    pub(super) models: &'a [String],
+    pub(super) faults: Vec<Fault>,
+}
+
+impl<'a> Check<'a> {
+    pub(super) fn new(document: &'a Document, place: Option<&Place>, models: &'a [String]) -> Self {
+        Self {
+            document,
+            milestone: place.and_then(|place| place.milestone),
+            slice: place.and_then(|place| place.slice),
+            task: place.and_then(|place| place.task),
+            models,
+            faults: Vec::new(),
+        }
+    }
+
+    pub(super) fn fault(&mut self, at: usize, rule: Rule, message: impl Into<String>) {
+        self.faults.push((at, rule, message.into()));
+    }
+}
+
+/// Everything that is wrong with one artifact, called `name`.
+pub(super) fn faults(document: &Document, place: Option<&Place>, name: &str, models: &[String]) -> Vec<Fault> {
+    let mut check = Check::new(document, place, models);
+    check.structure();
+    // Values that do not fit their schema have no meaning to be checked.
+    if !check.faults.iter().any(|(_, rule, _)| matches!(rule, Rule::FrontmatterMissing | Rule::FrontmatterInvalid)) {
+        check.places();
+        match document.kind() {
+            Kind::Verification => check.verification(),
+            Kind::Validation => check.validation(),
+            Kind::Research => check.research(),
+            Kind::ResearcherOutput => check.entry_counts(),
+            Kind::SlicePlan => drop(planned(&mut check)),
+            Kind::TaskPlan => check.task_plan(),
+            Kind::PlanReview => review::check(&mut check),
+            Kind::Handoff => handoff::check(&mut check, name),
+            _ => {}
+        }
+    }
+    check.faults
+}
