@@ -193,7 +193,10 @@ impl Document {
                 let start = range.start + (line.len() - value.len());
                 fields.push(Field { name: name.to_owned(), value: value.trim().to_owned(), start });
             } else if let (Some(field), false) = (fields.last_mut(), line.trim().is_empty()) {
-                field.value = format!("{} {}", field.value, line.trim()).trim().to_owned();
+                if !field.value.is_empty() {
+                    field.value.push(' ');
+                }
+                field.value.push_str(line.trim());
             }
         }
         fields
@@ -479,6 +482,3 @@ fn closes_fence(line: &str, mark: char, fewest: usize) -> bool {
     let length = trimmed.chars().take_while(|one| *one == mark).count();
     line.len() - trimmed.len() <= 3 && length >= fewest && trimmed[length..].trim().is_empty()
 }
-
-#[cfg(test)]
-mod tests;

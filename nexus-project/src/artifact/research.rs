@@ -228,6 +228,3 @@ fn words_of(text: &str) -> String {
     let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
 }
-
-#[cfg(test)]
-mod tests;

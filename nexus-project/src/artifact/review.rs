@@ -177,6 +177,3 @@ pub(super) fn check(check: &mut Check<'_>) {
         Ok(_) => {}
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -155,6 +155,12 @@ impl Artifacts {
     /// [`Unknown`](ProjectErrorKind::Unknown) for a slice that has no plan; those of the file system.
     pub fn new_task(&self, slice: SliceId, new: &NewTask, models: &[String]) -> Result<TaskId, ProjectError> {
         let name = one_line("name", &new.name)?;
+        for file in &new.files {
+            one_line("file", file)?;
+            if file.contains(',') {
+                return Err(ProjectError::invalid(format!("{file:?} has a comma, which is between files"), "write another name"));
+            }
+        }
         let _lock = self.lock()?;
         let path = self.slice_file(slice, Kind::SlicePlan);
         let mut plan = self.existing(&path, Kind::SlicePlan)?;
@@ -171,7 +177,8 @@ impl Artifacts {
         plan.add_to_section("tasks", &block)?;
         // What the new block says must be what was meant.
         let after = self.planned_tasks(slice, &plan, models)?;
-        if after.len() != tasks.len() + 1 || after.last().is_none_or(|task| task.id != id) {
+        let is_meant = |task: &PlannedTask| task.id == id && task.tier == *tier && task.depends_on == new.depends_on;
+        if after.len() != tasks.len() + 1 || !after.last().is_some_and(is_meant) {
             let message = "the task would not be one block of the plan";
             return Err(ProjectError::invalid(message, "leave <task> and </task> out of its texts"));
         }

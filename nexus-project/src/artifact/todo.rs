@@ -102,13 +102,16 @@ impl Artifacts {
         let (path, mut plan) = self.task_plan(task)?;
         let before = task_of(task, &plan)?.status;
         // A slice with a plan that cannot be read stays as it is.
-        self.task_list(task.slice)?;
+        let mut tasks = self.task_list(task.slice)?;
+        for one in tasks.iter_mut().filter(|one| one.id == task) {
+            one.status = status;
+        }
         if before != status {
             plan.set_value("status", status.as_str())?;
             task_of(task, &plan)?;
             self.write(&path, plan.text())?;
         }
-        self.write_todo_locked(task.slice)?;
+        self.write(&self.slice_file(task.slice, Kind::Todo), &render(task.slice, &tasks))?;
         Ok(before)
     }
 

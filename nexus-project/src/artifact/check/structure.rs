@@ -21,8 +21,13 @@ const LOST: &str = "[object Object]";
 impl Check<'_> {
     pub(super) fn structure(&mut self) {
         let document = self.document;
-        let lost = document.text().match_indices(LOST).map(|(at, _)| at);
-        lost.for_each(|at| self.fault(at, Rule::ObjectObject, format!("{LOST} is no value; write the one that was lost")));
+        let mut start = 0;
+        for line in document.text().split_inclusive('\n') {
+            if let Some(at) = line.find(LOST) {
+                self.fault(start + at, Rule::ObjectObject, format!("{LOST} is no value; write the one that was lost"));
+            }
+            start += line.len();
+        }
         self.frontmatter();
         for (at, what) in document.unclosed() {
             match what {
@@ -65,8 +70,10 @@ impl Check<'_> {
             (spec.check)(text).err().map(|error| (error.line, error.column, error.message))
         };
         if let Some((line, column, message)) = found {
-            let at = byte_of(text, line, column);
-            self.fault(start + at, Rule::FrontmatterInvalid, message);
+            let at = start + byte_of(text, line, column);
+            let values = document.values();
+            let key = values.iter().find(|(_, value)| value.start == at).map(|(key, _)| format!("{key}: "));
+            self.fault(at, Rule::FrontmatterInvalid, key.unwrap_or_default() + &message);
         }
     }
 
@@ -127,12 +134,12 @@ impl Check<'_> {
         if spec.prefix.is_empty() {
             return;
         }
+        let known: BTreeSet<usize> = document.entries_of(spec.section).map(|entry| entry.start).collect();
         for range in document.prose_in(document.body()) {
             let Some((level, words)) = heading_of(&document.text()[range.clone()]) else { continue };
             let id = words.split(|next: char| next.is_whitespace() || next == ':').next().unwrap_or_default();
             let is_named = number_of(&id.to_ascii_uppercase(), spec.prefix).is_some();
-            let is_below = document.entries_of(spec.section).any(|entry| entry.start == range.start);
-            if level > 1 && is_named && !is_below {
+            if level > 1 && is_named && !known.contains(&range.start) {
                 let message = format!("an entry is written {form}, below ## {}", spec.section);
                 self.fault(range.start, Rule::EntryHeading, message);
             }
