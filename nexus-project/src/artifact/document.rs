@@ -16,7 +16,7 @@ pub const NONE: &str = "_None._";
 
 /// A place in a text. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub struct TextPosition {
     /// The line.
     pub line: usize,
     /// The column.
@@ -43,7 +43,7 @@ pub struct Entry {
     pub id: Option<String>,
     /// The words of the heading, without the name.
     pub text: String,
-    /// The section, by its place in [`Document::sections`].
+    /// The section, by its place in [`Artifact::sections`].
     pub section: usize,
     /// Where the heading begins.
     pub start: usize,
@@ -72,7 +72,7 @@ pub(super) enum Unclosed {
 
 /// An artifact. Any text is one: what is missing or wrong is found by the lint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
+pub struct Artifact {
     kind: Kind,
     text: String,
     /// Where lines begin.
@@ -86,7 +86,7 @@ pub struct Document {
     prose: Vec<Range<usize>>,
 }
 
-impl Document {
+impl Artifact {
     /// Reads an artifact of this kind.
     pub fn parse(kind: Kind, text: impl Into<String>) -> Self {
         let text = text.into();
@@ -141,13 +141,17 @@ impl Document {
         let found = self.frontmatter().ok_or_else(|| "it has no frontmatter".to_owned());
         let read = found.and_then(|text| {
             yaml::read(text).map_err(|error| {
-                let Position { line, column } = self.position_in_frontmatter(&error);
+                let TextPosition { line, column } = self.position_in_frontmatter(&error);
                 format!("line {line}, column {column}: {}", error.message)
             })
         });
         read.map_err(|reason| {
             let message = format!("a {} cannot be read: {reason}", self.kind.name());
-            ProjectError::new(crate::ProjectErrorKind::Damaged, message, "mend the file, as `nexus artifact lint` says")
+            ProjectError::new(
+                crate::ProjectErrorKind::Damaged,
+                message,
+                "mend the file, as `nexus artifact lint` says",
+            )
         })
     }
 
@@ -159,9 +163,9 @@ impl Document {
     }
 
     /// Where a fault of the frontmatter stands in the text.
-    pub(super) fn position_in_frontmatter(&self, error: &YamlError) -> Position {
+    pub(super) fn position_in_frontmatter(&self, error: &YamlError) -> TextPosition {
         let before = self.frontmatter.as_ref().map_or(0, |range| self.position(range.start).line - 1);
-        Position { line: error.line + before, column: error.column }
+        TextPosition { line: error.line + before, column: error.column }
     }
 
     /// The sections, in order.
@@ -215,7 +219,9 @@ impl Document {
     pub(super) fn prose_in(&self, part: Range<usize>) -> impl Iterator<Item = Range<usize>> {
         let first = self.prose.partition_point(|line| line.end < part.start);
         let lines = self.prose[first..].iter().take_while(move |line| line.start <= part.end);
-        lines.map(move |line| line.start.max(part.start)..line.end.min(part.end)).filter(|line| line.start <= line.end)
+        lines
+            .map(move |line| line.start.max(part.start)..line.end.min(part.end))
+            .filter(|line| line.start <= line.end)
     }
 
     /// The whole body.
@@ -236,12 +242,12 @@ impl Document {
     }
 
     /// The line and column of a byte.
-    pub fn position(&self, at: usize) -> Position {
+    pub fn position(&self, at: usize) -> TextPosition {
         let line = self.lines.partition_point(|start| *start <= at).max(1);
         let start = self.lines[line - 1];
         let before = self.text.get(start..at).unwrap_or_default();
         let column = before.chars().filter(|character| *character != '\u{feff}').count() + 1;
-        Position { line, column }
+        TextPosition { line, column }
     }
 
     /// Writes another value in the place of a key's, in the same quotes.
@@ -254,7 +260,10 @@ impl Document {
         let old = range.clone().map(|range| &self.text[range]).filter(|old| !old.contains('\n'));
         let (Some(range), Some(old)) = (range, old) else {
             let message = format!("the {} has no value of {key} to be changed", self.kind.name());
-            return Err(ProjectError::wrong_state(message, format!("write `{key}: {value}` into its frontmatter")));
+            return Err(ProjectError::wrong_state(
+                message,
+                format!("write `{key}: {value}` into its frontmatter"),
+            ));
         };
         let quote = match old.as_bytes()[0] {
             b'"' => "\"",
@@ -318,7 +327,10 @@ impl Document {
 
     fn find_frontmatter(&mut self) {
         let is_edge = |line: &str| line.trim_end() == "---";
-        let first = self.lines_from(0).next().filter(|line| is_edge(self.text[line.clone()].trim_start_matches('\u{feff}')));
+        let first = self
+            .lines_from(0)
+            .next()
+            .filter(|line| is_edge(self.text[line.clone()].trim_start_matches('\u{feff}')));
         let Some(first) = first else { return };
         let last = self.lines_from(0).skip(1).find(|line| is_edge(&self.text[line.clone()]));
         let Some(last) = last else {
@@ -389,7 +401,9 @@ impl Document {
                     section = true;
                 }
                 Some((3, words)) if section => {
-                    let id = words.split_once(':').filter(|(id, _)| !id.is_empty() && !id.contains(char::is_whitespace));
+                    let id = words
+                        .split_once(':')
+                        .filter(|(id, _)| !id.is_empty() && !id.contains(char::is_whitespace));
                     let (id, text) = match id {
                         Some((id, text)) => (Some(id.to_owned()), text.trim().to_owned()),
                         None => (None, words.to_owned()),
@@ -436,11 +450,13 @@ impl Section {
     /// Whether its heading begins with these words.
     pub fn is_called(&self, name: &str) -> bool {
         let rest = self.name.strip_prefix(name);
-        rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_alphanumeric() || matches!(next, '-' | '_')))
+        rest.is_some_and(|rest| {
+            !rest.starts_with(|next: char| next.is_alphanumeric() || matches!(next, '-' | '_'))
+        })
     }
 }
 
-impl fmt::Display for Document {
+impl fmt::Display for Artifact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -456,7 +472,8 @@ pub(super) fn heading_of(line: &str) -> Option<(usize, &str)> {
         && (words.is_empty() || words.starts_with([' ', '\t']));
     let words = words.trim();
     let without_end = words.trim_end_matches('#');
-    let has_end = without_end.len() < words.len() && (without_end.is_empty() || without_end.ends_with([' ', '\t']));
+    let has_end =
+        without_end.len() < words.len() && (without_end.is_empty() || without_end.ends_with([' ', '\t']));
     is_heading.then_some((level, if has_end { without_end.trim_end() } else { words }))
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::id::{MilestoneId, SliceId, TaskId};
+use super::id::{MilestoneId, SliceId, SliceTaskId};
 
 /// What is to be known of a type: it can be read, and has a JSON Schema.
 macro_rules! words {
@@ -44,7 +44,7 @@ macro_rules! words {
 
 words! {
     /// How far a task or a slice is.
-    TaskStatus {
+    WorkStatus {
         /// Not begun.
         Pending = "pending",
         /// Somebody works on it.
@@ -249,7 +249,7 @@ pub struct SlicePlan {
     #[serde(rename = "type")]
     pub document: String,
     /// How far it is.
-    pub status: TaskStatus,
+    pub status: WorkStatus,
     /// The requirements that it is for.
     pub requirements: Vec<String>,
 }
@@ -258,7 +258,7 @@ pub struct SlicePlan {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 pub struct TaskPlan {
     /// The task.
-    pub id: TaskId,
+    pub id: SliceTaskId,
     /// Its slice.
     pub slice: SliceId,
     /// Its milestone.
@@ -267,7 +267,7 @@ pub struct TaskPlan {
     #[serde(rename = "type")]
     pub document: String,
     /// How far it is: the truth, of which TODO is a view.
-    pub status: TaskStatus,
+    pub status: WorkStatus,
     /// The model: haiku, sonnet, opus, or a portable one.
     pub tier: String,
     /// Who does it.
@@ -275,7 +275,7 @@ pub struct TaskPlan {
     /// The slice's number.
     pub wave: u32,
     /// Tasks of earlier slices that must be done before.
-    pub depends_on: Vec<TaskId>,
+    pub depends_on: Vec<SliceTaskId>,
     /// The files that it changes.
     pub files_modified: Vec<String>,
 }
@@ -284,7 +284,7 @@ pub struct TaskPlan {
 #[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
 pub struct TaskSummary {
     /// The task.
-    pub id: TaskId,
+    pub id: SliceTaskId,
     /// Its slice.
     pub slice: SliceId,
     /// Its milestone.
@@ -293,7 +293,7 @@ pub struct TaskSummary {
     #[serde(rename = "type")]
     pub document: String,
     /// `pending` until somebody filled it in.
-    pub status: TaskStatus,
+    pub status: WorkStatus,
 }
 
 /// The frontmatter of `TODO.md`: counts of the tasks.
@@ -325,7 +325,7 @@ pub struct Todo {
 /// The frontmatter of a handoff.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Handoff {
+pub struct AgentHandoff {
     /// The version of the format.
     pub schema_version: u32,
     /// 8 hexadecimal digits.
@@ -344,7 +344,7 @@ pub struct Handoff {
     /// The slice that it is about.
     pub slice: Option<SliceId>,
     /// The task that it is about.
-    pub task: Option<TaskId>,
+    pub task: Option<SliceTaskId>,
     /// Whether it was taken up.
     pub status: HandoffStatus,
 }

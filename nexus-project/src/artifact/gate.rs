@@ -6,11 +6,11 @@ use serde::Serialize;
 
 use super::{
     document::NONE,
-    frontmatter::{MilestoneStatus, Research, ResearchVerdict, TaskStatus},
+    frontmatter::{MilestoneStatus, Research, ResearchVerdict, WorkStatus},
     id::{MilestoneId, SliceId},
     kind::Kind,
     research::{self, Reconciled, Reconciliation},
-    status::{self, Criterion},
+    status::{self, CriterionResult},
     tree::Artifacts,
 };
 use crate::error::ProjectError;
@@ -42,18 +42,18 @@ pub struct MilestoneReport {
     /// What follows from its verification. `None` without one.
     pub status: Option<MilestoneStatus>,
     /// Its criteria, as the verification has them.
-    pub criteria: Vec<Criterion>,
+    pub criteria: Vec<CriterionResult>,
     /// Its slices, with how many tasks are in each status.
     pub slices: Vec<SliceReport>,
 }
 
-/// How many tasks of a slice are in each status, in the order of [`TaskStatus::ALL`].
+/// How many tasks of a slice are in each status, in the order of [`WorkStatus::ALL`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SliceReport {
     /// The slice.
     pub slice: SliceId,
     /// The statuses that occur, and how often.
-    pub tasks: Vec<(TaskStatus, usize)>,
+    pub tasks: Vec<(WorkStatus, usize)>,
 }
 
 impl Artifacts {
@@ -121,13 +121,14 @@ impl Artifacts {
     /// [`Unknown`](crate::ProjectErrorKind::Unknown) for a milestone that is not there; as [`Self::task_list`].
     pub fn report(&self, milestone: MilestoneId) -> Result<MilestoneReport, ProjectError> {
         self.require_milestone(milestone)?;
-        let verification = self.read(&self.milestone_file(milestone, Kind::Verification), Kind::Verification)?;
+        let verification =
+            self.read(&self.milestone_file(milestone, Kind::Verification), Kind::Verification)?;
         let criteria = verification.as_ref().map(status::criteria);
         let mut slices = Vec::new();
         for slice in self.slices(milestone)? {
             let tasks = self.task_list(slice)?;
-            let count = |status: TaskStatus| tasks.iter().filter(|task| task.status == status).count();
-            let counts = TaskStatus::ALL.iter().map(|status| (*status, count(*status)));
+            let count = |status: WorkStatus| tasks.iter().filter(|task| task.status == status).count();
+            let counts = WorkStatus::ALL.iter().map(|status| (*status, count(*status)));
             slices.push(SliceReport { slice, tasks: counts.filter(|(_, count)| *count > 0).collect() });
         }
         let status = criteria.as_deref().map(status::follows);
@@ -157,7 +158,12 @@ fn render(milestone: MilestoneId, found: &Reconciliation) -> String {
         found.decisions.len()
     );
     section(&mut text, "Final Decisions", "D", &found.decisions, |text, one| {
-        let _ = write!(text, "- **Reconciled-from:** {}\n- **Reasoning-Trace-Agreement:** {}\n", from(one), one.agreement.as_str());
+        let _ = write!(
+            text,
+            "- **Reconciled-from:** {}\n- **Reasoning-Trace-Agreement:** {}\n",
+            from(one),
+            one.agreement.as_str()
+        );
         reasoning(text, one);
     });
     section(&mut text, "Contested Decisions", "CD", &found.contested, |text, one| {
@@ -172,7 +178,13 @@ fn render(milestone: MilestoneId, found: &Reconciliation) -> String {
     text
 }
 
-fn section(text: &mut String, name: &str, prefix: &str, entries: &[Reconciled], write: impl Fn(&mut String, &Reconciled)) {
+fn section(
+    text: &mut String,
+    name: &str,
+    prefix: &str,
+    entries: &[Reconciled],
+    write: impl Fn(&mut String, &Reconciled),
+) {
     let _ = write!(text, "\n## {name}\n");
     if entries.is_empty() {
         let _ = write!(text, "\n{NONE}\n");

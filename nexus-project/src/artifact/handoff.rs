@@ -11,13 +11,10 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    check::Check,
-    document::Document,
-    frontmatter::{Handoff, HandoffStatus},
-    id::{MilestoneId, SliceId, TaskId},
+    frontmatter::{AgentHandoff, HandoffStatus},
+    id::{MilestoneId, SliceId, SliceTaskId},
     kind::Kind,
     review,
-    rule::Rule,
     tree::{self, Artifacts},
     yaml,
 };
@@ -48,7 +45,7 @@ pub struct NewHandoff {
     /// The slice that it is about.
     pub slice: Option<SliceId>,
     /// The task that it is about.
-    pub task: Option<TaskId>,
+    pub task: Option<SliceTaskId>,
 }
 
 /// Which handoffs are looked for. Without anything all of them.
@@ -71,7 +68,7 @@ pub struct FoundHandoff {
     pub path: PathBuf,
     /// What its frontmatter says.
     #[serde(flatten)]
-    pub handoff: Handoff,
+    pub handoff: AgentHandoff,
 }
 
 /// What [`Artifacts::handoffs`] found.
@@ -105,17 +102,23 @@ impl Artifacts {
             && !self.milestones()?.contains(&milestone)
         {
             let message = format!("there is no milestone {milestone}");
-            return Err(ProjectError::unknown(message, "leave the milestone out for a handoff that belongs to none"));
+            return Err(ProjectError::unknown(
+                message,
+                "leave the milestone out for a handoff that belongs to none",
+            ));
         }
         let _lock = self.lock()?;
         let mut names = Vec::new();
         for folder in self.handoff_folders()? {
-            names.extend(tree::entries(&folder)?.into_iter().filter_map(|path| {
-                path.file_name().and_then(|name| name.to_str()).map(str::to_owned)
-            }));
+            names.extend(
+                tree::entries(&folder)?
+                    .into_iter()
+                    .filter_map(|path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned)),
+            );
         }
         let last = names.iter().filter_map(|name| time_of(name)).max();
-        let time = last.map_or(SystemTime::now(), |last| SystemTime::now().max(last + Duration::from_millis(1)));
+        let time =
+            last.map_or(SystemTime::now(), |last| SystemTime::now().max(last + Duration::from_millis(1)));
         let created_at = humantime::format_rfc3339_millis(time).to_string();
         let id = loop {
             let mut bytes = [0; 4];
@@ -128,7 +131,7 @@ impl Artifacts {
                 break id;
             }
         };
-        let handoff = Handoff {
+        let handoff = AgentHandoff {
             schema_version: 1,
             id,
             from_agent: new.from.clone(),
@@ -160,7 +163,8 @@ impl Artifacts {
         for folder in folders {
             self.guard(&folder)?;
             for path in tree::entries(&folder)?.into_iter().filter(|path| is_handoff(path)) {
-                match self.existing(&path, Kind::Handoff).and_then(|document| document.read::<Handoff>()) {
+                match self.existing(&path, Kind::Handoff).and_then(|document| document.read::<AgentHandoff>())
+                {
                     Ok(handoff) if filter.lets_through(&handoff) => {
                         list.handoffs.push(FoundHandoff { path, handoff });
                     }
@@ -192,7 +196,10 @@ impl Artifacts {
         };
         if let Some(other) = same.next() {
             let message = format!("{:?} and {:?} have the same id {id}", found.path, other.path);
-            return Err(ProjectError::wrong_state(message, "give one of them another id, in its name and in its frontmatter"));
+            return Err(ProjectError::wrong_state(
+                message,
+                "give one of them another id, in its name and in its frontmatter",
+            ));
         }
         let mut document = self.existing(&found.path, Kind::Handoff)?;
         document.set_value("status", status.as_str())?;
@@ -212,7 +219,7 @@ impl Artifacts {
 }
 
 impl HandoffFilter {
-    fn lets_through(&self, handoff: &Handoff) -> bool {
+    fn lets_through(&self, handoff: &AgentHandoff) -> bool {
         let is_for = |agent: &String| handoff.to_agent == *agent || handoff.to_agent == EVERYBODY;
         self.agent.as_ref().is_none_or(is_for) && self.status.is_none_or(|status| handoff.status == status)
     }
@@ -225,15 +232,20 @@ fn is_handoff(path: &Path) -> bool {
 
 fn check_agent(what: &str, agent: &str) -> Result<(), ProjectError> {
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
-    if !agent.is_empty() && agent.len() <= MOST_AGENT && agent.bytes().all(is_word) && agent != EVERYBODY_IN_NAME {
+    if !agent.is_empty()
+        && agent.len() <= MOST_AGENT
+        && agent.bytes().all(is_word)
+        && agent != EVERYBODY_IN_NAME
+    {
         return Ok(());
     }
     let message = format!("{what}: {agent:?} is no name of an agent");
-    let instead = format!("write up to {MOST_AGENT} letters, digits, _ and -, or {EVERYBODY} for everybody it is to");
+    let instead =
+        format!("write up to {MOST_AGENT} letters, digits, _ and -, or {EVERYBODY} for everybody it is to");
     Err(ProjectError::invalid(message, instead))
 }
 
-fn render(handoff: &Handoff, body: &str) -> String {
+fn render(handoff: &AgentHandoff, body: &str) -> String {
     let quoted = |text: &str| yaml::quoted(text);
     let or_null = |text: Option<String>| text.map_or("null".to_owned(), |text| yaml::quoted(&text));
     let body = body.trim_end();
@@ -254,7 +266,7 @@ fn render(handoff: &Handoff, body: &str) -> String {
 }
 
 /// What the file of a handoff is called.
-fn name_of(handoff: &Handoff) -> String {
+fn name_of(handoff: &AgentHandoff) -> String {
     let stamp = handoff.created_at.replace([':', '.'], "-");
     let to = if handoff.to_agent == EVERYBODY { EVERYBODY_IN_NAME } else { &handoff.to_agent };
     format!("{stamp}__{}-to-{to}__{}__{}.md", handoff.from_agent, slug(&handoff.topic), handoff.id)
@@ -279,21 +291,20 @@ fn time_of(name: &str) -> Option<SystemTime> {
     (!date.starts_with("9999")).then_some(time)
 }
 
-/// What the lint asks of a handoff, called `name`.
-pub(super) fn check(check: &mut Check<'_>, name: &str) {
-    let document: &Document = check.document;
-    let Ok(handoff) = document.read::<Handoff>() else { return };
-    let expected = name_of(&handoff);
+/// Why a handoff's name is not what it must be, and the key that says it falsely; no key where it is the file's own name.
+pub(super) fn name_fault(handoff: &AgentHandoff, name: &str) -> Option<(Option<&'static str>, String)> {
+    let expected = name_of(handoff);
     let is_hex = |byte: u8| byte.is_ascii_digit() || matches!(byte, b'a'..=b'f');
-    let values = document.values();
-    let at = |key: &str| values.get(key).map_or(0, |range| range.start);
+    // Other programs write the star.
+    let (star, word) = (format!("-to-{EVERYBODY}__"), format!("-to-{EVERYBODY_IN_NAME}__"));
     if handoff.id.len() != 8 || !handoff.id.bytes().all(is_hex) {
-        check.fault(at("id"), Rule::HandoffName, format!("{:?} are not 8 hexadecimal digits", handoff.id));
+        Some((Some("id"), format!("{:?} are not 8 hexadecimal digits", handoff.id)))
     } else if time_of(&expected).is_none() {
         let message = format!("{:?} is no time such as 2026-01-31T12:00:00.000Z", handoff.created_at);
-        check.fault(at("created_at"), Rule::HandoffName, message);
-    } else if name != expected && name.replacen(&format!("-to-{EVERYBODY}__"), &format!("-to-{EVERYBODY_IN_NAME}__"), 1) != expected {
-        check.fault(0, Rule::HandoffName, format!("the file of this handoff is called {expected}"));
+        Some((Some("created_at"), message))
+    } else {
+        let is_called_so = name == expected || name.replacen(&star, &word, 1) == expected;
+        (!is_called_so).then(|| (None, format!("the file of this handoff is called {expected}")))
     }
 }
 
@@ -314,7 +325,13 @@ mod tests {
     fn a_time_is_read_from_a_name_or_there_is_none() {
         let time = time_of("2026-01-31T12-00-00-123Z__a-to-b__c__00000000.md").unwrap();
         assert_eq!(humantime::format_rfc3339_millis(time).to_string(), "2026-01-31T12:00:00.123Z");
-        for none in ["", "__", "2026-01-31T12-00-00Z__x", "9999-12-31T23-59-59-999Z__x", "2026-13-31T12-00-00-123Z__x"] {
+        for none in [
+            "",
+            "__",
+            "2026-01-31T12-00-00Z__x",
+            "9999-12-31T23-59-59-999Z__x",
+            "2026-13-31T12-00-00-123Z__x",
+        ] {
             assert_eq!(time_of(none), None, "{none}");
         }
     }

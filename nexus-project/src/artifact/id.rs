@@ -45,7 +45,7 @@ pub struct SliceId {
 
 /// A task of a slice: `M001-S001-T0001`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskId {
+pub struct SliceTaskId {
     /// The slice.
     pub slice: SliceId,
     number: Number,
@@ -80,8 +80,8 @@ impl SliceId {
     }
 
     /// The task of this number.
-    pub fn task(self, number: u32) -> TaskId {
-        TaskId { slice: self, number: Number::new(number, 4) }
+    pub fn task(self, number: u32) -> SliceTaskId {
+        SliceTaskId { slice: self, number: Number::new(number, 4) }
     }
 
     /// The slice whose folder has this name.
@@ -90,7 +90,7 @@ impl SliceId {
     }
 }
 
-impl TaskId {
+impl SliceTaskId {
     /// The number.
     pub fn number(self) -> u32 {
         self.number.value
@@ -119,7 +119,7 @@ impl fmt::Display for SliceId {
     }
 }
 
-impl fmt::Display for TaskId {
+impl fmt::Display for SliceTaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.slice, self.short())
     }
@@ -137,25 +137,26 @@ impl FromStr for SliceId {
     type Err = ProjectError;
 
     fn from_str(text: &str) -> Result<Self, ProjectError> {
-        let parsed = text.split_once('-').and_then(|(milestone, slice)| {
-            Self::below(milestone.parse().ok()?, slice)
-        });
+        let parsed =
+            text.split_once('-').and_then(|(milestone, slice)| Self::below(milestone.parse().ok()?, slice));
         parsed.ok_or_else(|| no_id(text, "slice", "M001-S001"))
     }
 }
 
-impl FromStr for TaskId {
+impl FromStr for SliceTaskId {
     type Err = ProjectError;
 
     fn from_str(text: &str) -> Result<Self, ProjectError> {
-        let parsed =
-            text.rsplit_once('-').and_then(|(slice, task)| Self::below(slice.parse().ok()?, task));
+        let parsed = text.rsplit_once('-').and_then(|(slice, task)| Self::below(slice.parse().ok()?, task));
         parsed.ok_or_else(|| no_id(text, "task", "M001-S001-T0001"))
     }
 }
 
 fn no_id(text: &str, what: &str, such_as: &str) -> ProjectError {
-    ProjectError::invalid(format!("{text:?} is the name of no {what}"), format!("write one such as {such_as}"))
+    ProjectError::invalid(
+        format!("{text:?} is the name of no {what}"),
+        format!("write one such as {such_as}"),
+    )
 }
 
 macro_rules! as_text {
@@ -191,7 +192,7 @@ macro_rules! as_text {
 as_text! {
     MilestoneId, r"^M\d{3,}$";
     SliceId, r"^M\d{3,}-S\d{3,}$";
-    TaskId, r"^M\d{3,}-S\d{3,}-T\d{4,}$";
+    SliceTaskId, r"^M\d{3,}-S\d{3,}-T\d{4,}$";
 }
 
 #[cfg(test)]
@@ -201,23 +202,25 @@ mod tests {
     #[test]
     fn names_are_what_the_pattern_says() {
         for good in ["M001-S001-T0001", "M1234-S001-T00012", "M000-S000-T0000"] {
-            assert_eq!(good.parse::<TaskId>().unwrap().to_string(), good);
+            assert_eq!(good.parse::<SliceTaskId>().unwrap().to_string(), good);
         }
         for bad in
             ["", "M01-S001-T0001", "M001-S01-T0001", "M001-S001-T001", "M001-S001-T0001 ", "m001-S001-T0001"]
         {
-            assert!(bad.parse::<TaskId>().is_err(), "{bad}");
+            assert!(bad.parse::<SliceTaskId>().is_err(), "{bad}");
         }
-        for bad in ["M001-S001-T0001-T0001", "M001-S001", "M٠٠١-S001-T0001", "M+01-S001-T0001", "M001/S001-T0001"] {
-            assert!(bad.parse::<TaskId>().is_err(), "{bad}");
+        for bad in
+            ["M001-S001-T0001-T0001", "M001-S001", "M٠٠١-S001-T0001", "M+01-S001-T0001", "M001/S001-T0001"]
+        {
+            assert!(bad.parse::<SliceTaskId>().is_err(), "{bad}");
         }
         assert!(format!("M{}", "9".repeat(400)).parse::<MilestoneId>().is_err());
     }
 
     #[test]
     fn names_are_ordered_by_their_numbers() {
-        let early: TaskId = "M001-S002-T9999".parse().unwrap();
-        let late: TaskId = "M001-S010-T0001".parse().unwrap();
+        let early: SliceTaskId = "M001-S002-T9999".parse().unwrap();
+        let late: SliceTaskId = "M001-S010-T0001".parse().unwrap();
         assert!(early.slice < late.slice && early < late);
     }
 }

@@ -7,9 +7,10 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     frontmatter::{
-        Handoff, Meta, Research, ResearcherOutput, SlicePlan, TaskPlan, TaskSummary, Todo, Validation, Verification,
+        AgentHandoff, Meta, Research, ResearcherOutput, SlicePlan, TaskPlan, TaskSummary, Todo, Validation,
+        Verification,
     },
-    id::{MilestoneId, SliceId, TaskId},
+    id::{MilestoneId, SliceId, SliceTaskId},
     yaml::{self, YamlError},
 };
 
@@ -246,7 +247,14 @@ pub(super) const SPECS: [Spec; 17] = [
     ),
     spec(Kind::TaskSummary, "task-summary", (Task, "SUMMARY.md"), typed::<TaskSummary>(), SUMMARY, &[]),
     spec(Kind::Todo, "todo", (Slice, "TODO.md"), typed::<Todo>(), Headings(&[]), &[]),
-    spec(Kind::Handoff, "handoff", (Other, "handoffs/*.md"), typed::<Handoff>(), Headings(&[]), &[]),
+    spec(
+        Kind::Handoff,
+        "handoff",
+        (Other, "handoffs/*.md"),
+        typed::<AgentHandoff>(),
+        Headings(&[]),
+        &[],
+    ),
 ];
 
 impl Kind {
@@ -305,7 +313,7 @@ pub struct Place {
     /// The slice.
     pub slice: Option<SliceId>,
     /// The task.
-    pub task: Option<TaskId>,
+    pub task: Option<SliceTaskId>,
 }
 
 impl Place {
@@ -315,9 +323,8 @@ impl Place {
         let above: Vec<&str> =
             path.ancestors().skip(1).filter_map(|folder| folder.file_name()?.to_str()).collect();
         let above_milestone = above.iter().find_map(|name| name.parse::<MilestoneId>().ok());
-        let slice_in = |milestone: Option<MilestoneId>| {
-            above.iter().find_map(|name| SliceId::below(milestone?, name))
-        };
+        let slice_in =
+            |milestone: Option<MilestoneId>| above.iter().find_map(|name| SliceId::below(milestone?, name));
         let owned = |owner: Owner, file: &str| {
             SPECS.iter().find(|spec| spec.owner == owner && spec.file == file).map(|spec| spec.kind)
         };
@@ -348,7 +355,7 @@ impl Place {
             return Some(place);
         }
         let slice = slice_in(above_milestone);
-        let task = TaskId::below(slice.unwrap_or(any.slice(0)), short)?;
+        let task = SliceTaskId::below(slice.unwrap_or(any.slice(0)), short)?;
         place.kind = owned(Owner::Task, file)?;
         place.slice = slice;
         place.task = slice.map(|_| task);
@@ -381,7 +388,16 @@ mod tests {
         assert_eq!(kind("S001-PLAN-REVIEW.md"), Some(Kind::PlanReview));
         assert_eq!(kind("M001/research/spawn-12.md"), Some(Kind::ResearcherOutput));
         assert_eq!(kind("handoffs/whatever.md"), Some(Kind::Handoff));
-        for none in ["README.md", "M001-PLAN.md", "S001-META.json", "spawn-.md", "spawn-x.md", "M01-CONTEXT.md", "T001-PLAN.md", ""] {
+        for none in [
+            "README.md",
+            "M001-PLAN.md",
+            "S001-META.json",
+            "spawn-.md",
+            "spawn-x.md",
+            "M01-CONTEXT.md",
+            "T001-PLAN.md",
+            "",
+        ] {
             assert_eq!(kind(none), None, "{none}");
         }
     }

@@ -7,11 +7,11 @@ use std::{
 
 use super::{
     check::{self, Check, Fault, planned},
-    document::Document,
+    document::Artifact,
     frontmatter::{Meta, Research},
     kind::{Kind, Place},
     research,
-    rule::{Finding, Rule},
+    rule::{LintFinding, Rule},
     todo,
     tree::{self, Artifacts},
 };
@@ -37,7 +37,7 @@ pub struct LintReport {
     /// How many artifacts were looked at.
     pub files: usize,
     /// What is wrong, by file, line and column.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<LintFinding>,
 }
 
 /// Looks at files, and at the artifacts below folders. Below `.nubos-pilot/` files are held against each other too.
@@ -64,11 +64,18 @@ pub fn lint(paths: &[PathBuf], options: &LintOptions) -> Result<LintReport, Proj
     Ok(report)
 }
 
-fn lint_folder(folder: &Path, options: &LintOptions, report: &mut LintReport, depth: usize) -> Result<(), ProjectError> {
+fn lint_folder(
+    folder: &Path,
+    options: &LintOptions,
+    report: &mut LintReport,
+    depth: usize,
+) -> Result<(), ProjectError> {
     for path in tree::entries(folder)? {
         let Ok(found) = fs::symlink_metadata(&path) else { continue };
         let is_named = Place::of(&path).is_some();
-        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.') && name != tree::FOLDER);
+        let is_hidden = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.') && name != tree::FOLDER);
         if found.is_dir() && !is_hidden && depth < MOST_DEPTH {
             lint_folder(&path, options, report, depth + 1)?;
         } else if is_named && !found.is_dir() && !is_hidden {
@@ -87,7 +94,7 @@ fn lint_file(path: &Path, options: &LintOptions, report: &mut LintReport) -> Res
     let place = Place::of(path);
     let Some(kind) = options.kind.or(place.map(|place| place.kind)) else { return Ok(()) };
     let add = |report: &mut LintReport, line, column, rule, message| {
-        report.findings.push(Finding { path: path.to_owned(), line, column, rule, message });
+        report.findings.push(LintFinding { path: path.to_owned(), line, column, rule, message });
     };
     let bytes = match tree::read_bytes(path) {
         Ok(Some(bytes)) => bytes,
@@ -102,12 +109,18 @@ fn lint_file(path: &Path, options: &LintOptions, report: &mut LintReport) -> Res
         Err(error) => {
             let good = error.utf8_error().valid_up_to();
             let before = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
-            let position = Document::parse(kind, before).position(good);
-            add(report, position.line, position.column, Rule::Encoding, "the bytes here are no UTF-8".to_owned());
+            let position = Artifact::parse(kind, before).position(good);
+            add(
+                report,
+                position.line,
+                position.column,
+                Rule::Encoding,
+                "the bytes here are no UTF-8".to_owned(),
+            );
             return Ok(());
         }
     };
-    let document = Document::parse(kind, text);
+    let document = Artifact::parse(kind, text);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut faults = check::faults(&document, place.as_ref(), &name, &options.models);
     // What a file says falsely of itself is mended first.
@@ -133,7 +146,13 @@ fn project_of(path: &Path) -> Option<Artifacts> {
 
 impl Artifacts {
     /// What is wrong with an artifact beside the others.
-    fn faults(&self, document: &Document, place: &Place, path: &Path, models: &[String]) -> Result<Vec<Fault>, ProjectError> {
+    fn faults(
+        &self,
+        document: &Artifact,
+        place: &Place,
+        path: &Path,
+        models: &[String],
+    ) -> Result<Vec<Fault>, ProjectError> {
         let values = document.values();
         let at = |key: &str| values.get(key).map_or(0, |range| range.start);
         let mut faults = Vec::new();
@@ -141,9 +160,15 @@ impl Artifacts {
             (Kind::Meta, Some(milestone), _) => {
                 let said = document.read::<Meta>()?;
                 let (slices, tasks) = self.counted(milestone)?;
-                for (key, said, found) in [("slice_count", said.slice_count, slices), ("task_count", said.task_count, tasks)] {
+                for (key, said, found) in
+                    [("slice_count", said.slice_count, slices), ("task_count", said.task_count, tasks)]
+                {
                     if said != found {
-                        faults.push((at(key), Rule::MetaCount, format!("{key} is {said}, but there are {found} folders")));
+                        faults.push((
+                            at(key),
+                            Rule::MetaCount,
+                            format!("{key} is {said}, but there are {found} folders"),
+                        ));
                     }
                 }
             }
@@ -162,7 +187,8 @@ impl Artifacts {
                 for (key, said, found) in pairs {
                     // Three digits are written.
                     if (said - found).abs() > 0.0015 {
-                        let message = format!("{key} is {said}, but the researchers' outputs come to {found}");
+                        let message =
+                            format!("{key} is {said}, but the researchers' outputs come to {found}");
                         faults.push((at(key), Rule::ResearchScore, message));
                     }
                 }
@@ -174,11 +200,18 @@ impl Artifacts {
                 }
                 faults.append(&mut check.faults);
             }
-            (Kind::Todo, _, Some(slice)) if path.parent().is_some_and(|folder| folder.ends_with(slice.short())) => {
+            (Kind::Todo, _, Some(slice))
+                if path.parent().is_some_and(|folder| folder.ends_with(slice.short())) =>
+            {
                 let expected = todo::render(slice, &self.task_list(slice)?);
                 let without_time = document.text().lines().filter(|line| !line.starts_with("updated_at:"));
                 if !without_time.eq(expected.lines()) {
-                    let line = document.text().lines().zip(expected.lines()).take_while(|(said, found)| said == found).count();
+                    let line = document
+                        .text()
+                        .lines()
+                        .zip(expected.lines())
+                        .take_while(|(said, found)| said == found)
+                        .count();
                     let start = document.text().split_inclusive('\n').take(line).map(str::len).sum();
                     let message = format!("it is not what the tasks say; call `nexus artifact todo {slice}`");
                     faults.push((start, Rule::TodoStale, message));
@@ -190,13 +223,16 @@ impl Artifacts {
     }
 
     /// The outputs of a milestone's researchers.
-    pub(super) fn researcher_outputs(&self, milestone: crate::artifact::MilestoneId) -> Result<Vec<Document>, ProjectError> {
+    pub(super) fn researcher_outputs(
+        &self,
+        milestone: crate::artifact::MilestoneId,
+    ) -> Result<Vec<Artifact>, ProjectError> {
         let folder = self.milestone_folder(milestone).join("research");
         self.guard(&folder)?;
         let paths = tree::entries(&folder)?;
-        let outputs = paths.iter().filter(|path| {
-            Place::of(path).is_some_and(|place| place.kind == Kind::ResearcherOutput)
-        });
+        let outputs = paths
+            .iter()
+            .filter(|path| Place::of(path).is_some_and(|place| place.kind == Kind::ResearcherOutput));
         outputs.map(|path| self.existing(path, Kind::ResearcherOutput)).collect()
     }
 }

@@ -12,7 +12,7 @@
 //!       tasks/T0001/T0001-PLAN.md  T0001-SUMMARY.md
 //! ```
 //!
-//! A [`Document`] is its text, and where the parts of it stand: what a change does not mean stays byte for byte. [`Kind`] is the table of
+//! A [`Artifact`] is its text, and where the parts of it stand: what a change does not mean stays byte for byte. [`Kind`] is the table of
 //! what each kind must have, [`lint()`] says what is wrong, [`Artifacts`] reads and changes the tree. Formats: `docs/artifacts.md`.
 
 mod check;
@@ -33,20 +33,21 @@ mod todo;
 mod tree;
 mod yaml;
 
-pub use document::{Document, Entry, Field, NONE, Position, Section};
+pub use document::{Artifact, Entry, Field, NONE, Section, TextPosition};
 pub use frontmatter::{
-    CriterionStatus, Handoff, HandoffStatus, Meta, MilestoneStatus, Research, ResearchVerdict, ResearcherOutput, SlicePlan,
-    SuccessCriterion, TaskPlan, TaskStatus, TaskSummary, Todo, Validation, ValidationStatus, Verification,
+    AgentHandoff, CriterionStatus, HandoffStatus, Meta, MilestoneStatus, Research, ResearchVerdict,
+    ResearcherOutput, SlicePlan, SuccessCriterion, TaskPlan, TaskSummary, Todo, Validation, ValidationStatus,
+    Verification, WorkStatus,
 };
 pub use gate::{Gate, MilestoneReport};
 pub use handoff::{EVERYBODY, FoundHandoff, HandoffFilter, HandoffList, NewHandoff};
-pub use id::{MilestoneId, SliceId, TaskId};
+pub use id::{MilestoneId, SliceId, SliceTaskId};
 pub use kind::{Kind, Place};
 pub use lint::{LintOptions, LintReport, lint};
 pub use research::{ReasoningAgreement, Reconciled, Reconciliation, reconcile, unresolved, verdict};
 pub use review::{Appended, ReviewState, verify as verify_review};
-pub use rule::{Finding, Rule};
+pub use rule::{LintFinding, Rule};
 pub use scaffold::{NewMilestone, NewTask, Scaffolded};
-pub use status::{Criterion, criteria, follows};
-pub use todo::{Task, render as render_todo};
+pub use status::{CriterionResult, criteria, follows};
+pub use todo::{TaskLine, render as render_todo};
 pub use tree::Artifacts;

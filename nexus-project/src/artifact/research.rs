@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::{
-    document::Document,
+    document::Artifact,
     frontmatter::{ResearchVerdict, ResearcherOutput},
 };
 use crate::error::ProjectError;
@@ -122,8 +122,15 @@ impl ReasoningAgreement {
         let overlap = |one: &BTreeSet<&str>, other: &BTreeSet<&str>| {
             one.intersection(other).count() as f64 / one.union(other).count() as f64
         };
-        let mut pairs = sets.iter().enumerate().flat_map(|(at, one)| sets[at + 1..].iter().map(move |other| (one, other)));
-        if pairs.any(|(one, other)| overlap(one, other) > OVERLAP) { Self::Overlapping } else { Self::Orthogonal }
+        let mut pairs = sets
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| sets[at + 1..].iter().map(move |other| (one, other)));
+        if pairs.any(|(one, other)| overlap(one, other) > OVERLAP) {
+            Self::Overlapping
+        } else {
+            Self::Orthogonal
+        }
     }
 }
 
@@ -133,7 +140,7 @@ impl ReasoningAgreement {
 ///
 /// [`Damaged`](crate::ProjectErrorKind::Damaged) for an output whose frontmatter cannot be read;
 /// [`InvalidArgument`](crate::ProjectErrorKind::InvalidArgument) without an output, or with two of one `spawn_index`.
-pub fn reconcile(outputs: &[Document]) -> Result<Reconciliation, ProjectError> {
+pub fn reconcile(outputs: &[Artifact]) -> Result<Reconciliation, ProjectError> {
     let mut known = BTreeSet::new();
     let mut read = Vec::new();
     for output in outputs {
@@ -145,11 +152,15 @@ pub fn reconcile(outputs: &[Document]) -> Result<Reconciliation, ProjectError> {
         read.push((spawn_index, output));
     }
     if read.is_empty() {
-        return Err(ProjectError::invalid("there is no output of a researcher", "write research/spawn-0.md and so on"));
+        return Err(ProjectError::invalid(
+            "there is no output of a researcher",
+            "write research/spawn-0.md and so on",
+        ));
     }
     read.sort_by_key(|(spawn_index, _)| *spawn_index);
     let is_agreed = |one: &Reconciled| one.from.len() * 2 > read.len();
-    let (decisions, contested): (Vec<_>, Vec<_>) = merged(&read, "Decisions").into_iter().partition(is_agreed);
+    let (decisions, contested): (Vec<_>, Vec<_>) =
+        merged(&read, "Decisions").into_iter().partition(is_agreed);
     let all = decisions.len() + contested.len();
     let worth: f64 = decisions.iter().map(|decision| decision.agreement.worth()).sum();
     let score = if all == 0 { 1.0 } else { worth / all as f64 };
@@ -186,9 +197,10 @@ pub fn verdict(agreement_score: f64, contested_count: u64, unresolved: usize) ->
 }
 
 /// How many contested decisions of a final research nobody picked or discarded.
-pub fn unresolved(research: &Document) -> usize {
+pub fn unresolved(research: &Artifact) -> usize {
     let contested = research.entries_of("Contested Decisions");
-    let verdicts = contested.map(|entry| research.field(entry, "Reconciler verdict").map(|field| field.value));
+    let verdicts =
+        contested.map(|entry| research.field(entry, "Reconciler verdict").map(|field| field.value));
     let is_open = |verdict: &Option<String>| {
         !verdict.as_ref().is_some_and(|verdict| verdict.starts_with("Pick") || verdict.starts_with("Discard"))
     };
@@ -196,7 +208,7 @@ pub fn unresolved(research: &Document) -> usize {
 }
 
 /// The entries of a section over all outputs, those of the same words as one.
-fn merged(outputs: &[(u64, &Document)], section: &str) -> Vec<Reconciled> {
+fn merged(outputs: &[(u64, &Artifact)], section: &str) -> Vec<Reconciled> {
     let mut merged: Vec<(String, Reconciled)> = Vec::new();
     for (spawn_index, output) in outputs {
         for entry in output.entries_of(section) {

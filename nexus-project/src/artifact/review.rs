@@ -17,7 +17,7 @@ use std::{
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::{check::Check, rule::Rule, tree};
+use super::tree;
 use crate::error::{ProjectError, ProjectErrorKind};
 
 /// Begins a seal.
@@ -69,7 +69,10 @@ pub fn verify(bytes: &[u8]) -> Result<ReviewState, (usize, String)> {
         hashed = at;
         let expected = seal(seals + 1, at, &hex(&hash.clone().finalize()));
         if found != expected.as_bytes() {
-            return Err((at, format!("the bytes before seal {} are not those that it was made for", seals + 1)));
+            return Err((
+                at,
+                format!("the bytes before seal {} are not those that it was made for", seals + 1),
+            ));
         }
         seals += 1;
         sealed = start;
@@ -111,7 +114,8 @@ pub(super) fn append(
     }
     // The end of a line can make a seal whole that lacked no more than that.
     let ended = [&before[..], &added[..]].concat();
-    let ReviewState { seals, unsealed_bytes, .. } = verify(&ended).map_err(|broken| damaged(path, &ended, &broken))?;
+    let ReviewState { seals, unsealed_bytes, .. } =
+        verify(&ended).map_err(|broken| damaged(path, &ended, &broken))?;
     if !entry.is_empty() {
         added.push(b'\n');
         added.extend_from_slice(entry.trim_end_matches(['\r', '\n']).as_bytes());
@@ -125,7 +129,8 @@ pub(super) fn append(
     write(path, &added)?;
     let after = tree::read_bytes(path)?.unwrap_or_default();
     let state = verify(&after).map_err(|broken| damaged(path, &after, &broken))?;
-    let is_prefix = after.len() >= before.len() && Sha256::digest(&after[..before.len()]) == Sha256::digest(&before);
+    let is_prefix =
+        after.len() >= before.len() && Sha256::digest(&after[..before.len()]) == Sha256::digest(&before);
     if !is_prefix || after[before.len()..] != added[..] {
         return Err(ProjectError::damaged(path, "something else wrote to it meanwhile"));
     }
@@ -154,7 +159,11 @@ fn write(path: &Path, added: &[u8]) -> Result<(), ProjectError> {
 fn damaged(path: &Path, bytes: &[u8], (at, reason): &BrokenSeal) -> ProjectError {
     let line = bytes[..*at].iter().filter(|byte| **byte == b'\n').count() + 1;
     let message = format!("{path:?}, line {line}: {reason}");
-    ProjectError::new(ProjectErrorKind::Damaged, message, "bring back what was changed, from version control; nothing was appended")
+    ProjectError::new(
+        ProjectErrorKind::Damaged,
+        message,
+        "bring back what was changed, from version control; nothing was appended",
+    )
 }
 
 fn seal(number: usize, bytes: usize, sha256: &str) -> String {
@@ -163,17 +172,4 @@ fn seal(number: usize, bytes: usize, sha256: &str) -> String {
 
 pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// What the lint asks of a review.
-pub(super) fn check(check: &mut Check<'_>) {
-    let text = check.document.text();
-    match verify(text.as_bytes()) {
-        Err((at, message)) => check.fault(at, Rule::ReviewChain, message),
-        Ok(state) if state.unsealed_bytes > 0 => {
-            let message = format!("{} bytes have no seal; the next entry seals them, `nexus artifact append --seal` does it now", state.unsealed_bytes);
-            check.fault(text.len() - state.unsealed_bytes, Rule::ReviewTail, message);
-        }
-        Ok(_) => {}
-    }
 }

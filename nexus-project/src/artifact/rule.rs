@@ -86,7 +86,7 @@ impl Serialize for Rule {
 
 /// What the lint found. As text: `file:line:column: rule: message`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub struct Finding {
+pub struct LintFinding {
     /// The file.
     pub path: PathBuf,
     /// The line, from 1.
@@ -99,7 +99,7 @@ pub struct Finding {
     pub message: String,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for LintFinding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { path, line, column, rule, message } = self;
         write!(f, "{}:{line}:{column}: {rule}: {message}", path.display())

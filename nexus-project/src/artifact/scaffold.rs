@@ -6,12 +6,12 @@ use serde::Serialize;
 
 use super::{
     check::{Check, PlannedTask, planned},
-    document::{Document, NONE},
+    document::{Artifact, NONE},
     frontmatter::{Meta, SuccessCriterion},
-    id::{MilestoneId, SliceId, TaskId},
+    id::{MilestoneId, SliceId, SliceTaskId},
     kind::{Kind, Place},
     review::{self, Appended},
-    rule::{Finding, Rule},
+    rule::{LintFinding, Rule},
     task_block::inner,
     tree::Artifacts,
     yaml,
@@ -46,7 +46,7 @@ pub struct NewTask {
     /// The model: haiku, sonnet, opus, or a portable one.
     pub tier: String,
     /// Tasks of earlier slices that must be done before.
-    pub depends_on: Vec<TaskId>,
+    pub depends_on: Vec<SliceTaskId>,
     /// The files that it changes.
     pub files: Vec<String>,
     /// What to do.
@@ -57,13 +57,13 @@ pub struct NewTask {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Scaffolded {
     /// The tasks of the plan, in order.
-    pub tasks: Vec<TaskId>,
+    pub tasks: Vec<SliceTaskId>,
     /// The files that were made.
     pub made: Vec<PathBuf>,
     /// Files that were there, and stayed as they were.
     pub kept: Vec<PathBuf>,
     /// Tasks that have a folder and are not in the plan.
-    pub not_planned: Vec<TaskId>,
+    pub not_planned: Vec<SliceTaskId>,
 }
 
 impl Artifacts {
@@ -74,7 +74,11 @@ impl Artifacts {
     /// [`InvalidArgument`](ProjectErrorKind::InvalidArgument) for a name that is empty or more than a line; those of the file system.
     pub fn new_milestone(&self, new: &NewMilestone) -> Result<MilestoneId, ProjectError> {
         let name = one_line("name", &new.name)?;
-        let criteria = new.success_criteria.iter().map(|text| one_line("criterion", text)).collect::<Result<Vec<_>, _>>()?;
+        let criteria = new
+            .success_criteria
+            .iter()
+            .map(|text| one_line("criterion", text))
+            .collect::<Result<Vec<_>, _>>()?;
         let _lock = self.lock()?;
         let last = self.milestones()?.last().map_or(0, |last| last.number());
         let id = MilestoneId::new(next(last)?);
@@ -88,20 +92,32 @@ impl Artifacts {
             success_criteria: criteria
                 .iter()
                 .zip(1..)
-                .map(|(text, number)| SuccessCriterion::Named { id: format!("SC-{number}"), text: (*text).to_owned() })
+                .map(|(text, number)| SuccessCriterion::Named {
+                    id: format!("SC-{number}"),
+                    text: (*text).to_owned(),
+                })
                 .collect(),
             slice_count: 0,
             task_count: 0,
         };
-        let meta = serde_json::to_string_pretty(&meta).map_err(|error| ProjectError::invalid(error.to_string(), "write other values"))?;
+        let meta = serde_json::to_string_pretty(&meta)
+            .map_err(|error| ProjectError::invalid(error.to_string(), "write other values"))?;
         let goal = or_none(&new.goal);
         let context = format!(
             "# {id} — {name}\n\n**Context captured:** {}\n\n{}",
             today(),
-            tags(&[("goal", goal), ("domain", NONE), ("decisions", NONE), ("deferred", NONE), ("canonical_refs", NONE)])
+            tags(&[
+                ("goal", goal),
+                ("domain", NONE),
+                ("decisions", NONE),
+                ("deferred", NONE),
+                ("canonical_refs", NONE)
+            ])
         );
-        let roadmap =
-            format!("# {id} — {name} — Roadmap\n\n**Generated:** {}\n\n## Slices (execution order)\n\n{NONE}\n", today());
+        let roadmap = format!(
+            "# {id} — {name} — Roadmap\n\n**Generated:** {}\n\n## Slices (execution order)\n\n{NONE}\n",
+            today()
+        );
         let folder = self.milestone_folder(id).join("slices");
         self.guard(&folder)?;
         file::make_folder(&folder)?;
@@ -127,11 +143,18 @@ impl Artifacts {
         };
         let plan = format!(
             "---\nslice: \"{id}\"\nmilestone: \"{milestone}\"\ntype: plan\nstatus: pending\nrequirements: []\n---\n\n# {id} — {name}\n\n{}",
-            tags(&[("objective", name), ("context", NONE), ("tasks", NONE), ("verification", NONE), ("success_criteria", NONE)])
+            tags(&[
+                ("objective", name),
+                ("context", NONE),
+                ("tasks", NONE),
+                ("verification", NONE),
+                ("success_criteria", NONE)
+            ])
         );
         let assessment = head("Assessment", "Assessed")
             + &tags(&[("risk", NONE), ("effort", NONE), ("dependencies", NONE), ("blockers", NONE)]);
-        let uat = head("UAT", "Defined") + &tags(&[("acceptance_criteria", NONE), ("happy_path", NONE), ("edge_cases", NONE)]);
+        let uat = head("UAT", "Defined")
+            + &tags(&[("acceptance_criteria", NONE), ("happy_path", NONE), ("edge_cases", NONE)]);
         let tasks = self.slice_folder(id).join("tasks");
         self.guard(&tasks)?;
         file::make_folder(&tasks)?;
@@ -153,12 +176,20 @@ impl Artifacts {
     ///
     /// [`WrongState`](ProjectErrorKind::WrongState) if the plan would not pass its lint, with every finding;
     /// [`Unknown`](ProjectErrorKind::Unknown) for a slice that has no plan; those of the file system.
-    pub fn new_task(&self, slice: SliceId, new: &NewTask, models: &[String]) -> Result<TaskId, ProjectError> {
+    pub fn new_task(
+        &self,
+        slice: SliceId,
+        new: &NewTask,
+        models: &[String],
+    ) -> Result<SliceTaskId, ProjectError> {
         let name = one_line("name", &new.name)?;
         for file in &new.files {
             one_line("file", file)?;
             if file.contains(',') {
-                return Err(ProjectError::invalid(format!("{file:?} has a comma, which is between files"), "write another name"));
+                return Err(ProjectError::invalid(
+                    format!("{file:?} has a comma, which is between files"),
+                    "write another name",
+                ));
             }
         }
         let _lock = self.lock()?;
@@ -166,7 +197,7 @@ impl Artifacts {
         let mut plan = self.existing(&path, Kind::SlicePlan)?;
         let tasks = self.planned_tasks(slice, &plan, models)?;
         let id = slice.task(u32::try_from(tasks.len()).map_or_else(|_| next(u32::MAX), next)?);
-        let depends_on = new.depends_on.iter().map(TaskId::to_string).collect::<Vec<_>>().join(",");
+        let depends_on = new.depends_on.iter().map(SliceTaskId::to_string).collect::<Vec<_>>().join(",");
         let tier = &new.tier;
         let block = format!(
             "<task id=\"{id}\" depends_on=\"{depends_on}\" wave=\"{}\" tier=\"{tier}\">\n  <name>{name}</name>\n  <files>{}</files>\n  <action>\n{}\n  </action>\n</task>",
@@ -177,7 +208,8 @@ impl Artifacts {
         plan.add_to_section("tasks", &block)?;
         // What the new block says must be what was meant.
         let after = self.planned_tasks(slice, &plan, models)?;
-        let is_meant = |task: &PlannedTask| task.id == id && task.tier == *tier && task.depends_on == new.depends_on;
+        let is_meant =
+            |task: &PlannedTask| task.id == id && task.tier == *tier && task.depends_on == new.depends_on;
         if after.len() != tasks.len() + 1 || !after.last().is_some_and(is_meant) {
             let message = "the task would not be one block of the plan";
             return Err(ProjectError::invalid(message, "leave <task> and </task> out of its texts"));
@@ -196,7 +228,8 @@ impl Artifacts {
         let _lock = self.lock()?;
         let plan = self.existing(&self.slice_file(slice, Kind::SlicePlan), Kind::SlicePlan)?;
         let tasks = self.planned_tasks(slice, &plan, models)?;
-        let mut done = Scaffolded { tasks: tasks.iter().map(|task| task.id).collect(), ..Scaffolded::default() };
+        let mut done =
+            Scaffolded { tasks: tasks.iter().map(|task| task.id).collect(), ..Scaffolded::default() };
         for task in &tasks {
             for (kind, text) in [(Kind::TaskPlan, plan_of(task)), (Kind::TaskSummary, summary_of(task.id))] {
                 let path = self.task_file(task.id, kind);
@@ -230,12 +263,18 @@ impl Artifacts {
         self.require_milestone(milestone)?;
         let path = self.milestone_file(milestone, Kind::PlanReview);
         self.guard(&path)?;
-        let head = format!("# {milestone} — Plan review\n\nOnly ever appended to, by `nexus artifact append`.\n");
+        let head =
+            format!("# {milestone} — Plan review\n\nOnly ever appended to, by `nexus artifact append`.\n");
         review::append(&path, &head, entry, expected_sha256)
     }
 
     /// The tasks of a plan, if nothing is wrong with any.
-    fn planned_tasks(&self, slice: SliceId, plan: &Document, models: &[String]) -> Result<Vec<PlannedTask>, ProjectError> {
+    fn planned_tasks(
+        &self,
+        slice: SliceId,
+        plan: &Artifact,
+        models: &[String],
+    ) -> Result<Vec<PlannedTask>, ProjectError> {
         let path = self.slice_file(slice, Kind::SlicePlan);
         let mut check = Check::new(plan, Place::of(&path).as_ref(), models);
         for section in plan.sections().iter().filter(|section| !section.is_closed) {
@@ -245,13 +284,13 @@ impl Artifacts {
         for task in &tasks {
             self.check_dependencies(task, &mut check)?;
         }
-        let mut findings: Vec<Finding> = check
+        let mut findings: Vec<LintFinding> = check
             .faults
             .into_iter()
             .map(|(at, rule, message)| {
                 let position = plan.position(at);
                 let path = path.clone();
-                Finding { path, line: position.line, column: position.column, rule, message }
+                LintFinding { path, line: position.line, column: position.column, rule, message }
             })
             .collect();
         findings.sort();
@@ -264,17 +303,22 @@ impl Artifacts {
     }
 
     /// Whether what a task depends on is planned.
-    pub(super) fn check_dependencies(&self, task: &PlannedTask, check: &mut Check<'_>) -> Result<(), ProjectError> {
+    pub(super) fn check_dependencies(
+        &self,
+        task: &PlannedTask,
+        check: &mut Check<'_>,
+    ) -> Result<(), ProjectError> {
         let slices: BTreeSet<SliceId> = task.depends_on.iter().map(|task| task.slice).collect();
         for slice in slices {
             let path = self.slice_file(slice, Kind::SlicePlan);
             let plan = self.read(&path, Kind::SlicePlan)?;
-            let known: BTreeSet<TaskId> = plan.map_or_else(BTreeSet::new, |plan| {
+            let known: BTreeSet<SliceTaskId> = plan.map_or_else(BTreeSet::new, |plan| {
                 let mut check = Check::new(&plan, Place::of(&path).as_ref(), check.models);
                 planned(&mut check).iter().map(|task| task.id).collect()
             });
             for missing in task.depends_on.iter().filter(|one| one.slice == slice && !known.contains(one)) {
-                let message = format!("{} depends on {missing}, which is not in the plan of {slice}", task.id);
+                let message =
+                    format!("{} depends on {missing}, which is not in the plan of {slice}", task.id);
                 check.fault(task.depends_on_at, Rule::TaskDependency, message);
             }
         }
@@ -316,7 +360,13 @@ impl Artifacts {
 
 fn next(last: u32) -> Result<u32, ProjectError> {
     let next = last.checked_add(1).filter(|next| *next <= 999_999_999);
-    next.ok_or_else(|| ProjectError::new(ProjectErrorKind::WrongState, "there is no higher number", "move the folder with the highest away"))
+    next.ok_or_else(|| {
+        ProjectError::new(
+            ProjectErrorKind::WrongState,
+            "there is no higher number",
+            "move the folder with the highest away",
+        )
+    })
 }
 
 fn today() -> String {
@@ -325,7 +375,11 @@ fn today() -> String {
 
 fn one_line<'a>(what: &str, text: &'a str) -> Result<&'a str, ProjectError> {
     let text = text.trim();
-    if text.is_empty() || text.len() > MOST_NAME || text.contains(|next: char| next.is_control()) || text.contains(['<', '>']) {
+    if text.is_empty()
+        || text.len() > MOST_NAME
+        || text.contains(|next: char| next.is_control())
+        || text.contains(['<', '>'])
+    {
         let message = format!("a {what} is one line of at most {MOST_NAME} bytes without < and >");
         return Err(ProjectError::invalid(message, "write another one"));
     }
@@ -359,16 +413,20 @@ fn plan_of(task: &PlannedTask) -> String {
         id.slice.milestone,
         yaml::quoted(&task.tier),
         id.slice.number(),
-        list(task.depends_on.iter().map(TaskId::to_string)),
+        list(task.depends_on.iter().map(SliceTaskId::to_string)),
         list(files.filter(|file| !file.is_empty())),
     );
     let parts = ["read_first", "action", "verify", "acceptance_criteria", "done"];
     text += &tags(&parts.map(|part| (part, inner(body, part).unwrap_or(NONE))));
-    let _ = write!(text, "\n<output>\nFill {}-SUMMARY.md in: what changed, which checks ran, what is left.\n</output>\n", id.short());
+    let _ = write!(
+        text,
+        "\n<output>\nFill {}-SUMMARY.md in: what changed, which checks ran, what is left.\n</output>\n",
+        id.short()
+    );
     text
 }
 
-fn summary_of(id: TaskId) -> String {
+fn summary_of(id: SliceTaskId) -> String {
     format!(
         "---\nid: \"{id}\"\nslice: \"{}\"\nmilestone: \"{}\"\ntype: summary\nstatus: pending\n---\n\n# {id} — Summary\n\n## Changes\n\n{NONE}\n\n## Verification\n\n{NONE}\n\n## Follow-ups\n\n{NONE}\n",
         id.slice, id.slice.milestone

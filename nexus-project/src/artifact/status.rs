@@ -3,13 +3,13 @@
 use serde::Serialize;
 
 use super::{
-    document::Document,
+    document::Artifact,
     frontmatter::{CriterionStatus, MilestoneStatus},
 };
 
 /// A success criterion as a verification has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Criterion {
+pub struct CriterionResult {
     /// `SC-1`.
     pub id: String,
     /// What must hold.
@@ -19,11 +19,11 @@ pub struct Criterion {
 }
 
 /// The criteria of a verification, in order.
-pub fn criteria(verification: &Document) -> Vec<Criterion> {
+pub fn criteria(verification: &Artifact) -> Vec<CriterionResult> {
     let entries = verification.entries_of("Success Criteria");
     let criteria = entries.map(|entry| {
         let status = verification.field(entry, "Status").and_then(|field| CriterionStatus::of(&field.value));
-        Criterion {
+        CriterionResult {
             id: entry.id.clone().unwrap_or_default(),
             text: entry.text.clone(),
             status: status.unwrap_or(CriterionStatus::Pending),
@@ -34,7 +34,7 @@ pub fn criteria(verification: &Document) -> Vec<Criterion> {
 
 /// The status that follows: failed if one failed; else deferred if one is put off or not decided, or if there is none; else
 /// verified.
-pub fn follows(criteria: &[Criterion]) -> MilestoneStatus {
+pub fn follows(criteria: &[CriterionResult]) -> MilestoneStatus {
     let is_any = |status| criteria.iter().any(|criterion| criterion.status == status);
     if is_any(CriterionStatus::Fail) {
         MilestoneStatus::Failed

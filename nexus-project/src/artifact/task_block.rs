@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use super::document::Document;
+use super::document::Artifact;
 
 /// A `<task>` block, whatever it says.
 #[derive(Clone, Debug)]
@@ -19,7 +19,7 @@ pub(super) struct TaskBlock {
 pub(super) type BlockFault = (usize, String);
 
 /// The blocks of a plan in order, and what would be lost if it were passed over.
-pub(super) fn blocks(document: &Document) -> (Vec<TaskBlock>, Vec<BlockFault>) {
+pub(super) fn blocks(document: &Artifact) -> (Vec<TaskBlock>, Vec<BlockFault>) {
     let text = prose_alone(document);
     let (mut blocks, mut faults) = (Vec::<TaskBlock>::new(), Vec::new());
     let mut open: Option<TaskBlock> = None;
@@ -33,7 +33,8 @@ pub(super) fn blocks(document: &Document) -> (Vec<TaskBlock>, Vec<BlockFault>) {
         }
         if let Some(after) = named(rest, "task") {
             if let Some(before) = open.take() {
-                faults.push((before.start, "the <task> has no </task> before the next one begins".to_owned()));
+                faults
+                    .push((before.start, "the <task> has no </task> before the next one begins".to_owned()));
             }
             if !rest.starts_with("task") {
                 faults.push((found, format!("<{}> is written <task>", &rest[..4])));
@@ -74,7 +75,7 @@ pub(super) fn inner<'a>(body: &'a str, name: &str) -> Option<&'a str> {
 }
 
 /// The text with blanks in the place of code and comments, as long as it is.
-fn prose_alone(document: &Document) -> String {
+fn prose_alone(document: &Artifact) -> String {
     let text = document.text();
     let mut prose = String::with_capacity(text.len());
     for line in document.prose_in(document.body()) {
@@ -87,7 +88,8 @@ fn prose_alone(document: &Document) -> String {
 /// What follows an element's name, whatever its case.
 fn named<'a>(rest: &'a str, name: &str) -> Option<&'a str> {
     let (found, after) = rest.split_at_checked(name.len())?;
-    let ends = after.starts_with(|next: char| next.is_whitespace() || matches!(next, '>' | '/')) || after.is_empty();
+    let ends =
+        after.starts_with(|next: char| next.is_whitespace() || matches!(next, '>' | '/')) || after.is_empty();
     (ends && found.eq_ignore_ascii_case(name)).then_some(after)
 }
 
@@ -112,7 +114,8 @@ fn attributes(
         let value = after.trim_start().strip_prefix('=').map(str::trim_start);
         let quote = value.and_then(|value| value.chars().next()).filter(|quote| matches!(quote, '"' | '\''));
         let (false, Some(value), Some(quote)) = (name.is_empty(), value, quote) else {
-            let reason = "the <task> is not written as <task id=\"…\" depends_on=\"…\" wave=\"…\" tier=\"…\">";
+            let reason =
+                "the <task> is not written as <task id=\"…\" depends_on=\"…\" wave=\"…\" tier=\"…\">";
             return Err((at, reason.to_owned()));
         };
         let Some((inner, end)) = value[1..].split_once(quote) else {
@@ -131,7 +134,7 @@ mod tests {
     use super::{super::Kind, *};
 
     fn found(text: &str) -> (Vec<TaskBlock>, Vec<BlockFault>) {
-        blocks(&Document::parse(Kind::SlicePlan, text))
+        blocks(&Artifact::parse(Kind::SlicePlan, text))
     }
 
     #[test]
@@ -157,7 +160,17 @@ mod tests {
         for (cut, _) in whole.char_indices() {
             let _ = found(&whole[..cut]);
         }
-        for bad in ["<task", "<task id>", "<task id=1>", "<task id=\"1>", "<task id=\"1\">", "<task a=\"\" a=\"\"/>", "</task>", "<Task>", "<task id=\"1\"><task id=\"2\"></task>"] {
+        for bad in [
+            "<task",
+            "<task id>",
+            "<task id=1>",
+            "<task id=\"1>",
+            "<task id=\"1\">",
+            "<task a=\"\" a=\"\"/>",
+            "</task>",
+            "<Task>",
+            "<task id=\"1\"><task id=\"2\"></task>",
+        ] {
             assert_eq!(found(bad).1.len(), 1, "{bad}");
         }
     }

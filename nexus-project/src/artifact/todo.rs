@@ -5,9 +5,9 @@ use std::{fmt::Write as _, path::PathBuf};
 use serde::Serialize;
 
 use super::{
-    document::{Document, heading_of},
-    frontmatter::{TaskPlan, TaskStatus},
-    id::{SliceId, TaskId},
+    document::{Artifact, heading_of},
+    frontmatter::{TaskPlan, WorkStatus},
+    id::{SliceId, SliceTaskId},
     kind::Kind,
     tree::Artifacts,
 };
@@ -15,16 +15,16 @@ use crate::error::ProjectError;
 
 /// A task as its plan has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Task {
+pub struct TaskLine {
     /// The task.
-    pub id: TaskId,
+    pub id: SliceTaskId,
     /// How far it is.
-    pub status: TaskStatus,
+    pub status: WorkStatus,
     /// What it is called.
     pub name: String,
 }
 
-impl TaskStatus {
+impl WorkStatus {
     /// The checkbox of a task of this status.
     pub fn checkbox(self) -> &'static str {
         match self {
@@ -38,13 +38,13 @@ impl TaskStatus {
 }
 
 /// The text of `TODO.md`: the same for the same tasks.
-pub fn render(slice: SliceId, tasks: &[Task]) -> String {
+pub fn render(slice: SliceId, tasks: &[TaskLine]) -> String {
     let mut text = format!(
         "---\nschema_version: 1\nmilestone_id: {}\nslice_id: {slice}\ntotal: {}\n",
         slice.milestone,
         tasks.len()
     );
-    for status in TaskStatus::ALL {
+    for status in WorkStatus::ALL {
         let count = tasks.iter().filter(|task| task.status == *status).count();
         let _ = writeln!(text, "{}: {count}", status.as_str().replace('-', "_"));
     }
@@ -52,7 +52,7 @@ pub fn render(slice: SliceId, tasks: &[Task]) -> String {
     if tasks.is_empty() {
         text.push_str("_No tasks yet._\n");
     }
-    for Task { id, status, name } in tasks {
+    for TaskLine { id, status, name } in tasks {
         let _ = writeln!(text, "- {} **{id}** — {name}", status.checkbox());
     }
     text
@@ -64,7 +64,7 @@ impl Artifacts {
     /// # Errors
     ///
     /// [`Damaged`](crate::ProjectErrorKind::Damaged) for a plan that cannot be read: none is passed over. Those of the file system.
-    pub fn task_list(&self, slice: SliceId) -> Result<Vec<Task>, ProjectError> {
+    pub fn task_list(&self, slice: SliceId) -> Result<Vec<TaskLine>, ProjectError> {
         let ids = self.tasks(slice)?;
         ids.into_iter().map(|id| Ok(task_of(id, &self.task_plan(id)?.1)?)).collect()
     }
@@ -78,7 +78,10 @@ impl Artifacts {
         let _lock = self.lock()?;
         if !self.slices(slice.milestone)?.contains(&slice) {
             let message = format!("there is no slice {slice}");
-            return Err(ProjectError::unknown(message, format!("make one by `nexus artifact new slice {}`", slice.milestone)));
+            return Err(ProjectError::unknown(
+                message,
+                format!("make one by `nexus artifact new slice {}`", slice.milestone),
+            ));
         }
         self.write_todo_locked(slice)
     }
@@ -97,7 +100,7 @@ impl Artifacts {
     /// # Errors
     ///
     /// As [`Self::task_list`], with nothing changed; [`Unknown`](crate::ProjectErrorKind::Unknown) if there is no such task.
-    pub fn mark_task(&self, task: TaskId, status: TaskStatus) -> Result<TaskStatus, ProjectError> {
+    pub fn mark_task(&self, task: SliceTaskId, status: WorkStatus) -> Result<WorkStatus, ProjectError> {
         let _lock = self.lock()?;
         let (path, mut plan) = self.task_plan(task)?;
         let before = task_of(task, &plan)?.status;
@@ -115,23 +118,25 @@ impl Artifacts {
         Ok(before)
     }
 
-    fn task_plan(&self, task: TaskId) -> Result<(PathBuf, Document), ProjectError> {
+    fn task_plan(&self, task: SliceTaskId) -> Result<(PathBuf, Artifact), ProjectError> {
         let path = self.task_file(task, Kind::TaskPlan);
         let document = self.existing(&path, Kind::TaskPlan)?;
         Ok((path, document))
     }
 }
 
-fn task_of(id: TaskId, plan: &Document) -> Result<Task, ProjectError> {
+fn task_of(id: SliceTaskId, plan: &Artifact) -> Result<TaskLine, ProjectError> {
     let read = plan.read::<TaskPlan>();
-    let status = read.map_err(|error| ProjectError { message: format!("{id}: {}", error.message), ..error })?.status;
-    Ok(Task { id, status, name: name_of(plan) })
+    let status =
+        read.map_err(|error| ProjectError { message: format!("{id}: {}", error.message), ..error })?.status;
+    Ok(TaskLine { id, status, name: name_of(plan) })
 }
 
 /// What a plan's first heading says, without the task's own name in front.
-fn name_of(plan: &Document) -> String {
+fn name_of(plan: &Artifact) -> String {
     let mut lines = plan.prose_in(plan.body()).map(|range| &plan.text()[range]);
     let heading = lines.find_map(|line| heading_of(line).filter(|(level, _)| *level == 1));
-    let name = heading.map_or("", |(_, words)| words.split_once(" — ").map_or(words, |(_, name)| name.trim()));
+    let name =
+        heading.map_or("", |(_, words)| words.split_once(" — ").map_or(words, |(_, name)| name.trim()));
     if name.is_empty() { "(unnamed)".to_owned() } else { name.to_owned() }
 }

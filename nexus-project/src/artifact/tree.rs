@@ -11,8 +11,8 @@ use std::{
 use nexus_workspace::private_file;
 
 use super::{
-    document::Document,
-    id::{MilestoneId, SliceId, TaskId},
+    document::Artifact,
+    id::{MilestoneId, SliceId, SliceTaskId},
     kind::{Kind, Owner},
 };
 use crate::{
@@ -71,7 +71,7 @@ impl Artifacts {
     }
 
     /// The folder of a task.
-    pub fn task_folder(&self, task: TaskId) -> PathBuf {
+    pub fn task_folder(&self, task: SliceTaskId) -> PathBuf {
         self.slice_folder(task.slice).join("tasks").join(task.short())
     }
 
@@ -88,7 +88,7 @@ impl Artifacts {
     }
 
     /// A task's artifact of this kind.
-    pub fn task_file(&self, task: TaskId, kind: Kind) -> PathBuf {
+    pub fn task_file(&self, task: SliceTaskId, kind: Kind) -> PathBuf {
         self.task_folder(task).join(format!("{}-{}", task.short(), kind.spec().file))
     }
 
@@ -116,9 +116,9 @@ impl Artifacts {
     /// # Errors
     ///
     /// As [`Self::milestones`].
-    pub fn tasks(&self, slice: SliceId) -> Result<Vec<TaskId>, ProjectError> {
+    pub fn tasks(&self, slice: SliceId) -> Result<Vec<SliceTaskId>, ProjectError> {
         let folder = self.slice_folder(slice).join("tasks");
-        self.named(&folder, |name| TaskId::below(slice, name))
+        self.named(&folder, |name| SliceTaskId::below(slice, name))
     }
 
     /// Reads an artifact. `None` if there is none.
@@ -126,17 +126,17 @@ impl Artifacts {
     /// # Errors
     ///
     /// [`Damaged`](ProjectErrorKind::Damaged) for a link, a file that is too large or no UTF-8; those of the file system.
-    pub fn read(&self, path: &Path, kind: Kind) -> Result<Option<Document>, ProjectError> {
+    pub fn read(&self, path: &Path, kind: Kind) -> Result<Option<Artifact>, ProjectError> {
         self.guard(path)?;
         let Some(bytes) = read_bytes(path)? else { return Ok(None) };
         let text = String::from_utf8(bytes).map_err(|error| {
             ProjectError::damaged(path, format_args!("byte {} is no UTF-8", error.utf8_error().valid_up_to()))
         })?;
-        Ok(Some(Document::parse(kind, text)))
+        Ok(Some(Artifact::parse(kind, text)))
     }
 
     /// As [`Self::read`], where there must be one.
-    pub(super) fn existing(&self, path: &Path, kind: Kind) -> Result<Document, ProjectError> {
+    pub(super) fn existing(&self, path: &Path, kind: Kind) -> Result<Artifact, ProjectError> {
         self.read(path, kind)?.ok_or_else(|| {
             let message = format!("there is no {path:?}");
             let instead = match kind.spec().owner {
@@ -163,7 +163,9 @@ impl Artifacts {
 
     /// Refuses a path below the tree that goes over a link.
     pub(super) fn guard(&self, path: &Path) -> Result<(), ProjectError> {
-        let within = path.strip_prefix(&self.root).map_err(|_| ProjectError::damaged(path, "it is not in the project"))?;
+        let within = path
+            .strip_prefix(&self.root)
+            .map_err(|_| ProjectError::damaged(path, "it is not in the project"))?;
         let mut above = self.root.clone();
         for name in within {
             above.push(name);
@@ -178,7 +180,11 @@ impl Artifacts {
     }
 
     /// The folders in a folder whose names are of the kind that is looked for, in order.
-    fn named<T: Ord>(&self, folder: &Path, named: impl Fn(&str) -> Option<T>) -> Result<Vec<T>, ProjectError> {
+    fn named<T: Ord>(
+        &self,
+        folder: &Path,
+        named: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, ProjectError> {
         self.guard(folder)?;
         let mut found = Vec::new();
         for path in entries(folder)? {
@@ -201,7 +207,8 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, ProjectError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         read => read.map_err(failed)?,
     };
-    let mut paths = read.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    let mut paths =
+        read.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(failed)?;
     paths.sort();
     Ok(paths)
 }

@@ -3,7 +3,8 @@
 use std::fs;
 
 use nexus_project::artifact::{
-    Criterion, CriterionStatus, Document, Kind, MilestoneStatus, ReasoningAgreement, ResearchVerdict, follows, reconcile, verdict,
+    Artifact, CriterionResult, CriterionStatus, Kind, MilestoneStatus, ReasoningAgreement, ResearchVerdict,
+    follows, reconcile, verdict,
 };
 use proptest::prelude::*;
 
@@ -16,8 +17,8 @@ fn statuses() -> impl Strategy<Value = Vec<CriterionStatus>> {
 proptest! {
     #[test]
     fn a_milestone_is_what_its_worst_criterion_is(statuses in statuses()) {
-        let criteria: Vec<Criterion> =
-            statuses.iter().map(|status| Criterion { id: String::new(), text: String::new(), status: *status }).collect();
+        let criteria: Vec<CriterionResult> =
+            statuses.iter().map(|status| CriterionResult { id: String::new(), text: String::new(), status: *status }).collect();
         let expected = if statuses.contains(&CriterionStatus::Fail) {
             MilestoneStatus::Failed
         } else if !statuses.is_empty() && statuses.iter().all(|status| *status == CriterionStatus::Pass) {
@@ -30,7 +31,7 @@ proptest! {
 }
 
 /// The output of one researcher, with decisions and their reasoning.
-fn output(spawn_index: usize, decisions: &[(&str, &str)]) -> Document {
+fn output(spawn_index: usize, decisions: &[(&str, &str)]) -> Artifact {
     let mut text = format!(
         "---\nschema_version: 1\nagent: a\nspawn_index: {spawn_index}\nseed_delta: 0\ntask_query_hash: x\ndecision_count: {}\nrisk_count: 0\npattern_count: 0\nopen_question_count: 0\nsource_count: 0\n---\n\n## Decisions\n",
         decisions.len()
@@ -42,7 +43,7 @@ fn output(spawn_index: usize, decisions: &[(&str, &str)]) -> Document {
         }
     }
     text += "\n## Risks\n\n_None._\n\n## Patterns\n\n_None._\n\n## Open Questions\n\n_None._\n\n## Sources\n\n_None._\n";
-    Document::parse(Kind::ResearcherOutput, text)
+    Artifact::parse(Kind::ResearcherOutput, text)
 }
 
 #[test]
@@ -60,7 +61,8 @@ fn reasoning_is_compared_by_its_words() {
 #[test]
 fn agreement_is_computed_from_decisions_and_their_reasoning() {
     let agreed = |one: &str, two: &str, three: &str| {
-        let outputs = [output(0, &[("Use X", one)]), output(1, &[("use `X`.", two)]), output(2, &[("Use X", three)])];
+        let outputs =
+            [output(0, &[("Use X", one)]), output(1, &[("use `X`.", two)]), output(2, &[("Use X", three)])];
         reconcile(&outputs).unwrap().agreement_score
     };
     assert_eq!(agreed("it is fast", "nobody maintains others", "license fits us"), 1.0);
@@ -76,10 +78,13 @@ fn agreement_is_computed_from_decisions_and_their_reasoning() {
     assert_eq!((found.k, found.contested_count, found.agreement_score), (3, 2, 0.333));
     assert_eq!(found.decisions[0].from, [0, 2]);
     // One output that says something twice is one voice.
-    assert_eq!(found.contested.iter().map(|one| (one.text.as_str(), one.from.clone())).collect::<Vec<_>>(), [("Keep Y", vec![0]), ("Use Z", vec![7])]);
+    assert_eq!(
+        found.contested.iter().map(|one| (one.text.as_str(), one.from.clone())).collect::<Vec<_>>(),
+        [("Keep Y", vec![0]), ("Use Z", vec![7])]
+    );
     assert!(reconcile(&[]).is_err());
     assert!(reconcile(&[output(1, &[]), output(1, &[])]).is_err());
-    assert!(reconcile(&[Document::parse(Kind::ResearcherOutput, "nothing")]).is_err());
+    assert!(reconcile(&[Artifact::parse(Kind::ResearcherOutput, "nothing")]).is_err());
     assert_eq!(reconcile(&[output(0, &[])]).unwrap().agreement_score, 1.0);
 }
 
@@ -106,7 +111,10 @@ fn the_gate_goes_by_the_outputs_and_by_who_picked() {
     let (folder, artifacts) = good();
     let milestone = "M001".parse().unwrap();
     let gate = artifacts.gate(milestone).unwrap();
-    assert_eq!((gate.verdict, gate.agreement_score, gate.contested_count), (ResearchVerdict::IssuesFlagged, 0.5, 1));
+    assert_eq!(
+        (gate.verdict, gate.agreement_score, gate.contested_count),
+        (ResearchVerdict::IssuesFlagged, 0.5, 1)
+    );
     let path = artifacts.milestone_file(milestone, Kind::Research);
     assert!(artifacts.write_research(milestone).unwrap_err().to_string().contains("is there"));
     fs::remove_file(&path).unwrap();
@@ -115,7 +123,9 @@ fn the_gate_goes_by_the_outputs_and_by_who_picked() {
     // Nobody picked yet.
     assert_eq!(artifacts.gate(milestone).unwrap().verdict, ResearchVerdict::NeedsReSpawn);
     let text = fs::read_to_string(&path).unwrap();
-    let text = text.replace("verdict:** Unresolved", "verdict:** Discard").replace("verdict: needs_re_spawn", "verdict: issues_flagged");
+    let text = text
+        .replace("verdict:** Unresolved", "verdict:** Discard")
+        .replace("verdict: needs_re_spawn", "verdict: issues_flagged");
     fs::write(&path, text).unwrap();
     assert_eq!(findings(folder.path()), Vec::<String>::new());
     assert_eq!(artifacts.gate(milestone).unwrap().verdict, ResearchVerdict::IssuesFlagged);

@@ -10,7 +10,13 @@ const WRITER: &str = "NEXUS_TEST_HANDOFF_WRITER";
 const EACH: usize = 25;
 
 fn new(from: &str, to: &str, topic: &str) -> NewHandoff {
-    NewHandoff { from: from.into(), to: to.into(), topic: topic.into(), body: "Do it.".into(), ..NewHandoff::default() }
+    NewHandoff {
+        from: from.into(),
+        to: to.into(),
+        topic: topic.into(),
+        body: "Do it.".into(),
+        ..NewHandoff::default()
+    }
 }
 
 fn all(artifacts: &Artifacts, filter: &HandoffFilter) -> Vec<String> {
@@ -27,7 +33,8 @@ fn role_writer() {
     for number in 0..EACH {
         let writer = std::process::id();
         let milestone = (number % 2 == 0).then(|| "M001".parse().unwrap());
-        let handoff = NewHandoff { milestone, ..new(&format!("agent-{writer}"), "*", &format!("Number {number}")) };
+        let handoff =
+            NewHandoff { milestone, ..new(&format!("agent-{writer}"), "*", &format!("Number {number}")) };
         artifacts.write_handoff(&handoff).unwrap();
     }
 }
@@ -50,7 +57,8 @@ fn handoffs_of_eight_processes_sort_by_name_as_by_time() {
     let list = artifacts.handoffs(&HandoffFilter::default()).unwrap();
     assert_eq!(list.unreadable, Vec::<String>::new());
     assert_eq!(list.handoffs.len(), 8 * EACH);
-    let by_time: Vec<_> = list.handoffs.iter().map(|found| found.path.file_name().unwrap().to_owned()).collect();
+    let by_time: Vec<_> =
+        list.handoffs.iter().map(|found| found.path.file_name().unwrap().to_owned()).collect();
     let mut by_name = by_time.clone();
     by_name.sort();
     assert_eq!(by_name, by_time);
@@ -58,7 +66,8 @@ fn handoffs_of_eight_processes_sort_by_name_as_by_time() {
     assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "no two have the same time");
     // Each writer's own come in the order in which it wrote them.
     for found in &list.handoffs {
-        let of_one = list.handoffs.iter().filter(|other| other.handoff.from_agent == found.handoff.from_agent);
+        let of_one =
+            list.handoffs.iter().filter(|other| other.handoff.from_agent == found.handoff.from_agent);
         let topics: Vec<_> = of_one.map(|found| found.handoff.topic.clone()).collect();
         assert_eq!(topics, (0..EACH).map(|number| format!("Number {number}")).collect::<Vec<_>>());
     }
@@ -109,16 +118,27 @@ fn lists_are_by_agent_status_milestone_and_global() {
     let milestone = "M001".parse().unwrap();
     artifacts.write_handoff(&new("a", "b", "global for b")).unwrap();
     artifacts.write_handoff(&new("a", "*", "global for everybody")).unwrap();
-    let acted = artifacts.write_handoff(&NewHandoff { milestone: Some(milestone), ..new("b", "a", "of a milestone") }).unwrap();
+    let acted = artifacts
+        .write_handoff(&NewHandoff { milestone: Some(milestone), ..new("b", "a", "of a milestone") })
+        .unwrap();
     artifacts.mark_handoff(&acted.handoff.id, HandoffStatus::Acted).unwrap();
     let filter = HandoffFilter::default();
-    assert_eq!(all(&artifacts, &filter), ["Mind the cookies", "global for b", "global for everybody", "of a milestone"]);
+    assert_eq!(
+        all(&artifacts, &filter),
+        ["Mind the cookies", "global for b", "global for everybody", "of a milestone"]
+    );
     let for_b = HandoffFilter { agent: Some("b".into()), ..filter.clone() };
     assert_eq!(all(&artifacts, &for_b), ["global for b", "global for everybody"]);
-    assert_eq!(all(&artifacts, &HandoffFilter { global: true, ..filter.clone() }), ["global for b", "global for everybody"]);
+    assert_eq!(
+        all(&artifacts, &HandoffFilter { global: true, ..filter.clone() }),
+        ["global for b", "global for everybody"]
+    );
     let of_one = HandoffFilter { milestone: Some(milestone), ..filter.clone() };
     assert_eq!(all(&artifacts, &of_one), ["Mind the cookies", "of a milestone"]);
-    assert_eq!(all(&artifacts, &HandoffFilter { status: Some(HandoffStatus::Acted), ..filter }), ["of a milestone"]);
+    assert_eq!(
+        all(&artifacts, &HandoffFilter { status: Some(HandoffStatus::Acted), ..filter }),
+        ["of a milestone"]
+    );
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_project::artifact::{Artifacts, Kind, MilestoneId, TaskStatus, verify_review};
+use nexus_project::artifact::{Artifacts, Kind, MilestoneId, WorkStatus, verify_review};
 
 use crate::support::{findings, good};
 
@@ -35,7 +35,7 @@ fn role_marker() {
     let Some(root) = std::env::var_os(MARKER) else { return };
     let artifacts = Artifacts::at(root);
     loop {
-        for status in TaskStatus::ALL {
+        for status in WorkStatus::ALL {
             artifacts.mark_task("M001-S001-T0001".parse().unwrap(), *status).unwrap();
         }
     }
@@ -43,7 +43,13 @@ fn role_marker() {
 
 fn start(role: &str, variable: &str, root: &std::path::Path) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", role]).env(variable, root).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    command
+        .args(["--exact", role])
+        .env(variable, root)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap()
 }
 
 fn rounds() -> u64 {
@@ -56,7 +62,8 @@ fn what_was_appended_stays_over_kills() {
     let path = artifacts.milestone_file(milestone(), Kind::PlanReview);
     let mut known = fs::read(&path).unwrap();
     for round in 0..rounds() {
-        let mut children: Vec<_> = (0..2).map(|_| start("kills::role_appender", APPENDER, artifacts.root())).collect();
+        let mut children: Vec<_> =
+            (0..2).map(|_| start("kills::role_appender", APPENDER, artifacts.root())).collect();
         thread::sleep(Duration::from_millis(20 + round * 37 % 150));
         for child in &mut children {
             child.kill().unwrap();
@@ -170,7 +177,7 @@ fn a_task_is_whole_over_kills_and_its_todo_comes_back() {
         child.wait().unwrap();
         let found = findings(folder.path());
         assert!(found.iter().all(|finding| finding.contains(" todo-stale: ")), "round {round}: {found:?}");
-        artifacts.mark_task(task, TaskStatus::Done).unwrap();
+        artifacts.mark_task(task, WorkStatus::Done).unwrap();
         assert_eq!(findings(folder.path()), Vec::<String>::new(), "round {round}");
     }
 }

@@ -63,7 +63,10 @@ fn no_folder_of_a_rule_is_left_over() {
 #[test]
 fn a_file_alone_is_linted_by_its_name_or_by_the_kind_that_is_named() {
     let folder = tempfile::tempdir().unwrap();
-    let text = fs::read_to_string(fixtures().join("rules/sc-total/.nubos-pilot/milestones/M001/M001-VERIFICATION.md")).unwrap();
+    let text = fs::read_to_string(
+        fixtures().join("rules/sc-total/.nubos-pilot/milestones/M001/M001-VERIFICATION.md"),
+    )
+    .unwrap();
     let path = folder.path().join("M001-VERIFICATION.md");
     fs::write(&path, &text).unwrap();
     let by_name = lint(&[path], &LintOptions::default()).unwrap();

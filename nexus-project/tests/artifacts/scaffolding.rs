@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nexus_project::artifact::{Kind, NewMilestone, NewTask, TaskStatus};
+use nexus_project::artifact::{Kind, NewMilestone, NewTask, WorkStatus};
 
 use crate::support::{empty, files, findings, good};
 
@@ -22,9 +22,14 @@ fn what_is_made_passes_the_lint() {
     assert_eq!(findings(folder.path()), Vec::<String>::new());
     let task = NewTask { name: "Write it".into(), tier: "opus".into(), ..NewTask::default() };
     let one = artifacts.new_task(first, &task, &[]).unwrap();
-    let two = artifacts.new_task(first, &NewTask { action: "Do\n- this".into(), ..task.clone() }, &[]).unwrap();
+    let two =
+        artifacts.new_task(first, &NewTask { action: "Do\n- this".into(), ..task.clone() }, &[]).unwrap();
     assert_eq!(two.to_string(), "M001-S001-T0002");
-    let later = NewTask { depends_on: vec![one, two], files: vec!["a.rs".into(), "b \"c\".rs".into()], ..task.clone() };
+    let later = NewTask {
+        depends_on: vec![one, two],
+        files: vec!["a.rs".into(), "b \"c\".rs".into()],
+        ..task.clone()
+    };
     let later = artifacts.new_task(second, &later, &[]).unwrap();
     let made = artifacts.scaffold(first, &[]).unwrap();
     assert_eq!((made.tasks.len(), made.made.len(), made.kept.len()), (2, 4, 0));
@@ -41,7 +46,8 @@ fn what_is_made_passes_the_lint() {
 fn what_is_there_stays_byte_for_byte() {
     let (folder, artifacts) = good();
     let slice = "M001-S001".parse().unwrap();
-    let before: Vec<_> = files(folder.path()).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect();
+    let before: Vec<_> =
+        files(folder.path()).into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect();
     let made = artifacts.scaffold(slice, &[]).unwrap();
     assert_eq!((made.made.len(), made.kept.len()), (0, 2));
     for (bytes, path) in before {
@@ -63,7 +69,10 @@ fn a_block_that_lacks_something_stops_everything_and_is_named() {
         text.replace_range(second..end, "");
         fs::write(&path, text).unwrap();
         let error = artifacts.scaffold(slice, &[]).unwrap_err().to_string();
-        assert!(error.contains("task-attribute") && error.contains(&format!("has no {attribute}")), "{error}");
+        assert!(
+            error.contains("task-attribute") && error.contains(&format!("has no {attribute}")),
+            "{error}"
+        );
         assert!(!artifacts.task_folder(slice.task(2)).exists());
     }
 }
@@ -81,11 +90,13 @@ fn a_task_depends_on_earlier_slices_only() {
         ("T0001", "the name of no task"),
         ("M001-S001-T0001, M001-S001-T0002", "not in the plan of M001-S001"),
     ] {
-        fs::write(&path, text.replace("depends_on=\"M001-S001-T0001\"", &format!("depends_on=\"{named}\""))).unwrap();
+        fs::write(&path, text.replace("depends_on=\"M001-S001-T0001\"", &format!("depends_on=\"{named}\"")))
+            .unwrap();
         let error = artifacts.scaffold(slice, &[]).unwrap_err().to_string();
         assert!(error.contains("task-dependency") && error.contains(said), "{named}: {error}");
     }
-    fs::write(&path, text.replace("depends_on=\"M001-S001-T0001\"", "depends_on=\"[M001-S001-T0001]\"")).unwrap();
+    fs::write(&path, text.replace("depends_on=\"M001-S001-T0001\"", "depends_on=\"[M001-S001-T0001]\""))
+        .unwrap();
     artifacts.scaffold(slice, &[]).unwrap();
 }
 
@@ -122,10 +133,14 @@ fn no_link_is_followed() {
     let before = files(outside.path()).len();
     let slice = "M001-S001".parse().unwrap();
     assert!(artifacts.scaffold(slice, &[]).unwrap_err().to_string().contains("link"));
-    assert!(artifacts.mark_task(slice.task(1), TaskStatus::Parked).unwrap_err().to_string().contains("link"));
+    assert!(artifacts.mark_task(slice.task(1), WorkStatus::Parked).unwrap_err().to_string().contains("link"));
     assert_eq!(files(outside.path()).len(), before);
     let (folder_of_link, other) = empty();
-    std::os::unix::fs::symlink(folder.path().join(".nubos-pilot"), folder_of_link.path().join(".nubos-pilot")).unwrap();
+    std::os::unix::fs::symlink(
+        folder.path().join(".nubos-pilot"),
+        folder_of_link.path().join(".nubos-pilot"),
+    )
+    .unwrap();
     assert!(other.new_milestone(&NewMilestone { name: "x".into(), ..NewMilestone::default() }).is_err());
 }
 
@@ -137,6 +152,6 @@ fn a_file_keeps_its_mode() {
     let task = "M001-S001-T0001".parse().unwrap();
     let path = artifacts.task_file(task, Kind::TaskPlan);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-    artifacts.mark_task(task, TaskStatus::Parked).unwrap();
+    artifacts.mark_task(task, WorkStatus::Parked).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
 }

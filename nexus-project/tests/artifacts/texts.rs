@@ -1,22 +1,66 @@
 //! What is not changed stays byte for byte.
 
-use nexus_project::artifact::{Artifacts, Document, HandoffStatus, Kind, LintOptions, Place, lint};
+use nexus_project::artifact::{Artifact, Artifacts, HandoffStatus, Kind, LintOptions, Place, lint};
 use proptest::prelude::*;
 
 use crate::support::{empty, files, fixtures};
 
 /// Pieces that documents are made of, and that mislead who reads them.
 const PIECES: &[&str] = &[
-    "---\n", "---\r\n", "--- \n", "\u{feff}", "\n", "\r\n", "\r", "\t", " ", "## Changes\n", "## Success Criteria\r\n",
-    "### SC-1: x\n", "### D-1: é\n", "#### deep\n", "# Title\n", "- **Status:** Pass\n", "* **Reasoning:** why\n", "  more\n",
-    "```\n", "```md\n", "~~~\n", "<!-- \n", "-->\n", "<!-- one -->\n", "<tasks>\n", "</tasks>\n", "<task id=\"M001-S001-T0001\">",
-    "<task", "</task>\n", "<goal>", "</goal>", "_None._", "status: open\n", "status: \"open\"\n", "status: 'open' # c\n", "a: [1,\n",
-    "a: &x b\n", "b: *x\n", "status: *x\n", "schema_version: 1\n", "<!-- seal 1: 0 bytes, sha256 00 -->\n", "日本語\n", "\0", "[object Object]",
-    "{\"id\":", "}", ": :", "- - -\n", "|\n  text\n",
+    "---\n",
+    "---\r\n",
+    "--- \n",
+    "\u{feff}",
+    "\n",
+    "\r\n",
+    "\r",
+    "\t",
+    " ",
+    "## Changes\n",
+    "## Success Criteria\r\n",
+    "### SC-1: x\n",
+    "### D-1: é\n",
+    "#### deep\n",
+    "# Title\n",
+    "- **Status:** Pass\n",
+    "* **Reasoning:** why\n",
+    "  more\n",
+    "```\n",
+    "```md\n",
+    "~~~\n",
+    "<!-- \n",
+    "-->\n",
+    "<!-- one -->\n",
+    "<tasks>\n",
+    "</tasks>\n",
+    "<task id=\"M001-S001-T0001\">",
+    "<task",
+    "</task>\n",
+    "<goal>",
+    "</goal>",
+    "_None._",
+    "status: open\n",
+    "status: \"open\"\n",
+    "status: 'open' # c\n",
+    "a: [1,\n",
+    "a: &x b\n",
+    "b: *x\n",
+    "status: *x\n",
+    "schema_version: 1\n",
+    "<!-- seal 1: 0 bytes, sha256 00 -->\n",
+    "日本語\n",
+    "\0",
+    "[object Object]",
+    "{\"id\":",
+    "}",
+    ": :",
+    "- - -\n",
+    "|\n  text\n",
 ];
 
 fn text() -> impl Strategy<Value = String> {
-    proptest::collection::vec(proptest::sample::select(PIECES.to_vec()), 0..40).prop_map(|pieces| pieces.concat())
+    proptest::collection::vec(proptest::sample::select(PIECES.to_vec()), 0..40)
+        .prop_map(|pieces| pieces.concat())
 }
 
 fn kind() -> impl Strategy<Value = Kind> {
@@ -24,10 +68,12 @@ fn kind() -> impl Strategy<Value = Kind> {
 }
 
 /// Spans lie in the text, in order, at whole characters.
-fn check_spans(document: &Document) {
+fn check_spans(document: &Artifact) {
     let text = document.text();
     for section in document.sections() {
-        assert!(text.get(section.start..section.body.start).is_some() && text.get(section.body.clone()).is_some());
+        assert!(
+            text.get(section.start..section.body.start).is_some() && text.get(section.body.clone()).is_some()
+        );
     }
     for entry in document.entries() {
         assert!(text.get(entry.start..entry.body.start).is_some() && text.get(entry.body.clone()).is_some());
@@ -46,7 +92,13 @@ fn check_spans(document: &Document) {
 fn assert_spliced(before: &str, after: &str, removed: &str, added: &str) {
     let prefix = before.bytes().zip(after.bytes()).take_while(|(one, other)| one == other).count();
     let limit = before.len().min(after.len()) - prefix;
-    let suffix = before.bytes().rev().zip(after.bytes().rev()).take_while(|(one, other)| one == other).count().min(limit);
+    let suffix = before
+        .bytes()
+        .rev()
+        .zip(after.bytes().rev())
+        .take_while(|(one, other)| one == other)
+        .count()
+        .min(limit);
     assert!(removed.len() >= before.len() - prefix - suffix, "{before:?} {after:?}");
     assert!(added.len() >= after.len() - prefix - suffix, "{before:?} {after:?}");
 }
@@ -56,7 +108,7 @@ proptest! {
 
     #[test]
     fn parsing_and_rendering_gives_the_same_bytes(kind in kind(), text in text()) {
-        let document = Document::parse(kind, text.clone());
+        let document = Artifact::parse(kind, text.clone());
         check_spans(&document);
         prop_assert_eq!(document.to_string(), text);
     }
@@ -80,7 +132,7 @@ proptest! {
         let end = if body.contains('\r') { "\r\n" } else { "\n" };
         let frontmatter = format!("---{end}x: é{end}status: {quote}open{quote} # why{end}---{end}");
         let text = format!("{frontmatter}{before}{body}");
-        let mut document = Document::parse(Kind::Handoff, text.clone());
+        let mut document = Artifact::parse(Kind::Handoff, text.clone());
         document.set_value("status", "archived").unwrap();
         let expected = text.replacen(&format!("{quote}open{quote}"), &format!("{quote}archived{quote}"), 1);
         prop_assert_eq!(document.text(), expected);
@@ -89,7 +141,7 @@ proptest! {
     #[test]
     fn a_section_grows_at_its_end_alone(before in text(), inside in "[a-zé \r\n]{0,20}", after in text()) {
         let text = format!("{before}\n<goal>{inside}</goal>\n{after}");
-        let mut document = Document::parse(Kind::Context, text.clone());
+        let mut document = Artifact::parse(Kind::Context, text.clone());
         let section = document.section("goal").cloned();
         if document.add_to_section("goal", "one\ntwo").is_ok() {
             let section = section.unwrap();
@@ -106,8 +158,10 @@ fn every_fixture_is_rendered_as_it_is() {
     let mut count = 0;
     for path in files(&fixtures()) {
         let (Some(place), Ok(text)) = (Place::of(&path), std::fs::read_to_string(&path)) else { continue };
-        for changed in [text.clone(), text.replace('\n', "\r\n"), format!("\u{feff}{text}"), text.trim_end().to_owned()] {
-            let document = Document::parse(place.kind, changed.clone());
+        for changed in
+            [text.clone(), text.replace('\n', "\r\n"), format!("\u{feff}{text}"), text.trim_end().to_owned()]
+        {
+            let document = Artifact::parse(place.kind, changed.clone());
             check_spans(&document);
             assert_eq!(document.to_string(), changed);
             count += 1;
@@ -118,7 +172,11 @@ fn every_fixture_is_rendered_as_it_is() {
 
 #[test]
 fn other_line_ends_and_a_byte_order_mark_break_no_rule() {
-    for change in [|text: &str| text.replace('\n', "\r\n"), |text: &str| format!("\u{feff}{text}"), |text: &str| text.trim_end().to_owned()] {
+    for change in [
+        |text: &str| text.replace('\n', "\r\n"),
+        |text: &str| format!("\u{feff}{text}"),
+        |text: &str| text.trim_end().to_owned(),
+    ] {
         let (folder, _) = empty();
         crate::support::overlay(&fixtures().join("good"), folder.path());
         for path in files(folder.path()) {
@@ -134,7 +192,7 @@ fn other_line_ends_and_a_byte_order_mark_break_no_rule() {
 
 #[test]
 fn columns_count_characters() {
-    let document = Document::parse(Kind::Verification, "\u{feff}é日x\nab\n");
+    let document = Artifact::parse(Kind::Verification, "\u{feff}é日x\nab\n");
     let at = document.text().find('x').unwrap();
     assert_eq!((document.position(at).line, document.position(at).column), (1, 3));
     let at = document.text().find('b').unwrap();
@@ -144,7 +202,14 @@ fn columns_count_characters() {
 #[test]
 fn a_large_text_is_read_in_a_moment() {
     let began = std::time::Instant::now();
-    for piece in ["### SC-1: x\n- **Status:** Pass\n", "<task id=\"1\">\n", "```\n", "<!--\n", "[object Object]", "## Success Criteria\n"] {
+    for piece in [
+        "### SC-1: x\n- **Status:** Pass\n",
+        "<task id=\"1\">\n",
+        "```\n",
+        "<!--\n",
+        "[object Object]",
+        "## Success Criteria\n",
+    ] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("any.md");
         std::fs::write(&path, piece.repeat((1 << 20) / piece.len())).unwrap();

@@ -2,7 +2,7 @@
 
 use std::{fs, thread};
 
-use nexus_project::artifact::{Artifacts, Kind, NewTask, SliceId, TaskId, TaskStatus};
+use nexus_project::artifact::{Artifacts, Kind, NewTask, SliceId, SliceTaskId, WorkStatus};
 
 use crate::support::{findings, good};
 
@@ -16,7 +16,7 @@ impl Numbers {
     }
 }
 
-fn eight(artifacts: &Artifacts) -> (SliceId, Vec<TaskId>) {
+fn eight(artifacts: &Artifacts) -> (SliceId, Vec<SliceTaskId>) {
     let slice: SliceId = "M001-S001".parse().unwrap();
     for number in 2..=8 {
         let new = NewTask { name: format!("Task {number}"), tier: "haiku".into(), ..NewTask::default() };
@@ -26,8 +26,8 @@ fn eight(artifacts: &Artifacts) -> (SliceId, Vec<TaskId>) {
 }
 
 /// What the plans say, read by hand.
-fn by_hand(artifacts: &Artifacts, tasks: &[TaskId]) -> Vec<String> {
-    let line = |task: &TaskId| {
+fn by_hand(artifacts: &Artifacts, tasks: &[SliceTaskId]) -> Vec<String> {
+    let line = |task: &SliceTaskId| {
         let plan = fs::read_to_string(artifacts.task_file(*task, Kind::TaskPlan)).unwrap();
         let status = plan.lines().find_map(|line| line.strip_prefix("status: ")).unwrap();
         let mark = match status {
@@ -55,11 +55,11 @@ fn todo_equals_what_the_tasks_say_after_a_thousand_transitions() {
     let (folder, artifacts) = good();
     let (slice, tasks) = eight(&artifacts);
     let mut numbers = Numbers(16);
-    let mut statuses = vec![TaskStatus::Pending; tasks.len()];
-    statuses[0] = TaskStatus::Done;
+    let mut statuses = vec![WorkStatus::Pending; tasks.len()];
+    statuses[0] = WorkStatus::Done;
     for step in 0..1000 {
         let task = numbers.below(tasks.len());
-        let status = TaskStatus::ALL[numbers.below(TaskStatus::ALL.len())];
+        let status = WorkStatus::ALL[numbers.below(WorkStatus::ALL.len())];
         let before = artifacts.mark_task(tasks[task], status).unwrap();
         assert_eq!(before, statuses[task], "step {step}");
         statuses[task] = status;
@@ -73,25 +73,29 @@ fn todo_equals_what_the_tasks_say_after_a_thousand_transitions() {
 #[test]
 fn todo_is_never_read_as_truth() {
     let (_folder, artifacts) = good();
-    let task: TaskId = "M001-S001-T0001".parse().unwrap();
+    let task: SliceTaskId = "M001-S001-T0001".parse().unwrap();
     let todo = artifacts.slice_file(task.slice, Kind::Todo);
     let right = fs::read(&todo).unwrap();
     fs::write(&todo, "- [x] everything\n").unwrap();
-    assert_eq!(artifacts.task_list(task.slice).unwrap()[0].status, TaskStatus::Done);
-    artifacts.mark_task(task, TaskStatus::Done).unwrap();
+    assert_eq!(artifacts.task_list(task.slice).unwrap()[0].status, WorkStatus::Done);
+    artifacts.mark_task(task, WorkStatus::Done).unwrap();
     assert_eq!(fs::read(&todo).unwrap(), right);
 }
 
 #[test]
 fn a_transition_changes_the_status_and_no_other_byte() {
-    for (old, new) in [("status: done", "status: parked"), ("status: \"done\"   # so far", "status: \"parked\"   # so far"), ("status:  'done'\r", "status:  'parked'\r")] {
+    for (old, new) in [
+        ("status: done", "status: parked"),
+        ("status: \"done\"   # so far", "status: \"parked\"   # so far"),
+        ("status:  'done'\r", "status:  'parked'\r"),
+    ] {
         let (_folder, artifacts) = good();
-        let task: TaskId = "M001-S001-T0001".parse().unwrap();
+        let task: SliceTaskId = "M001-S001-T0001".parse().unwrap();
         let path = artifacts.task_file(task, Kind::TaskPlan);
         let text = fs::read_to_string(&path).unwrap().replace("status: done", old);
         let text = format!("{text}\n```\nstatus: done\n```\nno line end");
         fs::write(&path, &text).unwrap();
-        artifacts.mark_task(task, TaskStatus::Parked).unwrap();
+        artifacts.mark_task(task, WorkStatus::Parked).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), text.replacen(old, new, 1));
     }
 }
@@ -104,7 +108,7 @@ fn a_plan_that_cannot_be_read_stops_the_transition_of_another() {
     fs::write(&broken, "nothing").unwrap();
     let todo = fs::read(artifacts.slice_file(slice, Kind::Todo)).unwrap();
     let plan = fs::read(artifacts.task_file(tasks[5], Kind::TaskPlan)).unwrap();
-    let error = artifacts.mark_task(tasks[5], TaskStatus::Done).unwrap_err().to_string();
+    let error = artifacts.mark_task(tasks[5], WorkStatus::Done).unwrap_err().to_string();
     assert!(error.contains("M001-S001-T0004"), "{error}");
     assert_eq!(fs::read(artifacts.slice_file(slice, Kind::Todo)).unwrap(), todo);
     assert_eq!(fs::read(artifacts.task_file(tasks[5], Kind::TaskPlan)).unwrap(), plan);
@@ -121,15 +125,15 @@ fn transitions_of_several_threads_lose_nothing() {
                 let mut numbers = Numbers(seed as u64);
                 for _ in 0..25 {
                     let task = of_one[numbers.below(of_one.len())];
-                    artifacts.mark_task(task, TaskStatus::ALL[numbers.below(5)]).unwrap();
+                    artifacts.mark_task(task, WorkStatus::ALL[numbers.below(5)]).unwrap();
                 }
                 for task in of_one {
-                    artifacts.mark_task(*task, TaskStatus::Skipped).unwrap();
+                    artifacts.mark_task(*task, WorkStatus::Skipped).unwrap();
                 }
             });
         }
     });
-    assert!(artifacts.task_list(slice).unwrap().iter().all(|task| task.status == TaskStatus::Skipped));
+    assert!(artifacts.task_list(slice).unwrap().iter().all(|task| task.status == WorkStatus::Skipped));
     assert_eq!(todo_lines(&artifacts, slice), by_hand(&artifacts, &tasks));
     assert_eq!(findings(folder.path()), Vec::<String>::new());
 }

@@ -2,7 +2,7 @@
 
 use super::{
     super::{
-        document::Document,
+        document::Artifact,
         frontmatter::{CriterionStatus, Research, Validation, ValidationStatus, Verification},
         research::{self, ReasoningAgreement},
         rule::Rule,
@@ -17,11 +17,11 @@ const STATUS_LINE: &str = "**Milestone Status:**";
 impl Check<'_> {
     /// Where the value of a key stands.
     fn at(&self, key: &str) -> usize {
-        self.document.values().get(key).map_or(0, |range| range.start)
+        self.artifact.values().get(key).map_or(0, |range| range.start)
     }
 
     pub(super) fn verification(&mut self) {
-        let document = self.document;
+        let document = self.artifact;
         let Ok(verification) = document.read::<Verification>() else { return };
         let Verification { sc_total, passed, failed, deferred, pending, .. } = verification;
         let sum = [passed, failed, deferred, pending].iter().try_fold(0u64, |sum, one| sum.checked_add(*one));
@@ -63,14 +63,17 @@ impl Check<'_> {
         }
         let follows = status::follows(&criteria);
         if verification.milestone_status != follows {
-            let message = format!("milestone_status is {}, but {follows} follows from the criteria", verification.milestone_status);
+            let message = format!(
+                "milestone_status is {}, but {follows} follows from the criteria",
+                verification.milestone_status
+            );
             self.fault(self.at("milestone_status"), Rule::MilestoneStatus, message);
         }
         self.status_line(follows.as_str());
     }
 
     fn status_line(&mut self, follows: &str) {
-        let document = self.document;
+        let document = self.artifact;
         let mut lines = document.prose_in(document.body());
         let found = lines.find(|range| document.text()[range.clone()].starts_with(STATUS_LINE));
         let said = found.clone().map(|range| document.text()[range][STATUS_LINE.len()..].trim());
@@ -81,7 +84,7 @@ impl Check<'_> {
     }
 
     pub(super) fn validation(&mut self) {
-        let Ok(validation) = self.document.read::<Validation>() else { return };
+        let Ok(validation) = self.artifact.read::<Validation>() else { return };
         let Validation { requirements_total, covered, under_sampled, uncovered, .. } = validation;
         let sum = [covered, under_sampled, uncovered].iter().try_fold(0u64, |sum, one| sum.checked_add(*one));
         if sum != Some(requirements_total) {
@@ -93,16 +96,23 @@ impl Check<'_> {
         self.entry_counts();
         let is_compliant = under_sampled == 0 && uncovered == 0;
         if validation.nyquist_compliant != is_compliant {
-            let message = format!("nyquist_compliant is {} with {under_sampled} under-sampled and {uncovered} uncovered", !is_compliant);
+            let message = format!(
+                "nyquist_compliant is {} with {under_sampled} under-sampled and {uncovered} uncovered",
+                !is_compliant
+            );
             self.fault(self.at("nyquist_compliant"), Rule::Nyquist, message);
         } else if validation.status == ValidationStatus::Clean && !is_compliant {
-            self.fault(self.at("status"), Rule::Nyquist, "status is clean though not every requirement is covered");
+            self.fault(
+                self.at("status"),
+                Rule::Nyquist,
+                "status is clean though not every requirement is covered",
+            );
         }
     }
 
     /// Every count of entries in the frontmatter.
     pub(super) fn entry_counts(&mut self) {
-        let document = self.document;
+        let document = self.artifact;
         let values = document.values();
         for spec in document.kind().spec().entries {
             let Some(range) = values.get(spec.count) else { continue };
@@ -116,14 +126,14 @@ impl Check<'_> {
     }
 
     pub(super) fn research(&mut self) {
-        let Ok(research) = self.document.read::<Research>() else { return };
+        let Ok(research) = self.artifact.read::<Research>() else { return };
         if !(0.0..=1.0).contains(&research.agreement_score) {
             let message = "agreement_score is no number from 0 to 1";
             return self.fault(self.at("agreement_score"), Rule::FrontmatterInvalid, message);
         }
         self.entry_counts();
         agreements(self);
-        let unresolved = research::unresolved(self.document);
+        let unresolved = research::unresolved(self.artifact);
         let follows = research::verdict(research.agreement_score, research.contested_count, unresolved);
         if research.reconciler_verdict != follows {
             let message = format!(
@@ -136,12 +146,13 @@ impl Check<'_> {
 }
 
 fn agreements(check: &mut Check<'_>) {
-    let document: &Document = check.document;
+    let document: &Artifact = check.artifact;
     for entry in document.entries_of("Final Decisions") {
         if let Some(field) = document.field(entry, "Reasoning-Trace-Agreement")
             && ReasoningAgreement::of(&field.value).is_none()
         {
-            let message = format!("{:?} is none of identical, overlapping, orthogonal and unknown", field.value);
+            let message =
+                format!("{:?} is none of identical, overlapping, orthogonal and unknown", field.value);
             check.fault(field.start, Rule::ReasoningAgreement, message);
         }
     }

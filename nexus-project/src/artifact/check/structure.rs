@@ -20,11 +20,15 @@ const LOST: &str = "[object Object]";
 
 impl Check<'_> {
     pub(super) fn structure(&mut self) {
-        let document = self.document;
+        let document = self.artifact;
         let mut start = 0;
         for line in document.text().split_inclusive('\n') {
             if let Some(at) = line.find(LOST) {
-                self.fault(start + at, Rule::ObjectObject, format!("{LOST} is no value; write the one that was lost"));
+                self.fault(
+                    start + at,
+                    Rule::ObjectObject,
+                    format!("{LOST} is no value; write the one that was lost"),
+                );
             }
             start += line.len();
         }
@@ -32,7 +36,11 @@ impl Check<'_> {
         for (at, what) in document.unclosed() {
             match what {
                 Unclosed::Fence => {
-                    self.fault(*at, Rule::FenceUnclosed, "the code fence has no end, so all that follows is code");
+                    self.fault(
+                        *at,
+                        Rule::FenceUnclosed,
+                        "the code fence has no end, so all that follows is code",
+                    );
                 }
                 Unclosed::Comment => self.fault(*at, Rule::CommentUnclosed, "the comment has no end"),
                 Unclosed::Frontmatter => {}
@@ -48,7 +56,7 @@ impl Check<'_> {
     }
 
     fn frontmatter(&mut self) {
-        let document = self.document;
+        let document = self.artifact;
         let Some(spec) = document.kind().spec().frontmatter else { return };
         let Some(text) = document.frontmatter() else {
             let cut_off = document.unclosed().iter().any(|(_, what)| *what == Unclosed::Frontmatter);
@@ -78,30 +86,44 @@ impl Check<'_> {
     }
 
     fn sections(&mut self, names: &[&str], shown: impl Fn(&str) -> String) {
-        let document = self.document;
+        let document = self.artifact;
         let end = document.text().trim_end().len();
         for name in names {
             let mut found = document.sections().iter().filter(|section| section.is_called(name));
             let Some(section) = found.next() else {
-                let message = format!("the section {} is missing; write {NONE} below it if there is nothing to say", shown(name));
+                let message = format!(
+                    "the section {} is missing; write {NONE} below it if there is nothing to say",
+                    shown(name)
+                );
                 self.fault(end, Rule::SectionMissing, message);
                 continue;
             };
             if !section.is_closed {
                 self.fault(section.start, Rule::SectionUnclosed, format!("<{name}> has no </{name}>"));
             } else if document.is_blank(section.body.clone()) {
-                let message = format!("the section {} says nothing; write {NONE} if there is nothing to say", shown(name));
+                let message = format!(
+                    "the section {} says nothing; write {NONE} if there is nothing to say",
+                    shown(name)
+                );
                 self.fault(section.start, Rule::SectionEmpty, message);
             }
             for twice in found {
-                self.fault(twice.start, Rule::SectionDuplicate, format!("the section {} is there twice", shown(name)));
+                self.fault(
+                    twice.start,
+                    Rule::SectionDuplicate,
+                    format!("the section {} is there twice", shown(name)),
+                );
             }
         }
     }
 
     fn entries(&mut self, spec: &EntrySpec) {
-        let document = self.document;
-        let form = if spec.prefix.is_empty() { "### NAME: text".to_owned() } else { format!("### {}-N: text", spec.prefix) };
+        let document = self.artifact;
+        let form = if spec.prefix.is_empty() {
+            "### NAME: text".to_owned()
+        } else {
+            format!("### {}-N: text", spec.prefix)
+        };
         let mut known = BTreeSet::new();
         let mut expected = 1;
         for entry in document.entries_of(spec.section) {
@@ -109,14 +131,22 @@ impl Check<'_> {
             let number = id.and_then(|id| number_of(id, spec.prefix));
             let is_good = if spec.prefix.is_empty() { id.is_some() } else { number.is_some() };
             let Some(id) = id.filter(|_| is_good) else {
-                self.fault(entry.start, Rule::EntryHeading, format!("an entry of {} is written {form}", spec.section));
+                self.fault(
+                    entry.start,
+                    Rule::EntryHeading,
+                    format!("an entry of {} is written {form}", spec.section),
+                );
                 continue;
             };
             // Criteria are named by their place; entries of the other kinds may have been taken out.
             if !known.insert(id) {
                 self.fault(entry.start, Rule::EntrySequence, format!("{id} is there twice"));
             } else if spec.prefix == "SC" && number != Some(expected) {
-                self.fault(entry.start, Rule::EntrySequence, format!("{id} stands where SC-{expected} is expected"));
+                self.fault(
+                    entry.start,
+                    Rule::EntrySequence,
+                    format!("{id} stands where SC-{expected} is expected"),
+                );
             }
             expected = number.unwrap_or(expected).saturating_add(1);
             for name in spec.fields {
@@ -130,7 +160,7 @@ impl Check<'_> {
 
     /// Headings that are named as entries are, and are none.
     fn stray_entries(&mut self, spec: &EntrySpec, form: &str) {
-        let document = self.document;
+        let document = self.artifact;
         if spec.prefix.is_empty() {
             return;
         }
@@ -148,7 +178,7 @@ impl Check<'_> {
 
     /// The names in a frontmatter against those of the folders, or against each other.
     pub(super) fn places(&mut self) {
-        let document = self.document;
+        let document = self.artifact;
         let kind = document.kind();
         if matches!(kind, Kind::TaskPlan | Kind::TaskSummary) {
             let read = document.read::<TaskSummary>().map(|summary| (summary.id, summary.slice));

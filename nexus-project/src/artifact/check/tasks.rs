@@ -4,7 +4,7 @@ use super::{
     super::{
         document::NONE,
         frontmatter::TaskPlan,
-        id::{SliceId, TaskId},
+        id::{SliceId, SliceTaskId},
         rule::Rule,
         task_block::{self, TaskBlock},
     },
@@ -17,8 +17,8 @@ const TIERS: [&str; 3] = ["haiku", "sonnet", "opus"];
 /// A task as its block says it.
 #[derive(Clone, Debug)]
 pub(in super::super) struct PlannedTask {
-    pub(in super::super) id: TaskId,
-    pub(in super::super) depends_on: Vec<TaskId>,
+    pub(in super::super) id: SliceTaskId,
+    pub(in super::super) depends_on: Vec<SliceTaskId>,
     pub(in super::super) tier: String,
     /// What stands in the block.
     pub(in super::super) body: String,
@@ -28,7 +28,7 @@ pub(in super::super) struct PlannedTask {
 
 /// The tasks of a plan. What is wrong with one is a fault, and then it is not among them.
 pub(in super::super) fn planned(check: &mut Check<'_>) -> Vec<PlannedTask> {
-    let document = check.document;
+    let document = check.artifact;
     let (blocks, block_faults) = task_block::blocks(document);
     if blocks.is_empty()
         && block_faults.is_empty()
@@ -36,7 +36,9 @@ pub(in super::super) fn planned(check: &mut Check<'_>) -> Vec<PlannedTask> {
         && !document.is_blank(section.body.clone())
         && document.text()[section.body.clone()].trim() != NONE
     {
-        let message = format!("<tasks> has no <task> block outside of code and comments; write {NONE} if there is none");
+        let message = format!(
+            "<tasks> has no <task> block outside of code and comments; write {NONE} if there is none"
+        );
         check.fault(section.start, Rule::TaskBlock, message);
     }
     for (at, message) in block_faults {
@@ -51,7 +53,8 @@ pub(in super::super) fn planned(check: &mut Check<'_>) -> Vec<PlannedTask> {
 
 fn task(check: &mut Check<'_>, index: usize, block: &TaskBlock) -> Option<PlannedTask> {
     let before = check.faults.len();
-    let name = block.attributes.get("id").map_or(format!("task {} of the plan", index + 1), |(id, _)| id.clone());
+    let name =
+        block.attributes.get("id").map_or(format!("task {} of the plan", index + 1), |(id, _)| id.clone());
     for attribute in ["id", "depends_on", "wave", "tier"] {
         if !block.attributes.contains_key(attribute) {
             check.fault(block.start, Rule::TaskAttribute, format!("{name} has no {attribute}"));
@@ -60,9 +63,11 @@ fn task(check: &mut Check<'_>, index: usize, block: &TaskBlock) -> Option<Planne
     if check.faults.len() > before {
         return None;
     }
-    let of = |attribute: &str| block.attributes.get(attribute).map_or(("", 0), |(value, at)| (value.as_str(), *at));
+    let of = |attribute: &str| {
+        block.attributes.get(attribute).map_or(("", 0), |(value, at)| (value.as_str(), *at))
+    };
     let (id, id_at) = of("id");
-    let id = match id.parse::<TaskId>() {
+    let id = match id.parse::<SliceTaskId>() {
         Ok(id) => id,
         Err(error) => {
             check.fault(id_at, Rule::TaskId, error.to_string());
@@ -82,7 +87,7 @@ fn task(check: &mut Check<'_>, index: usize, block: &TaskBlock) -> Option<Planne
     let named = named.trim().trim_start_matches('[').trim_end_matches(']');
     let named = named.split(',').map(str::trim).filter(|one| !one.is_empty());
     let depends_on = named.filter_map(|one| check.dependency(one, depends_on_at, slice)).collect();
-    let body = check.document.text()[block.body.clone()].to_owned();
+    let body = check.artifact.text()[block.body.clone()].to_owned();
     let task = PlannedTask { id, depends_on, tier: tier.to_owned(), body, depends_on_at };
     (check.faults.len() == before).then_some(task)
 }
@@ -103,11 +108,13 @@ impl Check<'_> {
         }
     }
 
-    fn dependency(&mut self, named: &str, at: usize, slice: SliceId) -> Option<TaskId> {
-        let parsed = named.parse::<TaskId>();
+    fn dependency(&mut self, named: &str, at: usize, slice: SliceId) -> Option<SliceTaskId> {
+        let parsed = named.parse::<SliceTaskId>();
         let reason = match &parsed {
             Ok(task) if task.slice < slice => return Some(*task),
-            Ok(task) => format!("{task} is of no slice before {slice}; tasks of one slice are done side by side"),
+            Ok(task) => {
+                format!("{task} is of no slice before {slice}; tasks of one slice are done side by side")
+            }
             Err(error) => error.to_string(),
         };
         self.fault(at, Rule::TaskDependency, reason);
@@ -116,8 +123,8 @@ impl Check<'_> {
 
     /// A task's own plan.
     pub(super) fn task_plan(&mut self) {
-        let Ok(plan) = self.document.read::<TaskPlan>() else { return };
-        let values = self.document.values();
+        let Ok(plan) = self.artifact.read::<TaskPlan>() else { return };
+        let values = self.artifact.values();
         let at = |key: &str| values.get(key).map_or(0, |range| range.start);
         let slice = self.slice.unwrap_or(plan.slice);
         self.wave(&plan.wave.to_string(), at("wave"), slice);
