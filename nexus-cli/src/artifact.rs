@@ -33,7 +33,10 @@ pub(crate) fn artifact(config: &ConfigArgs, args: ArtifactArgs) -> Result<ExitCo
     let artifacts = find(project.as_deref())?;
     match command {
         ArtifactCommand::Lint { path, schema, enforce } => {
-            let paths = if path.is_empty() { vec![artifacts.folder()] } else { path };
+            let folder = artifacts.folder();
+            // A project without artifacts has nothing wrong with them.
+            let all = if folder.exists() { vec![folder] } else { Vec::new() };
+            let paths = if path.is_empty() { all } else { path };
             let options = LintOptions { kind: schema, models: models(config)? };
             let report = lint(&paths, &options).map_err(failed)?;
             if json {
