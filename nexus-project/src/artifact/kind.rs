@@ -247,14 +247,7 @@ pub(super) const SPECS: [Spec; 17] = [
     ),
     spec(Kind::TaskSummary, "task-summary", (Task, "SUMMARY.md"), typed::<TaskSummary>(), SUMMARY, &[]),
     spec(Kind::Todo, "todo", (Slice, "TODO.md"), typed::<Todo>(), Headings(&[]), &[]),
-    spec(
-        Kind::Handoff,
-        "handoff",
-        (Other, "handoffs/*.md"),
-        typed::<AgentHandoff>(),
-        Headings(&[]),
-        &[],
-    ),
+    spec(Kind::Handoff, "handoff", (Other, "handoffs/*.md"), typed::<AgentHandoff>(), Headings(&[]), &[]),
 ];
 
 impl Kind {
@@ -328,8 +321,7 @@ impl Place {
         let owned = |owner: Owner, file: &str| {
             SPECS.iter().find(|spec| spec.owner == owner && spec.file == file).map(|spec| spec.kind)
         };
-        let mut place =
-            Self { kind: Kind::Handoff, milestone: above_milestone, slice: None, task: None };
+        let mut place = Self { kind: Kind::Handoff, milestone: above_milestone, slice: None, task: None };
         if above.first() == Some(&"handoffs") {
             return name.ends_with(".md").then_some(place);
         }

@@ -66,7 +66,7 @@ impl Artifacts {
     /// [`Damaged`](crate::ProjectErrorKind::Damaged) for a plan that cannot be read: none is passed over. Those of the file system.
     pub fn task_list(&self, slice: SliceId) -> Result<Vec<TaskLine>, ProjectError> {
         let ids = self.tasks(slice)?;
-        ids.into_iter().map(|id| Ok(task_of(id, &self.task_plan(id)?.1)?)).collect()
+        ids.into_iter().map(|id| task_of(id, &self.task_plan(id)?.1)).collect()
     }
 
     /// Writes a slice's `TODO.md` again, and says where it is.

@@ -127,7 +127,7 @@ fn lists_are_by_agent_status_milestone_and_global() {
         all(&artifacts, &filter),
         ["Mind the cookies", "global for b", "global for everybody", "of a milestone"]
     );
-    let for_b = HandoffFilter { agent: Some("b".into()), ..filter.clone() };
+    let for_b = HandoffFilter { agent: Some("b".into()), ..HandoffFilter::default() };
     assert_eq!(all(&artifacts, &for_b), ["global for b", "global for everybody"]);
     assert_eq!(
         all(&artifacts, &HandoffFilter { global: true, ..filter.clone() }),

@@ -132,7 +132,7 @@ fn a_byte_that_was_changed_before_a_seal_stops_every_append() {
         // What makes the last seal none leaves a part that is not sealed.
         assert!(state.unsealed_bytes > 0, "{at}");
     }
-    let mut shorter = good.clone();
+    let mut shorter = good;
     shorter.remove(3);
     assert!(verify_review(&shorter).is_err());
 }

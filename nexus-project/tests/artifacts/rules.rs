@@ -73,7 +73,7 @@ fn a_file_alone_is_linted_by_its_name_or_by_the_kind_that_is_named() {
     assert_eq!(by_name.findings[0].rule, Rule::CriterionTotal);
     let path = folder.path().join("draft.md");
     fs::write(&path, &text).unwrap();
-    let error = lint(&[path.clone()], &LintOptions::default()).unwrap_err();
+    let error = lint(std::slice::from_ref(&path), &LintOptions::default()).unwrap_err();
     assert!(error.to_string().contains("--schema"), "{error}");
     let options = LintOptions { kind: Some(Kind::Verification), ..LintOptions::default() };
     assert_eq!(lint(&[path], &options).unwrap().findings[0].rule, Rule::CriterionTotal);
@@ -86,7 +86,7 @@ fn a_portable_model_is_a_tier_if_the_configuration_has_it() {
     let plan = folder.path().join(".nubos-pilot/milestones/M001/slices/S001/S001-PLAN.md");
     let text = fs::read_to_string(&plan).unwrap().replace("tier=\"sonnet\"", "tier=\"strong\"");
     fs::write(&plan, text).unwrap();
-    let without = lint(&[plan.clone()], &LintOptions::default()).unwrap();
+    let without = lint(std::slice::from_ref(&plan), &LintOptions::default()).unwrap();
     assert_eq!(without.findings[0].rule, Rule::TaskTier);
     let options = LintOptions { models: vec!["strong".to_owned()], ..LintOptions::default() };
     assert_eq!(lint(&[plan], &options).unwrap().findings, []);

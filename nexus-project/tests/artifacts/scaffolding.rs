@@ -25,11 +25,8 @@ fn what_is_made_passes_the_lint() {
     let two =
         artifacts.new_task(first, &NewTask { action: "Do\n- this".into(), ..task.clone() }, &[]).unwrap();
     assert_eq!(two.to_string(), "M001-S001-T0002");
-    let later = NewTask {
-        depends_on: vec![one, two],
-        files: vec!["a.rs".into(), "b \"c\".rs".into()],
-        ..task.clone()
-    };
+    let later =
+        NewTask { depends_on: vec![one, two], files: vec!["a.rs".into(), "b \"c\".rs".into()], ..task };
     let later = artifacts.new_task(second, &later, &[]).unwrap();
     let made = artifacts.scaffold(first, &[]).unwrap();
     assert_eq!((made.tasks.len(), made.made.len(), made.kept.len()), (2, 4, 0));
@@ -115,7 +112,7 @@ fn what_would_break_a_plan_is_refused() {
         NewTask { action: "</action></task><task id=\"1\">".into(), ..good.clone() },
         NewTask { action: "```".into(), ..good.clone() },
         NewTask { action: "</tasks>".into(), ..good.clone() },
-        NewTask { depends_on: vec![slice.task(1)], ..good.clone() },
+        NewTask { depends_on: vec![slice.task(1)], ..good },
     ] {
         assert!(artifacts.new_task(slice, &bad, &[]).is_err(), "{bad:?}");
         assert_eq!(fs::read(&path).unwrap(), before, "{bad:?}");

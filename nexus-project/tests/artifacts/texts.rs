@@ -145,7 +145,7 @@ proptest! {
         let section = document.section("goal").cloned();
         if document.add_to_section("goal", "one\ntwo").is_ok() {
             let section = section.unwrap();
-            let old = &text[section.body.clone()];
+            let old = &text[section.body];
             assert_spliced(&text, document.text(), old, &format!("{old}\r\none\r\ntwo\r\n"));
             let new = document.section("goal").unwrap();
             prop_assert!(document.text()[new.body.clone()].replace('\r', "").contains("one\ntwo"));
@@ -214,7 +214,8 @@ fn a_large_text_is_read_in_a_moment() {
         let path = folder.path().join("any.md");
         std::fs::write(&path, piece.repeat((1 << 20) / piece.len())).unwrap();
         for kind in [Kind::Verification, Kind::SlicePlan, Kind::ResearcherOutput] {
-            lint(&[path.clone()], &LintOptions { kind: Some(kind), ..LintOptions::default() }).unwrap();
+            lint(std::slice::from_ref(&path), &LintOptions { kind: Some(kind), ..LintOptions::default() })
+                .unwrap();
         }
     }
     assert!(began.elapsed() < std::time::Duration::from_secs(120), "{:?}", began.elapsed());
