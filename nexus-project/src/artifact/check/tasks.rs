@@ -44,6 +44,12 @@ pub(in super::super) fn planned(check: &mut Check<'_>) -> Vec<PlannedTask> {
     for (at, message) in block_faults {
         check.fault(at, Rule::TaskBlock, message);
     }
+    let within = document.section("tasks").map(|section| section.body.clone());
+    for block in &blocks {
+        if within.as_ref().is_some_and(|within| block.start < within.start || block.body.end > within.end) {
+            check.fault(block.start, Rule::TaskBlock, "the <task> does not lie between <tasks> and </tasks>");
+        }
+    }
     let mut tasks = Vec::new();
     for (index, block) in blocks.iter().enumerate() {
         tasks.extend(task(check, index, block));
