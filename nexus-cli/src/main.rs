@@ -5,6 +5,7 @@
 
 mod acp;
 mod args;
+mod artifact;
 mod availability;
 mod check;
 mod command_error;
@@ -155,6 +156,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Acp(acp) => acp::acp(&args.config, &acp).await,
         Command::Mcp(command) => mcp::mcp(&args.config, command).await,
         Command::Hook(args) => Ok(hook::hook(&args)),
+        Command::Artifact(artifact) => artifact::artifact(&args.config, artifact),
         Command::Project(args) => project::project(args).await,
         Command::Worker(worker) => worker::worker(&args.config, &worker).await,
         Command::Fleet(command) => fleet::fleet(&args.config, command).await,

@@ -348,6 +348,11 @@ impl Router {
         self.configuration().types.iter().map(|known| known.name.clone()).collect()
     }
 
+    /// The portable names of models, in the order of the file.
+    pub fn models(&self) -> Vec<String> {
+        self.configuration().models.clone()
+    }
+
     /// What the configuration says in the section of this name for a program above the router: see
     /// [`Registry::with_section`](nexus_core::Registry::with_section). `None` if it says nothing.
     pub fn section(&self, name: &str) -> Option<Value> {

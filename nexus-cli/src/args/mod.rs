@@ -1,6 +1,7 @@
 //! The command line.
 
 mod acp;
+mod artifact;
 mod conversation;
 mod debate;
 mod fleet;
@@ -25,6 +26,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use acp::AcpArgs;
+pub(crate) use artifact::{ArtifactArgs, ArtifactCommand, HandoffCommand, NewArtifact};
 pub(crate) use conversation::ConversationCommand;
 pub(crate) use debate::{DebateCommand, NewDebateArgs};
 pub(crate) use fleet::{FleetCommand, WorkerArgs};
@@ -134,6 +136,9 @@ pub(crate) enum Command {
     /// Plan a project and keep track of its tasks, in files that people and agents share
     #[command(after_help = project::HELP)]
     Project(ProjectArgs),
+    /// Milestones, slices and tasks as Markdown files: make them, lint them, and say what follows from them
+    #[command(after_help = artifact::HELP)]
+    Artifact(ArtifactArgs),
     /// Answer an event of a program that works on a project, as `nexus project install` has it do. Reads and writes JSON
     #[command(after_help = "Exit codes: 0 answered, 1 it could not be: no program takes that for a refusal.")]
     Hook(HookArgs),
@@ -201,6 +206,7 @@ impl Command {
             Self::Testbed(testbed) => testbed.wants_json(),
             Self::Debate(debate) => debate.wants_json(),
             Self::Fleet(fleet) => fleet.wants_json(),
+            Self::Artifact(artifact) => artifact.json,
             Self::Project(project) => project.json,
             Self::Acp(_)
             | Self::Hook(_)

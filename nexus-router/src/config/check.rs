@@ -49,7 +49,8 @@ pub(crate) fn check(
     let panels = check.panels();
     let types = check.types();
     let Check { backends, sections, .. } = check;
-    Configuration { backends, types, panels, sections, warnings: Vec::new() }
+    let models = written.models.iter().map(|(key, _)| key.text.clone()).collect();
+    Configuration { backends, types, panels, models, sections, warnings: Vec::new() }
 }
 
 struct Check<'a> {

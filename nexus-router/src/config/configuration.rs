@@ -17,6 +17,8 @@ pub(crate) struct Configuration {
     pub(crate) backends: BTreeMap<BackendId, Arc<Entry>>,
     pub(crate) types: Vec<WorkType>,
     pub(crate) panels: BTreeMap<String, Roster>,
+    /// The portable names of models, in the order of the file.
+    pub(crate) models: Vec<String>,
     /// What programs above the router are told, by the key of the section.
     pub(crate) sections: BTreeMap<&'static str, Value>,
     /// What loads, and is probably not meant.

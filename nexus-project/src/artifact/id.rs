@@ -1,0 +1,226 @@
+//! Names of milestones, slices and tasks: `M001`, `M001-S001`, `M001-S001-T0001`.
+
+use std::{fmt, str::FromStr};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::error::ProjectError;
+
+/// Most digits of a number. Source: our own bound.
+const MOST_DIGITS: usize = 9;
+
+/// A number as it is written, with its leading zeros: `M001` and `M0001` are two names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Number {
+    value: u32,
+    width: usize,
+}
+
+impl Number {
+    fn new(value: u32, fewest: usize) -> Self {
+        Self { value, width: fewest }
+    }
+
+    fn parse(text: &str, letter: char, fewest: usize) -> Option<Self> {
+        let digits = text.strip_prefix(letter)?;
+        let is_number = digits.bytes().all(|digit| digit.is_ascii_digit());
+        let fits = (fewest..=MOST_DIGITS).contains(&digits.len());
+        let value = if is_number && fits { digits.parse().ok()? } else { return None };
+        Some(Self { value, width: digits.len() })
+    }
+}
+
+/// A milestone: `M` and three digits or more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MilestoneId(Number);
+
+/// A slice of a milestone: `M001-S001`. Its tasks are done side by side, slices one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SliceId {
+    /// The milestone.
+    pub milestone: MilestoneId,
+    number: Number,
+}
+
+/// A task of a slice: `M001-S001-T0001`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SliceTaskId {
+    /// The slice.
+    pub slice: SliceId,
+    number: Number,
+}
+
+impl MilestoneId {
+    /// The milestone of this number.
+    pub fn new(number: u32) -> Self {
+        Self(Number::new(number, 3))
+    }
+
+    /// The number.
+    pub fn number(self) -> u32 {
+        self.0.value
+    }
+
+    /// The slice of this number.
+    pub fn slice(self, number: u32) -> SliceId {
+        SliceId { milestone: self, number: Number::new(number, 3) }
+    }
+}
+
+impl SliceId {
+    /// The number, which is also the wave of its tasks.
+    pub fn number(self) -> u32 {
+        self.number.value
+    }
+
+    /// The name of its folder: `S001`.
+    pub fn short(self) -> String {
+        format!("S{:0width$}", self.number.value, width = self.number.width)
+    }
+
+    /// The task of this number.
+    pub fn task(self, number: u32) -> SliceTaskId {
+        SliceTaskId { slice: self, number: Number::new(number, 4) }
+    }
+
+    /// The slice whose folder has this name.
+    pub(super) fn below(milestone: MilestoneId, short: &str) -> Option<Self> {
+        Some(Self { milestone, number: Number::parse(short, 'S', 3)? })
+    }
+}
+
+impl SliceTaskId {
+    /// The number.
+    pub fn number(self) -> u32 {
+        self.number.value
+    }
+
+    /// The name of its folder: `T0001`.
+    pub fn short(self) -> String {
+        format!("T{:0width$}", self.number.value, width = self.number.width)
+    }
+
+    /// The task whose folder has this name.
+    pub(super) fn below(slice: SliceId, short: &str) -> Option<Self> {
+        Some(Self { slice, number: Number::parse(short, 'T', 4)? })
+    }
+}
+
+impl fmt::Display for MilestoneId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "M{:0width$}", self.0.value, width = self.0.width)
+    }
+}
+
+impl fmt::Display for SliceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.milestone, self.short())
+    }
+}
+
+impl fmt::Display for SliceTaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.slice, self.short())
+    }
+}
+
+impl FromStr for MilestoneId {
+    type Err = ProjectError;
+
+    fn from_str(text: &str) -> Result<Self, ProjectError> {
+        Number::parse(text, 'M', 3).map(Self).ok_or_else(|| no_id(text, "milestone", "M001"))
+    }
+}
+
+impl FromStr for SliceId {
+    type Err = ProjectError;
+
+    fn from_str(text: &str) -> Result<Self, ProjectError> {
+        let parsed =
+            text.split_once('-').and_then(|(milestone, slice)| Self::below(milestone.parse().ok()?, slice));
+        parsed.ok_or_else(|| no_id(text, "slice", "M001-S001"))
+    }
+}
+
+impl FromStr for SliceTaskId {
+    type Err = ProjectError;
+
+    fn from_str(text: &str) -> Result<Self, ProjectError> {
+        let parsed = text.rsplit_once('-').and_then(|(slice, task)| Self::below(slice.parse().ok()?, task));
+        parsed.ok_or_else(|| no_id(text, "task", "M001-S001-T0001"))
+    }
+}
+
+fn no_id(text: &str, what: &str, such_as: &str) -> ProjectError {
+    ProjectError::invalid(
+        format!("{text:?} is the name of no {what}"),
+        format!("write one such as {such_as}"),
+    )
+}
+
+macro_rules! as_text {
+    ($($id:ident, $pattern:literal;)*) => {$(
+        impl Serialize for $id {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $id {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+            }
+        }
+
+        impl JsonSchema for $id {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($id).into()
+            }
+
+            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                json_schema!({ "type": "string", "pattern": $pattern })
+            }
+
+            fn inline_schema() -> bool {
+                true
+            }
+        }
+    )*};
+}
+
+as_text! {
+    MilestoneId, r"^M\d{3,}$";
+    SliceId, r"^M\d{3,}-S\d{3,}$";
+    SliceTaskId, r"^M\d{3,}-S\d{3,}-T\d{4,}$";
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_what_the_pattern_says() {
+        for good in ["M001-S001-T0001", "M1234-S001-T00012", "M000-S000-T0000"] {
+            assert_eq!(good.parse::<SliceTaskId>().unwrap().to_string(), good);
+        }
+        for bad in
+            ["", "M01-S001-T0001", "M001-S01-T0001", "M001-S001-T001", "M001-S001-T0001 ", "m001-S001-T0001"]
+        {
+            assert!(bad.parse::<SliceTaskId>().is_err(), "{bad}");
+        }
+        for bad in
+            ["M001-S001-T0001-T0001", "M001-S001", "M٠٠١-S001-T0001", "M+01-S001-T0001", "M001/S001-T0001"]
+        {
+            assert!(bad.parse::<SliceTaskId>().is_err(), "{bad}");
+        }
+        assert!(format!("M{}", "9".repeat(400)).parse::<MilestoneId>().is_err());
+    }
+
+    #[test]
+    fn names_are_ordered_by_their_numbers() {
+        let early: SliceTaskId = "M001-S002-T9999".parse().unwrap();
+        let late: SliceTaskId = "M001-S010-T0001".parse().unwrap();
+        assert!(early.slice < late.slice && early < late);
+    }
+}

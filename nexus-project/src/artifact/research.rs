@@ -1,0 +1,242 @@
+//! The outputs of several researchers reconciled: what they agree on, and how far.
+//!
+//! Two decisions are one if they have the same words. A decision is agreed if more than half of the outputs have it, and contested
+//! otherwise. How the reasoning of those that agree compares says what the agreement is worth:
+//!
+//! | reasoning | is | worth |
+//! | --- | --- | --- |
+//! | orthogonal | different words all over: independent evidence | 1 |
+//! | overlapping | two share more than six in ten of their words | 0.9 |
+//! | identical | the same words everywhere: perhaps one thought, copied | 0.75 |
+//! | unknown | fewer than two outputs give any | 0.5 |
+//!
+//! `agreement_score` is the sum of what the agreed decisions are worth, divided by the number of all decisions; 1 without a decision.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::{
+    document::Artifact,
+    frontmatter::{ResearchVerdict, ResearcherOutput},
+};
+use crate::error::ProjectError;
+
+/// Fewest agreement that needs no second look.
+const CLEAN_SCORE: f64 = 0.8;
+/// Less agreement than this calls for new research.
+const LEAST_SCORE: f64 = 0.5;
+/// More contested decisions than this call for new research.
+const MOST_CONTESTED: u64 = 2;
+/// Two reasonings overlap if they share more of their words than this.
+const OVERLAP: f64 = 0.6;
+
+/// How the reasoning behind one decision compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReasoningAgreement {
+    /// The same words.
+    Identical,
+    /// Many words in common.
+    Overlapping,
+    /// Few words in common.
+    Orthogonal,
+    /// Fewer than two say why.
+    Unknown,
+}
+
+/// A decision, or another entry, that one or more outputs have.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reconciled {
+    /// The text, as the first output has it.
+    pub text: String,
+    /// The outputs that have it, by their `spawn_index`.
+    pub from: Vec<u64>,
+    /// How their reasoning compares.
+    pub agreement: ReasoningAgreement,
+    /// The reasoning of each output that gives one, in the order of `from`.
+    pub reasoning: Vec<String>,
+}
+
+/// What the outputs come to.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Reconciliation {
+    /// How many outputs there are.
+    pub k: usize,
+    /// From 0 to 1, to three digits.
+    pub agreement_score: f64,
+    /// How many decisions are contested.
+    pub contested_count: usize,
+    /// What more than half of the outputs decided.
+    pub decisions: Vec<Reconciled>,
+    /// What half of them or fewer decided.
+    pub contested: Vec<Reconciled>,
+    /// Every risk.
+    pub risks: Vec<Reconciled>,
+    /// The patterns that more than half of the outputs have.
+    pub patterns: Vec<Reconciled>,
+    /// Every open question.
+    pub open_questions: Vec<Reconciled>,
+    /// Every source.
+    pub sources: Vec<Reconciled>,
+}
+
+impl ReasoningAgreement {
+    const ALL: [Self; 4] = [Self::Identical, Self::Overlapping, Self::Orthogonal, Self::Unknown];
+
+    /// The word in the files.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Identical => "identical",
+            Self::Overlapping => "overlapping",
+            Self::Orthogonal => "orthogonal",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    pub(super) fn of(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|agreement| agreement.as_str() == word)
+    }
+
+    /// What an agreement of this kind is worth.
+    fn worth(self) -> f64 {
+        match self {
+            Self::Orthogonal => 1.0,
+            Self::Overlapping => 0.9,
+            Self::Identical => 0.75,
+            Self::Unknown => 0.5,
+        }
+    }
+
+    /// How these compare. One that says nothing counts for nothing.
+    pub fn compare<'a>(reasoning: impl IntoIterator<Item = &'a str>) -> Self {
+        let traces: Vec<String> =
+            reasoning.into_iter().map(words_of).filter(|words| !words.is_empty()).collect();
+        if traces.len() < 2 {
+            return Self::Unknown;
+        }
+        if traces.iter().all(|trace| *trace == traces[0]) {
+            return Self::Identical;
+        }
+        let sets: Vec<BTreeSet<&str>> = traces.iter().map(|trace| trace.split(' ').collect()).collect();
+        let overlap = |one: &BTreeSet<&str>, other: &BTreeSet<&str>| {
+            one.intersection(other).count() as f64 / one.union(other).count() as f64
+        };
+        let mut pairs = sets
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| sets[at + 1..].iter().map(move |other| (one, other)));
+        if pairs.any(|(one, other)| overlap(one, other) > OVERLAP) {
+            Self::Overlapping
+        } else {
+            Self::Orthogonal
+        }
+    }
+}
+
+/// Reconciles the outputs of researchers.
+///
+/// # Errors
+///
+/// [`Damaged`](crate::ProjectErrorKind::Damaged) for an output whose frontmatter cannot be read;
+/// [`InvalidArgument`](crate::ProjectErrorKind::InvalidArgument) without an output, or with two of one `spawn_index`.
+pub fn reconcile(outputs: &[Artifact]) -> Result<Reconciliation, ProjectError> {
+    let mut known = BTreeSet::new();
+    let mut read = Vec::new();
+    for output in outputs {
+        let spawn_index = output.read::<ResearcherOutput>()?.spawn_index;
+        if !known.insert(spawn_index) {
+            let message = format!("two outputs have the spawn_index {spawn_index}");
+            return Err(ProjectError::invalid(message, "give each its own"));
+        }
+        read.push((spawn_index, output));
+    }
+    if read.is_empty() {
+        return Err(ProjectError::invalid(
+            "there is no output of a researcher",
+            "write research/spawn-0.md and so on",
+        ));
+    }
+    read.sort_by_key(|(spawn_index, _)| *spawn_index);
+    let is_agreed = |one: &Reconciled| one.from.len() * 2 > read.len();
+    let (decisions, contested): (Vec<_>, Vec<_>) =
+        merged(&read, "Decisions").into_iter().partition(is_agreed);
+    let all = decisions.len() + contested.len();
+    let worth: f64 = decisions.iter().map(|decision| decision.agreement.worth()).sum();
+    let score = if all == 0 { 1.0 } else { worth / all as f64 };
+    Ok(Reconciliation {
+        k: read.len(),
+        agreement_score: (score * 1000.0).round() / 1000.0,
+        contested_count: contested.len(),
+        decisions,
+        contested,
+        risks: merged(&read, "Risks"),
+        patterns: merged(&read, "Patterns").into_iter().filter(is_agreed).collect(),
+        open_questions: merged(&read, "Open Questions"),
+        sources: merged(&read, "Sources"),
+    })
+}
+
+impl Reconciliation {
+    /// What follows, with so many contested decisions that nobody picked or discarded.
+    pub fn verdict(&self, unresolved: usize) -> ResearchVerdict {
+        verdict(self.agreement_score, self.contested_count as u64, unresolved)
+    }
+}
+
+/// Clean: nothing contested and a score of 0.8 or more. New research is needed where the score is below 0.5, where more than two are
+/// contested, or where one is unresolved. Anything between is flagged.
+pub fn verdict(agreement_score: f64, contested_count: u64, unresolved: usize) -> ResearchVerdict {
+    if agreement_score < LEAST_SCORE || contested_count > MOST_CONTESTED || unresolved > 0 {
+        ResearchVerdict::NeedsReSpawn
+    } else if contested_count == 0 && agreement_score >= CLEAN_SCORE {
+        ResearchVerdict::Clean
+    } else {
+        ResearchVerdict::IssuesFlagged
+    }
+}
+
+/// How many contested decisions of a final research nobody picked or discarded.
+pub fn unresolved(research: &Artifact) -> usize {
+    let contested = research.entries_of("Contested Decisions");
+    let verdicts =
+        contested.map(|entry| research.field(entry, "Reconciler verdict").map(|field| field.value));
+    let is_open = |verdict: &Option<String>| {
+        !verdict.as_ref().is_some_and(|verdict| verdict.starts_with("Pick") || verdict.starts_with("Discard"))
+    };
+    verdicts.filter(is_open).count()
+}
+
+/// The entries of a section over all outputs, those of the same words as one.
+fn merged(outputs: &[(u64, &Artifact)], section: &str) -> Vec<Reconciled> {
+    let mut merged: Vec<(String, Reconciled)> = Vec::new();
+    for (spawn_index, output) in outputs {
+        for entry in output.entries_of(section) {
+            // A heading without a name is a text all the same: the lint says what is wrong with it.
+            let words = words_of(&entry.text);
+            let at = merged.iter().position(|(known, _)| *known == words).unwrap_or_else(|| {
+                let text = entry.text.clone();
+                let agreement = ReasoningAgreement::Unknown;
+                merged.push((words, Reconciled { text, from: Vec::new(), agreement, reasoning: Vec::new() }));
+                merged.len() - 1
+            });
+            let one = &mut merged[at].1;
+            // The same output twice is one voice.
+            if one.from.last() != Some(spawn_index) {
+                one.from.push(*spawn_index);
+                one.reasoning.extend(output.field(entry, "Reasoning").map(|field| field.value));
+            }
+        }
+    }
+    let compared = merged.into_iter().map(|(_, mut one)| {
+        one.agreement = ReasoningAgreement::compare(one.reasoning.iter().map(String::as_str));
+        one
+    });
+    compared.collect()
+}
+
+/// The words of a text, without case, marks and blanks.
+fn words_of(text: &str) -> String {
+    let words = text.split(|character: char| !character.is_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_lowercase).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,175 @@
+//! A review of plans that only grows. What is appended ends with a seal, a line that names the length and the SHA-256 of all bytes
+//! before it:
+//!
+//! ```text
+//! <!-- seal 1: 412 bytes, sha256 9f86d081… -->
+//! ```
+//!
+//! So whatever lies before the last seal is known to be as it was written, and what lies after it was cut off when its writer was
+//! ended, or was appended by something else. Nothing ever takes it away: the next entry seals it too.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write as _,
+    path::Path,
+};
+
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use super::tree;
+use crate::error::{ProjectError, ProjectErrorKind};
+
+/// Begins a seal.
+const SEAL: &str = "<!-- seal ";
+/// Most bytes of an entry.
+const MOST_ENTRY: usize = 256 << 10;
+
+/// What a review is found to be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ReviewState {
+    /// Its length in bytes.
+    pub bytes: usize,
+    /// The SHA-256 of all of it, in hexadecimal.
+    pub sha256: String,
+    /// How many seals it has.
+    pub seals: usize,
+    /// How many bytes come after the last seal.
+    pub unsealed_bytes: usize,
+}
+
+/// What [`append`] did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Appended {
+    /// The review as it is now.
+    pub state: ReviewState,
+    /// How many bytes without a seal were there before, and are sealed now.
+    pub sealed_before: usize,
+}
+
+/// A seal that does not fit what comes before it, and where it begins.
+type BrokenSeal = (usize, String);
+
+/// Looks at a review.
+///
+/// # Errors
+///
+/// The first seal that does not fit the bytes before it: where it begins, and why.
+pub fn verify(bytes: &[u8]) -> Result<ReviewState, (usize, String)> {
+    let (mut seals, mut sealed) = (0, 0);
+    let mut hash = Sha256::new();
+    let mut hashed = 0;
+    let mut start = 0;
+    for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+        let at = start;
+        start += line.len();
+        // A seal that was cut off is none.
+        let Some(found) = line.strip_suffix(b"\n").filter(|line| is_seal(line)) else { continue };
+        hash.update(&bytes[hashed..at]);
+        hashed = at;
+        let expected = seal(seals + 1, at, &hex(&hash.clone().finalize()));
+        if found != expected.as_bytes() {
+            return Err((
+                at,
+                format!("the bytes before seal {} are not those that it was made for", seals + 1),
+            ));
+        }
+        seals += 1;
+        sealed = start;
+    }
+    hash.update(&bytes[hashed..]);
+    let sha256 = hex(&hash.finalize());
+    Ok(ReviewState { bytes: bytes.len(), sha256, seals, unsealed_bytes: bytes.len() - sealed })
+}
+
+/// Appends an entry to the review at `path`, under the lock of its tree, with the head of a new file where there is none.
+///
+/// The bytes that were there stay: the file is opened to append alone, and read again after.
+pub(super) fn append(
+    path: &Path,
+    head: &str,
+    entry: &str,
+    expected_sha256: Option<&str>,
+) -> Result<Appended, ProjectError> {
+    if entry.len() > MOST_ENTRY {
+        let message = format!("the entry has {} bytes; {MOST_ENTRY} is the most", entry.len());
+        return Err(ProjectError::invalid(message, "write less of it"));
+    }
+    if entry.lines().any(|line| is_seal(line.as_bytes())) {
+        return Err(ProjectError::invalid("a line of the entry looks like a seal", "indent it"));
+    }
+    let before = tree::read_bytes(path)?.unwrap_or_default();
+    let state = verify(&before).map_err(|broken| damaged(path, &before, &broken))?;
+    if let Some(expected) = expected_sha256
+        && !expected.eq_ignore_ascii_case(&state.sha256)
+    {
+        let message = format!("{path:?} has the SHA-256 {}, not {expected}", state.sha256);
+        return Err(ProjectError::wrong_state(message, "read it again, then append"));
+    }
+    let mut added = Vec::new();
+    if before.is_empty() {
+        added.extend_from_slice(head.as_bytes());
+    } else if !before.ends_with(b"\n") {
+        added.push(b'\n');
+    }
+    // The end of a line can make a seal whole that lacked no more than that.
+    let ended = [&before[..], &added[..]].concat();
+    let ReviewState { seals, unsealed_bytes, .. } =
+        verify(&ended).map_err(|broken| damaged(path, &ended, &broken))?;
+    if !entry.is_empty() {
+        added.push(b'\n');
+        added.extend_from_slice(entry.trim_end_matches(['\r', '\n']).as_bytes());
+        added.extend_from_slice(b"\n\n");
+    }
+    let whole = [&before[..], &added[..]].concat();
+    let line = seal(seals + 1, whole.len(), &hex(&Sha256::digest(&whole)));
+    added.extend_from_slice(line.as_bytes());
+    added.push(b'\n');
+    tree::check_size(path, before.len() + added.len())?;
+    write(path, &added)?;
+    let after = tree::read_bytes(path)?.unwrap_or_default();
+    let state = verify(&after).map_err(|broken| damaged(path, &after, &broken))?;
+    let is_prefix =
+        after.len() >= before.len() && Sha256::digest(&after[..before.len()]) == Sha256::digest(&before);
+    if !is_prefix || after[before.len()..] != added[..] {
+        return Err(ProjectError::damaged(path, "something else wrote to it meanwhile"));
+    }
+    Ok(Appended { state, sealed_before: if before.is_empty() { 0 } else { unsealed_bytes } })
+}
+
+fn is_seal(line: &[u8]) -> bool {
+    line.starts_with(SEAL.as_bytes()) && line.trim_ascii_end().ends_with(b"-->")
+}
+
+fn write(path: &Path, added: &[u8]) -> Result<(), ProjectError> {
+    let failed = |error: std::io::Error| ProjectError::unusable(path, &error);
+    let is_new = fs::symlink_metadata(path).is_err();
+    let mut options = OpenOptions::new();
+    options.append(true).create(true);
+    #[cfg(unix)]
+    {
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
+        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits() as i32);
+    }
+    let mut file = options.open(path).map_err(failed)?;
+    file.write_all(added).and_then(|()| file.sync_all()).map_err(failed)?;
+    if is_new { tree::sync_folder(path).map_err(failed) } else { Ok(()) }
+}
+
+fn damaged(path: &Path, bytes: &[u8], (at, reason): &BrokenSeal) -> ProjectError {
+    let line = bytes[..*at].iter().filter(|byte| **byte == b'\n').count() + 1;
+    let message = format!("{path:?}, line {line}: {reason}");
+    ProjectError::new(
+        ProjectErrorKind::Damaged,
+        message,
+        "bring back what was changed, from version control; nothing was appended",
+    )
+}
+
+fn seal(number: usize, bytes: usize, sha256: &str) -> String {
+    format!("{SEAL}{number}: {bytes} bytes, sha256 {sha256} -->")
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

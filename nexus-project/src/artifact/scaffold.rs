@@ -1,0 +1,434 @@
+//! New milestones, slices and tasks, and the files of tasks from a slice's plan.
+
+use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
+
+use serde::Serialize;
+
+use super::{
+    check::{Check, PlannedTask, planned},
+    document::{Artifact, NONE},
+    frontmatter::{Meta, SuccessCriterion},
+    id::{MilestoneId, SliceId, SliceTaskId},
+    kind::{Kind, Place},
+    review::{self, Appended},
+    rule::{LintFinding, Rule},
+    task_block::inner,
+    tree::Artifacts,
+    yaml,
+};
+use crate::{
+    error::{ProjectError, ProjectErrorKind},
+    file,
+    time::Time,
+};
+
+/// Longest name of something new, in bytes.
+const MOST_NAME: usize = 200;
+
+/// A milestone to be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewMilestone {
+    /// Its name, on one line.
+    pub name: String,
+    /// What it is for.
+    pub goal: String,
+    /// The requirements that it covers.
+    pub requirements: Vec<String>,
+    /// What must hold at its end.
+    pub success_criteria: Vec<String>,
+}
+
+/// A task to be put into a slice's plan.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewTask {
+    /// Its name, on one line.
+    pub name: String,
+    /// The model: haiku, sonnet, opus, or a portable one.
+    pub tier: String,
+    /// Tasks of earlier slices that must be done before.
+    pub depends_on: Vec<SliceTaskId>,
+    /// The files that it changes.
+    pub files: Vec<String>,
+    /// What to do.
+    pub action: String,
+}
+
+/// What [`Artifacts::scaffold`] made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Scaffolded {
+    /// The tasks of the plan, in order.
+    pub tasks: Vec<SliceTaskId>,
+    /// The files that were made.
+    pub made: Vec<PathBuf>,
+    /// Files that were there, and stayed as they were.
+    pub kept: Vec<PathBuf>,
+    /// Tasks that have a folder and are not in the plan.
+    pub not_planned: Vec<SliceTaskId>,
+}
+
+impl Artifacts {
+    /// Makes a milestone with the next number: CONTEXT, ROADMAP and META.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidArgument`](ProjectErrorKind::InvalidArgument) for a name that is empty or more than a line; those of the file system.
+    pub fn new_milestone(&self, new: &NewMilestone) -> Result<MilestoneId, ProjectError> {
+        let name = one_line("name", &new.name)?;
+        let criteria = new
+            .success_criteria
+            .iter()
+            .map(|text| one_line("criterion", text))
+            .collect::<Result<Vec<_>, _>>()?;
+        let _lock = self.lock()?;
+        let last = self.milestones()?.last().map_or(0, |last| last.number());
+        let id = MilestoneId::new(next(last)?);
+        let meta = Meta {
+            id,
+            name: name.to_owned(),
+            status: "pending".to_owned(),
+            created: today(),
+            goal: new.goal.trim().to_owned(),
+            requirements: new.requirements.clone(),
+            success_criteria: criteria
+                .iter()
+                .zip(1..)
+                .map(|(text, number)| SuccessCriterion::Named {
+                    id: format!("SC-{number}"),
+                    text: (*text).to_owned(),
+                })
+                .collect(),
+            slice_count: 0,
+            task_count: 0,
+        };
+        let meta = serde_json::to_string_pretty(&meta)
+            .map_err(|error| ProjectError::invalid(error.to_string(), "write other values"))?;
+        let goal = or_none(&new.goal);
+        let context = format!(
+            "# {id} — {name}\n\n**Context captured:** {}\n\n{}",
+            today(),
+            tags(&[
+                ("goal", goal),
+                ("domain", NONE),
+                ("decisions", NONE),
+                ("deferred", NONE),
+                ("canonical_refs", NONE)
+            ])
+        );
+        let roadmap = format!(
+            "# {id} — {name} — Roadmap\n\n**Generated:** {}\n\n## Slices (execution order)\n\n{NONE}\n",
+            today()
+        );
+        let folder = self.milestone_folder(id).join("slices");
+        self.guard(&folder)?;
+        file::make_folder(&folder)?;
+        self.write(&self.milestone_file(id, Kind::Context), &context)?;
+        self.write(&self.milestone_file(id, Kind::Roadmap), &roadmap)?;
+        self.write(&self.milestone_file(id, Kind::Meta), &format!("{meta}\n"))?;
+        Ok(id)
+    }
+
+    /// Makes a slice with the next number: ASSESSMENT, PLAN and UAT. The milestone's ROADMAP and META name it from then on.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::new_milestone`]; [`Unknown`](ProjectErrorKind::Unknown) for a milestone that is not there.
+    pub fn new_slice(&self, milestone: MilestoneId, name: &str) -> Result<SliceId, ProjectError> {
+        let name = one_line("name", name)?;
+        let _lock = self.lock()?;
+        self.require_milestone(milestone)?;
+        let slices = self.slices(milestone)?;
+        let id = milestone.slice(next(slices.last().map_or(0, |last| last.number()))?);
+        let head = |title: &str, verb: &str| {
+            format!("# {id} — {name} — {title}\n\n**Milestone:** {milestone}\n**{verb}:** {}\n\n", today())
+        };
+        let plan = format!(
+            "---\nslice: \"{id}\"\nmilestone: \"{milestone}\"\ntype: plan\nstatus: pending\nrequirements: []\n---\n\n# {id} — {name}\n\n{}",
+            tags(&[
+                ("objective", name),
+                ("context", NONE),
+                ("tasks", NONE),
+                ("verification", NONE),
+                ("success_criteria", NONE)
+            ])
+        );
+        let assessment = head("Assessment", "Assessed")
+            + &tags(&[("risk", NONE), ("effort", NONE), ("dependencies", NONE), ("blockers", NONE)]);
+        let uat = head("UAT", "Defined")
+            + &tags(&[("acceptance_criteria", NONE), ("happy_path", NONE), ("edge_cases", NONE)]);
+        let tasks = self.slice_folder(id).join("tasks");
+        self.guard(&tasks)?;
+        file::make_folder(&tasks)?;
+        self.write(&self.slice_file(id, Kind::Assessment), &assessment)?;
+        self.write(&self.slice_file(id, Kind::Uat), &uat)?;
+        self.write(&self.slice_file(id, Kind::SlicePlan), &plan)?;
+        let path = self.milestone_file(milestone, Kind::Roadmap);
+        if let Some(mut roadmap) = self.read(&path, Kind::Roadmap)? {
+            roadmap.add_to_section("Slices", &format!("- **{id}** — {name}"))?;
+            self.write(&path, roadmap.text())?;
+        }
+        self.count(milestone)?;
+        Ok(id)
+    }
+
+    /// Puts a task with the next number into a slice's plan. [`Self::scaffold`] makes its files.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongState`](ProjectErrorKind::WrongState) if the plan would not pass its lint, with every finding;
+    /// [`Unknown`](ProjectErrorKind::Unknown) for a slice that has no plan; those of the file system.
+    pub fn new_task(
+        &self,
+        slice: SliceId,
+        new: &NewTask,
+        models: &[String],
+    ) -> Result<SliceTaskId, ProjectError> {
+        let name = one_line("name", &new.name)?;
+        for file in &new.files {
+            one_line("file", file)?;
+            if file.contains(',') {
+                return Err(ProjectError::invalid(
+                    format!("{file:?} has a comma, which is between files"),
+                    "write another name",
+                ));
+            }
+        }
+        let _lock = self.lock()?;
+        let path = self.slice_file(slice, Kind::SlicePlan);
+        let mut plan = self.existing(&path, Kind::SlicePlan)?;
+        let tasks = self.planned_tasks(slice, &plan, models)?;
+        let id = slice.task(u32::try_from(tasks.len()).map_or_else(|_| next(u32::MAX), next)?);
+        let depends_on = new.depends_on.iter().map(SliceTaskId::to_string).collect::<Vec<_>>().join(",");
+        let tier = &new.tier;
+        let block = format!(
+            "<task id=\"{id}\" depends_on=\"{depends_on}\" wave=\"{}\" tier=\"{tier}\">\n  <name>{name}</name>\n  <files>{}</files>\n  <action>\n{}\n  </action>\n</task>",
+            slice.number(),
+            new.files.join(", "),
+            or_none(&new.action),
+        );
+        plan.add_to_section("tasks", &block)?;
+        // What the new block says must be what was meant.
+        let after = self.planned_tasks(slice, &plan, models)?;
+        let is_meant =
+            |task: &PlannedTask| task.id == id && task.tier == *tier && task.depends_on == new.depends_on;
+        if after.len() != tasks.len() + 1 || !after.last().is_some_and(is_meant) {
+            let message = "the task would not be one block of the plan";
+            return Err(ProjectError::invalid(message, "leave <task> and </task> out of its texts"));
+        }
+        self.write(&path, plan.text())?;
+        Ok(id)
+    }
+
+    /// Makes the files of the tasks that a slice's plan has, and its TODO. What is there stays byte for byte.
+    ///
+    /// # Errors
+    ///
+    /// [`WrongState`](ProjectErrorKind::WrongState) if a `<task>` block is not as it must be, with every finding, and nothing is made:
+    /// no task is passed over. Those of the file system.
+    pub fn scaffold(&self, slice: SliceId, models: &[String]) -> Result<Scaffolded, ProjectError> {
+        let _lock = self.lock()?;
+        let plan = self.existing(&self.slice_file(slice, Kind::SlicePlan), Kind::SlicePlan)?;
+        let tasks = self.planned_tasks(slice, &plan, models)?;
+        let mut done =
+            Scaffolded { tasks: tasks.iter().map(|task| task.id).collect(), ..Scaffolded::default() };
+        for task in &tasks {
+            for (kind, text) in [(Kind::TaskPlan, plan_of(task)), (Kind::TaskSummary, summary_of(task.id))] {
+                let path = self.task_file(task.id, kind);
+                if self.read(&path, kind)?.is_some() {
+                    done.kept.push(path);
+                } else {
+                    self.write(&path, &text)?;
+                    done.made.push(path);
+                }
+            }
+        }
+        done.not_planned = self.tasks(slice)?.into_iter().filter(|task| !done.tasks.contains(task)).collect();
+        self.write_todo_locked(slice)?;
+        self.count(slice.milestone)?;
+        Ok(done)
+    }
+
+    /// Appends an entry to a milestone's review of its plan. With no entry it seals what is there.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](ProjectErrorKind::Damaged) if what was appended before is not as it was written; nothing is appended then.
+    /// [`WrongState`](ProjectErrorKind::WrongState) if the file has another SHA-256 than expected. Those of the file system.
+    pub fn append_review(
+        &self,
+        milestone: MilestoneId,
+        entry: &str,
+        expected_sha256: Option<&str>,
+    ) -> Result<Appended, ProjectError> {
+        let _lock = self.lock()?;
+        self.require_milestone(milestone)?;
+        let path = self.milestone_file(milestone, Kind::PlanReview);
+        self.guard(&path)?;
+        let head =
+            format!("# {milestone} — Plan review\n\nOnly ever appended to, by `nexus artifact append`.\n");
+        review::append(&path, &head, entry, expected_sha256)
+    }
+
+    /// The tasks of a plan, if nothing is wrong with any.
+    fn planned_tasks(
+        &self,
+        slice: SliceId,
+        plan: &Artifact,
+        models: &[String],
+    ) -> Result<Vec<PlannedTask>, ProjectError> {
+        let path = self.slice_file(slice, Kind::SlicePlan);
+        let mut check = Check::new(plan, Place::of(&path).as_ref(), models);
+        for section in plan.sections().iter().filter(|section| !section.is_closed) {
+            check.fault(section.start, Rule::SectionUnclosed, format!("<{}> has no end", section.name));
+        }
+        let tasks = planned(&mut check);
+        for task in &tasks {
+            self.check_dependencies(task, &mut check)?;
+        }
+        let mut findings: Vec<LintFinding> = check
+            .faults
+            .into_iter()
+            .map(|(at, rule, message)| {
+                let position = plan.position(at);
+                let path = path.clone();
+                LintFinding { path, line: position.line, column: position.column, rule, message }
+            })
+            .collect();
+        findings.sort();
+        if findings.is_empty() {
+            return Ok(tasks);
+        }
+        let lines = findings.iter().map(|finding| format!("\n{finding}")).collect::<String>();
+        let message = format!("the plan of {slice} cannot be used:{lines}\nnothing was written");
+        Err(ProjectError::wrong_state(message, "mend the plan, then do the same again"))
+    }
+
+    /// Whether what a task depends on is planned.
+    pub(super) fn check_dependencies(
+        &self,
+        task: &PlannedTask,
+        check: &mut Check<'_>,
+    ) -> Result<(), ProjectError> {
+        let slices: BTreeSet<SliceId> = task.depends_on.iter().map(|task| task.slice).collect();
+        for slice in slices {
+            let path = self.slice_file(slice, Kind::SlicePlan);
+            let plan = self.read(&path, Kind::SlicePlan)?;
+            let known: BTreeSet<SliceTaskId> = plan.map_or_else(BTreeSet::new, |plan| {
+                let mut check = Check::new(&plan, Place::of(&path).as_ref(), check.models);
+                planned(&mut check).iter().map(|task| task.id).collect()
+            });
+            for missing in task.depends_on.iter().filter(|one| one.slice == slice && !known.contains(one)) {
+                let message =
+                    format!("{} depends on {missing}, which is not in the plan of {slice}", task.id);
+                check.fault(task.depends_on_at, Rule::TaskDependency, message);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn require_milestone(&self, milestone: MilestoneId) -> Result<(), ProjectError> {
+        if self.milestones()?.contains(&milestone) {
+            return Ok(());
+        }
+        let message = format!("there is no milestone {milestone}");
+        Err(ProjectError::unknown(message, "make one by `nexus artifact new milestone NAME`"))
+    }
+
+    /// How many slices and tasks a milestone has.
+    pub(super) fn counted(&self, milestone: MilestoneId) -> Result<(u64, u64), ProjectError> {
+        let slices = self.slices(milestone)?;
+        let mut tasks = 0;
+        for slice in &slices {
+            tasks += self.tasks(*slice)?.len() as u64;
+        }
+        Ok((slices.len() as u64, tasks))
+    }
+
+    /// Has META count what there is.
+    fn count(&self, milestone: MilestoneId) -> Result<(), ProjectError> {
+        let path = self.milestone_file(milestone, Kind::Meta);
+        let Some(mut meta) = self.read(&path, Kind::Meta)? else { return Ok(()) };
+        let said = meta.read::<Meta>()?;
+        let (slices, tasks) = self.counted(milestone)?;
+        if (said.slice_count, said.task_count) != (slices, tasks) {
+            meta.set_value("slice_count", &slices.to_string())?;
+            meta.set_value("task_count", &tasks.to_string())?;
+            self.write(&path, meta.text())?;
+        }
+        Ok(())
+    }
+}
+
+fn next(last: u32) -> Result<u32, ProjectError> {
+    let next = last.checked_add(1).filter(|next| *next <= 999_999_999);
+    next.ok_or_else(|| {
+        ProjectError::new(
+            ProjectErrorKind::WrongState,
+            "there is no higher number",
+            "move the folder with the highest away",
+        )
+    })
+}
+
+fn today() -> String {
+    Time::now().to_string().chars().take(10).collect()
+}
+
+fn one_line<'a>(what: &str, text: &'a str) -> Result<&'a str, ProjectError> {
+    let text = text.trim();
+    if text.is_empty()
+        || text.len() > MOST_NAME
+        || text.contains(|next: char| next.is_control())
+        || text.contains(['<', '>'])
+    {
+        let message = format!("a {what} is one line of at most {MOST_NAME} bytes without < and >");
+        return Err(ProjectError::invalid(message, "write another one"));
+    }
+    Ok(text)
+}
+
+fn or_none(text: &str) -> &str {
+    let text = text.trim();
+    if text.is_empty() { NONE } else { text }
+}
+
+fn tags(parts: &[(&str, &str)]) -> String {
+    let written = parts.iter().map(|(name, text)| format!("<{name}>\n{text}\n</{name}>\n"));
+    written.collect::<Vec<_>>().join("\n")
+}
+
+fn list(values: impl IntoIterator<Item = String>) -> String {
+    let lines: String = values.into_iter().map(|value| format!("\n  - {}", yaml::quoted(&value))).collect();
+    if lines.is_empty() { " []".to_owned() } else { lines }
+}
+
+/// The plan of a task, from its block.
+fn plan_of(task: &PlannedTask) -> String {
+    let PlannedTask { id, body, .. } = task;
+    let name = inner(body, "name").unwrap_or("(unnamed)").split_whitespace().collect::<Vec<_>>().join(" ");
+    let files = inner(body, "files_modified").or_else(|| inner(body, "files")).unwrap_or_default();
+    let files = files.split([',', '\n']).map(|file| file.trim().trim_start_matches("- ").trim().to_owned());
+    let mut text = format!(
+        "---\nid: \"{id}\"\nslice: \"{}\"\nmilestone: \"{}\"\ntype: execute\nstatus: pending\ntier: {}\nowner: executor\nwave: {}\ndepends_on:{}\nfiles_modified:{}\nautonomous: true\nmust_haves: {{}}\n---\n\n# {id} — {name}\n\n",
+        id.slice,
+        id.slice.milestone,
+        yaml::quoted(&task.tier),
+        id.slice.number(),
+        list(task.depends_on.iter().map(SliceTaskId::to_string)),
+        list(files.filter(|file| !file.is_empty())),
+    );
+    let parts = ["read_first", "action", "verify", "acceptance_criteria", "done"];
+    text += &tags(&parts.map(|part| (part, inner(body, part).unwrap_or(NONE))));
+    let _ = write!(
+        text,
+        "\n<output>\nFill {}-SUMMARY.md in: what changed, which checks ran, what is left.\n</output>\n",
+        id.short()
+    );
+    text
+}
+
+fn summary_of(id: SliceTaskId) -> String {
+    format!(
+        "---\nid: \"{id}\"\nslice: \"{}\"\nmilestone: \"{}\"\ntype: summary\nstatus: pending\n---\n\n# {id} — Summary\n\n## Changes\n\n{NONE}\n\n## Verification\n\n{NONE}\n\n## Follow-ups\n\n{NONE}\n",
+        id.slice, id.slice.milestone
+    )
+}

@@ -1,0 +1,142 @@
+//! `TODO.md`: a view of a slice's tasks, written again whenever one of them changes, and never read as truth.
+
+use std::{fmt::Write as _, path::PathBuf};
+
+use serde::Serialize;
+
+use super::{
+    document::{Artifact, heading_of},
+    frontmatter::{TaskPlan, WorkStatus},
+    id::{SliceId, SliceTaskId},
+    kind::Kind,
+    tree::Artifacts,
+};
+use crate::error::ProjectError;
+
+/// A task as its plan has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TaskLine {
+    /// The task.
+    pub id: SliceTaskId,
+    /// How far it is.
+    pub status: WorkStatus,
+    /// What it is called.
+    pub name: String,
+}
+
+impl WorkStatus {
+    /// The checkbox of a task of this status.
+    pub fn checkbox(self) -> &'static str {
+        match self {
+            Self::Pending => "[ ]",
+            Self::InProgress => "[~]",
+            Self::Done => "[x]",
+            Self::Skipped => "[-]",
+            Self::Parked => "[!]",
+        }
+    }
+}
+
+/// The text of `TODO.md`: the same for the same tasks.
+pub fn render(slice: SliceId, tasks: &[TaskLine]) -> String {
+    let mut text = format!(
+        "---\nschema_version: 1\nmilestone_id: {}\nslice_id: {slice}\ntotal: {}\n",
+        slice.milestone,
+        tasks.len()
+    );
+    for status in WorkStatus::ALL {
+        let count = tasks.iter().filter(|task| task.status == *status).count();
+        let _ = writeln!(text, "{}: {count}", status.as_str().replace('-', "_"));
+    }
+    let _ = write!(text, "---\n\n# Slice {slice}\n\n");
+    if tasks.is_empty() {
+        text.push_str("_No tasks yet._\n");
+    }
+    for TaskLine { id, status, name } in tasks {
+        let _ = writeln!(text, "- {} **{id}** — {name}", status.checkbox());
+    }
+    text
+}
+
+impl Artifacts {
+    /// The tasks of a slice, as their plans have them.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](crate::ProjectErrorKind::Damaged) for a plan that cannot be read: none is passed over. Those of the file system.
+    pub fn task_list(&self, slice: SliceId) -> Result<Vec<TaskLine>, ProjectError> {
+        let ids = self.tasks(slice)?;
+        ids.into_iter().map(|id| task_of(id, &self.task_plan(id)?.1)).collect()
+    }
+
+    /// Writes a slice's `TODO.md` again, and says where it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::task_list`]; [`Unknown`](crate::ProjectErrorKind::Unknown) if there is no such slice.
+    pub fn write_todo(&self, slice: SliceId) -> Result<PathBuf, ProjectError> {
+        let _lock = self.lock()?;
+        if !self.slices(slice.milestone)?.contains(&slice) {
+            let message = format!("there is no slice {slice}");
+            return Err(ProjectError::unknown(
+                message,
+                format!("make one by `nexus artifact new slice {}`", slice.milestone),
+            ));
+        }
+        self.write_todo_locked(slice)
+    }
+
+    pub(super) fn write_todo_locked(&self, slice: SliceId) -> Result<PathBuf, ProjectError> {
+        let path = self.slice_file(slice, Kind::Todo);
+        self.write(&path, &render(slice, &self.task_list(slice)?))?;
+        Ok(path)
+    }
+
+    /// Moves a task to another status, and writes its slice's `TODO.md` again. What it was before comes back.
+    ///
+    /// Nothing but the status changes in the task's plan. A process that is ended between the two files leaves a TODO that is old: the
+    /// next transition of the slice, or [`Self::write_todo`], writes it again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::task_list`], with nothing changed; [`Unknown`](crate::ProjectErrorKind::Unknown) if there is no such task.
+    pub fn mark_task(&self, task: SliceTaskId, status: WorkStatus) -> Result<WorkStatus, ProjectError> {
+        let _lock = self.lock()?;
+        let (path, mut plan) = self.task_plan(task)?;
+        let before = task_of(task, &plan)?.status;
+        // A slice with a plan that cannot be read stays as it is.
+        let mut tasks = self.task_list(task.slice)?;
+        for one in tasks.iter_mut().filter(|one| one.id == task) {
+            one.status = status;
+        }
+        if before != status {
+            plan.set_value("status", status.as_str())?;
+            task_of(task, &plan)?;
+            self.write(&path, plan.text())?;
+        }
+        self.write(&self.slice_file(task.slice, Kind::Todo), &render(task.slice, &tasks))?;
+        Ok(before)
+    }
+
+    fn task_plan(&self, task: SliceTaskId) -> Result<(PathBuf, Artifact), ProjectError> {
+        let path = self.task_file(task, Kind::TaskPlan);
+        let document = self.existing(&path, Kind::TaskPlan)?;
+        Ok((path, document))
+    }
+}
+
+fn task_of(id: SliceTaskId, plan: &Artifact) -> Result<TaskLine, ProjectError> {
+    let read = plan.read::<TaskPlan>();
+    let status =
+        read.map_err(|error| ProjectError { message: format!("{id}: {}", error.message), ..error })?.status;
+    Ok(TaskLine { id, status, name: name_of(plan) })
+}
+
+/// What a plan's first heading says, without the task's own name in front.
+fn name_of(plan: &Artifact) -> String {
+    let mut lines = plan.prose_in(plan.body()).map(|range| &plan.text()[range]);
+    let heading = lines.find_map(|line| heading_of(line).filter(|(level, _)| *level == 1));
+    let name =
+        heading.map_or("", |(_, words)| words.split_once(" — ").map_or(words, |(_, name)| name.trim()));
+    if name.is_empty() { "(unnamed)".to_owned() } else { name.to_owned() }
+}

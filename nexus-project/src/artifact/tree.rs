@@ -1,0 +1,235 @@
+//! The tree of a project's artifacts, `.nubos-pilot/`: where each file is, and how it is read and written.
+//!
+//! Names are made of numbers and checked words, so none leads out; a link in the place of a folder or file is refused. Who changes
+//! something holds the lock of the tree.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
+
+use nexus_workspace::private_file;
+
+use super::{
+    document::Artifact,
+    id::{MilestoneId, SliceId, SliceTaskId},
+    kind::{Kind, Owner},
+};
+use crate::{
+    error::{ProjectError, ProjectErrorKind},
+    file::{self, Lock},
+};
+
+/// The folder of a project's artifacts.
+pub(super) const FOLDER: &str = ".nubos-pilot";
+/// Most bytes of a file. Source: our own bound.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// The artifacts of a project. Cheap to clone; every call reads the files anew.
+///
+/// Calls read and write files and may wait for other processes: in async code, make them by the runtime's `spawn_blocking`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifacts {
+    root: PathBuf,
+}
+
+impl Artifacts {
+    /// The artifacts of the project in this folder. Nothing is read or made.
+    pub fn at(root: impl Into<PathBuf>) -> Self {
+        Self { root: root.into() }
+    }
+
+    /// Those of the nearest folder, from this one up, that has `.nubos-pilot/` in it; else those of the folder itself.
+    pub fn find(folder: &Path) -> Self {
+        let found = folder.ancestors().find(|above| above.join(FOLDER).is_dir());
+        Self::at(found.unwrap_or(folder))
+    }
+
+    /// The folder of the project.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The folder of the artifacts.
+    pub fn folder(&self) -> PathBuf {
+        self.root.join(FOLDER)
+    }
+
+    /// The folder of all milestones.
+    pub(super) fn milestones_folder(&self) -> PathBuf {
+        self.folder().join("milestones")
+    }
+
+    /// The folder of a milestone.
+    pub fn milestone_folder(&self, milestone: MilestoneId) -> PathBuf {
+        self.milestones_folder().join(milestone.to_string())
+    }
+
+    /// The folder of a slice.
+    pub fn slice_folder(&self, slice: SliceId) -> PathBuf {
+        self.milestone_folder(slice.milestone).join("slices").join(slice.short())
+    }
+
+    /// The folder of a task.
+    pub fn task_folder(&self, task: SliceTaskId) -> PathBuf {
+        self.slice_folder(task.slice).join("tasks").join(task.short())
+    }
+
+    /// A milestone's artifact of this kind.
+    pub fn milestone_file(&self, milestone: MilestoneId, kind: Kind) -> PathBuf {
+        self.milestone_folder(milestone).join(format!("{milestone}-{}", kind.spec().file))
+    }
+
+    /// A slice's artifact of this kind.
+    pub fn slice_file(&self, slice: SliceId, kind: Kind) -> PathBuf {
+        let file = kind.spec().file;
+        let name = if kind == Kind::Todo { file.to_owned() } else { format!("{}-{file}", slice.short()) };
+        self.slice_folder(slice).join(name)
+    }
+
+    /// A task's artifact of this kind.
+    pub fn task_file(&self, task: SliceTaskId, kind: Kind) -> PathBuf {
+        self.task_folder(task).join(format!("{}-{}", task.short(), kind.spec().file))
+    }
+
+    /// The milestones, in order.
+    ///
+    /// # Errors
+    ///
+    /// Those of the file system; [`Damaged`](ProjectErrorKind::Damaged) for a link or a file in the place of a folder.
+    pub fn milestones(&self) -> Result<Vec<MilestoneId>, ProjectError> {
+        self.named(&self.milestones_folder(), |name| name.parse().ok())
+    }
+
+    /// The slices of a milestone, in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::milestones`].
+    pub fn slices(&self, milestone: MilestoneId) -> Result<Vec<SliceId>, ProjectError> {
+        let folder = self.milestone_folder(milestone).join("slices");
+        self.named(&folder, |name| SliceId::below(milestone, name))
+    }
+
+    /// The tasks of a slice that have a folder, in order.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::milestones`].
+    pub fn tasks(&self, slice: SliceId) -> Result<Vec<SliceTaskId>, ProjectError> {
+        let folder = self.slice_folder(slice).join("tasks");
+        self.named(&folder, |name| SliceTaskId::below(slice, name))
+    }
+
+    /// Reads an artifact. `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](ProjectErrorKind::Damaged) for a link, a file that is too large or no UTF-8; those of the file system.
+    pub fn read(&self, path: &Path, kind: Kind) -> Result<Option<Artifact>, ProjectError> {
+        self.guard(path)?;
+        let Some(bytes) = read_bytes(path)? else { return Ok(None) };
+        let text = String::from_utf8(bytes).map_err(|error| {
+            ProjectError::damaged(path, format_args!("byte {} is no UTF-8", error.utf8_error().valid_up_to()))
+        })?;
+        Ok(Some(Artifact::parse(kind, text)))
+    }
+
+    /// As [`Self::read`], where there must be one.
+    pub(super) fn existing(&self, path: &Path, kind: Kind) -> Result<Artifact, ProjectError> {
+        self.read(path, kind)?.ok_or_else(|| {
+            let message = format!("there is no {path:?}");
+            let instead = match kind.spec().owner {
+                Owner::Task => "write its slice's plan, then call `nexus artifact scaffold`",
+                _ => "make it by `nexus artifact new`, or write it by hand",
+            };
+            ProjectError::unknown(message, instead)
+        })
+    }
+
+    /// Replaces an artifact as a whole. Only for who has the lock.
+    pub(super) fn write(&self, path: &Path, text: &str) -> Result<(), ProjectError> {
+        self.guard(path)?;
+        check_size(path, text.len())?;
+        file::replace(path, text.as_bytes())
+    }
+
+    /// The right to change something in the tree, which is made if it is not there.
+    pub(super) fn lock(&self) -> Result<Lock, ProjectError> {
+        self.guard(&self.folder())?;
+        file::make_folder(&self.folder())?;
+        Lock::take(&self.folder().join(".lock"))
+    }
+
+    /// Refuses a path below the tree that goes over a link.
+    pub(super) fn guard(&self, path: &Path) -> Result<(), ProjectError> {
+        let within = path
+            .strip_prefix(&self.root)
+            .map_err(|_| ProjectError::damaged(path, "it is not in the project"))?;
+        let mut above = self.root.clone();
+        for name in within {
+            above.push(name);
+            match fs::symlink_metadata(&above) {
+                Ok(found) if found.is_symlink() => return Err(ProjectError::damaged(&above, "it is a link")),
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => break,
+                Err(error) => return Err(ProjectError::unusable(&above, &error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The folders in a folder whose names are of the kind that is looked for, in order.
+    fn named<T: Ord>(
+        &self,
+        folder: &Path,
+        named: impl Fn(&str) -> Option<T>,
+    ) -> Result<Vec<T>, ProjectError> {
+        self.guard(folder)?;
+        let mut found = Vec::new();
+        for path in entries(folder)? {
+            let Some(id) = path.file_name().and_then(|name| name.to_str()).and_then(&named) else { continue };
+            let is_folder = fs::symlink_metadata(&path).is_ok_and(|found| found.is_dir());
+            if !is_folder {
+                return Err(ProjectError::damaged(&path, "it is no folder"));
+            }
+            found.push(id);
+        }
+        found.sort();
+        Ok(found)
+    }
+}
+
+/// What is in a folder, by name. Nothing if there is no folder.
+pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, ProjectError> {
+    let failed = |error| ProjectError::unusable(folder, &error);
+    let read = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(failed)?,
+    };
+    let mut paths =
+        read.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    paths.sort();
+    Ok(paths)
+}
+
+pub(super) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
+    private_file::read(path, MOST_BYTES).map_err(|error| ProjectError::unusable(path, &error))
+}
+
+/// Refuses to write what could not be read again.
+pub(super) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> {
+    if bytes as u64 <= MOST_BYTES {
+        return Ok(());
+    }
+    let message = format!("{path:?} would have {bytes} bytes; {MOST_BYTES} is the most");
+    Err(ProjectError::new(ProjectErrorKind::WrongState, message, "move the old file away and begin another"))
+}
+
+/// Makes a file that is new in its folder survive a loss of power, where the system can.
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(folder) if cfg!(unix) => fs::File::open(folder)?.sync_all(),
+        _ => Ok(()),
+    }
+}
