@@ -70,6 +70,15 @@ fn fallback_names_who_was_passed_over_and_holds_it() {
 }
 
 #[test]
+fn project_finds_again_what_was_decided() {
+    let shown = shown("project");
+    assert_shows(
+        &shown,
+        &["TASK\nwrite the cache", "ACCEPTANCE", "workspace-write", "task_add", "cache? yes, in memory"],
+    );
+}
+
+#[test]
 fn conversations_are_gone_on_with_on_another_vendor() {
     let shown = shown("conversations");
     assert_shows(

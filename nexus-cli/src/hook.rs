@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_project::{
-    Project,
+    ProjectFolder,
     harness::Harness,
     hook::{HookEvent, HookInput, HookReply},
 };
@@ -67,13 +67,13 @@ fn answer(args: &HookArgs) -> Result<Option<Value>, String> {
 }
 
 /// The project that the program works on. `None`: it is none, and no hook makes it one.
-fn project_of(named: Option<&Path>, input: &HookInput) -> Result<Option<Project>, String> {
+fn project_of(named: Option<&Path>, input: &HookInput) -> Result<Option<ProjectFolder>, String> {
     let project = match named {
         Some(_) => project::find(named).map_err(|error| error.to_string())?,
         None if input.working_directory.as_os_str().is_empty() => {
             project::find(None).map_err(|error| error.to_string())?
         }
-        None => Project::find(&input.working_directory),
+        None => ProjectFolder::find(&input.working_directory),
     };
     Ok(project.root().join(".nexus").is_dir().then_some(project))
 }

@@ -326,7 +326,7 @@ fn a_role_is_offered_no_tool_that_is_taken_from_it() {
         let (stage, map) =
             (Stage::with_hooks_of(program), Harness::find(program.name()).unwrap().map().unwrap());
         let offered = |role: &str, additions: &[Capability]| {
-            let tools = RoleTools::of(&Role::find(role).unwrap(), additions, &map);
+            let tools = RoleTools::of(&Role::find(role).unwrap().capabilities, additions, &map);
             let model = Sim::builder(program.dialect(), Scenario::text(DONE)).start().unwrap();
             stage.configure(program, &model);
             // One of them keeps no level between reading and everything.

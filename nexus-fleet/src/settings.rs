@@ -1,6 +1,9 @@
 //! The section `fleet` of `nexus.yaml`.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use nexus_core::{BuildContext, SettingsError, ToolAccess};
 use schemars::JsonSchema;

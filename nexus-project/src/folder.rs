@@ -9,7 +9,7 @@ use crate::{
     branch,
     error::ProjectError,
     file::{self, Lock},
-    state::{Cycle, Document, History, Pending, Plan, Tasks},
+    state::{Cycle, Document, History, Pending, ProjectPlan, ProjectTasks},
     time::Time,
 };
 
@@ -28,11 +28,11 @@ const LEGACY_TRACKER: &str = "agent-tracker.json";
 ///
 /// Calls read and write files and may wait for other processes: in async code, make them by the runtime's `spawn_blocking`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Project {
+pub struct ProjectFolder {
     root: PathBuf,
 }
 
-/// What [`Project::init`] made and found.
+/// What [`ProjectFolder::init`] made and found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct InitReport {
     /// What was made, relative to the project.
@@ -47,7 +47,7 @@ pub struct InitReport {
     pub tasks_left: Option<usize>,
 }
 
-impl Project {
+impl ProjectFolder {
     /// The project in this folder. Nothing is read or made.
     pub fn at(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
@@ -118,8 +118,8 @@ impl Project {
     /// # Errors
     ///
     /// Those of [`Document::read`].
-    pub fn plan(&self) -> Result<Option<Plan>, ProjectError> {
-        Plan::read(&self.state_path(Plan::NAME))
+    pub fn plan(&self) -> Result<Option<ProjectPlan>, ProjectError> {
+        ProjectPlan::read(&self.state_path(ProjectPlan::NAME))
     }
 
     /// The tasks, if there are any.
@@ -127,8 +127,8 @@ impl Project {
     /// # Errors
     ///
     /// Those of [`Document::read`].
-    pub fn tasks(&self) -> Result<Option<Tasks>, ProjectError> {
-        Tasks::read(&self.state_path(Tasks::NAME))
+    pub fn tasks(&self) -> Result<Option<ProjectTasks>, ProjectError> {
+        ProjectTasks::read(&self.state_path(ProjectTasks::NAME))
     }
 
     /// The cycles that ended.
@@ -140,12 +140,12 @@ impl Project {
         Ok(History::read(&self.path(History::NAME))?.unwrap_or_default())
     }
 
-    pub(crate) fn write_plan(&self, plan: &Plan) -> Result<(), ProjectError> {
-        plan.write(&self.state_path(Plan::NAME))
+    pub(crate) fn write_plan(&self, plan: &ProjectPlan) -> Result<(), ProjectError> {
+        plan.write(&self.state_path(ProjectPlan::NAME))
     }
 
-    pub(crate) fn write_tasks(&self, tasks: &Tasks) -> Result<(), ProjectError> {
-        tasks.write(&self.state_path(Tasks::NAME))
+    pub(crate) fn write_tasks(&self, tasks: &ProjectTasks) -> Result<(), ProjectError> {
+        tasks.write(&self.state_path(ProjectTasks::NAME))
     }
 
     /// Runs a change, or a look at more than one file: nobody else writes meanwhile, and what a process that died had begun is finished
@@ -169,9 +169,9 @@ impl Project {
     /// Ends the plan, and the tasks where they are named too, as a cycle, and puts another plan in its place. All of it, or nothing.
     pub(crate) fn archive(
         &self,
-        plan: Option<Plan>,
-        tasks: Option<Tasks>,
-        next_plan: Option<Plan>,
+        plan: Option<ProjectPlan>,
+        tasks: Option<ProjectTasks>,
+        next_plan: Option<ProjectPlan>,
     ) -> Result<Cycle, ProjectError> {
         // A history that cannot be read keeps everything as it is.
         self.history()?;
@@ -193,11 +193,11 @@ impl Project {
         }
         match (&next_plan, &cycle.plan) {
             (Some(plan), _) => self.write_plan(plan)?,
-            (None, Some(_)) => file::remove(&self.state_path(Plan::NAME))?,
+            (None, Some(_)) => file::remove(&self.state_path(ProjectPlan::NAME))?,
             (None, None) => {}
         }
         if cycle.tasks.is_some() {
-            file::remove(&self.state_path(Tasks::NAME))?;
+            file::remove(&self.state_path(ProjectTasks::NAME))?;
         }
         file::remove(&path)
     }

@@ -16,6 +16,6 @@ mod time;
 pub mod tools;
 
 pub use error::{ProjectError, ProjectErrorKind};
-pub use folder::{InitReport, Project};
+pub use folder::{InitReport, ProjectFolder};
 pub use time::Time;
 pub use tools::{ProjectTools, ToolPrefix};

@@ -19,9 +19,9 @@ use nexus_mcp::{
     CallAnswer, CallContext, JsonObject, ServedTool, ServiceInfo, StdioSettings, ToolService, serve_stdio,
 };
 use nexus_project::{
-    Project, ProjectTools, ToolPrefix,
+    ProjectFolder, ProjectTools, ToolPrefix,
     conformance::{Action, FIXTURES, FixtureFile, Report, ServerCommand, run},
-    state::{Document as _, Plan, Tasks, schema_of},
+    state::{Document as _, ProjectPlan, ProjectTasks, schema_of},
     tools::{PlanAction, PlanStartRequest, PlanUpdateRequest, TaskAddRequest},
 };
 use serde_json::json;
@@ -92,7 +92,7 @@ fn a_prefix_is_part_of_every_name() -> Result<(), Failed> {
 }
 
 fn each_tool_has_six_fixtures_at_least() -> Result<(), Failed> {
-    let tools = ProjectTools::new(Project::at("."), ToolPrefix::default()).tools();
+    let tools = ProjectTools::new(ProjectFolder::at("."), ToolPrefix::default()).tools();
     assert!(tools.len() == 11);
     for tool in tools {
         let name = format!("tools/{}.json", tool.name);
@@ -141,12 +141,14 @@ fn no_plan_is_lost_or_archived_twice_by_kills() -> Result<(), Failed> {
 /// Eight processes, each with 200 calls, and somebody who reads all the time.
 fn many_writers_lose_nothing() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
-    let project = Project::at(folder.path());
+    let project = ProjectFolder::at(folder.path());
     project.init()?;
     project
         .plan_start(PlanStartRequest { topic: "many writers".to_owned(), ..PlanStartRequest::default() })?;
-    let schemas =
-        [jsonschema::validator_for(&schema_of::<Tasks>())?, jsonschema::validator_for(&schema_of::<Plan>())?];
+    let schemas = [
+        jsonschema::validator_for(&schema_of::<ProjectTasks>())?,
+        jsonschema::validator_for(&schema_of::<ProjectPlan>())?,
+    ];
     let mut writers = Vec::new();
     for _ in 0..WRITERS {
         let mut command = Command::new(env::current_exe()?);
@@ -187,7 +189,7 @@ fn many_writers_lose_nothing() -> Result<(), Failed> {
 }
 
 fn write() -> ExitCode {
-    let project = Project::at(env::current_dir().unwrap());
+    let project = ProjectFolder::at(env::current_dir().unwrap());
     let process = std::process::id();
     for call in 0..CALLS / 2 {
         let title = format!("{process} {call}");
@@ -199,7 +201,7 @@ fn write() -> ExitCode {
 }
 
 fn serve(way: &str) -> ExitCode {
-    let project = Project::at(env::current_dir().unwrap());
+    let project = ProjectFolder::at(env::current_dir().unwrap());
     let prefix = if way == "prefixed" { "nx_".parse().unwrap() } else { ToolPrefix::default() };
     let tools = ProjectTools::new(project.clone(), prefix);
     let wrong = Arc::new(Wrong { tools, project, way: way.to_owned() });
@@ -211,7 +213,7 @@ fn serve(way: &str) -> ExitCode {
 /// Ours, but for one thing.
 struct Wrong {
     tools: ProjectTools,
-    project: Project,
+    project: ProjectFolder,
     way: String,
 }
 
@@ -230,7 +232,7 @@ impl ToolService for Wrong {
         match (&*self.way, name) {
             ("forgets-plans", "plan_start") if !text("topic").trim().is_empty() => {
                 if self.project.plan().is_ok() && self.project.history().is_ok() {
-                    let _ = fs::remove_file(self.project.root().join(".nexus/state").join(Plan::NAME));
+                    let _ = fs::remove_file(self.project.root().join(".nexus/state").join(ProjectPlan::NAME));
                 }
                 self.tools.call(name, arguments, context).await
             }

@@ -10,13 +10,13 @@ use std::{
 };
 
 use nexus_project::{
-    Project, ProjectError, ProjectErrorKind,
+    ProjectError, ProjectErrorKind, ProjectFolder,
     harness::Harness,
     role::{AgentType, Role},
-    state::{History, Plan, TaskStatus, Tasks, schema_of},
+    state::{History, ProjectPlan, ProjectTaskStatus, ProjectTasks, schema_of},
     tools::{
         HistorySearchRequest, PlanAction, PlanDecideRequest, PlanStartRequest, PlanUpdateRequest,
-        TaskAddRequest, TaskCloseRequest, TaskListRequest, TaskUpdateRequest,
+        TaskAddRequest, TaskCloseRequest, TaskUpdateRequest, TasksRequest,
     },
 };
 use nexus_spawn::AgentRegisterRequest;
@@ -41,8 +41,8 @@ pub(crate) async fn project(args: ProjectArgs) -> Result<ExitCode, CommandError>
         ProjectCommand::Roles { name, .. } => return roles(name.as_deref(), &out),
         ProjectCommand::Schema { file } => {
             say_json(&match file.as_str() {
-                "plan.json" => schema_of::<Plan>(),
-                "tasks.json" => schema_of::<Tasks>(),
+                "plan.json" => schema_of::<ProjectPlan>(),
+                "tasks.json" => schema_of::<ProjectTasks>(),
                 _ => schema_of::<History>(),
             });
             return Ok(ExitCode::SUCCESS);
@@ -55,7 +55,7 @@ pub(crate) async fn project(args: ProjectArgs) -> Result<ExitCode, CommandError>
 }
 
 /// The project that is named, or that the current folder belongs to. Never the folder in which Nexus keeps its own files.
-pub(crate) fn find(named: Option<&Path>) -> Result<Project, CommandError> {
+pub(crate) fn find(named: Option<&Path>) -> Result<ProjectFolder, CommandError> {
     let folder = match named {
         Some(folder) if folder.is_dir() => absolute(folder),
         Some(folder) => {
@@ -65,7 +65,7 @@ pub(crate) fn find(named: Option<&Path>) -> Result<Project, CommandError> {
     };
     let folder: PathBuf = folder
         .map_err(|error| CommandError::failed(format_args!("the current folder cannot be told: {error}")))?;
-    let project = if named.is_some() { Project::at(folder) } else { Project::find(&folder) };
+    let project = if named.is_some() { ProjectFolder::at(folder) } else { ProjectFolder::find(&folder) };
     if project.root().join(".nexus") == nexus::BuildContext::from_process().home {
         let message = format!(
             "{} is where Nexus keeps its own files: name a project by --project",
@@ -94,7 +94,7 @@ fn failed(error: ProjectError) -> CommandError {
     }
 }
 
-fn run(project: &Project, command: ProjectCommand, out: &Out) -> Result<(), CommandError> {
+fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<(), CommandError> {
     match command {
         ProjectCommand::Init => {
             let report = project.init().map_err(failed)?;
@@ -134,9 +134,9 @@ fn run(project: &Project, command: ProjectCommand, out: &Out) -> Result<(), Comm
         }
         ProjectCommand::Tasks => {
             // All of them: pages are for models.
-            let mut view = project.task_list(&TaskListRequest::default()).map_err(failed)?;
+            let mut view = project.task_list(&TasksRequest::default()).map_err(failed)?;
             while let Some(offset) = view.next_offset {
-                let more = project.task_list(&TaskListRequest { offset: Some(offset) }).map_err(failed)?;
+                let more = project.task_list(&TasksRequest { offset: Some(offset) }).map_err(failed)?;
                 view.next_offset = more.next_offset;
                 view.tasks.get_or_insert_default().extend(more.tasks.unwrap_or_default());
             }
@@ -151,13 +151,13 @@ fn run(project: &Project, command: ProjectCommand, out: &Out) -> Result<(), Comm
             out.say(&prompt, |prompt| say_bytes(prompt.as_bytes()));
         }
         ProjectCommand::Begin { task, agent } => {
-            update(project, (task, TaskStatus::InProgress), agent, Vec::new(), out)?;
+            update(project, (task, ProjectTaskStatus::InProgress), agent, Vec::new(), out)?;
         }
         ProjectCommand::Done { task, file, agent } => {
-            update(project, (task, TaskStatus::Completed), agent, file, out)?;
+            update(project, (task, ProjectTaskStatus::Completed), agent, file, out)?;
         }
         ProjectCommand::Back { task } => {
-            update(project, (task, TaskStatus::Pending), None, Vec::new(), out)?;
+            update(project, (task, ProjectTaskStatus::Pending), None, Vec::new(), out)?;
         }
         ProjectCommand::Close { force } => {
             let closed = project.task_close(&TaskCloseRequest { force }).map_err(failed)?;
@@ -194,8 +194,8 @@ fn run(project: &Project, command: ProjectCommand, out: &Out) -> Result<(), Comm
 }
 
 fn update(
-    project: &Project,
-    (task, status): (u32, TaskStatus),
+    project: &ProjectFolder,
+    (task, status): (u32, ProjectTaskStatus),
     agent: Option<String>,
     files: Vec<String>,
     out: &Out,

@@ -1,10 +1,10 @@
 //! What `nexus project` prints for people.
 
 use nexus_project::{
-    InitReport, Project,
+    InitReport, ProjectFolder,
     harness::{Harness, InstallReport},
     role::Role,
-    state::{IssueStatus, TaskStatus},
+    state::{IssueStatus, ProjectTaskStatus},
     tools::{
         ContextView, HistoryPage, IssueView, PlanDecided, PlanStarted, PlanUpdated, TaskAdded, TaskUpdated,
         TasksClosed, TasksView,
@@ -13,7 +13,7 @@ use nexus_project::{
 
 use crate::output::{printable, say};
 
-pub(super) fn init(project: &Project, report: &InitReport) {
+pub(super) fn init(project: &ProjectFolder, report: &InitReport) {
     let place = project.root().join(".nexus");
     if report.made.is_empty() {
         say(format_args!("{} is there already", place.display()));
@@ -117,15 +117,15 @@ pub(super) fn tasks(view: &TasksView) {
     }
     for task in view.tasks.iter().flatten() {
         let mark = match task.status {
-            TaskStatus::Pending => ' ',
-            TaskStatus::InProgress => '>',
-            TaskStatus::Completed => 'x',
+            ProjectTaskStatus::Pending => ' ',
+            ProjectTaskStatus::InProgress => '>',
+            ProjectTaskStatus::Completed => 'x',
         };
         let mut line = format!("[{mark}] {:>3}  {}", task.id, printable(&task.title));
         if let Some(owner) = &task.owner {
             line = format!("{line} ({})", printable(owner));
         }
-        if !task.dependencies.is_empty() && task.status == TaskStatus::Pending {
+        if !task.dependencies.is_empty() && task.status == ProjectTaskStatus::Pending {
             let after: Vec<_> = task.dependencies.iter().copied().collect();
             line = format!("{line}, after {}", numbers(&after));
         }

@@ -26,7 +26,7 @@ pub struct Fixture {
     #[serde(default)]
     pub precondition: Precondition,
     /// What is done, one after the other.
-    pub steps: Vec<Step>,
+    pub steps: Vec<FixtureStep>,
 }
 
 /// A project before anything is done.
@@ -53,7 +53,7 @@ pub struct Call {
 /// Something that is done, and what must hold then.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Step {
+pub struct FixtureStep {
     /// What is done.
     pub action: Action,
     /// What must hold.

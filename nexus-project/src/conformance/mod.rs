@@ -9,9 +9,9 @@ mod run;
 mod server;
 
 pub use fixture::{
-    Action, Call, Expected, Fixture, FixtureError, FixtureFile, Postcondition, Precondition, Step,
+    Action, Call, Expected, Fixture, FixtureError, FixtureFile, FixtureStep, Postcondition, Precondition,
 };
-pub use run::{Failure, Report, run};
+pub use run::{FixtureFailure, Report, run};
 pub use server::{ServerCommand, ServerError};
 
 /// The fixtures that this crate brings along: by file name.

@@ -17,7 +17,7 @@ use super::{
 
 /// A fixture that a server does not pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct FixtureFailure {
     /// The fixture's name.
     pub fixture: String,
     /// The step, from 1; 0 if it did not come so far.
@@ -32,7 +32,7 @@ pub struct Report {
     /// How many were passed.
     pub passed: usize,
     /// Those that were not.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<FixtureFailure>,
 }
 
 /// Runs every fixture of a file, each in a project of its own.
@@ -48,7 +48,7 @@ pub async fn run(command: &ServerCommand, file: &FixtureFile) -> io::Result<Repo
         if faults.is_empty() {
             report.passed += 1;
         } else {
-            report.failures.push(Failure { fixture: fixture.name.clone(), step, faults });
+            report.failures.push(FixtureFailure { fixture: fixture.name.clone(), step, faults });
         }
     }
     Ok(report)

@@ -9,7 +9,7 @@ use super::{
     program::Harness,
     splice::{self, Groups},
 };
-use crate::{error::ProjectError, file, folder::Project, hook::HookEvent};
+use crate::{error::ProjectError, file, folder::ProjectFolder, hook::HookEvent};
 
 /// What was done to a program's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -28,7 +28,7 @@ impl Harness {
     ///
     /// [`ProjectErrorKind::Damaged`](crate::ProjectErrorKind::Damaged) for settings that cannot be read as JSON; they stay as they are. Those of the
     /// file system.
-    pub fn install(&self, project: &Project, command: &str) -> Result<InstallReport, ProjectError> {
+    pub fn install(&self, project: &ProjectFolder, command: &str) -> Result<InstallReport, ProjectError> {
         let path = self.settings(project);
         let damaged = |problem: String| ProjectError::damaged(&path, problem);
         let before = file::read_text(&path)?;
@@ -54,7 +54,7 @@ impl Harness {
     /// # Errors
     ///
     /// As [`Self::install`].
-    pub fn uninstall(&self, project: &Project) -> Result<InstallReport, ProjectError> {
+    pub fn uninstall(&self, project: &ProjectFolder) -> Result<InstallReport, ProjectError> {
         let path = self.settings(project);
         let Some(before) = file::read_text(&path)? else { return Ok(self.report(false)) };
         let after = self.without(&before).map_err(|problem| ProjectError::damaged(&path, problem))?;
@@ -80,14 +80,14 @@ impl Harness {
     /// # Errors
     ///
     /// As [`Self::install`].
-    pub fn is_installed(&self, project: &Project) -> Result<bool, ProjectError> {
+    pub fn is_installed(&self, project: &ProjectFolder) -> Result<bool, ProjectError> {
         let path = self.settings(project);
         let Some(text) = file::read_text(&path)? else { return Ok(false) };
         let ours = splice::groups_in(&text).map_err(|problem| ProjectError::damaged(&path, problem))?;
         Ok(ours.iter().any(|group| self.command_of(group).is_some()))
     }
 
-    fn settings(&self, project: &Project) -> PathBuf {
+    fn settings(&self, project: &ProjectFolder) -> PathBuf {
         project.root().join(&self.hooks.file)
     }
 

@@ -8,11 +8,11 @@ use super::{
 use crate::{
     error::ProjectError,
     file,
-    folder::{InitReport, Project},
+    folder::{InitReport, ProjectFolder},
     harness::Harness,
     role::Role,
     skill::{Skill, Tag},
-    state::{Document, TaskStatus},
+    state::{Document, ProjectTaskStatus},
     time::Time,
 };
 
@@ -21,7 +21,7 @@ const MOST_RULE: usize = 2_000;
 /// Longest text of all rules together, in bytes.
 const MOST_RULES: usize = 8_000;
 
-impl Project {
+impl ProjectFolder {
     /// Does what is to be done at an event in a program. What a program does not pass on to its model is kept, and told with the answer to
     /// its next tool.
     ///
@@ -139,10 +139,9 @@ impl Project {
         })?;
         self.locked(|| {
             let Some(mut tasks) = self.tasks()? else { return Ok(()) };
-            let own = tasks
-                .tasks
-                .iter_mut()
-                .find(|task| task.agent.as_ref() == Some(agent) && task.status == TaskStatus::InProgress);
+            let own = tasks.tasks.iter_mut().find(|task| {
+                task.agent.as_ref() == Some(agent) && task.status == ProjectTaskStatus::InProgress
+            });
             let Some(task) = own else { return Ok(()) };
             task.files_touched.extend(files);
             self.write_tasks(&tasks)
@@ -255,7 +254,8 @@ impl Project {
     }
 }
 
-fn context(parts: Vec<String>) -> HookReply {
+fn context(parts: impl AsRef<[String]>) -> HookReply {
+    let parts = parts.as_ref();
     HookReply { context: (!parts.is_empty()).then(|| parts.join("\n\n")), refusal: None }
 }
 

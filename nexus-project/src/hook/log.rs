@@ -14,7 +14,7 @@ use super::{
     agents::AgentTracker,
     event::{HookTool, UseOfFiles},
 };
-use crate::{error::ProjectError, file, folder::Project, state::Document as _, time::Time};
+use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document as _, time::Time};
 
 pub(super) const NAME: &str = "tool-log.jsonl";
 
@@ -38,7 +38,7 @@ pub struct ToolLogLine {
     pub files_touched: BTreeSet<String>,
 }
 
-impl Project {
+impl ProjectFolder {
     /// Adds a line. Several processes may do so at once.
     pub(super) fn log_tool(&self, line: &ToolLogLine) -> Result<(), ProjectError> {
         let path = self.state_path(NAME);

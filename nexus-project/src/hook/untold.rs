@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{error::ProjectError, file, folder::Project, state::Document};
+use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document};
 
 /// What was not told yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +29,7 @@ impl Document for Untold {
     }
 }
 
-impl Project {
+impl ProjectFolder {
     /// Keeps a text for the model of a session. What was kept for another session is dropped.
     pub(super) fn keep_untold(&self, harness: &str, session: &str, text: String) -> Result<(), ProjectError> {
         let path = self.harness_path(harness)?.join(Untold::NAME);

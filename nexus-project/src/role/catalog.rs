@@ -134,7 +134,7 @@ impl Role {
             (_, true) => ("operations", "survey"),
             (_, false) => ("execution", "implement"),
         };
-        let left = RoleTools::of(self, &[], &HarnessMap::of_nexus()).left(TOOLS);
+        let left = RoleTools::of(&self.capabilities, &[], &HarnessMap::of_nexus()).left(TOOLS);
         let patterns = left.into_iter().filter_map(|tool| tool.parse().ok());
         AgentType::new(self.name, tier, phase)
             .with_description(self.description)

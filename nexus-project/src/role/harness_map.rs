@@ -9,7 +9,7 @@ use nexus_core::ToolAccess;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Capability, Role, ToolClass};
+use super::{Capability, ToolClass};
 
 /// The tools of a program, by class. It says something of every class: an empty list is a program without such a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -116,9 +116,9 @@ pub struct RoleTools {
 }
 
 impl RoleTools {
-    /// What `role` is given, with capabilities that are added to its own. Nothing removes one.
-    pub fn of(role: &Role, additions: &[Capability], map: &HarnessMap) -> Self {
-        let all: BTreeSet<_> = role.capabilities.iter().chain(additions).copied().collect();
+    /// What a role with these capabilities is given, with others that are added to them. Nothing removes one.
+    pub fn of(capabilities: &BTreeSet<Capability>, additions: &[Capability], map: &HarnessMap) -> Self {
+        let all: BTreeSet<_> = capabilities.iter().chain(additions).copied().collect();
         // A level is the program's own tools as a whole. Where it may read, it may also run commands that read.
         let access = if all.contains(&Capability::NoShellExec) {
             ToolAccess::ScopedOnly
@@ -139,7 +139,7 @@ impl RoleTools {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Role, *};
 
     #[test]
     fn a_map_that_leaves_a_class_out_is_refused_and_names_it() {
@@ -154,9 +154,9 @@ mod tests {
     fn additions_take_away_and_never_give_back() {
         let map = HarnessMap::of_nexus();
         for role in Role::catalog() {
-            let bare = RoleTools::of(&role, &[], &map);
+            let bare = RoleTools::of(&role.capabilities, &[], &map);
             for count in 0..=Capability::ALL.len() {
-                let more = RoleTools::of(&role, &Capability::ALL[..count], &map);
+                let more = RoleTools::of(&role.capabilities, &Capability::ALL[..count], &map);
                 assert!(more.taken.is_superset(&bare.taken), "{}", role.name);
                 assert!(more.access <= bare.access, "{}", role.name);
             }
@@ -168,7 +168,7 @@ mod tests {
         let map = HarnessMap::of_nexus();
         let tools = ["read_file", "write_file", "edit_file", "delete_file", "run_tests", "task_add"];
         let left = |name: &str, additions: &[Capability]| {
-            RoleTools::of(&Role::find(name).unwrap(), additions, &map).left(tools)
+            RoleTools::of(&Role::find(name).unwrap().capabilities, additions, &map).left(tools)
         };
         assert_eq!(left("reviewer", &[]), ["read_file", "run_tests"]);
         assert_eq!(left("reviewer", &[Capability::NoShellExec]), ["read_file"]);

@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::{
     error::ProjectError,
     file,
-    folder::{KNOWLEDGE, Project},
-    state::Task,
+    folder::{KNOWLEDGE, ProjectFolder},
+    state::ProjectTask,
 };
 
 /// Most files of one folder that are named. Source: our own bound; whoever needs more reads the folder.
@@ -24,7 +24,7 @@ pub struct KnowledgeFile {
     pub title: String,
 }
 
-impl Project {
+impl ProjectFolder {
     /// What the project knows: the files of `memory`, `context` and `rules`, each folder sorted by name.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Project {
     /// # Errors
     ///
     /// Those of the file system.
-    pub fn task_prompt(&self, task: &Task) -> Result<String, ProjectError> {
+    pub fn task_prompt(&self, task: &ProjectTask) -> Result<String, ProjectError> {
         let mut sections = vec![format!("TASK\n{}", task.title)];
         for (name, text) in
             [("CONTEXT", &task.context), ("APPROACH", &task.approach), ("ACCEPTANCE", &task.acceptance)]

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 use nexus_core::turn::{ToolCallRecord, ToolCallStatus};
 
 use super::{Capability, HarnessMap, ResumeTier, Role};
-use crate::state::{OwnerReusePolicy, Task, Tasks};
+use crate::state::{OwnerReusePolicy, ProjectTask, ProjectTasks};
 
 /// Arguments by which tools name the file that they change.
 const PATHS: [&str; 3] = ["path", "file_path", "notebook_path"];
@@ -31,7 +31,7 @@ pub fn files_touched(calls: &[ToolCallRecord], map: &HarnessMap, root: &Path) ->
 /// possible.
 ///
 /// The policy of the task counts before the tier of its owner; an owner that is no role of the catalog begins anew.
-pub(crate) fn agent_for(tasks: &Tasks, task: &Task) -> Option<String> {
+pub(crate) fn agent_for(tasks: &ProjectTasks, task: &ProjectTask) -> Option<String> {
     let owner = task.owner.as_deref()?;
     let policy = task.owner_reuse_policy.or_else(|| {
         Some(match Role::find(owner)?.resume_tier {
@@ -41,7 +41,7 @@ pub(crate) fn agent_for(tasks: &Tasks, task: &Task) -> Option<String> {
         })
     })?;
     // The task of this owner that was begun last.
-    let is_earlier = |earlier: &&Task| {
+    let is_earlier = |earlier: &&ProjectTask| {
         earlier.id != task.id && earlier.agent.is_some() && earlier.owner.as_deref() == Some(owner)
     };
     let earlier =

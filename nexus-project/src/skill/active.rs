@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Skill;
-use crate::{error::ProjectError, file, folder::Project, state::Document, time::Time};
+use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document, time::Time};
 
 /// `state/{harness}/skill.json`: the skill that is active.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -47,7 +47,7 @@ impl ActiveSkill {
     }
 }
 
-impl Project {
+impl ProjectFolder {
     /// Makes a skill the active one of a program, in the place of another.
     ///
     /// # Errors

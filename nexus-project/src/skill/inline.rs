@@ -6,7 +6,7 @@ use super::InlineAction;
 use crate::{
     error::ProjectError,
     file,
-    folder::Project,
+    folder::ProjectFolder,
     state::IssueStatus,
     time::Time,
     tools::{PlanAction, PlanDecideRequest, PlanUpdateRequest},
@@ -19,7 +19,7 @@ pub struct InlineResult {
     pub text: String,
 }
 
-impl Project {
+impl ProjectFolder {
     /// Does what a tag asks for, with the text that follows it.
     ///
     /// # Errors

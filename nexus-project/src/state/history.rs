@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     document::{Document, VERSION},
-    plan::Plan,
-    tasks::Tasks,
+    plan::ProjectPlan,
+    tasks::ProjectTasks,
 };
 use crate::time::Time;
 
@@ -35,10 +35,10 @@ pub struct Cycle {
     pub branch: Option<String>,
     /// What was planned and decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<Plan>,
+    pub plan: Option<ProjectPlan>,
     /// What was done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tasks: Option<Tasks>,
+    pub tasks: Option<ProjectTasks>,
 }
 
 impl Default for History {
@@ -81,8 +81,8 @@ impl Document for History {
             if !seen.insert(&cycle.id) {
                 return Err(format!("two cycles have the id {:?}", cycle.id));
             }
-            cycle.plan.as_ref().map_or(Ok(()), Plan::check)?;
-            cycle.tasks.as_ref().map_or(Ok(()), Tasks::check)?;
+            cycle.plan.as_ref().map_or(Ok(()), ProjectPlan::check)?;
+            cycle.tasks.as_ref().map_or(Ok(()), ProjectTasks::check)?;
         }
         Ok(())
     }

@@ -9,5 +9,5 @@ mod tasks;
 pub use document::{Document, schema_of};
 pub use history::{Cycle, History};
 pub(crate) use pending::Pending;
-pub use plan::{Decision, Issue, IssueStatus, Plan};
-pub use tasks::{OwnerReusePolicy, Task, TaskStatus, Tasks};
+pub use plan::{Issue, IssueStatus, PlanDecision, ProjectPlan};
+pub use tasks::{OwnerReusePolicy, ProjectTask, ProjectTaskStatus, ProjectTasks};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     document::{Document, VERSION},
     history::Cycle,
-    plan::Plan,
+    plan::ProjectPlan,
 };
 
 /// The end of a plan, of tasks, or of both, and what comes in its place. Once it is written the change is made, whoever finishes it.
@@ -19,11 +19,11 @@ pub(crate) struct Pending {
     pub(crate) cycle: Cycle,
     /// The plan that comes in the place of the old one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) next_plan: Option<Plan>,
+    pub(crate) next_plan: Option<ProjectPlan>,
 }
 
 impl Pending {
-    pub(crate) fn new(cycle: Cycle, next_plan: Option<Plan>) -> Self {
+    pub(crate) fn new(cycle: Cycle, next_plan: Option<ProjectPlan>) -> Self {
         Self { version: VERSION, cycle, next_plan }
     }
 }
@@ -36,8 +36,8 @@ impl Document for Pending {
     }
 
     fn check(&self) -> Result<(), String> {
-        self.cycle.plan.as_ref().map_or(Ok(()), Plan::check)?;
-        self.cycle.tasks.as_ref().map_or(Ok(()), super::tasks::Tasks::check)?;
-        self.next_plan.as_ref().map_or(Ok(()), Plan::check)
+        self.cycle.plan.as_ref().map_or(Ok(()), ProjectPlan::check)?;
+        self.cycle.tasks.as_ref().map_or(Ok(()), super::tasks::ProjectTasks::check)?;
+        self.next_plan.as_ref().map_or(Ok(()), ProjectPlan::check)
     }
 }

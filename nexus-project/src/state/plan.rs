@@ -11,7 +11,7 @@ use crate::time::Time;
 /// A planning session.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
+pub struct ProjectPlan {
     /// The version of this file: 1.
     pub version: u32,
     /// Names the plan, once for all time.
@@ -39,16 +39,16 @@ pub struct Issue {
     pub title: String,
     /// What was decided. Without it the issue is pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub decision: Option<Decision>,
+    pub decision: Option<PlanDecision>,
     /// What was decided before the issue was opened again, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub earlier_decisions: Vec<Decision>,
+    pub earlier_decisions: Vec<PlanDecision>,
 }
 
 /// What was decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Decision {
+pub struct PlanDecision {
     /// What was decided, and why.
     pub text: String,
     /// When.
@@ -77,7 +77,7 @@ impl Issue {
     }
 }
 
-impl Plan {
+impl ProjectPlan {
     /// A plan that begins now.
     pub(crate) fn new(
         id: String,
@@ -96,7 +96,7 @@ impl Plan {
     }
 }
 
-impl Document for Plan {
+impl Document for ProjectPlan {
     const NAME: &'static str = "plan.json";
 
     fn version(&self) -> u32 {

@@ -11,25 +11,25 @@ use crate::time::Time;
 /// The tasks of a cycle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Tasks {
+pub struct ProjectTasks {
     /// The version of this file: 1.
     pub version: u32,
     /// Names this set of tasks, once for all time.
     pub id: String,
     /// The tasks, in the order in which they were added. The number of each is its place, from 1.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<ProjectTask>,
 }
 
 /// A piece of work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Task {
+pub struct ProjectTask {
     /// Its number, from 1.
     pub id: u32,
     /// What is to be done.
     pub title: String,
     /// Where it stands.
-    pub status: TaskStatus,
+    pub status: ProjectTaskStatus,
     /// What whoever does it has to know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
@@ -67,7 +67,7 @@ pub struct Task {
 /// Where a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum TaskStatus {
+pub enum ProjectTaskStatus {
     /// Nobody has begun it.
     Pending,
     /// Somebody is at work on it.
@@ -76,7 +76,7 @@ pub enum TaskStatus {
     Completed,
 }
 
-impl TaskStatus {
+impl ProjectTaskStatus {
     /// The word that files and tools have for it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -99,37 +99,38 @@ pub enum OwnerReusePolicy {
     Resume,
 }
 
-impl Tasks {
+impl ProjectTasks {
     /// No tasks yet.
     pub(crate) fn new(id: String) -> Self {
         Self { version: VERSION, id, tasks: Vec::new() }
     }
 
     /// The task with this number.
-    pub fn task(&self, id: u32) -> Option<&Task> {
+    pub fn task(&self, id: u32) -> Option<&ProjectTask> {
         self.tasks.iter().find(|task| task.id == id)
     }
 
     /// The dependencies of a task that are not completed.
-    pub fn missing_for<'t>(&'t self, task: &'t Task) -> impl Iterator<Item = u32> + 't {
-        let is_open = |id: &u32| self.task(*id).is_some_and(|task| task.status != TaskStatus::Completed);
+    pub fn missing_for<'t>(&'t self, task: &'t ProjectTask) -> impl Iterator<Item = u32> + 't {
+        let is_open =
+            |id: &u32| self.task(*id).is_some_and(|task| task.status != ProjectTaskStatus::Completed);
         task.dependencies.iter().copied().filter(is_open)
     }
 
     /// The tasks that can begin: pending, with every dependency completed.
-    pub fn ready(&self) -> impl Iterator<Item = &Task> {
-        self.tasks
-            .iter()
-            .filter(|task| task.status == TaskStatus::Pending && self.missing_for(task).next().is_none())
+    pub fn ready(&self) -> impl Iterator<Item = &ProjectTask> {
+        self.tasks.iter().filter(|task| {
+            task.status == ProjectTaskStatus::Pending && self.missing_for(task).next().is_none()
+        })
     }
 
     /// The tasks that are not completed.
-    pub fn open(&self) -> impl Iterator<Item = &Task> {
-        self.tasks.iter().filter(|task| task.status != TaskStatus::Completed)
+    pub fn open(&self) -> impl Iterator<Item = &ProjectTask> {
+        self.tasks.iter().filter(|task| task.status != ProjectTaskStatus::Completed)
     }
 
     /// How many tasks are in each status.
-    pub fn counts(&self) -> BTreeMap<TaskStatus, usize> {
+    pub fn counts(&self) -> BTreeMap<ProjectTaskStatus, usize> {
         let mut counts = BTreeMap::new();
         for task in &self.tasks {
             *counts.entry(task.status).or_default() += 1;
@@ -138,7 +139,7 @@ impl Tasks {
     }
 }
 
-impl Document for Tasks {
+impl Document for ProjectTasks {
     const NAME: &'static str = "tasks.json";
 
     fn version(&self) -> u32 {

@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{error::ProjectError, file, folder::Project};
+use crate::{error::ProjectError, file, folder::ProjectFolder};
 
 /// Largest content, in bytes. Source: our own bound.
 const MOST_CONTENT: usize = 8 << 20;
@@ -33,7 +33,7 @@ pub struct ArtifactWritten {
     pub replaced: bool,
 }
 
-impl Project {
+impl ProjectFolder {
     /// Writes a file below `.nexus/state/artifacts/`, as a whole.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use super::{
     history::DecisionView,
     plan::{PlanState, state_of},
 };
-use crate::{branch, error::ProjectError, folder::Project, state::TaskStatus};
+use crate::{branch, error::ProjectError, folder::ProjectFolder, state::ProjectTaskStatus};
 
 /// Arguments of `context`: none.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -62,7 +62,7 @@ pub struct TasksInContext {
     pub ready: Vec<u32>,
 }
 
-impl Project {
+impl ProjectFolder {
     /// Says where the work stands.
     ///
     /// # Errors
@@ -82,9 +82,9 @@ impl Project {
             let count = |status| counts.get(&status).copied().unwrap_or_default();
             TasksInContext {
                 total: tasks.tasks.len(),
-                pending: count(TaskStatus::Pending),
-                in_progress: count(TaskStatus::InProgress),
-                completed: count(TaskStatus::Completed),
+                pending: count(ProjectTaskStatus::Pending),
+                in_progress: count(ProjectTaskStatus::InProgress),
+                completed: count(ProjectTaskStatus::Completed),
                 ready: tasks.ready().map(|task| task.id).take(100).collect(),
             }
         });

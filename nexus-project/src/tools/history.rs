@@ -4,7 +4,7 @@ use nexus_mcp::page::{MOST_BYTES, cut, cut_list, fitted, page};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{error::ProjectError, folder::Project, state::Cycle, time::Time};
+use crate::{error::ProjectError, folder::ProjectFolder, state::Cycle, time::Time};
 
 /// Arguments of `history_search`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -59,7 +59,7 @@ pub struct DecisionView {
     pub decision: String,
 }
 
-impl Project {
+impl ProjectFolder {
     /// Finds cycles by text, newest first.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! The eleven tools, each a call of [`Project`](crate::Project): their arguments and results are their schemas.
+//! The eleven tools, each a call of [`ProjectFolder`](crate::ProjectFolder): their arguments and results are their schemas.
 
 mod artifact;
 mod context;
@@ -17,8 +17,8 @@ pub use plan::{
 };
 pub use serve::{ProjectTools, ToolPrefix};
 pub use task::{
-    TaskAddRequest, TaskAdded, TaskCloseRequest, TaskListRequest, TaskUpdateRequest, TaskUpdated, TaskView,
-    TasksClosed, TasksView,
+    TaskAddRequest, TaskAdded, TaskCloseRequest, TaskUpdateRequest, TaskUpdated, TaskView, TasksClosed,
+    TasksRequest, TasksView,
 };
 
 use crate::error::ProjectError;

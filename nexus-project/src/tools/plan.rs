@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::{checked_text, checked_title, numbers};
 use crate::{
     error::ProjectError,
-    folder::{Project, new_id},
-    state::{Decision, Issue, IssueStatus, Plan},
+    folder::{ProjectFolder, new_id},
+    state::{Issue, IssueStatus, PlanDecision, ProjectPlan},
     time::Time,
 };
 
@@ -177,7 +177,7 @@ pub struct PlanDecided {
     pub state: PlanState,
 }
 
-impl Project {
+impl ProjectFolder {
     /// Begins a planning session. A plan that is there goes to the history first.
     ///
     /// # Errors
@@ -187,8 +187,12 @@ impl Project {
         let topic = checked_title("topic", &request.topic)?;
         let titles: Result<Vec<_>, _> =
             request.issues.iter().map(|title| checked_title("issues", title)).collect();
-        let plan =
-            Plan::new(new_id()?, topic, checked_text("research_summary", request.research_summary)?, titles?);
+        let plan = ProjectPlan::new(
+            new_id()?,
+            topic,
+            checked_text("research_summary", request.research_summary)?,
+            titles?,
+        );
         self.locked(|| {
             let archived = match self.plan()? {
                 None => {
@@ -315,7 +319,7 @@ impl Project {
                     let instead = "open it again by plan_update with `reopen`, then decide it";
                     return Err(ProjectError::wrong_state(message, instead));
                 }
-                None => issue.decision = Some(Decision { text, at: Time::now() }),
+                None => issue.decision = Some(PlanDecision { text, at: Time::now() }),
             }
             let mut view = IssueView::from(&*issue);
             view.decision = view.decision.map(|text| nexus_mcp::page::cut(&text, 2_000));
@@ -326,7 +330,7 @@ impl Project {
     }
 }
 
-pub(super) fn state_of(plan: &Plan) -> PlanState {
+pub(super) fn state_of(plan: &ProjectPlan) -> PlanState {
     if plan.pending().next().is_some() { PlanState::Active } else { PlanState::Decided }
 }
 
@@ -334,7 +338,7 @@ fn no_plan() -> ProjectError {
     ProjectError::wrong_state("there is no plan", "begin one by plan_start")
 }
 
-fn place_of(plan: &Plan, issue: Option<u32>) -> Result<usize, ProjectError> {
+fn place_of(plan: &ProjectPlan, issue: Option<u32>) -> Result<usize, ProjectError> {
     let there_are = || format!("name one of these: {}", numbers(plan.issues.iter().map(|issue| issue.id)));
     let Some(id) = issue else {
         return Err(ProjectError::invalid("`issue` is missing", there_are()));

@@ -12,13 +12,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{
     ArtifactWriteRequest, ArtifactWritten, ContextRequest, ContextView, HistoryPage, HistorySearchRequest,
     PlanDecideRequest, PlanDecided, PlanStartRequest, PlanStarted, PlanStatusRequest, PlanUpdateRequest,
-    PlanUpdated, PlanView, TaskAddRequest, TaskAdded, TaskCloseRequest, TaskListRequest, TaskUpdateRequest,
-    TaskUpdated, TasksClosed, TasksView,
+    PlanUpdated, PlanView, TaskAddRequest, TaskAdded, TaskCloseRequest, TaskUpdateRequest, TaskUpdated,
+    TasksClosed, TasksRequest, TasksView,
     descriptions::{self as described, INSTRUCTIONS},
 };
 use crate::{
     error::{ProjectError, ProjectErrorKind},
-    folder::Project,
+    folder::ProjectFolder,
 };
 
 /// What the names of tools begin with, where the server is registered: none, or up to 32 letters, digits, `-` and `_`.
@@ -49,13 +49,13 @@ impl fmt::Display for ToolPrefix {
 /// `.nexus/` is made at the first call: what is listed depends on no file.
 #[derive(Debug)]
 pub struct ProjectTools {
-    project: OnFirstCall<Project>,
+    project: OnFirstCall<ProjectFolder>,
     prefix: ToolPrefix,
 }
 
 impl ProjectTools {
     /// The tools of this project.
-    pub fn new(project: Project, prefix: ToolPrefix) -> Self {
+    pub fn new(project: ProjectFolder, prefix: ToolPrefix) -> Self {
         let open = move || project.init().map(|_| project.clone());
         Self { project: OnFirstCall::new(open), prefix }
     }
@@ -74,13 +74,13 @@ impl ProjectTools {
         &self,
         name: &str,
         arguments: JsonObject,
-        call: impl FnOnce(&Project, Q) -> Result<A, ProjectError> + Send + 'static,
+        call: impl FnOnce(&ProjectFolder, Q) -> Result<A, ProjectError> + Send + 'static,
     ) -> CallAnswer
     where
         Q: JsonSchema + DeserializeOwned + Send + 'static,
         A: Serialize + Send + 'static,
     {
-        let call = |project: Project, request| async move {
+        let call = |project: ProjectFolder, request| async move {
             tokio::task::spawn_blocking(move || call(&project, request)).await.unwrap_or_else(|error| {
                 let message = format!("the call broke off: {error}");
                 Err(ProjectError::new(
@@ -107,7 +107,7 @@ impl ToolService for ProjectTools {
             self.served::<PlanUpdateRequest, PlanUpdated>(&described::PLAN_UPDATE),
             self.served::<PlanDecideRequest, PlanDecided>(&described::PLAN_DECIDE),
             self.served::<TaskAddRequest, TaskAdded>(&described::TASK_ADD),
-            self.served::<TaskListRequest, TasksView>(&described::TASK_LIST),
+            self.served::<TasksRequest, TasksView>(&described::TASK_LIST),
             self.served::<TaskUpdateRequest, TaskUpdated>(&described::TASK_UPDATE),
             self.served::<TaskCloseRequest, TasksClosed>(&described::TASK_CLOSE),
             self.served::<HistorySearchRequest, HistoryPage>(&described::HISTORY_SEARCH),
@@ -119,17 +119,17 @@ impl ToolService for ProjectTools {
     async fn call(&self, name: &str, arguments: JsonObject, _context: CallContext) -> CallAnswer {
         let tool = name.strip_prefix(&*self.prefix.0).unwrap_or(name);
         match tool {
-            "plan_start" => self.answer(name, arguments, Project::plan_start).await,
+            "plan_start" => self.answer(name, arguments, ProjectFolder::plan_start).await,
             "plan_status" => {
                 self.answer(name, arguments, |project, request| project.plan_status(&request)).await
             }
             "plan_update" => {
                 self.answer(name, arguments, |project, request| project.plan_update(&request)).await
             }
-            "plan_decide" => self.answer(name, arguments, Project::plan_decide).await,
-            "task_add" => self.answer(name, arguments, Project::task_add).await,
+            "plan_decide" => self.answer(name, arguments, ProjectFolder::plan_decide).await,
+            "task_add" => self.answer(name, arguments, ProjectFolder::task_add).await,
             "task_list" => self.answer(name, arguments, |project, request| project.task_list(&request)).await,
-            "task_update" => self.answer(name, arguments, Project::task_update).await,
+            "task_update" => self.answer(name, arguments, ProjectFolder::task_update).await,
             "task_close" => {
                 self.answer(name, arguments, |project, request| project.task_close(&request)).await
             }

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::{checked_text, checked_title, numbers};
 use crate::{
     error::ProjectError,
-    folder::{Project, new_id},
+    folder::{ProjectFolder, new_id},
     role::resume,
-    state::{OwnerReusePolicy, Task, TaskStatus, Tasks},
+    state::{OwnerReusePolicy, ProjectTask, ProjectTaskStatus, ProjectTasks},
     time::Time,
 };
 
@@ -57,7 +57,7 @@ pub struct TaskAdded {
 /// Arguments of `task_list`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TaskListRequest {
+pub struct TasksRequest {
     /// The first task to show, counted from 0: `next_offset` of the page before.
     #[serde(default)]
     pub offset: Option<u64>,
@@ -93,7 +93,7 @@ pub struct TaskView {
     /// What is to be done.
     pub title: String,
     /// Where it stands.
-    pub status: TaskStatus,
+    pub status: ProjectTaskStatus,
     /// What whoever does it has to know.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
@@ -115,7 +115,7 @@ pub struct TaskView {
 }
 
 impl TaskView {
-    fn of(task: &Task, most: usize) -> Self {
+    fn of(task: &ProjectTask, most: usize) -> Self {
         let cut = |text: &Option<String>| text.as_deref().map(|text| cut(text, most));
         Self {
             id: task.id,
@@ -138,7 +138,7 @@ pub struct TaskUpdateRequest {
     /// The number of the task.
     pub task: u32,
     /// Where it stands now.
-    pub status: TaskStatus,
+    pub status: ProjectTaskStatus,
     /// The agent that does it, by the name that the program has for it.
     #[serde(default)]
     pub agent: Option<String>,
@@ -153,7 +153,7 @@ pub struct TaskUpdated {
     /// The number of the task.
     pub id: u32,
     /// Where it stands now.
-    pub status: TaskStatus,
+    pub status: ProjectTaskStatus,
     /// With a task that begins: the agent that goes on with it. Without it a new one does it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume_agent: Option<String>,
@@ -188,7 +188,7 @@ pub struct TasksClosed {
     pub open: Vec<u32>,
 }
 
-impl Project {
+impl ProjectFolder {
     /// Adds a task.
     ///
     /// # Errors
@@ -204,7 +204,7 @@ impl Project {
         self.locked(|| {
             let mut tasks = match self.tasks()? {
                 Some(tasks) => tasks,
-                None => Tasks::new(new_id()?),
+                None => ProjectTasks::new(new_id()?),
             };
             let id = u32::try_from(tasks.tasks.len()).unwrap_or(u32::MAX).saturating_add(1);
             for dependency in &request.dependencies {
@@ -218,10 +218,10 @@ impl Project {
                     return Err(ProjectError::unknown(format!("there is no task {dependency}"), instead));
                 }
             }
-            tasks.tasks.push(Task {
+            tasks.tasks.push(ProjectTask {
                 id,
                 title,
-                status: TaskStatus::Pending,
+                status: ProjectTaskStatus::Pending,
                 context,
                 approach,
                 acceptance,
@@ -244,7 +244,7 @@ impl Project {
     /// # Errors
     ///
     /// [`ProjectError`].
-    pub fn task_list(&self, request: &TaskListRequest) -> Result<TasksView, ProjectError> {
+    pub fn task_list(&self, request: &TasksRequest) -> Result<TasksView, ProjectError> {
         let Some(tasks) = self.locked(|| self.tasks())? else { return Ok(TasksView::default()) };
         let offset = request.offset.unwrap_or_default();
         Ok(fitted(|most| {
@@ -277,7 +277,7 @@ impl Project {
                 return Err(ProjectError::unknown(message, format!("name one of these: {known}")));
             };
             refuse_transition(&tasks, task, request.status)?;
-            let begins = task.status != request.status && request.status == TaskStatus::InProgress;
+            let begins = task.status != request.status && request.status == ProjectTaskStatus::InProgress;
             let resume_agent = if begins { resume::agent_for(&tasks, task) } else { None };
             if let Some(task) = tasks.tasks.iter_mut().find(|task| task.id == request.task) {
                 if task.status != request.status {
@@ -312,7 +312,7 @@ impl Project {
                 let message = "there is neither a plan nor a task to close";
                 return Err(ProjectError::wrong_state(message, "begin by plan_start or task_add"));
             }
-            let open: Vec<_> = tasks.iter().flat_map(Tasks::open).map(|task| task.id).collect();
+            let open: Vec<_> = tasks.iter().flat_map(ProjectTasks::open).map(|task| task.id).collect();
             if !open.is_empty() && !request.force {
                 let message = format!("tasks are open: {}", numbers(open.iter().copied()));
                 let instead = "complete them by task_update, or close with `force`";
@@ -335,8 +335,12 @@ fn no_tasks() -> ProjectError {
 }
 
 /// Refuses a change of status that the order of the work does not allow, and says which are possible.
-fn refuse_transition(tasks: &Tasks, task: &Task, to: TaskStatus) -> Result<(), ProjectError> {
-    use TaskStatus::{Completed, InProgress, Pending};
+fn refuse_transition(
+    tasks: &ProjectTasks,
+    task: &ProjectTask,
+    to: ProjectTaskStatus,
+) -> Result<(), ProjectError> {
+    use ProjectTaskStatus::{Completed, InProgress, Pending};
     let possible = match task.status {
         Pending => {
             let missing: Vec<_> = tasks.missing_for(task).collect();
