@@ -272,16 +272,17 @@ mod tests {
 
     #[test]
     fn files_that_travel_are_in_the_home_of_nexus_unless_the_section_says_where() {
-        let read = |section| FleetSettings::read(&section).unwrap().based_in(Path::new("/etc/nexus"));
+        let context = BuildContext::in_home("/home").with_base_directory("/config");
+        let read = |section: Value| FleetSettings::read(&section).unwrap().placed_in(&context);
         let settings = read(json!({ "servers": ["nats://a"] }));
         assert_eq!(
             (settings.workspace, settings.max_workspace_bytes()),
             (WorkspaceMode::Shared, 268_435_456)
         );
-        assert_eq!(settings.at_home(Path::new("/home/me")).workspaces(), Path::new("/home/me/fleet"));
+        assert_eq!(settings.workspaces(), Path::new("/home/fleet"));
         let settings = read(json!({ "servers": ["nats://a"], "workspace": "git", "workspaces": "here" }));
         assert_eq!(settings.workspace, WorkspaceMode::Git);
-        assert_eq!(settings.at_home(Path::new("/home/me")).workspaces(), Path::new("/etc/nexus/here"));
+        assert_eq!(settings.workspaces(), Path::new("/config/here"));
     }
 
     #[test]
