@@ -12,7 +12,7 @@ use crate::{
     link::Link,
     login_owner::LoginOwner,
     protocol::{
-        LoginAnswer, LoginOutcome, LoginQuestion, LoginRefusal, LoginReply, LoginRequest, PROTOCOL_VERSION,
+        FIRST_VERSION, LoginAnswer, LoginOutcome, LoginQuestion, LoginRefusal, LoginReply, LoginRequest,
         login_subject,
     },
     started_key::now_milliseconds,
@@ -121,7 +121,7 @@ impl Question {
         let sealed = self.key.seal(&question, owner_key);
         let message = sealed.and_then(|sealed| {
             let key = self.key.public().to_owned();
-            serde_json::to_vec(&LoginRequest { version: PROTOCOL_VERSION, key, sealed }).ok()
+            serde_json::to_vec(&LoginRequest { version: FIRST_VERSION, key, sealed }).ok()
         });
         message.ok_or_else(|| self.unreachable("the question could not be sealed"))
     }
@@ -211,7 +211,7 @@ mod tests {
         let owner_key = PublicKey::read(owner.public()).unwrap();
         let sent: LoginRequest =
             serde_json::from_slice(&question.message("r1", &owner_key).unwrap()).unwrap();
-        assert_eq!((sent.version, sent.key.as_str()), (PROTOCOL_VERSION, question.key.public()));
+        assert_eq!((sent.version, sent.key.as_str()), (FIRST_VERSION, question.key.public()));
         let opened: LoginQuestion =
             owner.open(&sent.sealed, &PublicKey::read(question.key.public()).unwrap()).unwrap();
         assert_eq!((opened.request.as_str(), opened.login.as_str(), opened.life), ("r1", "codex", 2));

@@ -22,7 +22,7 @@ pub(crate) use subjects::*;
 /// The version of the messages. A worker refuses a turn of a later one by name, and runs one of an earlier one that it knows.
 pub const PROTOCOL_VERSION: u32 = 2;
 
-/// The version of a turn that needs nothing of a later one, so that a worker of the first version runs it.
+/// The version of a turn, or a question for a login, that needs nothing of a later one: programs of the first version take it.
 pub(crate) const FIRST_VERSION: u32 = 1;
 /// The version of a turn whose files travel: a worker that does not know of them would run it without.
 pub(crate) const FILES_VERSION: u32 = 2;

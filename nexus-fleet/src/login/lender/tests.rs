@@ -142,7 +142,7 @@ fn who_is_not_listed_is_refused_before_anything_is_opened() {
     assert_eq!(stage.refusal(&request), Some(LoginRefusal::Seal));
     let mut later: serde_json::Value =
         serde_json::from_slice(&stage.request(&stage.listed, &stage.listed, &question())).unwrap();
-    later["version"] = 2.into();
+    later["version"] = (PROTOCOL_VERSION + 1).into();
     assert_eq!(stage.refusal(&serde_json::to_vec(&later).unwrap()), Some(LoginRefusal::Version));
     later["version"] = 1.into();
     let sealed = later["sealed"].as_str().unwrap().to_owned();
