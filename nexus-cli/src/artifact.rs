@@ -191,7 +191,7 @@ fn schema(kind: Option<Kind>, json: bool) -> Result<(), CommandError> {
     for kind in Kind::all() {
         match json {
             true => {
-                say_json(&json!({ "kind": kind, "file": kind.file_pattern(), "sections": kind.sections() }))
+                say_json(&json!({ "kind": kind, "file": kind.file_pattern(), "sections": kind.sections() }));
             }
             false => say(format_args!(
                 "{:20}{:24}{}",
@@ -310,6 +310,7 @@ fn entry(file: Option<&Path>) -> Result<String, CommandError> {
     Ok(entry)
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "errors are given to it as they come")]
 fn failed(error: ProjectError) -> CommandError {
     let words = printable_lines(&error.to_string());
     match error.kind {
