@@ -38,7 +38,7 @@ pub struct ReviewState {
     pub unsealed_bytes: usize,
 }
 
-/// What [`append`] did.
+/// What appending a review did.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Appended {
     /// The review as it is now.

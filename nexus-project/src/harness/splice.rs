@@ -12,9 +12,9 @@ pub(super) type Groups = BTreeMap<String, Vec<String>>;
 
 type Object<'t> = BTreeMap<String, &'t RawValue>;
 
-/// What a document is that nobody else has written.
+/// What a document is that nobody else has written: on the line of its brace, where nothing is put into an empty one.
 pub(super) fn file(groups: &Groups) -> String {
-    format!("{{\n  {}\n}}\n", hooks_member(groups))
+    format!("{{ {} }}\n", hooks_member(groups))
 }
 
 fn hooks_member(groups: &Groups) -> String {
@@ -181,6 +181,7 @@ mod tests {
         let other = r#"{"matcher":"Bash","hooks":[{"type":"command","command":"echo \"]}\" , {"}]}"#;
         for text in [
             "{}".to_owned(),
+            "{}\n".to_owned(),
             "{\n}\n".to_owned(),
             "\u{20}{ \"model\" : \"opus\" }\r\n".to_owned(),
             "{\"hooks\":{}}".to_owned(),
