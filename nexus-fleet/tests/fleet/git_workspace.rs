@@ -614,7 +614,8 @@ async fn nothing_is_applied_of_a_turn_whose_worker_is_killed_and_the_next_worker
     });
     let error = outcome.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Crashed, "{error:?}");
-    assert_eq!(error.partial().effects, Effects::Wrote, "as they were stored");
+    // As they were stored, or unknown if the worker was killed before that.
+    assert!(error.partial().effects >= Effects::Wrote, "{:?}", error.partial().effects);
     assert_eq!(checkout.state(), before);
     assert_eq!(names(&home.path().join("worker")).len(), 1, "its files are left");
     let worker = worker(&server, home.path()).await;
