@@ -120,10 +120,9 @@ impl ProjectFolder {
     /// Where each program's skill is, if it has one.
     pub(crate) fn skill_paths(&self) -> Vec<std::path::PathBuf> {
         let Ok(entries) = fs::read_dir(self.state_path("")) else { return Vec::new() };
-        entries
-            .flatten()
-            .map(|entry| entry.path().join(ActiveSkill::NAME))
-            .filter(|path| path.is_file())
-            .collect()
+        // What agents wrote is no program's, whatever its name.
+        let is_programs = |path: &std::path::PathBuf| path.is_dir() && !path.ends_with("artifacts");
+        let folders = entries.flatten().map(|entry| entry.path()).filter(is_programs);
+        folders.map(|folder| folder.join(ActiveSkill::NAME)).collect()
     }
 }
