@@ -98,14 +98,10 @@ impl Lease {
         is_ours: impl Fn(&[u8]) -> bool + Send,
     ) -> Result<bool, FleetError> {
         let found = self.key.read(&self.link).await?;
-        if let Some(found_value) = &found.value {
-            // Renewed from there the next time, which is soon enough.
-            let is_ours = is_ours(found_value);
-            if is_ours {
-                self.revision = found.revision;
-            }
-            return Ok(is_ours);
+        if found.value.is_some_and(|found| !is_ours(&found)) {
+            return Ok(false);
         }
+        // Also where it is ours: its time runs since that write, which may be long ago.
         match self.key.write(&self.link, found.revision, value, Some(LEASE_TIME)).await? {
             Some(revision) => {
                 self.revision = revision;
