@@ -29,6 +29,8 @@ pub(crate) const ACK_WAIT: Duration = Duration::from_secs(30);
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
 /// Turns that may wait in a pool in all. Beyond it, callers are told that it is overloaded.
 const MAX_QUEUED: i64 = 100_000;
+/// Consumers of a queue: each worker has one. Unless a stream says it, nats-server 2.15 takes 1,000: seen with 1,000 workers.
+const MAX_WORKERS: i32 = 100_000;
 /// How long servers of a cluster may take to know of each other.
 const PEERS_WITHIN: Duration = Duration::from_secs(20);
 /// What a server says that knows of too few others. Source: seen with 2.15 right after three had started.
@@ -156,6 +158,7 @@ async fn try_pool(link: &Link, pool: &str) -> Result<(), FleetError> {
             discard_new_per_subject: true,
             max_messages_per_subject: i64::from(link.settings.max_waiting()),
             max_messages: MAX_QUEUED,
+            max_consumers: MAX_WORKERS,
             // No turn waits for longer.
             max_age: KEPT + MARKERS,
             duplicate_window: DUPLICATE_WINDOW,
