@@ -59,7 +59,7 @@ const LOST: Duration = Duration::from_secs(30);
 const STOP_TIME: Duration = Duration::from_secs(15);
 /// How long a caller may be without a connection before its turn ends. Its worker ends it before that.
 const OFFLINE: Duration = Duration::from_secs(60);
-/// How often the servers may fail to say what became of a turn.
+/// How often in a row the servers may fail to say what became of a turn.
 const MAX_UNCLEAR: u32 = 4;
 /// Frames that are taken before the worker is told.
 const ACK_EVERY: u64 = 32;
@@ -134,7 +134,7 @@ struct RemoteTurn<'b> {
     last_sent: Instant,
     looked_at: Instant,
     offline_since: Option<Instant>,
-    /// How often the servers could not say what became of the turn.
+    /// How often in a row the servers could not say what became of the turn.
     unclear: u32,
     /// What is being looked up beside everything else.
     looking: Option<BoxFuture<'static, Found>>,
@@ -592,6 +592,9 @@ impl<'b> RemoteTurn<'b> {
 
     /// Goes on with what was looked up.
     fn found(&mut self, found: Found) -> Step {
+        if !matches!(found, Found::Unclear) {
+            self.unclear = 0;
+        }
         match found {
             Found::Nothing => Step::Goes,
             // From now on its silence counts.
