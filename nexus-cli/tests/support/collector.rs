@@ -18,9 +18,12 @@ use prost::Message as _;
 /// The attributes of a figure.
 pub(crate) type Figure = BTreeSet<(String, String)>;
 
-/// Who sent something: one connection, a path and a body.
+/// A path, and what was sent there.
+type Request = (String, Vec<u8>);
+
+/// What a collector was sent.
 #[derive(Clone, Default)]
-pub(crate) struct Received(Arc<Mutex<Vec<(String, Vec<u8>)>>>);
+pub(crate) struct Received(Arc<Mutex<Vec<Request>>>);
 
 impl Received {
     fn of(&self, path: &str) -> Vec<Vec<u8>> {
@@ -50,7 +53,7 @@ impl Received {
                     Some(Data::Sum(sum)) => {
                         let points = sum.data_points.iter();
                         points.for_each(|point| {
-                            see(&point.attributes, point.start_time_unix_nano, number(point))
+                            see(&point.attributes, point.start_time_unix_nano, number(point));
                         });
                     }
                     // It is of one process, and replaced.
