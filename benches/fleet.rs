@@ -5,16 +5,19 @@
 //! workers together, without the server's, which stands beside it. With `--strict` the program ends with 1 if something that must hold
 //! does not. See README.md.
 
+mod fleet_kit;
+
 use std::{
-    fs, io,
+    io,
     io::{BufRead as _, BufReader, Write as _},
-    path::{Path, PathBuf},
-    process::{Child, Command, ExitCode, Stdio},
+    path::Path,
+    process::{Command, ExitCode, Stdio},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use async_trait::async_trait;
+use fleet_kit::{Ended, cpu_of, own_cpu, shown};
 use futures::StreamExt as _;
 use nexus::{
     AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, CancelToken, Capabilities,
@@ -23,7 +26,6 @@ use nexus::{
     turn::MessageEnded,
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, Worker, WorkerSettings};
-use rustix::time::{ClockId, clock_gettime};
 
 /// Processor time that a turn may cost more than here, callers and workers together.
 const MUST_TURN: Duration = Duration::from_millis(15);
@@ -105,16 +107,6 @@ fn main() -> ExitCode {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// A process that is ended with this.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -315,28 +307,6 @@ impl Bench {
 
     /// Processor time of this process and the workers so far.
     fn cpu(&self) -> Duration {
-        let now = clock_gettime(ClockId::ProcessCPUTime);
-        let own =
-            Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0));
-        own + self.pids.iter().map(|pid| cpu_of(*pid)).sum::<Duration>()
-    }
-}
-
-/// Processor time of a process so far, by the kernel's count of what each of its threads ran, in nanoseconds.
-fn cpu_of(pid: u32) -> Duration {
-    let tasks = fs::read_dir(PathBuf::from(format!("/proc/{pid}/task")));
-    let threads = tasks.into_iter().flatten().flatten().filter_map(|task| {
-        let text = fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split_whitespace().next()?.parse::<u64>().ok()
-    });
-    Duration::from_nanos(threads.sum())
-}
-
-fn shown(time: Duration) -> String {
-    match time.as_nanos() {
-        0..10_000 => format!("{:.2} µs", time.as_secs_f64() * 1e6),
-        10_000..1_000_000 => format!("{:.0} µs", time.as_secs_f64() * 1e6),
-        1_000_000..1_000_000_000 => format!("{:.2} ms", time.as_secs_f64() * 1e3),
-        _ => format!("{:.2} s", time.as_secs_f64()),
+        own_cpu() + self.pids.iter().map(|pid| cpu_of(*pid)).sum::<Duration>()
     }
 }

@@ -116,7 +116,7 @@ pub use nexus_core::{
 pub use nexus_fleet::{
     Fleet, FleetBackend, FleetCredentials, FleetError, FleetHoldStore, FleetKey, FleetPools, FleetSettings,
     FleetStatus, LoginOwner, Offer, PROTOCOL_VERSION, PoolStatus, Priority, Worker, WorkerSettings,
-    WorkerStatus, WorkspaceMode,
+    WorkerStatus, WorkspaceMode, name_fault,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,

@@ -1,27 +1,29 @@
 //! `nexus fleet`: what goes on in a fleet, and what it needs on its servers.
 
-use std::{process::ExitCode, time::SystemTime};
+use std::{
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
 
-use nexus::{FleetKey, FleetStatus, PoolStatus, WorkerStatus};
+use nexus::{Fleet, FleetKey, FleetStatus, PoolStatus, WorkerStatus};
 
 use crate::{
     args::{ConfigArgs, FleetCommand},
     command_error::CommandError,
     config,
-    output::{printable, say, say_json},
+    interrupt::Interrupts,
+    output::{complain, printable, say, say_json},
     spoken_time::spoken_instant,
 };
 
 pub(crate) async fn fleet(config: &ConfigArgs, command: FleetCommand) -> Result<ExitCode, CommandError> {
     let fleet = config::load_fleet(config)?;
     match command {
-        FleetCommand::Status { json } => {
-            let status = fleet.status().await.map_err(CommandError::failed)?;
-            if json {
-                say_json(&status);
-            } else {
-                print(&status);
-            }
+        FleetCommand::Status { json, watch: None, .. } => {
+            show(&fleet.status().await.map_err(CommandError::failed)?, json);
+        }
+        FleetCommand::Status { json, watch: Some(interval), .. } => {
+            return watch(&fleet, json, interval).await;
         }
         FleetCommand::Setup { pool } => {
             let pools: Vec<_> = pool.iter().map(String::as_str).collect();
@@ -38,6 +40,43 @@ pub(crate) async fn fleet(config: &ConfigArgs, command: FleetCommand) -> Result<
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Looks again and again, also while the servers do not answer, until somebody ends it.
+async fn watch(fleet: &Fleet, json: bool, interval: Duration) -> Result<ExitCode, CommandError> {
+    let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
+    let mut has_shown = false;
+    loop {
+        let looking = async {
+            match fleet.status().await {
+                Ok(status) => {
+                    if std::mem::replace(&mut has_shown, true) && !json {
+                        say("");
+                    }
+                    show(&status, json);
+                }
+                Err(error) if !has_shown => return Err(CommandError::failed(error)),
+                Err(error) => complain(error),
+            }
+            tokio::time::sleep(interval).await;
+            Ok(())
+        };
+        tokio::select! {
+            looked = looking => looked?,
+            came = interrupts.next() => {
+                came.map_err(CommandError::failed)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+    }
+}
+
+fn show(status: &FleetStatus, json: bool) {
+    if json {
+        say_json(status);
+    } else {
+        print(status);
+    }
 }
 
 fn print(status: &FleetStatus) {

@@ -158,7 +158,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Hook(args) => Ok(hook::hook(&args)),
         Command::Artifact(artifact) => artifact::artifact(&args.config, artifact),
         Command::Project(args) => project::project(args).await,
-        Command::Worker(worker) => worker::worker(&args.config, &worker).await,
+        Command::Worker(worker) => worker::worker(&args.config, &worker, trace_context).await,
         Command::Fleet(command) => fleet::fleet(&args.config, command).await,
         Command::Check { example: true, .. } => Ok(check::example()),
         Command::Check { probe, json, .. } => check::check(&args.config, probe, json).await,

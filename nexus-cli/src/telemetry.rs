@@ -1,4 +1,4 @@
-//! `nexus run --otlp`: the traces and metrics of the command, sent to a collector.
+//! `--otlp`: the traces and metrics of the command, sent to a collector.
 
 use std::time::Duration;
 
@@ -6,7 +6,11 @@ use nexus::TraceContext;
 use nexus_otlp::{Collector, Exporter};
 use tracing_subscriber::{Layer, Registry};
 
-use crate::{args::Command, command_error::CommandError, output::complain};
+use crate::{
+    args::{Command, FleetCommand},
+    command_error::CommandError,
+    output::complain,
+};
 
 /// How long the command waits at its end for the collector to take the rest.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -18,8 +22,13 @@ pub(crate) struct Telemetry(Option<(Collector, Exporter)>);
 impl Telemetry {
     /// Starts what the command line asks for. Nothing is sent unless it does: variables of the environment alone send nothing.
     pub(crate) fn start(command: &Command) -> Result<Self, CommandError> {
-        let Command::Run(run) = command else { return Ok(Self(None)) };
-        let Some(url) = &run.otlp else { return Ok(Self(None)) };
+        let url = match command {
+            Command::Run(run) => run.otlp.as_ref(),
+            Command::Worker(worker) => worker.otlp.as_ref(),
+            Command::Fleet(FleetCommand::Status { otlp, .. }) => otlp.as_ref(),
+            _ => None,
+        };
+        let Some(url) = url else { return Ok(Self(None)) };
         let collector: Collector = url.parse().map_err(|error| format!("--otlp: this is {error}"))?;
         let exporter = Exporter::start(&collector, "nexus").map_err(|error| format!("--otlp: {error}"))?;
         Ok(Self(Some((collector, exporter))))
@@ -33,6 +42,11 @@ impl Telemetry {
     /// What names the trace to programs.
     pub(crate) fn trace_context(&self) -> Option<TraceContext> {
         self.0.as_ref().map(|(_, exporter)| exporter.trace_context())
+    }
+
+    /// Joins a span to the trace of another process.
+    pub(crate) fn adopt(span: &tracing::Span, traceparent: &str) {
+        Exporter::adopt(span, traceparent);
     }
 
     /// Sends the rest. A collector that does not take it costs a warning, never the turn.

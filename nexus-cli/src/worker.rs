@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, pin::pin, process::ExitCode};
 
-use nexus::{CancelToken, Fleet, Offer, Worker};
+use nexus::{CancelToken, Fleet, Offer, TraceContext, Worker};
 
 use crate::{
     args::{ConfigArgs, WorkerArgs},
@@ -12,7 +12,11 @@ use crate::{
     output::{complain, printable, say},
 };
 
-pub(crate) async fn worker(config: &ConfigArgs, args: &WorkerArgs) -> Result<ExitCode, CommandError> {
+pub(crate) async fn worker(
+    config: &ConfigArgs,
+    args: &WorkerArgs,
+    trace_context: Option<TraceContext>,
+) -> Result<ExitCode, CommandError> {
     let (router, fleet) = config::load_for_worker(config)?;
     let mut settings = fleet.settings().clone();
     if let Some(name) = &args.name {
@@ -23,6 +27,7 @@ pub(crate) async fn worker(config: &ConfigArgs, args: &WorkerArgs) -> Result<Exi
     }
     let worker = Worker::connect(settings, &args.pool, router).await.map_err(CommandError::failed)?;
     let (worker, lent) = with_logins(worker, &fleet)?;
+    let worker = traced(worker, trace_context);
     let signals = |error| CommandError::failed(format_args!("signals cannot be listened to: {error}"));
     let mut interrupts = Interrupts::listen().map_err(signals)?;
     let drain = CancelToken::new();
@@ -67,6 +72,20 @@ fn with_logins(mut worker: Worker, fleet: &Fleet) -> Result<(Worker, BTreeMap<St
 #[cfg(not(feature = "login"))]
 fn with_logins(worker: Worker, _fleet: &Fleet) -> Result<(Worker, BTreeMap<String, usize>), CommandError> {
     Ok((worker, BTreeMap::new()))
+}
+
+/// A worker whose spans are below those of its callers, where spans are sent.
+#[cfg(feature = "otlp")]
+fn traced(worker: Worker, trace_context: Option<TraceContext>) -> Worker {
+    match trace_context {
+        Some(context) => worker.with_trace(context, crate::telemetry::Telemetry::adopt),
+        None => worker,
+    }
+}
+
+#[cfg(not(feature = "otlp"))]
+fn traced(worker: Worker, _: Option<TraceContext>) -> Worker {
+    worker
 }
 
 /// Says that turns are taken from now on.

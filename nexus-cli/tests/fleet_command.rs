@@ -5,6 +5,7 @@
 mod support;
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead as _, BufReader, Read as _},
     net::{Ipv4Addr, TcpListener, TcpStream},
     process::{Child, Command, ExitStatus, Stdio},
@@ -15,7 +16,11 @@ use std::{
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use support::{Folder, text};
+use support::{
+    Folder,
+    collector::{Figure, collector},
+    text,
+};
 
 /// How long anything may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -81,8 +86,13 @@ struct Worker {
 
 impl Worker {
     fn start(folder: &Folder) -> Self {
+        Self::start_with(folder, &[])
+    }
+
+    fn start_with(folder: &Folder, more: &[&str]) -> Self {
+        let arguments = ["worker", "--pool", "builders", "--name", "m1", "--turns", "2"];
         let mut child = folder
-            .command(&["worker", "--pool", "builders", "--name", "m1", "--turns", "2"])
+            .command(&[&arguments[..], more].concat())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -291,4 +301,156 @@ fn without_a_fleet_in_the_configuration_each_command_says_how_to_name_one() {
         let said = text(&output.stderr);
         assert!(said.contains("names no fleet: say where its servers are, as `fleet: { servers:"), "{said}");
     }
+}
+
+#[test]
+fn a_name_that_cannot_be_one_is_a_wrong_argument() {
+    let folder = Folder::with("fleet: { servers: [\"nats://127.0.0.1:1\"] }\n");
+    for command in [
+        &["worker", "--pool", "a.b"][..],
+        &["worker", "--pool", ""],
+        &["worker", "--pool", "builders", "--name", "*"],
+        &["fleet", "setup", "--pool", "a b"],
+        &["fleet", "status", "--watch", "0"],
+    ] {
+        let output = folder.nexus(command);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains("invalid value"), "{output:?}");
+    }
+}
+
+/// A model that answers so many turns.
+fn model_of(turns: usize) -> Sim {
+    let replies = (0..turns).map(|_| Reply::text("Titan.")).collect::<Vec<_>>();
+    Sim::start(Dialect::Responses, Scenario::new(replies).models(["simulated"])).unwrap()
+}
+
+#[test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+fn what_a_collector_is_sent_of_a_fleet_is_what_was_run() {
+    const GOOD: u64 = 5;
+    const BEYOND: u64 = 2;
+    let (server, model, (url, received)) = (Server::start(), model_of(GOOD as usize), collector());
+    let (here, there) = (machine(&model, &server.url, POOL), machine(&model, &server.url, POOL));
+    let mut worker = Worker::start_with(&there, &["--otlp", &url]);
+    for _ in 0..GOOD {
+        let run = here.nexus(&["run", "talker", "canary-4d", "--otlp", &url]);
+        assert!(run.status.success() && text(&run.stdout) == "Titan.\n", "{run:?}");
+    }
+    for _ in 0..BEYOND {
+        // No folder is in the worker's policy.
+        let run = here.nexus(&["run", "talker", "canary-4d", "--cd", "/", "--otlp", &url]);
+        assert_eq!(run.status.code(), Some(1), "{run:?}");
+        assert!(text(&run.stderr).contains("the worker does not take this on"), "{run:?}");
+    }
+    // The worker tells of what runs within two seconds.
+    let began = Instant::now();
+    while status(&here)["pools"]["builders"]["workers"]["m1"]["running"] != serde_json::json!([]) {
+        assert!(began.elapsed() < PATIENCE, "a turn still runs");
+        thread::sleep(BRIEF);
+    }
+    let look = here.nexus(&["fleet", "status", "--otlp", &url]);
+    assert!(look.status.success() && !text(&look.stderr).contains("telemetry"), "{look:?}");
+    worker.send(Signal::TERM);
+    let (ended, said) = worker.ended();
+    assert!(ended.code() == Some(0) && !said.contains("telemetry"), "{said}");
+
+    let pool = ("nexus.fleet.pool", "builders");
+    let backend = ("gen_ai.agent.name", "local");
+    let lane = ("nexus.fleet.lane", "normal");
+    let forbidden = ("error.type", "Forbidden");
+    let nats = ("messaging.system", "nats");
+    let all = GOOD + BEYOND;
+    let mut expected: BTreeMap<(String, Figure), u64> = BTreeMap::new();
+    let mut expect = |name: &str, attributes: &[(&str, &str)], count: u64| {
+        let attributes = attributes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        expected.insert((name.to_owned(), attributes.collect()), count);
+    };
+    expect(
+        "messaging.client.consumed.messages",
+        &[pool, lane, nats, ("messaging.operation.name", "receive")],
+        all,
+    );
+    expect("messaging.client.sent.messages", &[pool, lane, nats, ("messaging.operation.name", "send")], all);
+    expect("nexus.fleet.queue.time", &[pool, lane], all);
+    expect("nexus.fleet.worker.slots", &[pool], 0);
+    expect("nexus.fleet.worker.running", &[pool, backend], 0);
+    expect("nexus.fleet.worker.begun", &[pool, backend], all);
+    expect("nexus.fleet.worker.turn.duration", &[pool, backend], GOOD);
+    expect("nexus.fleet.worker.turn.duration", &[pool, backend, forbidden], BEYOND);
+    expect("nexus.fleet.worker.declined", &[pool, backend, ("nexus.fleet.reason", "policy")], BEYOND);
+    expect("nexus.fleet.caller.turn.duration", &[pool, backend], GOOD);
+    expect("nexus.fleet.caller.turn.duration", &[pool, backend, forbidden], BEYOND);
+    expect("nexus.fleet.caller.wait.time", &[pool, backend], all);
+    for waiting in ["high", "normal", "low", "kept"] {
+        expect("nexus.fleet.queue.depth", &[pool, ("nexus.fleet.lane", waiting)], 0);
+    }
+    expect("nexus.fleet.workers", &[pool, ("nexus.fleet.state", "ready")], 1);
+    expect("nexus.fleet.workers", &[pool, ("nexus.fleet.state", "draining")], 0);
+    expect("nexus.fleet.pool.slots", &[pool], 2);
+    expect("nexus.fleet.pool.running", &[pool], 0);
+    expect("nexus.fleet.holds", &[], 0);
+    let mut figures = received.figures();
+    figures.retain(|(name, _), _| !name.starts_with("gen_ai."));
+    // On a slow machine frames are sent again, and a turn that came just when no further one was wanted is given again.
+    figures.retain(|(name, _), _| !name.contains(".frames.") && !name.ends_with(".redelivered"));
+    assert_eq!(figures, expected);
+    assert!(!received.holds("canary-4d") && !received.holds("m1"));
+
+    // The spans of a worker are in the traces of its callers: below them, one of each turn.
+    let spans = received.spans();
+    let named = |name: &str| spans.iter().filter(|span| span.name == name).collect::<Vec<_>>();
+    let processed = named("process builders");
+    assert_eq!(processed.len() as u64, GOOD, "what is refused by policy is not run");
+    for span in &processed {
+        let parent = spans.iter().find(|other| other.span_id == span.parent_span_id);
+        assert_eq!(parent.map(|parent| parent.name.as_str()), Some("invoke_agent local"));
+        assert_eq!(parent.map(|parent| &parent.trace_id), Some(&span.trace_id));
+    }
+    // That of the caller and that of the worker.
+    assert_eq!(named("invoke_agent local").len() as u64, 2 * GOOD + BEYOND);
+}
+
+#[test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+fn a_collector_that_never_answers_holds_up_no_turn_and_no_drain() {
+    let (server, model) = (Server::start(), model_of(3));
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", silent.local_addr().unwrap());
+    let (here, there) = (machine(&model, &server.url, POOL), machine(&model, &server.url, POOL));
+    let mut worker = Worker::start_with(&there, &["--otlp", &url]);
+    for _ in 0..3 {
+        let run = here.nexus(&["run", "talker", "Hello"]);
+        assert!(run.status.success() && text(&run.stdout) == "Titan.\n", "{run:?}");
+    }
+    worker.send(Signal::TERM);
+    let (ended, said) = worker.ended();
+    assert_eq!(ended.code(), Some(0), "{said}");
+    assert!(said.contains("the telemetry was not taken"), "{said}");
+}
+
+#[test]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+fn a_status_that_is_watched_goes_on_until_it_is_ended_also_while_the_server_is_gone() {
+    let server = Server::start();
+    let model = model_of(0);
+    let here = machine(&model, &server.url, POOL);
+    assert!(here.nexus(&["fleet", "setup", "--pool", "builders"]).status.success());
+    let (url, received) = collector();
+    let mut watching = here
+        .command(&["fleet", "status", "--watch", "0.2", "--otlp", &url])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It would end with its reader.
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert_eq!(lines.by_ref().filter(|line| line == "builders: nothing waits").take(3).count(), 3);
+    drop(server);
+    thread::sleep(Duration::from_secs(1));
+    assert!(watching.try_wait().unwrap().is_none(), "it ended with the server");
+    kill_process(Pid::from_child(&watching), Signal::INT).unwrap();
+    assert_eq!(ended(&mut watching).code(), Some(0), "{}", said(&mut watching));
+    drop(lines);
+    assert!(received.figures().keys().any(|(name, _)| name == "nexus.fleet.queue.depth"));
 }

@@ -169,8 +169,7 @@ impl Shared {
             let subject = all_frames(self.settings.name(), &self.instance);
             let (link, inboxes) = (link.clone(), Arc::downgrade(&self.inboxes));
             self.run(async move {
-                let frames = link.client.subscribe(subject).await;
-                let frames = frames.map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
+                let frames = link.subscribe(subject).await?;
                 tokio::spawn(sort(frames, inboxes, link.clone()));
                 *hears = true;
                 Ok(())

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::{
     error::FleetError,
-    link::{Link, StoreError},
+    link::{API, Link, StoreError},
     protocol::key_subject,
 };
 
@@ -48,10 +48,13 @@ impl Key {
     ///
     /// # Errors
     ///
-    /// [`FleetError::NotSetUp`], [`FleetError::Unclear`]
+    /// [`FleetError::Forbidden`], [`FleetError::NotSetUp`], [`FleetError::Unclear`]
     pub(crate) async fn read(&self, link: &Link) -> Result<KeyState, FleetError> {
-        let stream = link.stream(&format!("KV_{}", self.bucket)).await?;
-        match stream.get_last_raw_message_by_subject(&self.subject()).await {
+        let name = format!("KV_{}", self.bucket);
+        let stream = link.stream(&name).await?;
+        let subject = self.subject();
+        let found = stream.get_last_raw_message_by_subject(&subject);
+        match link.permitted(&format!("{API}STREAM.MSG.GET.{name}"), found).await? {
             Ok(message) => {
                 let value = (!is_mark(&message.headers)).then_some(message.payload);
                 Ok(KeyState { revision: message.sequence, value })

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::{sync::watch, time::Instant};
 
 use crate::{error::FleetError, key::Key, link::Link};
 
@@ -12,6 +13,33 @@ pub(crate) const LEASE_TIME: Duration = Duration::from_secs(30);
 pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// After how long without a renewal its holder acts no more on it, by its own clock.
 pub(crate) const HELD_FOR: Duration = Duration::from_secs(20);
+
+/// Whether its holder may still act on a lease, by its own clock. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct Held(watch::Sender<Instant>);
+
+impl Held {
+    /// Held from the moment on in which the server was asked.
+    pub(crate) fn since(asked_at: Instant) -> Self {
+        Self(watch::channel(asked_at).0)
+    }
+
+    /// It was renewed: the server was asked then.
+    pub(crate) fn renewed(&self, asked_at: Instant) {
+        self.0.send_replace(asked_at);
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.0.borrow().elapsed() < HELD_FOR
+    }
+
+    /// Waits until it is held.
+    pub(crate) async fn held(&self) {
+        let mut renewed = self.0.subscribe();
+        // This has the other end.
+        let _ = renewed.wait_for(|asked_at| asked_at.elapsed() < HELD_FOR).await;
+    }
+}
 
 /// A key that is ours until [`LEASE_TIME`] after its last renewal.
 #[derive(Debug)]
@@ -70,14 +98,10 @@ impl Lease {
         is_ours: impl Fn(&[u8]) -> bool + Send,
     ) -> Result<bool, FleetError> {
         let found = self.key.read(&self.link).await?;
-        if let Some(found_value) = &found.value {
-            // Renewed from there the next time, which is soon enough.
-            let is_ours = is_ours(found_value);
-            if is_ours {
-                self.revision = found.revision;
-            }
-            return Ok(is_ours);
+        if found.value.is_some_and(|found| !is_ours(&found)) {
+            return Ok(false);
         }
+        // Also where it is ours: its time runs since that write, which may be long ago.
         match self.key.write(&self.link, found.revision, value, Some(LEASE_TIME)).await? {
             Some(revision) => {
                 self.revision = revision;
@@ -93,5 +117,26 @@ impl Lease {
         if let Err(error) = self.key.remove(&self.link, self.revision).await {
             tracing::debug!(%error, key = self.key.name, "a key of the fleet ends by itself");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_was_not_renewed_is_not_held_from_the_moment_on_in_which_its_time_is_over() {
+        let held = Held::since(Instant::now());
+        tokio::time::advance(HELD_FOR - Duration::from_millis(1)).await;
+        assert!(held.is_held() && held.held().now_or_never().is_some());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(!held.is_held() && held.held().now_or_never().is_none());
+        // An answer that took too long renews nothing.
+        held.renewed(Instant::now() - HELD_FOR);
+        assert!(!held.is_held());
+        held.renewed(Instant::now());
+        assert!(held.is_held() && held.held().now_or_never().is_some());
     }
 }

@@ -13,7 +13,8 @@
 //! | share holds and `max_turns_at_once` between machines | [`FleetHoldStore`] |
 //! | share one login between machines, kept by one of them | [`LoginOwner`], [`Worker::with_login`], [`Fleet::shared_logins`] |
 //!
-//! What runs a turn at most once, and what each message holds, is in `PROTOCOL.md`.
+//! What runs a turn at most once, and what each message holds, is in `PROTOCOL.md`. What is measured is in `docs/fleet.md`: events of
+//! `tracing` with the target `nexus::metrics`, which `nexus-otlp` makes metrics of.
 
 mod blocking;
 mod bundle_file;
@@ -27,6 +28,7 @@ mod lease;
 mod link;
 mod login;
 mod login_owner;
+mod measure;
 mod objects;
 mod pools;
 mod private_folder;
@@ -46,7 +48,7 @@ pub use fleet_key::FleetKey;
 pub use hold_store::FleetHoldStore;
 pub use login_owner::LoginOwner;
 pub use pools::FleetPools;
-pub use protocol::{PROTOCOL_VERSION, Priority};
+pub use protocol::{PROTOCOL_VERSION, Priority, name_fault};
 pub use settings::{FleetCredentials, FleetSettings, WorkerSettings, WorkspaceMode};
 pub use status::{FleetStatus, PoolStatus, WorkerStatus};
 pub use worker::{Offer, Worker};

@@ -3,12 +3,15 @@
 use std::{
     collections::VecDeque,
     fmt,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
 };
 
 use async_nats::{
-    Client, ConnectErrorKind, ConnectOptions, Event,
+    Client, ConnectErrorKind, ConnectOptions, Event, Subscriber,
     connection::State,
     jetstream::{
         self, Context,
@@ -22,6 +25,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 
 use crate::{
     error::FleetError,
+    protocol::{STARTED_STREAM, started_subject},
     settings::{FleetCredentials, FleetSettings},
 };
 
@@ -33,8 +37,14 @@ const CONNECT_TIME: Duration = Duration::from_secs(3);
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// How long the last messages of a program may take.
 const FLUSH_TIME: Duration = Duration::from_secs(1);
-/// Denials that are remembered until somebody asks.
+/// Denials that are remembered for those whose requests were sent before.
 const MAX_DENIALS: usize = 64;
+/// How long the task that is told of denials may take. It is awaited where something is begun for good.
+const TOLD_WITHIN: Duration = Duration::from_millis(10);
+/// What may wait to be sent before frames are not sent again, in bytes.
+const MAX_BEHIND: usize = 16 << 20;
+/// What the requests of JetStream begin with.
+pub(crate) const API: &str = "$JS.API.";
 
 /// A connection to the servers of a fleet. It connects again by itself. Clones share it.
 #[derive(Clone)]
@@ -44,6 +54,8 @@ pub(crate) struct Link {
     pub(crate) settings: Arc<FleetSettings>,
     denials: Arc<Denials>,
     outgoing: mpsc::UnboundedSender<Outgoing>,
+    /// What waits to be sent, in bytes.
+    behind: Arc<AtomicUsize>,
 }
 
 /// What is sent in its order.
@@ -53,11 +65,19 @@ enum Outgoing {
     Flush(oneshot::Sender<()>),
 }
 
-/// Subjects that the server refused to take a message on: it says so beside the connection, and the publish itself succeeds.
+/// Subjects that the server refused: it says so beside the connection, and the publish or the subscription itself succeeds.
 #[derive(Default)]
 struct Denials {
-    seen: Mutex<VecDeque<String>>,
+    seen: Mutex<Denied>,
     changed: Notify,
+}
+
+#[derive(Default)]
+struct Denied {
+    /// That no message may be published on.
+    publish: VecDeque<(Instant, String)>,
+    /// That may not be listened to. They stay so for as long as the connection.
+    subscribe: VecDeque<String>,
 }
 
 impl Link {
@@ -95,14 +115,22 @@ impl Link {
         let jetstream =
             jetstream::ContextBuilder::new().timeout(ACK_TIME).ack_timeout(ACK_TIME).build(client.clone());
         let (outgoing, queue) = mpsc::unbounded_channel();
-        tokio::spawn(send_on(client.clone(), queue));
-        Ok(Self { client, jetstream, settings, denials, outgoing })
+        let behind = Arc::new(AtomicUsize::new(0));
+        tokio::spawn(send_on(client.clone(), queue, Arc::clone(&behind)));
+        Ok(Self { client, jetstream, settings, denials, outgoing, behind })
     }
 
     /// Sends a message by core NATS, after those before. It does not wait; what bounds it is what its callers have under way.
     pub(crate) fn send(&self, subject: &str, message: impl Into<Bytes>) {
+        let message = message.into();
+        self.behind.fetch_add(message.len(), Ordering::Relaxed);
         // The other end goes with the runtime of the connection.
-        let _ = self.outgoing.send(Outgoing::Message(subject.to_owned(), message.into()));
+        let _ = self.outgoing.send(Outgoing::Message(subject.to_owned(), message));
+    }
+
+    /// Whether so much waits to be sent that nothing is to be sent twice.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Relaxed) > MAX_BEHIND
     }
 
     /// Waits until everything that was sent is on its way, but not for long.
@@ -134,7 +162,51 @@ impl Link {
             stored = tokio::time::timeout(ACK_TIME + Duration::from_secs(1), publish) => {
                 stored.unwrap_or_else(|_elapsed| Err(StoreError::Unclear("the servers did not answer".to_owned())))
             }
-            () = self.denied(subject) => Err(StoreError::Forbidden(subject.to_owned())),
+            denied = self.denied(Instant::now(), |denied| denied == subject) => Err(StoreError::Forbidden(denied)),
+        }
+    }
+
+    /// What a request to the servers comes to, on a subject that begins so; else that it is not permitted, which no answer tells.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::Forbidden`]
+    pub(crate) async fn permitted<T>(
+        &self,
+        subject: &str,
+        request: impl Future<Output = T>,
+    ) -> Result<T, FleetError> {
+        self.permitted_if(|denied| denied.starts_with(subject), request).await
+    }
+
+    /// As [`permitted`](Self::permitted), for requests on subjects of which `is_ours` tells.
+    pub(crate) async fn permitted_if<T>(
+        &self,
+        is_ours: impl Fn(&str) -> bool,
+        request: impl Future<Output = T>,
+    ) -> Result<T, FleetError> {
+        let since = Instant::now();
+        tokio::select! {
+            biased;
+            answer = request => Ok(answer),
+            subject = self.denied(since, is_ours) => Err(FleetError::Forbidden { subject }),
+        }
+    }
+
+    /// Listens to a subject.
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::Forbidden`]: the account may not. [`FleetError::Unclear`]
+    pub(crate) async fn subscribe(&self, subject: String) -> Result<Subscriber, FleetError> {
+        let subscriber = self.client.subscribe(subject.clone()).await;
+        let subscriber = subscriber.map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
+        // A refusal is told before the answer to whatever is asked next, which callers and workers both may.
+        let _ = self.last(STARTED_STREAM, &started_subject(self.settings.name(), "none")).await;
+        tokio::time::sleep(TOLD_WITHIN).await;
+        match self.denials.lock().subscribe.contains(&subject) {
+            true => Err(FleetError::Forbidden { subject }),
+            false => Ok(subscriber),
         }
     }
 
@@ -144,9 +216,10 @@ impl Link {
     ///
     /// [`FleetError`]
     pub(crate) async fn last(&self, stream: &str, subject: &str) -> Result<Option<Bytes>, FleetError> {
+        let request = format!("{API}DIRECT.GET.{stream}.{subject}");
         let stream = self.stream(stream).await?;
-        let found = tokio::time::timeout(ACK_TIME, stream.direct_get_last_for_subject(subject)).await;
-        match found {
+        let found = tokio::time::timeout(ACK_TIME, stream.direct_get_last_for_subject(subject));
+        match self.permitted(&request, found).await? {
             Ok(Ok(message)) => Ok(Some(message.payload)),
             Ok(Err(error)) if error.kind() == DirectGetErrorKind::NotFound => Ok(None),
             Ok(Err(error)) => Err(FleetError::Unclear { reason: error.to_string() }),
@@ -162,12 +235,14 @@ impl Link {
             .map_err(|error| FleetError::Unclear { reason: error.to_string() })
     }
 
-    /// Waits until the server has refused a message on `subject`.
-    pub(crate) async fn denied(&self, subject: &str) {
+    /// Waits until the server has refused a message on a subject of ours after `since`, or the answers to all. Returns the subject.
+    pub(crate) async fn denied(&self, since: Instant, is_ours: impl Fn(&str) -> bool) -> String {
+        let inbox = format!("_INBOX_{}.", self.settings.name());
         loop {
-            let changed = self.denials.changed.notified();
-            if self.denials.take(subject) {
-                return;
+            let mut changed = std::pin::pin!(self.denials.changed.notified());
+            changed.as_mut().enable();
+            if let Some(subject) = self.denials.of(since, &is_ours, &inbox) {
+                return subject;
             }
             changed.await;
         }
@@ -222,29 +297,41 @@ fn store_error(error: async_nats::jetstream::context::PublishError) -> StoreErro
 }
 
 impl Denials {
-    fn add(&self, subject: String) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if seen.len() >= MAX_DENIALS {
-            seen.pop_front();
+    fn lock(&self) -> MutexGuard<'_, Denied> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, denial: Denial) {
+        let mut seen = self.lock();
+        match denial {
+            Denial::Publish(subject) => {
+                seen.publish.truncate(MAX_DENIALS - 1);
+                seen.publish.push_front((Instant::now(), subject));
+            }
+            Denial::Subscribe(subject) if seen.subscribe.contains(&subject) => {}
+            Denial::Subscribe(subject) => {
+                seen.subscribe.truncate(MAX_DENIALS - 1);
+                seen.subscribe.push_front(subject);
+            }
         }
-        seen.push_back(subject);
         drop(seen);
         self.changed.notify_waiters();
     }
 
-    fn take(&self, subject: &str) -> bool {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        match seen.iter().position(|denied| denied == subject) {
-            Some(index) => seen.remove(index).is_some(),
-            None => false,
-        }
+    /// A subject that was refused to a request of ours. It stays for others: what one may not, they may not.
+    fn of(&self, since: Instant, is_ours: impl Fn(&str) -> bool, inbox: &str) -> Option<String> {
+        let seen = self.lock();
+        let publish = seen.publish.iter().find(|(at, subject)| *at >= since && is_ours(subject));
+        let inbox = || seen.subscribe.iter().find(|subject| subject.starts_with(inbox));
+        publish.map(|(_, subject)| subject).or_else(inbox).cloned()
     }
 }
 
-async fn send_on(client: Client, mut queue: mpsc::UnboundedReceiver<Outgoing>) {
+async fn send_on(client: Client, mut queue: mpsc::UnboundedReceiver<Outgoing>, behind: Arc<AtomicUsize>) {
     while let Some(next) = queue.recv().await {
         match next {
             Outgoing::Message(subject, message) => {
+                behind.fetch_sub(message.len(), Ordering::Relaxed);
                 if let Err(error) = client.publish(subject, message).await {
                     tracing::warn!(%error, "a message of the fleet could not be sent");
                 }
@@ -292,8 +379,8 @@ async fn options(settings: &FleetSettings, denials: &Arc<Denials>) -> Result<Con
             let denials = Arc::clone(&denials);
             async move {
                 match &event {
-                    Event::ServerError(error) => match denied_subject(&error.to_string()) {
-                        Some(subject) => denials.add(subject),
+                    Event::ServerError(error) => match Denial::of(&error.to_string()) {
+                        Some(denial) => denials.add(denial),
                         None => tracing::warn!(%event, "a server of the fleet reports an error"),
                     },
                     Event::SlowConsumer(_)
@@ -315,10 +402,23 @@ async fn options(settings: &FleetSettings, denials: &Arc<Denials>) -> Result<Con
     Ok(options)
 }
 
-/// The subject that a server says must not be published on: `Permissions Violation for Publish to "…"`.
-fn denied_subject(error: &str) -> Option<String> {
-    let (_, rest) = error.split_once("Publish to \"")?;
-    Some(rest.split_once('"')?.0.to_owned())
+/// A subject that a server refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Denial {
+    Publish(String),
+    Subscribe(String),
+}
+
+impl Denial {
+    /// Reads `Permissions Violation for Publish to "…"`, or `Subscription`, in either case of letters.
+    fn of(error: &str) -> Option<Self> {
+        let subject = |word: &str| {
+            let from = error.to_lowercase().find(word)? + word.len();
+            Some(error.get(from..)?.split_once('"')?.0.to_owned())
+        };
+        let publish = subject("publish to \"").map(Self::Publish);
+        publish.or_else(|| subject("subscription to \"").map(Self::Subscribe))
+    }
 }
 
 /// Whether a server has what the fleet needs: time limits of single messages, which came with 2.11.
@@ -351,7 +451,11 @@ mod tests {
     #[test]
     fn a_denial_names_its_subject() {
         let text = "nats: Permissions Violation for Publish to \"nexus.queue.builders.normal.eve\"";
-        assert_eq!(denied_subject(text).as_deref(), Some("nexus.queue.builders.normal.eve"));
-        assert_eq!(denied_subject("Permissions Violation for Subscription to \"x\""), None);
+        assert_eq!(Denial::of(text), Some(Denial::Publish("nexus.queue.builders.normal.eve".to_owned())));
+        let text = "permissions violation for subscription to \"_INBOX_eve.X.*\"";
+        assert_eq!(Denial::of(text), Some(Denial::Subscribe("_INBOX_eve.X.*".to_owned())));
+        for other in ["Authorization Violation", "publish to \"x", ""] {
+            assert_eq!(Denial::of(other), None, "{other}");
+        }
     }
 }

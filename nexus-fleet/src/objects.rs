@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Bu
 
 use crate::{
     error::FleetError,
-    link::Link,
+    link::{API, Link},
     protocol::{INLINE_BYTES, OBJECTS_BUCKET, Payload, StoredObject},
 };
 
@@ -24,6 +24,8 @@ pub(crate) const MAX_BYTES: u64 = 32 << 20;
 /// How often an object is asked for that is not found, or does not add up. Source: with three servers 16 of 100 were not there at
 /// once, and all were later.
 const READS: u32 = 8;
+/// What the subjects of objects begin with.
+const OBJECT_SUBJECTS: &str = "$O.NEXUS_OBJECTS.";
 /// How long one read of a piece may take.
 const READ_TIME: Duration = Duration::from_secs(10);
 
@@ -63,9 +65,8 @@ async fn put(link: &Link, owner: &str, from: &mut (impl AsyncRead + Unpin)) -> R
     let metadata =
         ObjectMetadata { name: name.clone(), chunk_size: Some(CHUNK_BYTES), ..ObjectMetadata::default() };
     let put = store(link).await?;
-    put.put(metadata, from)
-        .await
-        .map_err(|error| FleetError::Unclear { reason: format!("the object {name}: {error}") })?;
+    let put = link.permitted(OBJECT_SUBJECTS, put.put(metadata, from)).await?;
+    put.map_err(|error| FleetError::Unclear { reason: format!("the object {name}: {error}") })?;
     Ok(name)
 }
 
@@ -118,7 +119,7 @@ pub(crate) async fn fetch_file(
         pause(attempt).await;
         let mut file =
             BufWriter::with_capacity(CHUNK_BYTES, tokio::fs::File::create(to).await.map_err(unwritten)?);
-        match read_object(link, object, &mut file).await {
+        match link.permitted_if(is_read, read_object(link, object, &mut file)).await? {
             Ok(()) => return file.shutdown().await.map_err(unwritten),
             Err(error) => reason = error,
         }
@@ -171,7 +172,7 @@ pub(crate) async fn unpack<T: DeserializeOwned>(
             for attempt in 0..READS {
                 pause(attempt).await;
                 let mut content = Vec::new();
-                match read_object(link, object, &mut content).await {
+                match link.permitted_if(is_read, read_object(link, object, &mut content)).await? {
                     Ok(()) => {
                         return serde_json::from_slice(&content)
                             .map_err(|error| unreadable(name, error.to_string()));
@@ -195,9 +196,9 @@ pub(crate) async fn discard(link: &Link, payload: &Payload) {
 }
 
 async fn store(link: &Link) -> Result<ObjectStore, FleetError> {
-    link.jetstream
-        .get_object_store(OBJECTS_BUCKET)
-        .await
+    let subject = format!("{API}STREAM.INFO.OBJ_{OBJECTS_BUCKET}");
+    link.permitted(&subject, link.jetstream.get_object_store(OBJECTS_BUCKET))
+        .await?
         .map_err(|error| FleetError::NotSetUp { what: OBJECTS_BUCKET.to_owned(), reason: error.to_string() })
 }
 
@@ -229,6 +230,14 @@ async fn read_object(
     }
     let is_whole = left == 0 && hexadecimal(hash.finalize()) == object.sha256;
     if is_whole { Ok(()) } else { Err("it is not what was stored".to_owned()) }
+}
+
+/// Whether a request is one of those by which an object is read.
+fn is_read(subject: &str) -> bool {
+    let of_stream = format!("OBJ_{OBJECTS_BUCKET}");
+    ["$JS.API.STREAM.INFO.", "$JS.API.DIRECT.GET.", "$JS.API.CONSUMER.CREATE.", "$JS.FC."]
+        .iter()
+        .any(|begin| subject.strip_prefix(begin).is_some_and(|rest| rest.starts_with(&of_stream)))
 }
 
 /// A hash, as lowercase hexadecimal.

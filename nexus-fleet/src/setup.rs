@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use crate::{
     error::FleetError,
-    link::Link,
+    link::{API, Link},
     protocol::{
         HOLDS_BUCKET, Lane, OBJECTS_BUCKET, Priority, RESULTS_STREAM, RESULTS_SUBJECTS, SLOTS_BUCKET,
         STARTED_STREAM, STARTED_SUBJECTS, WORKERS_BUCKET, consumer, lane_subjects, queue_stream,
@@ -29,6 +29,8 @@ pub(crate) const ACK_WAIT: Duration = Duration::from_secs(30);
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
 /// Turns that may wait in a pool in all. Beyond it, callers are told that it is overloaded.
 const MAX_QUEUED: i64 = 100_000;
+/// Consumers of a queue: each worker has one. Unless a stream says it, nats-server 2.15 takes 1,000: seen with 1,000 workers.
+const MAX_WORKERS: i32 = 100_000;
 /// How long servers of a cluster may take to know of each other.
 const PEERS_WITHIN: Duration = Duration::from_secs(20);
 /// What a server says that knows of too few others. Source: seen with 2.15 right after three had started.
@@ -42,7 +44,7 @@ const MARKERS: Duration = Duration::from_secs(60);
 ///
 /// # Errors
 ///
-/// [`FleetError::NotSetUp`]: it is not there, and this account may not make it.
+/// [`FleetError::NotSetUp`]: it is not there, and this account may not make it. [`FleetError::Forbidden`]: the account may not look.
 pub(crate) async fn ensure_shared(link: &Link) -> Result<(), FleetError> {
     patiently(|| try_shared(link)).await
 }
@@ -99,11 +101,13 @@ async fn try_shared(link: &Link) -> Result<(), FleetError> {
             limit_markers: Some(MARKERS),
             ..kv::Config::default()
         };
-        if link.jetstream.get_key_value(bucket).await.is_err() {
-            link.jetstream.create_key_value(config).await.map_err(|error| not_set_up(bucket, &error))?;
+        let stream = format!("KV_{bucket}");
+        if !is_there(link, &stream, link.jetstream.get_key_value(bucket)).await? {
+            make(link, bucket, &stream, link.jetstream.create_key_value(config)).await?;
         }
     }
-    if link.jetstream.get_object_store(OBJECTS_BUCKET).await.is_err() {
+    let stream = format!("OBJ_{OBJECTS_BUCKET}");
+    if !is_there(link, &stream, link.jetstream.get_object_store(OBJECTS_BUCKET)).await? {
         let config = object_store::Config {
             bucket: OBJECTS_BUCKET.to_owned(),
             description: Some("What is too large for a message".to_owned()),
@@ -111,10 +115,7 @@ async fn try_shared(link: &Link) -> Result<(), FleetError> {
             num_replicas: replicas,
             ..object_store::Config::default()
         };
-        link.jetstream
-            .create_object_store(config)
-            .await
-            .map_err(|error| not_set_up(OBJECTS_BUCKET, &error))?;
+        make(link, OBJECTS_BUCKET, &stream, link.jetstream.create_object_store(config)).await?;
     }
     Ok(())
 }
@@ -157,6 +158,7 @@ async fn try_pool(link: &Link, pool: &str) -> Result<(), FleetError> {
             discard_new_per_subject: true,
             max_messages_per_subject: i64::from(link.settings.max_waiting()),
             max_messages: MAX_QUEUED,
+            max_consumers: MAX_WORKERS,
             // No turn waits for longer.
             max_age: KEPT + MARKERS,
             duplicate_window: DUPLICATE_WINDOW,
@@ -181,8 +183,8 @@ pub(crate) async fn ensure_consumer(
 ) -> Result<consumer::Consumer<pull::Config>, FleetError> {
     let (stream, name) = (queue_stream(pool), consumer(lane));
     let existing =
-        link.jetstream.get_consumer_from_stream::<pull::Config, _, _>(name.clone(), stream.clone()).await;
-    if let Ok(existing) = existing {
+        link.jetstream.get_consumer_from_stream::<pull::Config, _, _>(name.clone(), stream.clone());
+    if let Ok(existing) = link.permitted(&format!("{API}CONSUMER.INFO.{stream}.{name}"), existing).await? {
         return Ok(existing);
     }
     let config = pull::Config {
@@ -201,16 +203,39 @@ pub(crate) async fn ensure_consumer(
         ..pull::Config::default()
     };
     let what = format!("the consumer {name} of {stream}");
-    link.jetstream.create_consumer_on_stream(config, stream).await.map_err(|error| not_set_up(&what, &error))
+    let subject = format!("{API}CONSUMER.CREATE.{stream}.{name}.");
+    let made = link.permitted(&subject, link.jetstream.create_consumer_on_stream(config, stream)).await?;
+    made.map_err(|error| not_set_up(&what, &error))
 }
 
 async fn ensure_stream(link: &Link, config: Config) -> Result<(), FleetError> {
-    if link.jetstream.get_stream(&config.name).await.is_ok() {
+    let name = config.name.clone();
+    if is_there(link, &name, link.jetstream.get_stream(&name)).await? {
         return Ok(());
     }
-    let name = config.name.clone();
-    let made = link.jetstream.create_stream(config).into_future().await;
-    made.map(drop).map_err(|error| not_set_up(&name, &error))
+    make(link, &name, &name, link.jetstream.create_stream(config).into_future()).await
+}
+
+/// Whether a stream is there that was asked for.
+async fn is_there<T, E>(
+    link: &Link,
+    stream: &str,
+    asked: impl Future<Output = Result<T, E>>,
+) -> Result<bool, FleetError> {
+    Ok(link.permitted(&format!("{API}STREAM.INFO.{stream}"), asked).await?.is_ok())
+}
+
+/// Makes a stream. Who may not is told that it is missing.
+async fn make<T, E: std::error::Error>(
+    link: &Link,
+    what: &str,
+    stream: &str,
+    making: impl Future<Output = Result<T, E>>,
+) -> Result<(), FleetError> {
+    match link.permitted(&format!("{API}STREAM.CREATE.{stream}"), making).await {
+        Ok(made) => made.map(drop).map_err(|error| not_set_up(what, &error)),
+        Err(error) => Err(not_set_up(what, &error)),
+    }
 }
 
 fn not_set_up(what: &str, error: &dyn std::error::Error) -> FleetError {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use async_nats::jetstream::stream::InfoError;
 use futures::TryStreamExt as _;
 use nexus_router::Hold;
 use serde::Serialize;
@@ -11,7 +12,8 @@ use crate::{
     error::FleetError,
     fleet::Fleet,
     hold_store::{accounts_held, hold_on},
-    link::Link,
+    link::{API, Link},
+    measure::{self, Of},
     protocol::{Lane, Priority, queue_pool, queue_subjects, queued_at},
 };
 
@@ -63,7 +65,34 @@ impl Fleet {
     /// [`FleetError`]: the servers could not be used, or nothing was set up there.
     pub async fn status(&self) -> Result<FleetStatus, FleetError> {
         let link = self.0.link().await?;
-        self.0.run(async move { status(&link).await }).await
+        let status = self.0.run(async move { status(&link).await }).await?;
+        status.measure();
+        Ok(status)
+    }
+}
+
+impl FleetStatus {
+    /// Tells the levels, each of them also where it is nothing.
+    fn measure(&self) {
+        let level = |metric: measure::Metric, count: usize, of: Of<'_>| metric.add(count, of);
+        for (name, pool) in &self.pools {
+            let of = Of { pool: Some(name), ..Of::default() };
+            let any = Priority::ALL.map(|priority| {
+                (priority.as_str(), pool.waiting.get(&priority).copied().unwrap_or_default())
+            });
+            for (lane, count) in any.into_iter().chain([("kept", pool.waiting_for.values().sum::<u64>())]) {
+                let count = usize::try_from(count).unwrap_or(usize::MAX);
+                level(measure::DEPTH, count, Of { lane: Some(lane), ..of });
+            }
+            for (state, is_draining) in [("ready", false), ("draining", true)] {
+                let workers = pool.workers.values().filter(|worker| worker.is_draining == is_draining);
+                level(measure::WORKERS, workers.count(), Of { state: Some(state), ..of });
+            }
+            let workers = pool.workers.values();
+            level(measure::POOL_SLOTS, workers.clone().map(|worker| worker.slots).sum(), of);
+            level(measure::POOL_RUNNING, workers.map(|worker| worker.running.len()).sum(), of);
+        }
+        level(measure::HOLDS, self.holds.len(), Of::default());
     }
 }
 
@@ -80,15 +109,17 @@ async fn status(link: &Link) -> Result<FleetStatus, FleetError> {
         pools.entry(pool).or_default().workers.insert(name, worker);
     }
     let unclear = |error: &dyn std::fmt::Display| FleetError::Unclear { reason: error.to_string() };
-    let streams: Vec<String> =
-        link.jetstream.stream_names().try_collect().await.map_err(|error| unclear(&error))?;
+    let streams = link.jetstream.stream_names().try_collect();
+    let streams = link.permitted(&format!("{API}STREAM.NAMES"), streams).await?;
+    let streams: Vec<String> = streams.map_err(|error| unclear(&error))?;
     for stream in &streams {
         let Some(pool) = queue_pool(stream) else { continue };
         let status = pools.entry(pool.to_owned()).or_default();
         status.waiting.extend(Priority::ALL.map(|priority| (priority, 0)));
         let queue = link.stream(stream).await?;
-        let depths = queue.info_with_subjects(queue_subjects(pool)).await.map_err(|error| unclear(&error))?;
-        let depths: Vec<_> = depths.try_collect().await.map_err(|error| unclear(&error))?;
+        let depths = async { queue.info_with_subjects(queue_subjects(pool)).await?.try_collect().await };
+        let depths = link.permitted(&format!("{API}STREAM.INFO.{stream}"), depths).await?;
+        let depths: Vec<_> = depths.map_err(|error: InfoError| unclear(&error))?;
         for (subject, count) in depths {
             let count = count as u64;
             match queued_at(pool, &subject) {

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use nexus_core::{TraceContext, harness::run_blocking};
 use opentelemetry::{
     Context, KeyValue,
+    metrics::MeterProvider as _,
     propagation::TextMapPropagator as _,
     trace::{TraceContextExt as _, TracerProvider as _},
 };
@@ -22,6 +23,7 @@ use tracing_subscriber::{Layer, filter::FilterFn, registry::LookupSpan};
 
 use crate::{
     Collector,
+    metrics::{MetricsLayer, TARGET},
     processor::GenAiProcessor,
     sender::{REQUEST, Sender},
     span_count::{CountingExporter, SpanCount},
@@ -106,19 +108,31 @@ impl Exporter {
         Ok(Self { traces, metrics, tracer, sender, count })
     }
 
-    /// The layer that takes spans, for the program's subscriber. Spans of level `INFO` and above count, and no events.
+    /// The layer that takes spans and measurements, for the program's subscriber. Spans of level `INFO` and above count, and of events
+    /// those of the target `nexus::metrics`.
     pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: Subscriber + for<'span> LookupSpan<'span> + Send + Sync,
     {
         let is_ours = FilterFn::new(|metadata| metadata.is_span() && *metadata.level() <= Level::INFO);
-        tracing_opentelemetry::layer()
+        let is_measurement = FilterFn::new(|metadata| metadata.is_event() && metadata.target() == TARGET);
+        let measurements = MetricsLayer::new(self.metrics.meter("nexus"));
+        let spans = tracing_opentelemetry::layer()
             .with_tracer(self.tracer.clone())
             .with_location(false)
             .with_threads(false)
             .with_tracked_inactivity(false)
             .with_target(false)
-            .with_filter(is_ours.with_max_level_hint(Level::INFO))
+            .with_filter(is_ours.with_max_level_hint(Level::INFO));
+        spans.and_then(measurements.with_filter(is_measurement.with_max_level_hint(Level::DEBUG)))
+    }
+
+    /// Has `span` be one below that of another process which a W3C `traceparent` names. It is called before the span is entered; what is
+    /// no `traceparent` changes nothing.
+    pub fn adopt(span: &tracing::Span, traceparent: &str) {
+        let carrier = std::collections::HashMap::from([("traceparent".to_owned(), traceparent.to_owned())]);
+        // A span that nothing is sent of has no parent either.
+        let _ = span.set_parent(TraceContextPropagator::new().extract(&carrier));
     }
 
     /// Names the span of a turn to the programs that run it.

@@ -1,15 +1,18 @@
 //! Sends the traces and metrics of turns to an OpenTelemetry collector, by OTLP over HTTP.
 //!
 //! The libraries of Nexus report `tracing` spans that carry what the OpenTelemetry conventions for generative AI (version 1.41)
-//! name. This crate makes them what a collector expects, and adds the metrics of model calls:
+//! name. This crate makes them what a collector expects, and adds the metrics of model calls. Events of the target `nexus::metrics`
+//! are measurements, such as those of `nexus-fleet`; each is in the fields `metric.name`, `metric.kind` (`counter`, `up_down_counter`,
+//! `histogram`, `gauge`), `metric.unit`, `metric.description` and `metric.value`, and every other field is an attribute:
 //!
 //! | part | does |
 //! | --- | --- |
 //! | [`Collector`] | where the collector is: a base URL, as `OTEL_EXPORTER_OTLP_ENDPOINT` has it |
 //! | [`Exporter`] | [`Exporter::layer`] is added to the program's subscriber; [`Exporter::shut_down`] sends the rest |
 //! | [`Exporter::trace_context`] | names the trace to the programs that a turn starts |
+//! | [`Exporter::adopt`] | joins a span to the trace of another process |
 //!
-//! `OTEL_EXPORTER_OTLP_HEADERS` is honoured, and never shown. No prompt, answer or argument is in what is sent, and no events of
+//! `OTEL_EXPORTER_OTLP_HEADERS` is honoured, and never shown. No prompt, answer or argument is in what is sent, and no other events of
 //! `tracing`: they are not made for strangers.
 //!
 //! ```no_run
@@ -27,6 +30,7 @@
 
 mod collector;
 mod exporter;
+mod metrics;
 mod processor;
 mod sender;
 mod span_count;

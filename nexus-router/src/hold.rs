@@ -116,7 +116,7 @@ impl Holds {
         if hold.is_standing(self.now()) {
             return Admission::Held(hold);
         }
-        let Some(probe) = self.claim([Slot::Probe(backend.clone())]).await else {
+        let Some(probe) = self.claim(&[Slot::Probe(backend.clone())]).await else {
             hold.probing = true;
             return Admission::Held(hold);
         };
@@ -195,9 +195,9 @@ impl Holds {
     }
 
     /// The first of these slots that is free, if it is clear that it is this turn's.
-    pub(crate) async fn claim(&self, slots: impl IntoIterator<Item = Slot>) -> Option<SlotClaim> {
+    pub(crate) async fn claim(&self, slots: &[Slot]) -> Option<SlotClaim> {
         for slot in slots {
-            match self.store.claim(&slot).await {
+            match self.store.claim(slot).await {
                 Ok(None) => {}
                 Ok(claim) => return claim,
                 Err(error) => {
@@ -207,6 +207,11 @@ impl Holds {
             }
         }
         None
+    }
+
+    /// Waits until one of these slots, which were found to be taken `tries` times before, may be free.
+    pub(crate) async fn wait_for(&self, slots: &[Slot], tries: u32) {
+        self.store.wait_for(slots, tries).await;
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use nexus_core::{ErrorKind, Limit, turn::Queued};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, timeout};
 
 use crate::{
     attempt::TurnEvents,
@@ -18,9 +18,6 @@ use crate::{
     run::{Run, until},
 };
 
-/// How soon a turn looks again whether another process gave a place back, at first and at most: no system tells of a lock
-/// that is free.
-const SLOT_PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 /// A shorter wait for other processes is not told: another one may just be taking its own.
 const TELL_AFTER: Duration = Duration::from_millis(10);
 
@@ -67,28 +64,30 @@ impl Run<'_> {
                 self.wait_for(line, events, deadline).await?
             }
         };
-        let (mut next, mut pause) = (None, SLOT_PAUSES[0]);
+        let (mut next, mut tries) = (None, 0);
         loop {
             // A reload may change it meanwhile, or take it away.
             let limit = queue.limit();
             if limit == usize::MAX {
                 return Ok(Some(Place { _slot: None, _permit: permit }));
             }
+            let mut wanted = vec![Slot::Next(entry.id.clone())];
             if next.is_none() {
-                next = self.holds.claim([Slot::Next(entry.id.clone())]).await;
+                next = self.holds.claim(&wanted).await;
+                tries = if next.is_some() { 0 } else { tries };
             }
-            let slots = (0..limit).map(|index| Slot::Turn(entry.id.clone(), index));
-            if next.is_some()
-                && let Some(slot) = self.holds.claim(slots).await
-            {
-                return Ok(Some(Place { _slot: Some(slot), _permit: permit }));
+            if next.is_some() {
+                wanted = (0..limit).map(|index| Slot::Turn(entry.id.clone(), index)).collect();
+                if let Some(slot) = self.holds.claim(&wanted).await {
+                    return Ok(Some(Place { _slot: Some(slot), _permit: permit }));
+                }
             }
             if !is_told && asked.elapsed() >= TELL_AFTER {
                 events.push(Queued::new(entry.id.clone(), limit));
                 is_told = true;
             }
-            self.wait_for(sleep(pause), events, deadline).await?;
-            pause = (pause * 2).min(SLOT_PAUSES[1]);
+            self.wait_for(self.holds.wait_for(&wanted, tries), events, deadline).await?;
+            tries = tries.saturating_add(1);
         }
     }
 

@@ -1,8 +1,10 @@
 //! The command line of `nexus worker` and `nexus fleet`.
 
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, time::Duration};
 
 use clap::{Args as ClapArgs, Subcommand};
+
+use super::seconds;
 
 /// What follows the options of `nexus worker`.
 pub(super) const WORKER_HELP: &str = "\
@@ -19,14 +21,19 @@ the signal where a second one ended it.";
 #[derive(Debug, ClapArgs)]
 pub(crate) struct WorkerArgs {
     /// The pool, as `pool` of a backend names it
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) pool: String,
     /// The worker's name in its pool. Default: as the configuration says, else the name of the machine
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
     /// Turns at once. Default: as the configuration says, else 4
     #[arg(long, value_name = "N")]
     pub(crate) turns: Option<NonZeroUsize>,
+    /// Send traces and metrics to the OpenTelemetry collector at this base URL, by OTLP over HTTP, such as
+    /// http://127.0.0.1:4318. Headers for it are read in OTEL_EXPORTER_OTLP_HEADERS
+    #[cfg(feature = "otlp")]
+    #[arg(long, value_name = "URL")]
+    pub(crate) otlp: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -36,11 +43,19 @@ pub(crate) enum FleetCommand {
         /// Print JSON
         #[arg(long)]
         json: bool,
+        /// Go on, and look again after so many seconds, until Ctrl-C
+        #[arg(long, value_name = "SECONDS", value_parser = interval)]
+        watch: Option<Duration>,
+        /// Send what is seen, as metrics, to the OpenTelemetry collector at this base URL, by OTLP over HTTP, such as
+        /// http://127.0.0.1:4318. Headers for it are read in OTEL_EXPORTER_OTLP_HEADERS
+        #[cfg(feature = "otlp")]
+        #[arg(long, value_name = "URL")]
+        otlp: Option<String>,
     },
     /// Make the streams and buckets of the fleet, and the queues of pools. What is there stays as it is
     Setup {
         /// A pool whose queue is made. May be repeated
-        #[arg(long, value_name = "NAME")]
+        #[arg(long, value_name = "NAME", value_parser = name)]
         pool: Vec<String>,
     },
     /// Print the public key of this machine, by which `login_owner` names it. Its secret half is made the first time, in a file
@@ -52,8 +67,21 @@ impl FleetCommand {
     /// Whether the answer is wanted as JSON.
     pub(crate) fn wants_json(&self) -> bool {
         match self {
-            Self::Status { json } => *json,
+            Self::Status { json, .. } => *json,
             Self::Setup { .. } | Self::Key => false,
         }
+    }
+}
+
+/// The name of a pool or of a worker.
+fn name(text: &str) -> Result<String, String> {
+    nexus::name_fault(text).map_or_else(|| Ok(text.to_owned()), |fault| Err(fault.to_owned()))
+}
+
+/// How long to wait between two looks.
+fn interval(text: &str) -> Result<Duration, String> {
+    match seconds(text)? {
+        short if short < Duration::from_millis(100) => Err("at least 0.1".to_owned()),
+        interval => Ok(interval),
     }
 }

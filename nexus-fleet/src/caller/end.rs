@@ -46,6 +46,7 @@ pub(super) async fn look_for_worker(place: Place) -> Found {
     match started_key::read(&link, link.settings.name(), &turn).await {
         Ok(Some(holder)) => Found::StartedBy(holder),
         Ok(None) => Found::Nothing,
+        Err(error @ FleetError::Forbidden { .. }) => Found::Unreadable(error.to_string()),
         Err(_) => Found::Unclear,
     }
 }

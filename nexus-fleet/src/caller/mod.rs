@@ -5,6 +5,7 @@ mod arrival;
 mod end;
 mod frames;
 mod handle;
+mod measured;
 mod stop;
 mod travelling_files;
 mod turn;
@@ -27,7 +28,7 @@ use std::sync::Arc;
 use crate::{
     error::FleetError,
     fleet::Fleet,
-    link::Link,
+    link::{API, Link},
     protocol::{CallerMessage, WORKERS_BUCKET, WireForget, WorkerCard, control_subject},
 };
 
@@ -66,6 +67,15 @@ impl FleetBackend {
 
 /// The workers that are there, by pool and name; of one pool, if one is named.
 pub(crate) async fn list_workers(
+    link: &Link,
+    pool: Option<&str>,
+) -> Result<BTreeMap<(String, String), WorkerCard>, FleetError> {
+    let stream = format!("KV_{WORKERS_BUCKET}");
+    let is_ours = |subject: &str| subject.starts_with(API) && subject.contains(&stream);
+    link.permitted_if(is_ours, read_workers(link, pool)).await?
+}
+
+async fn read_workers(
     link: &Link,
     pool: Option<&str>,
 ) -> Result<BTreeMap<(String, String), WorkerCard>, FleetError> {
@@ -138,7 +148,10 @@ impl ExecutionBackend for FleetBackend {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
-        turn::run(self, request, host, events).await
+        let measured = measured::MeasuredTurn::begin(self);
+        let outcome = turn::run(self, request, host, events).await;
+        measured.ended(&outcome);
+        outcome
     }
 
     async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {

@@ -6,7 +6,7 @@ use nexus_core::{Effects, TurnSession};
 
 use crate::{
     fleet::{Fleet, Inbox},
-    link::Link,
+    link::{API, Link},
     objects::{self, owner},
     protocol::{CallerMessage, Command, Control, Frame, Item, Payload, control_subject, queue_stream},
     started_key::{self, Claim},
@@ -238,8 +238,12 @@ impl Ending {
 /// Takes a turn out of its queue that nobody can start any more. What is left goes by its time limit.
 pub(super) async fn remove_from_queue(link: &Link, pool: &str, number: Option<u64>) {
     let Some(number) = number else { return };
-    // An account that may not is told so by no answer.
-    let removing = async { link.stream(&queue_stream(pool)).await.ok()?.delete_message(number).await.ok() };
+    let stream = queue_stream(pool);
+    let removing = async {
+        let delete = link.stream(&stream).await.ok()?;
+        let subject = format!("{API}STREAM.MSG.DELETE.{stream}");
+        link.permitted(&subject, delete.delete_message(number)).await.ok()?.ok()
+    };
     if !matches!(tokio::time::timeout(REMOVE_TIME, removing).await, Ok(Some(_))) {
         tracing::debug!(
             "a turn that was taken back stays in its queue until a worker takes it out, or its time is over"

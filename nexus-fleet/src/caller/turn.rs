@@ -33,10 +33,11 @@ use crate::{
     blocking::off_thread,
     error::FleetError,
     link::{Link, StoreError},
+    measure,
     objects::{self, FileToStore},
     protocol::{
         Command, FILES_VERSION, FIRST_VERSION, Frame, Item, Lane, Payload, Priority, QueuedTurn, StartedBy,
-        StoredObject, TravellingFiles, TurnBody, WireOutcome, queue_subject,
+        StoredObject, TravellingFiles, TurnBody, WireOutcome, queue_stream, queue_subject,
     },
     settings::{FleetSettings, WorkspaceMode},
     setup,
@@ -58,7 +59,7 @@ const LOST: Duration = Duration::from_secs(30);
 const STOP_TIME: Duration = Duration::from_secs(15);
 /// How long a caller may be without a connection before its turn ends. Its worker ends it before that.
 const OFFLINE: Duration = Duration::from_secs(60);
-/// How often the servers may fail to say what became of a turn.
+/// How often in a row the servers may fail to say what became of a turn.
 const MAX_UNCLEAR: u32 = 4;
 /// Frames that are taken before the worker is told.
 const ACK_EVERY: u64 = 32;
@@ -127,11 +128,13 @@ struct RemoteTurn<'b> {
     /// Items that wait for the object that holds one of them.
     held: VecDeque<Item>,
     fetching: Option<BoxFuture<'static, Result<Item, FleetError>>>,
+    /// When it was stored, until a worker is heard of.
+    queued_at: Option<Instant>,
     last_heard: Instant,
     last_sent: Instant,
     looked_at: Instant,
     offline_since: Option<Instant>,
-    /// How often the servers could not say what became of the turn.
+    /// How often in a row the servers could not say what became of the turn.
     unclear: u32,
     /// What is being looked up beside everything else.
     looking: Option<BoxFuture<'static, Found>>,
@@ -266,6 +269,7 @@ impl<'b> RemoteTurn<'b> {
         guard.is_queued = true;
         is_sent.store(true, Ordering::Relaxed);
         let stored = put_into_queue(&link, &backend.pool, &subject, &queued, wait).await;
+        backend.sent(&lane, &stored);
         match stored {
             Ok(number) => guard.queue_number = Some(number),
             Err(StoreError::Full) => {
@@ -304,6 +308,7 @@ impl<'b> RemoteTurn<'b> {
             reply: Reply::default(),
             held: VecDeque::new(),
             fetching: None,
+            queued_at: Some(now),
             last_heard: now,
             last_sent: now,
             looked_at: now,
@@ -413,15 +418,28 @@ impl<'b> RemoteTurn<'b> {
         self.last_sent = Instant::now();
     }
 
+    fn ask_again(&mut self, from: u64) {
+        measure::GAPS.add(1, self.backend.labels());
+        self.tell(Command::Resend { from });
+    }
+
+    /// Records how long nothing was heard of a worker, once.
+    fn measure_wait(&mut self) {
+        if let Some(at) = self.queued_at.take() {
+            measure::WAIT_TIME.time(at.elapsed(), self.backend.labels());
+        }
+    }
+
     /// Takes a frame of the worker's.
     fn take(&mut self, frame: Frame) -> Step {
         if !self.guard.is_of_turn(&frame) {
             return Step::Goes;
         }
         self.last_heard = Instant::now();
+        self.measure_wait();
         let items = self.frames.take(frame);
         if let Some(from) = self.frames.wanted_again() {
-            self.tell(Command::Resend { from });
+            self.ask_again(from);
         }
         self.held.extend(items);
         let step = self.take_held();
@@ -554,7 +572,7 @@ impl<'b> RemoteTurn<'b> {
                 self.acknowledge();
             }
             if let Some(from) = self.frames.wanted_again() {
-                self.tell(Command::Resend { from });
+                self.ask_again(from);
             }
             if let Some((from, to)) = self.frames.lost_for(LOST) {
                 return self.broken(format!("what the worker said is lost: messages {from} to {to}"));
@@ -574,12 +592,16 @@ impl<'b> RemoteTurn<'b> {
 
     /// Goes on with what was looked up.
     fn found(&mut self, found: Found) -> Step {
+        if !matches!(found, Found::Unclear) {
+            self.unclear = 0;
+        }
         match found {
             Found::Nothing => Step::Goes,
             // From now on its silence counts.
             Found::StartedBy(StartedBy { worker: Some(worker), attempt, .. }) => {
                 if self.guard.worker.is_none() {
                     self.guard.worker = Some((worker, attempt));
+                    self.measure_wait();
                     self.last_heard = Instant::now();
                     if self.stopping.is_some() {
                         self.tell(Command::Cancel);
@@ -747,6 +769,12 @@ async fn put_into_queue(
                 };
                 match made.await {
                     Ok(()) => is_made = true,
+                    // Whether it is missing, only those who may look are told.
+                    Err(error @ FleetError::Forbidden { .. }) if Instant::now() >= until => {
+                        let missing =
+                            FleetError::NotSetUp { what: queue_stream(pool), reason: error.to_string() };
+                        return Err(unclear(&missing));
+                    }
                     Err(error) if Instant::now() >= until => return Err(unclear(&error)),
                     Err(_) => tokio::time::sleep(TICK).await,
                 }

@@ -20,12 +20,15 @@ use super::{
     watch::{Heard, Watch},
 };
 use crate::{
+    error::FleetError,
     fleet::{Fleet, Shared},
     protocol::{HOLDS_BUCKET, SLOTS_BUCKET},
 };
 
 /// How long to wait before the watch is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// As [`PAUSE`], where it is not permitted.
+const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
 
 /// The holds as they were seen last.
 #[derive(Debug, Default)]
@@ -118,22 +121,31 @@ impl Known {
 }
 
 async fn follow(fleet: Weak<Shared>, state: Weak<State>) {
+    let mut was_told = false;
     loop {
-        if let Err(reason) = follow_once(&fleet, &state).await {
-            tracing::debug!(reason, "the holds of the fleet are not heard of just now");
+        let mut pause = PAUSE;
+        match follow_once(&fleet, &state).await {
+            Err(error @ FleetError::Forbidden { .. }) => {
+                if !std::mem::replace(&mut was_told, true) {
+                    tracing::warn!(%error, "holds of other machines are only seen when one is asked for");
+                }
+                pause = FORBIDDEN_PAUSE;
+            }
+            Err(error) => tracing::debug!(%error, "the holds of the fleet are not heard of just now"),
+            Ok(()) => {}
         }
         if state.strong_count() == 0 || fleet.strong_count() == 0 {
             return;
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
 /// Follows until a watch breaks.
-async fn follow_once(fleet: &Weak<Shared>, state: &Weak<State>) -> Result<(), String> {
+async fn follow_once(fleet: &Weak<Shared>, state: &Weak<State>) -> Result<(), FleetError> {
     let link = match fleet.upgrade() {
         // This runs where the connection is served: the fleet must not be kept beyond this.
-        Some(fleet) => fleet.link().await.map_err(|error| error.to_string())?,
+        Some(fleet) => fleet.link().await?,
         None => return Ok(()),
     };
     let Some(before) = state.upgrade().map(|state| state.known.revisions()) else { return Ok(()) };
@@ -141,9 +153,10 @@ async fn follow_once(fleet: &Weak<Shared>, state: &Weak<State>) -> Result<(), St
     let mut probes = Watch::open(&link, SLOTS_BUCKET, &format!("*.{PROBE}")).await?;
     loop {
         let (heard, is_hold) = tokio::select! {
-            heard = holds.next() => (heard?, true),
-            heard = probes.next() => (heard?, false),
+            heard = holds.next() => (heard, true),
+            heard = probes.next() => (heard, false),
         };
+        let heard = heard.map_err(|reason| FleetError::Unclear { reason })?;
         let Some(state) = state.upgrade() else { return Ok(()) };
         match heard {
             Heard::Key { key, revision, value } if is_hold => {

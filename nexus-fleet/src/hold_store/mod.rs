@@ -7,6 +7,7 @@
 mod known;
 mod names;
 mod slots;
+mod waiting;
 mod watch;
 
 use std::{
@@ -34,12 +35,13 @@ use self::{
     known::Known,
     names::{account_of_key, hold_key, probe_key, slot_key},
     slots::{Slots, SlotsHere},
+    waiting::Waiting,
 };
 use crate::{
     error::FleetError,
     fleet::Fleet,
     key::Key,
-    link::Link,
+    link::{API, Link},
     protocol::{HOLDS_BUCKET, SLOTS_BUCKET, key_of_subject, key_subject},
     setup,
 };
@@ -77,6 +79,7 @@ pub struct FleetHoldStore {
 struct State {
     known: Known,
     here: Arc<SlotsHere>,
+    waiting: Waiting,
     /// Until when the servers are not asked again, and why.
     unreachable: Mutex<Option<(Instant, Trouble)>>,
     /// Whether it was said that there is no connection.
@@ -308,9 +311,8 @@ impl HoldStore for FleetHoldStore {
     }
 
     async fn claim(&self, slot: &Slot) -> Result<Option<SlotClaim>, HoldStoreError> {
-        let backend = match slot {
-            Slot::Probe(backend) | Slot::Next(backend) | Slot::Turn(backend, _) => backend,
-            _ => return Err(HoldStoreError::new("this version of the fleet has no such slot")),
+        let Some(backend) = backend_of(slot) else {
+            return Err(HoldStoreError::new("this version of the fleet has no such slot"));
         };
         if self.is_pooled(backend) {
             return self.local.claim(slot).await;
@@ -333,6 +335,16 @@ impl HoldStore for FleetHoldStore {
             }
             asked => Ok(asked?),
         }
+    }
+
+    async fn wait_for(&self, slots: &[Slot], tries: u32) {
+        let backend = slots.iter().find_map(backend_of);
+        let Some(backend) = backend.filter(|backend| !self.is_pooled(backend)) else {
+            return self.local.wait_for(slots, tries).await;
+        };
+        let account = self.account(backend);
+        let keys = slots.iter().map(|slot| slot_key(account, slot)).collect();
+        self.state.waiting.wait_for(&self.fleet, &self.state, account, keys, tries).await;
     }
 
     fn known(&self) -> Vec<Hold> {
@@ -397,12 +409,12 @@ impl State {
 
 /// The accounts that may be held now: also those whose hold ended, as long as there is a trace of it.
 pub(crate) async fn accounts_held(link: &Link) -> Result<Vec<String>, FleetError> {
-    let subjects = link.stream(&format!("KV_{HOLDS_BUCKET}")).await?;
-    let subjects = match subjects.info_with_subjects(key_subject(HOLDS_BUCKET, "*")).await {
-        Ok(subjects) => subjects,
-        Err(error) => return Err(not_listed(&error)),
-    };
-    let subjects: Vec<_> = subjects.try_collect().await.map_err(|error| not_listed(&error))?;
+    let stream = format!("KV_{HOLDS_BUCKET}");
+    let subjects = link.stream(&stream).await?;
+    let subjects =
+        async { subjects.info_with_subjects(key_subject(HOLDS_BUCKET, "*")).await?.try_collect().await };
+    let subjects = link.permitted(&format!("{API}STREAM.INFO.{stream}"), subjects).await?;
+    let subjects: Vec<_> = subjects.map_err(|error| not_listed(&error))?;
     let keys = subjects.iter().filter_map(|(subject, _)| key_of_subject(HOLDS_BUCKET, subject));
     Ok(keys.filter_map(account_of_key).collect())
 }
@@ -421,6 +433,14 @@ fn not_listed(error: &InfoError) -> FleetError {
 pub(crate) async fn hold_on(link: &Link, account: &str) -> Result<Option<Hold>, FleetError> {
     let stored = State::default().read(link, account).await?;
     Ok(stored.map(|stored| stored.hold))
+}
+
+/// Whose slot it is. `None`: this version of the fleet has no such slot.
+fn backend_of(slot: &Slot) -> Option<&BackendId> {
+    match slot {
+        Slot::Probe(backend) | Slot::Next(backend) | Slot::Turn(backend, _) => Some(backend),
+        _ => None,
+    }
 }
 
 /// The hold on an account as one on a backend.

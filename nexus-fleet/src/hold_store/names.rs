@@ -24,6 +24,11 @@ pub(super) fn slot_key(account: &str, slot: &Slot) -> String {
     }
 }
 
+/// What includes the keys of an account's slots.
+pub(super) fn slots_of(account: &str) -> String {
+    format!("{}.*", escaped(account))
+}
+
 /// The account that a [`hold_key`] is of. `None`: it is no such key.
 pub(super) fn account_of_key(key: &str) -> Option<String> {
     let mut bytes = Vec::new();

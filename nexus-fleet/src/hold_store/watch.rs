@@ -19,8 +19,9 @@ use futures::StreamExt as _;
 use tokio::time::Instant;
 
 use crate::{
+    error::FleetError,
     key::is_mark,
-    link::Link,
+    link::{API, Link},
     protocol::{key_of_subject, key_subject},
 };
 
@@ -61,10 +62,15 @@ pub(super) enum Heard {
 
 impl Watch {
     /// Listens to the keys that a pattern includes.
-    pub(super) async fn open(link: &Link, bucket: &'static str, keys: &str) -> Result<Self, String> {
+    ///
+    /// # Errors
+    ///
+    /// [`FleetError::Forbidden`], [`FleetError::Unclear`]
+    pub(super) async fn open(link: &Link, bucket: &'static str, keys: &str) -> Result<Self, FleetError> {
+        let unclear = |error: &dyn std::fmt::Display| FleetError::Unclear { reason: error.to_string() };
         let connection = connection(link);
         let inbox = link.client.new_inbox();
-        let subscriber = link.client.subscribe(inbox.clone()).await.map_err(|error| error.to_string())?;
+        let subscriber = link.client.subscribe(inbox.clone()).await.map_err(|error| unclear(&error))?;
         let config = push::Config {
             deliver_subject: inbox,
             filter_subject: key_subject(bucket, keys),
@@ -77,8 +83,10 @@ impl Watch {
             memory_storage: true,
             ..push::Config::default()
         };
-        let consumer = link.jetstream.create_consumer_on_stream(config, format!("KV_{bucket}")).await;
-        let consumer = consumer.map_err(|error| error.to_string())?;
+        let stream = format!("KV_{bucket}");
+        let subject = format!("{API}CONSUMER.CREATE.{stream}");
+        let consumer = link.jetstream.create_consumer_on_stream(config, stream);
+        let consumer = link.permitted(&subject, consumer).await?.map_err(|error| unclear(&error))?;
         let info = consumer.cached_info();
         Ok(Self {
             link: link.clone(),

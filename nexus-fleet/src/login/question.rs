@@ -56,7 +56,7 @@ impl Question {
         let inbox = link.client.new_inbox();
         let answers = link.client.subscribe(inbox.clone()).await;
         let mut answers = answers.map_err(|error| self.unreachable(&error.to_string()))?;
-        let began = Instant::now();
+        let (began, asked_at) = (Instant::now(), std::time::Instant::now());
         let mut until = began + PATIENCE;
         let mut refusal = None;
         loop {
@@ -68,8 +68,8 @@ impl Question {
             let pause = loop {
                 let next = tokio::select! {
                     next = timeout_at(until.min(send_again), answers.next()) => next,
-                    () = link.denied(&subject) => {
-                        return Err(self.unreachable(&format!("the account of this program may not use {subject}")));
+                    denied = link.denied(asked_at, |denied| denied == subject) => {
+                        return Err(self.unreachable(&format!("the account of this program may not use {denied}")));
                     }
                 };
                 let Ok(next) = next else { break Duration::ZERO };

@@ -16,8 +16,8 @@ pub(crate) use messages::{
     StoredObject, StoredResult, TravellingFiles, TurnBody, WorkerCard,
 };
 pub(crate) use outcome::{WireForget, WireOutcome};
-pub use subjects::Priority;
 pub(crate) use subjects::*;
+pub use subjects::{Priority, name_fault};
 
 /// The version of the messages. A worker refuses a turn of a later one by name, and runs one of an earlier one that it knows.
 pub const PROTOCOL_VERSION: u32 = 2;

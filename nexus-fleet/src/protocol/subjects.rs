@@ -175,7 +175,12 @@ pub(crate) fn key_of_subject<'a>(bucket: &str, subject: &'a str) -> Option<&'a s
     subject.strip_prefix("$KV.")?.strip_prefix(bucket)?.strip_prefix('.')
 }
 
-/// Why a text cannot be one token of a subject. `None` if it can.
+/// Why a text cannot be the name of a pool, of a worker or of a caller: one token of a subject. `None` if it can.
+pub fn name_fault(text: &str) -> Option<&'static str> {
+    token_fault(text)
+}
+
+/// As [`name_fault`], of any token.
 pub(crate) fn token_fault(text: &str) -> Option<&'static str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if text.is_empty() {

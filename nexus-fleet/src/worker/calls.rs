@@ -25,7 +25,14 @@ struct Shared {
 #[derive(Default)]
 struct State {
     last_id: u64,
-    waiting: HashMap<u64, (Item, oneshot::Sender<Answer>)>,
+    waiting: HashMap<u64, Waiting>,
+}
+
+struct Waiting {
+    item: Item,
+    answer: oneshot::Sender<Answer>,
+    /// Whether an answer is being read.
+    is_read: bool,
 }
 
 impl Calls {
@@ -38,15 +45,26 @@ impl Calls {
     /// Hands an answer to whoever waits for it.
     pub(super) fn answer(&self, id: u64, answer: Answer) {
         let waiting = self.lock().waiting.remove(&id);
-        if let Some((_, waiting)) = waiting {
+        if let Some(waiting) = waiting {
             // It was given up meanwhile.
-            let _ = waiting.send(answer);
+            let _ = waiting.answer.send(answer);
         }
+    }
+
+    /// Whether an answer is to be read: it is waited for, and none is being read. It counts as being read from now on.
+    pub(super) fn begin_to_read(&self, id: u64) -> bool {
+        self.lock().waiting.get_mut(&id).is_some_and(|waiting| !std::mem::replace(&mut waiting.is_read, true))
     }
 
     /// What is asked and not answered, to be asked again.
     pub(super) fn unanswered(&self) -> Vec<Item> {
-        self.lock().waiting.values().map(|(item, _)| item.clone()).collect()
+        let state = self.lock();
+        state
+            .waiting
+            .values()
+            .filter(|waiting| !waiting.is_read)
+            .map(|waiting| waiting.item.clone())
+            .collect()
     }
 
     async fn ask(&self, item: impl FnOnce(u64) -> Item) -> Answer {
@@ -56,7 +74,7 @@ impl Calls {
             state.last_id += 1;
             let id = state.last_id;
             let item = item(id);
-            state.waiting.insert(id, (item.clone(), sender));
+            state.waiting.insert(id, Waiting { item: item.clone(), answer: sender, is_read: false });
             (id, item)
         };
         let _unless_answered = GiveUp { calls: self, id };
@@ -110,5 +128,25 @@ impl RemoteSession for Calls {
 impl fmt::Debug for Calls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Calls").field("waiting", &self.lock().waiting.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_is_read_once_and_only_if_it_is_waited_for() {
+        let (calls, mut asked) = Calls::new();
+        assert!(!calls.begin_to_read(1), "nobody asked");
+        let asking = calls.clone();
+        let asking = tokio::spawn(async move { asking.ask(|id| Item::GivenUp { id }).await });
+        assert!(matches!(asked.recv().await, Some(Item::GivenUp { id: 1 })));
+        assert_eq!(calls.unanswered().len(), 1);
+        assert!(calls.begin_to_read(1) && !calls.begin_to_read(1) && !calls.begin_to_read(2));
+        assert!(calls.unanswered().is_empty(), "what is being read is not asked for again");
+        calls.answer(1, Answer::Approved);
+        assert_eq!(asking.await.unwrap(), Answer::Approved);
+        assert!(!calls.begin_to_read(1), "it is answered");
     }
 }

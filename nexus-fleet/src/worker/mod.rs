@@ -1,9 +1,11 @@
 //! The worker's side: takes turns out of the queues of a pool, and runs them.
 
 mod calls;
+mod measured;
 mod policy;
 mod queue;
 mod stored;
+mod trace;
 mod travelling_files;
 mod turn;
 mod window;
@@ -20,7 +22,7 @@ use std::{
 
 use async_nats::jetstream::{self, AckKind};
 use futures::StreamExt as _;
-use nexus_core::{Availability, BackendId, CancelToken, CredentialSource};
+use nexus_core::{Availability, BackendId, CancelToken, CredentialSource, TraceContext};
 use nexus_router::Router;
 use tokio::{
     sync::{Semaphore, mpsc},
@@ -28,15 +30,21 @@ use tokio::{
     time::Instant,
 };
 
-use self::{policy::Policy, queue::Queue, turn::Job};
+use self::{
+    measured::{Figures, MeasuredSlots},
+    policy::Policy,
+    queue::{Queue, give_back},
+    trace::Trace,
+    turn::Job,
+};
 use crate::{
     error::FleetError,
-    lease::{LEASE_TIME, Lease, RENEW_EVERY},
+    lease::{Held, LEASE_TIME, Lease, RENEW_EVERY},
     link::Link,
     login::Lender,
     protocol::{
-        CallerMessage, Command, PROTOCOL_VERSION, QueuedTurn, WORKERS_BUCKET, WireForget, WorkerCard,
-        control_subject, login_subject, token_fault, worker_key,
+        CallerMessage, Command, INLINE_BYTES, PROTOCOL_VERSION, QueuedTurn, WORKERS_BUCKET, WireForget,
+        WorkerCard, control_subject, login_subject, token_fault, worker_key,
     },
     settings::FleetSettings,
 };
@@ -47,6 +55,14 @@ const TURNS: usize = 4;
 const TELL_EVERY: Duration = Duration::from_secs(2);
 /// How often the backends are looked at again.
 const PROBE_EVERY: Duration = Duration::from_secs(60);
+/// The largest message of a caller that is read, in bytes: what fits into a message, and what is about it.
+const MAX_MESSAGE_BYTES: usize = INLINE_BYTES + (16 << 10);
+/// What a caller has said of a turn that was not heeded yet. What comes beyond is lost, and said again by whoever means it.
+const MAX_COMMANDS: usize = 64;
+/// Conversations that are forgotten at once.
+const MAX_FORGETS: usize = 16;
+/// Turns that have ended and whose callers have not said that they know, beside those that run.
+const MAX_LINGERING: usize = 256;
 
 /// Runs the turns of a pool on this machine.
 ///
@@ -54,7 +70,7 @@ const PROBE_EVERY: Duration = Duration::from_secs(60);
 /// What the section `fleet` says of `worker` is the limit of what a request may ask for.
 pub struct Worker {
     link: Link,
-    pool: String,
+    pool: Arc<str>,
     name: Arc<str>,
     instance: String,
     router: Router,
@@ -64,12 +80,14 @@ pub struct Worker {
     running: Arc<Running>,
     /// Lends the logins that this worker owns.
     lender: Option<Lender>,
+    lingering: Arc<Semaphore>,
+    trace: Trace,
 }
 
 /// The turns that run here.
 #[derive(Default)]
 struct Running {
-    turns: Mutex<HashMap<String, (String, mpsc::UnboundedSender<Command>)>>,
+    turns: Mutex<HashMap<String, (String, mpsc::Sender<Command>)>>,
     /// The backends that are offered just now.
     offered: Mutex<BTreeSet<String>>,
     /// In milliseconds: the mean of the last ones, each counting an eighth.
@@ -77,8 +95,17 @@ struct Running {
 }
 
 impl Running {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (String, mpsc::UnboundedSender<Command>)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (String, mpsc::Sender<Command>)>> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands a command to the turn that it is of, as long as there is room.
+    fn hand_over(&self, turn: &str, key: &str, command: Command) {
+        if let Some((known, commands)) = self.lock().get(turn)
+            && *known == key
+        {
+            let _ = commands.try_send(command);
+        }
     }
 
     fn offer(&self, backends: &BTreeMap<String, Option<String>>) {
@@ -121,7 +148,7 @@ impl Worker {
         let link = Link::connect(Arc::new(settings)).await?;
         Ok(Self {
             link,
-            pool: pool.to_owned(),
+            pool: pool.into(),
             name: name.into(),
             instance: uuid::Uuid::new_v4().simple().to_string(),
             router,
@@ -130,6 +157,8 @@ impl Worker {
             wanted,
             running: Arc::default(),
             lender,
+            lingering: Arc::new(Semaphore::new(MAX_LINGERING)),
+            trace: Trace::default(),
         })
     }
 
@@ -146,6 +175,18 @@ impl Worker {
         if let Some(lender) = &mut self.lender {
             lender.lend(login, source);
         }
+        self
+    }
+
+    /// Joins the spans of the turns to those of their callers. `adopt` has a span be one below that which a W3C `traceparent` of a
+    /// caller names; `context` names a span to the programs of a turn. Without it, they are told of their callers' spans.
+    #[must_use]
+    pub fn with_trace(
+        mut self,
+        context: TraceContext,
+        adopt: impl Fn(&tracing::Span, &str) + Send + Sync + 'static,
+    ) -> Self {
+        self.trace = Trace::new(context, adopt);
         self
     }
 
@@ -177,22 +218,16 @@ impl Worker {
             return Err(FleetError::NothingToOffer { reason });
         }
         let mut queue = Queue::open(&self.link, &self.pool, &self.name).await?;
-        let control = self
-            .link
-            .client
-            .subscribe(control_subject(&self.pool, &self.name))
-            .await
-            .map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
+        let control = self.link.subscribe(control_subject(&self.pool, &self.name)).await?;
         self.running.offer(&offer.backends);
         let mut background = JoinSet::new();
         // Before the name is taken: that of a worker that was killed is waited for, and others wait for tokens meanwhile.
         if let Some(lender) = lender {
             let subject = login_subject(&self.pool, &self.name);
-            let requests = self.link.client.subscribe(subject).await;
-            let requests = requests.map_err(|error| FleetError::Unclear { reason: error.to_string() })?;
+            let requests = self.link.subscribe(subject).await?;
             background.spawn(lender.serve(requests, self.link.clone()));
         }
-        let lease = self.register(&offer).await?;
+        let (lease, held) = self.register(&offer).await?;
         travelling_files::sweep(&self.link).await;
         background.spawn(Self::listen(
             control,
@@ -201,7 +236,7 @@ impl Worker {
             self.router.clone(),
             Arc::clone(&self.policy),
         ));
-        let entry = Entry { worker: self.card_maker(), lease, drain: drain.clone() };
+        let entry = Entry { worker: self.card_maker(), lease, held: held.clone(), drain: drain.clone() };
         let ended = CancelToken::new();
         let (is_lost, mut lost) = tokio::sync::oneshot::channel();
         let keeping = entry.keep(offer.backends.clone(), ended.clone());
@@ -212,23 +247,37 @@ impl Worker {
         on_ready(&offer);
         let mut turns = JoinSet::new();
         let slots = Arc::new(Semaphore::new(self.slots));
+        let measured = MeasuredSlots::new(&self.pool, self.slots);
+        let name_taken =
+            || FleetError::NameTaken { name: self.name.to_string(), pool: self.pool.to_string() };
         let failure = loop {
             let slot = tokio::select! {
                 biased;
                 () = drain.cancelled() => break None,
-                _ = &mut lost => break Some(FleetError::NameTaken { name: self.name.to_string(), pool: self.pool.clone() }),
+                _ = &mut lost => break Some(name_taken()),
                 Some(_) = turns.join_next(), if !turns.is_empty() => continue,
                 slot = Arc::clone(&slots).acquire_owned() => slot,
             };
             let Ok(slot) = slot else { break None };
+            let next = async {
+                held.held().await;
+                queue.next().await
+            };
             let message = tokio::select! {
                 biased;
                 () = drain.cancelled() => break None,
-                _ = &mut lost => break Some(FleetError::NameTaken { name: self.name.to_string(), pool: self.pool.clone() }),
-                message = queue.next() => message,
+                _ = &mut lost => break Some(name_taken()),
+                message = next => message,
             };
-            self.begin(message, slot, &drain, &mut turns).await;
+            // Its time may have been over while the queue was waited at.
+            if held.is_held() {
+                self.begin(message, slot, &held, &drain, &mut turns).await;
+            } else {
+                tracing::warn!("the worker's entry was not renewed: no turn is taken until it is");
+                give_back(&message).await;
+            }
         };
+        drop(measured);
         queue.close().await;
         while turns.join_next().await.is_some() {}
         ended.cancel();
@@ -244,6 +293,7 @@ impl Worker {
         &self,
         message: jetstream::Message,
         slot: tokio::sync::OwnedSemaphorePermit,
+        held: &Held,
         drain: &CancelToken,
         turns: &mut JoinSet<()>,
     ) {
@@ -252,24 +302,29 @@ impl Worker {
         let queued: QueuedTurn = match serde_json::from_slice(&message.payload) {
             Ok(queued) => queued,
             Err(error) => {
+                measured::taken(&self.pool, &message, None);
+                measured::declined(&self.pool, "unreadable");
                 // It is taken out of the queue, where it would come back for ever.
                 tracing::warn!(%error, caller, "a message in the queue is no turn");
                 let _ = message.ack_with(AckKind::Term).await;
                 return;
             }
         };
+        measured::taken(&self.pool, &message, Some(queued.sent_at));
         if [&queued.turn, &queued.instance, &queued.key].into_iter().any(|token| token_fault(token).is_some())
         {
+            measured::declined(&self.pool, "unreadable");
             tracing::warn!(caller, "a message in the queue names no turn");
             let _ = message.ack_with(AckKind::Term).await;
             return;
         }
-        let (sender, commands) = mpsc::unbounded_channel();
+        let (sender, commands) = mpsc::channel(MAX_COMMANDS);
         let turn = queued.turn.clone();
         {
             let mut running = self.running.lock();
             // A message that came twice while the first is at work: the key would tell them apart, too.
             if running.contains_key(&turn) {
+                measured::declined(&self.pool, "runs_here");
                 return;
             }
             running.insert(turn.clone(), (queued.key.clone(), sender));
@@ -281,10 +336,14 @@ impl Worker {
             router: self.router.clone(),
             policy: Arc::clone(&self.policy),
             caller,
+            figures: Figures::of(&self.pool, &queued, is_offered),
+            trace: self.trace.clone(),
             queued,
             commands,
             slot: Some(slot),
+            lingering: Arc::clone(&self.lingering),
             taken_at,
+            held: held.clone(),
             is_offered,
             drain: drain.clone(),
         };
@@ -310,27 +369,38 @@ impl Worker {
                 Some(_) = forgetting.join_next(), if !forgetting.is_empty() => continue,
             };
             let Some(message) = message else { return };
+            if message.payload.len() > MAX_MESSAGE_BYTES {
+                tracing::warn!(
+                    bytes = message.payload.len(),
+                    "a message of a caller is too large to be read"
+                );
+                continue;
+            }
             match serde_json::from_slice(&message.payload) {
                 Ok(CallerMessage::Turn(control)) => {
-                    let running = running.lock();
-                    if let Some((key, turn)) = running.get(&control.turn)
-                        && *key == control.key
-                    {
-                        let _ = turn.send(control.command);
-                    }
+                    running.hand_over(&control.turn, &control.key, control.command);
                 }
                 Ok(CallerMessage::Forget { backend, handle }) => {
                     let Some(reply) = message.reply else { continue };
                     let (link, router) = (link.clone(), router.clone());
                     let is_offered = policy.offers(&backend);
-                    forgetting.spawn(async move {
-                        let outcome = match is_offered && handle.backend().as_str() == backend {
-                            true => WireForget::from(router.forget(&handle).await),
-                            false => WireForget::InvalidHandle,
-                        };
+                    let tell = move |outcome: WireForget| {
                         if let Ok(text) = serde_json::to_vec(&outcome) {
                             link.send(&reply, text);
                         }
+                    };
+                    while forgetting.try_join_next().is_some() {}
+                    if forgetting.len() >= MAX_FORGETS {
+                        let reason =
+                            format!("{MAX_FORGETS} conversations are being forgotten, as many as at once");
+                        tell(WireForget::NoBackend { reason });
+                        continue;
+                    }
+                    forgetting.spawn(async move {
+                        tell(match is_offered && handle.backend().as_str() == backend {
+                            true => WireForget::from(router.forget(&handle).await),
+                            false => WireForget::InvalidHandle,
+                        });
                     });
                 }
                 Err(error) => tracing::warn!(%error, "a message of a caller cannot be read"),
@@ -354,17 +424,21 @@ impl Worker {
     }
 
     /// Takes the worker's name in its pool. One whose holder was killed is waited for.
-    async fn register(&self, offer: &Offer) -> Result<Lease, FleetError> {
+    async fn register(&self, offer: &Offer) -> Result<(Lease, Held), FleetError> {
         let card = self.card_maker().card(&offer.backends, false);
         let until = Instant::now() + LEASE_TIME + Duration::from_secs(5);
         let mut was_told = false;
         loop {
             let key = worker_key(&self.pool, &self.name);
+            let held = Held::since(Instant::now());
             if let Some(lease) = Lease::take(&self.link, WORKERS_BUCKET, key, card.clone().into()).await? {
-                return Ok(lease);
+                return Ok((lease, held));
             }
             if Instant::now() >= until {
-                return Err(FleetError::NameTaken { name: self.name.to_string(), pool: self.pool.clone() });
+                return Err(FleetError::NameTaken {
+                    name: self.name.to_string(),
+                    pool: self.pool.to_string(),
+                });
             }
             if !std::mem::replace(&mut was_told, true) {
                 tracing::info!(name = %self.name, "the name is taken; if its worker was killed, it is free within 30 s");
@@ -463,6 +537,8 @@ impl CardMaker {
 struct Entry {
     worker: CardMaker,
     lease: Lease,
+    /// Whether turns may be taken by it.
+    held: Held,
     drain: CancelToken,
 }
 
@@ -485,9 +561,11 @@ impl Entry {
             if card == last && renewed_at.elapsed() < RENEW_EVERY {
                 continue;
             }
+            let asked_at = Instant::now();
             match self.lease.renew(card.clone().into(), |value| self.worker.is_of(value)).await {
                 Ok(true) => {
-                    (last, renewed_at) = (card, Instant::now());
+                    self.held.renewed(asked_at);
+                    (last, renewed_at) = (card, asked_at);
                 }
                 Ok(false) => {
                     tracing::error!("another worker has this one's name now: this one takes no further turn");

@@ -14,8 +14,8 @@ use tokio::{
 
 use crate::{
     error::FleetError,
-    link::Link,
-    protocol::{Lane, Priority},
+    link::{API, Link},
+    protocol::{Lane, Priority, queue_stream},
     setup,
 };
 
@@ -25,6 +25,8 @@ const WAIT: Duration = Duration::from_secs(10);
 const FETCH_TIME: Duration = Duration::from_secs(3);
 /// How long to wait after the servers did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
+/// As [`PAUSE`], where it is not permitted.
+const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
 /// How often queues that seem empty are looked at again, though whoever waits there is told.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// One of so many starts asks for low priority first.
@@ -134,8 +136,12 @@ impl Waiter {
                     }
                 }
                 Ok(None) => {}
+                Err(error @ FleetError::Forbidden { .. }) => {
+                    tracing::warn!(%error, lane = %self.lane, "no turn can be taken");
+                    tokio::time::sleep(FORBIDDEN_PAUSE).await;
+                }
                 Err(error) => {
-                    tracing::debug!(error, lane = %self.lane, "the queue cannot be waited at just now");
+                    tracing::debug!(%error, lane = %self.lane, "the queue cannot be waited at just now");
                     tokio::time::sleep(PAUSE).await;
                     // It may be gone, as with a server that lost its disk.
                     if setup::ensure_pool(&self.link, &self.pool).await.is_ok()
@@ -148,20 +154,25 @@ impl Waiter {
         }
     }
 
-    async fn wait_once(&self) -> Result<Option<jetstream::Message>, String> {
-        let batch = self.consumer.batch().max_messages(1).expires(WAIT);
-        let mut batch = batch.messages().await.map_err(|error| error.to_string())?;
-        // The answer of a server that went away meanwhile never comes.
-        match tokio::time::timeout(WAIT + PAUSE, batch.next()).await {
-            Ok(Some(Ok(message))) => Ok(Some(message)),
-            Ok(Some(Err(error))) => Err(error.to_string()),
-            Ok(None) | Err(_) => Ok(None),
-        }
+    async fn wait_once(&self) -> Result<Option<jetstream::Message>, FleetError> {
+        let unclear = |error: &dyn std::fmt::Display| FleetError::Unclear { reason: error.to_string() };
+        let waiting = async {
+            let batch = self.consumer.batch().max_messages(1).expires(WAIT);
+            let mut batch = batch.messages().await.map_err(|error| unclear(&error))?;
+            // The answer of a server that went away meanwhile never comes.
+            match tokio::time::timeout(WAIT + PAUSE, batch.next()).await {
+                Ok(Some(Ok(message))) => Ok(Some(message)),
+                Ok(Some(Err(error))) => Err(unclear(&error)),
+                Ok(None) | Err(_) => Ok(None),
+            }
+        };
+        let subject = format!("{API}CONSUMER.MSG.NEXT.{}.{}", queue_stream(&self.pool), self.lane);
+        self.link.permitted(&subject, waiting).await?
     }
 }
 
 /// Gives a turn back that nobody started.
-async fn give_back(message: &jetstream::Message) {
+pub(super) async fn give_back(message: &jetstream::Message) {
     if let Err(error) = message.ack_with(AckKind::Nak(None)).await {
         tracing::debug!(%error, "a turn goes back to its queue when its time there is over");
     }

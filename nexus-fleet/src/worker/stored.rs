@@ -8,6 +8,7 @@ use nexus_core::{BackendId, Effects, ErrorKind, EventEnvelope, TurnEvent, harnes
 use crate::{
     error::FleetError,
     link::{Link, StoreError},
+    measure::{self, Of},
     objects,
     protocol::{
         INLINE_BYTES, Item, Payload, StoredEffects, StoredResult, WireOutcome, effects_subject,
@@ -25,7 +26,7 @@ pub(super) async fn store_effects(link: &Link, caller: &str, turn: &str, effects
     let Ok(text) = serde_json::to_vec(&effects) else { return };
     let id = format!("{caller}.{turn}.effects.{:?}", effects.effects);
     let message = PublishMessage::build().payload(text.into()).message_id(id);
-    store_at_last(link, &effects_subject(caller, turn), message).await;
+    store_at_last(link, &effects_subject(caller, turn), message, "effects").await;
 }
 
 /// Stores the end of a turn, and returns what it is told by.
@@ -41,15 +42,16 @@ pub(super) async fn store_result(
     let outcome = loop {
         match objects::pack(link, &owner, outcome).await {
             Ok(outcome) => break outcome,
-            // It would be no smaller the next time.
-            Err(FleetError::TooLarge { bytes, most, .. }) => {
-                let error = too_large(outcome, bytes, most);
+            // It would be no smaller the next time, nor permitted.
+            Err(error @ (FleetError::TooLarge { .. } | FleetError::Forbidden { .. })) => {
+                let error = untold(outcome, &error);
                 match objects::pack(link, &owner, &error).await {
                     Ok(outcome) => break outcome,
                     Err(error) => tracing::warn!(%error, turn, "the end of a turn could not be stored"),
                 }
             }
             Err(error) => {
+                unstored("result");
                 tracing::warn!(%error, turn, "the end of a turn could not be stored, and is stored again");
             }
         }
@@ -60,15 +62,16 @@ pub(super) async fn store_result(
     if let Ok(text) = serde_json::to_vec(&stored) {
         let message =
             PublishMessage::build().payload(text.into()).message_id(format!("{caller}.{turn}.result"));
-        store_at_last(link, &result_subject(caller, turn), message).await;
+        store_at_last(link, &result_subject(caller, turn), message, "result").await;
     }
     stored.outcome
 }
 
 /// Stores a message, as often as it takes. The same id keeps it from being there twice.
-async fn store_at_last(link: &Link, subject: &str, message: PublishMessage) {
+async fn store_at_last(link: &Link, subject: &str, message: PublishMessage, what: &'static str) {
     let mut wait = STORE_AGAIN.0;
     while let Err(error) = link.store(subject, message.clone()).await {
+        unstored(what);
         if let StoreError::Forbidden(subject) = error {
             tracing::error!(subject, "this worker may not store what a turn did: see its permissions");
             return;
@@ -89,28 +92,50 @@ pub(super) async fn packed(link: &Link, caller: &str, turn: &str, item: Item) ->
         match objects::pack(link, &objects::owner(caller, turn), &item).await {
             Ok(Payload::Inline(_)) => return item,
             Ok(payload) => return Item::Large(payload),
-            Err(FleetError::TooLarge { bytes, most, .. }) => return left_out(&item, bytes, most),
-            Err(error) => tracing::warn!(%error, turn, "an event could not be stored, and is stored again"),
+            Err(error @ (FleetError::TooLarge { .. } | FleetError::Forbidden { .. })) => {
+                return left_out(&item, &error);
+            }
+            Err(error) => {
+                unstored("item");
+                tracing::warn!(%error, turn, "an event could not be stored, and is stored again");
+            }
         }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(STORE_AGAIN.1);
     }
 }
 
-/// The end of a turn whose own end is too large.
-fn too_large(outcome: &WireOutcome, bytes: u64, most: u64) -> WireOutcome {
+/// Counts what could not be stored.
+fn unstored(what: &'static str) {
+    measure::UNSTORED.add(1, Of { reason: Some(what), ..Of::default() });
+}
+
+/// The end of a turn whose own end cannot go to another machine.
+fn untold(outcome: &WireOutcome, why: &FleetError) -> WireOutcome {
     let (backend, effects) = outcome.of_whom().unwrap_or_else(|| (BackendId::new("fleet"), Effects::Unknown));
-    let reason = format!("the end of the turn has {bytes} bytes, and {most} at most go to another machine");
-    let mut error = Failure::new(ErrorKind::Protocol, reason).into_error(backend);
+    let (kind, reason) = match why {
+        FleetError::TooLarge { bytes, most, .. } => {
+            let reason =
+                format!("the end of the turn has {bytes} bytes, and {most} at most go to another machine");
+            (ErrorKind::Protocol, reason)
+        }
+        why => (ErrorKind::Forbidden, format!("the turn has ended, and its end cannot be stored: {why}")),
+    };
+    let mut error = Failure::new(kind, reason).into_error(backend);
     error.partial_mut().effects = effects;
     WireOutcome::from(Err(error)).with_change(outcome.change.clone())
 }
 
-/// What is said in place of an item that is too large.
-fn left_out(item: &Item, bytes: u64, most: u64) -> Item {
+/// What is said in place of an item that cannot go to another machine.
+fn left_out(item: &Item, why: &FleetError) -> Item {
     match item {
         Item::Event(envelope) => {
-            let text = format!("an event of {bytes} bytes is left out: {most} at most go to another machine");
+            let text = match why {
+                FleetError::TooLarge { bytes, most, .. } => {
+                    format!("an event of {bytes} bytes is left out: {most} at most go to another machine")
+                }
+                why => format!("a large event is left out: {why}"),
+            };
             Item::Event(Box::new(EventEnvelope::new(
                 envelope.sequence,
                 envelope.elapsed,

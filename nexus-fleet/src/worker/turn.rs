@@ -6,24 +6,29 @@ use async_nats::{RequestErrorKind, client::Request, jetstream::AckKind};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nexus_core::{
     Approval, Approver, BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, ToolResult,
-    TraceContext, TurnError, TurnHost, TurnRequest, TurnResult,
+    TurnError, TurnHost, TurnRequest, TurnResult,
     harness::{EventQueue, Failure},
 };
 use nexus_router::Router;
 use tokio::{
-    sync::{OwnedSemaphorePermit, mpsc},
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
     time::{Instant, MissedTickBehavior},
 };
+use tracing::Instrument as _;
 
 use super::{
     calls::Calls,
+    measured::{Figures, MeasuredTurn},
     policy::Policy,
+    queue::give_back,
     stored::{effects_of, packed, size_of, store_effects, store_result},
+    trace::Trace,
     travelling_files::WorkerFiles,
     window::Window,
 };
 use crate::{
     caller::SILENCE,
+    lease::Held,
     link::Link,
     objects,
     protocol::{
@@ -61,6 +66,8 @@ const LAST_WORDS_DRAINING: Duration = Duration::from_secs(2);
 const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 /// Events in one message.
 const MAX_ITEMS: usize = 64;
+/// Answers that are read at once, each of which may be as large as a document. The others are asked for again.
+const MAX_READING: usize = 16;
 
 /// A turn that this worker took out of a queue.
 pub(super) struct Job {
@@ -71,11 +78,17 @@ pub(super) struct Job {
     /// Whose it is, as the subject says.
     pub(super) caller: String,
     pub(super) queued: QueuedTurn,
-    pub(super) commands: mpsc::UnboundedReceiver<Command>,
+    pub(super) figures: Figures,
+    pub(super) trace: Trace,
+    pub(super) commands: mpsc::Receiver<Command>,
     /// Given back when the turn has ended.
     pub(super) slot: Option<OwnedSemaphorePermit>,
+    /// How many ended turns may be without a slot.
+    pub(super) lingering: Arc<Semaphore>,
     /// When its message was taken.
     pub(super) taken_at: Instant,
+    /// Whether the worker has its entry.
+    pub(super) held: Held,
     /// Whether the worker offers its backend just now.
     pub(super) is_offered: bool,
     /// Whether the worker takes no further turn.
@@ -86,10 +99,12 @@ pub(super) struct Job {
 pub(super) async fn run(job: Job, message: async_nats::jetstream::Message) {
     let deliveries = message.info().map_or(0, |info| info.delivered);
     if !job.is_offered && deliveries < DELIVERIES_ELSEWHERE {
+        job.figures.declined("not_offered");
         let _ = message.ack_with(AckKind::Nak(Some(ELSEWHERE_AGAIN))).await;
         return;
     }
     if !is_waited_for(&job).await {
+        job.figures.declined("no_caller");
         // It may be connecting again; a caller that does not within a minute ends its turn by itself.
         if deliveries < DELIVERIES {
             let _ = message.ack_with(AckKind::Nak(Some(DELIVER_AGAIN))).await;
@@ -106,6 +121,12 @@ pub(super) async fn run(job: Job, message: async_nats::jetstream::Message) {
     }
     // Held up for so long, it would be told to be silent: another worker is given the turn.
     if job.taken_at.elapsed() > BEGIN_WITHIN {
+        job.figures.declined("late");
+        return;
+    }
+    if !job.held.is_held() {
+        job.figures.declined("no_entry");
+        give_back(&message).await;
         return;
     }
     let attempt = uuid::Uuid::new_v4().simple().to_string();
@@ -115,15 +136,24 @@ pub(super) async fn run(job: Job, message: async_nats::jetstream::Message) {
         match started_key::claim(&job.link, &job.caller, &job.queued.turn, Some(&job.worker), &attempt).await
         {
             Ok(Claim::Won) => break,
-            Ok(Claim::Lost(_)) => {
+            Ok(Claim::Lost(holder)) => {
+                job.figures.declined(if holder.worker.is_some() {
+                    "started_elsewhere"
+                } else {
+                    "taken_back"
+                });
                 let _ = message.ack().await;
                 return;
             }
             // Whoever gets no clear answer does not start. If the key turns out to be ours after all, the caller is told that
             // nothing was run: see `BEGIN_WITHIN`.
             Ok(Claim::Unclear) if claims < MAX_CLAIMS => {}
-            Ok(Claim::Unclear) => return,
+            Ok(Claim::Unclear) => {
+                job.figures.declined("unclear");
+                return;
+            }
             Err(error) => {
+                job.figures.declined("unclear");
                 tracing::warn!(%error, turn = job.queued.turn, "a turn could not be started");
                 return;
             }
@@ -131,7 +161,8 @@ pub(super) async fn run(job: Job, message: async_nats::jetstream::Message) {
     }
     // It is out of the queue then; and where this is lost, whoever is given it next finds the key.
     let _ = message.ack().await;
-    Running::new(job, attempt).run().await;
+    let measured = MeasuredTurn::begin(job.figures.clone());
+    Running::new(job, attempt).run(measured).await;
 }
 
 /// Whether its caller is there, as far as the servers know.
@@ -150,8 +181,12 @@ struct Running {
     policy: Arc<Policy>,
     caller: String,
     queued: QueuedTurn,
-    commands: mpsc::UnboundedReceiver<Command>,
+    figures: Figures,
+    trace: Trace,
+    commands: mpsc::Receiver<Command>,
     slot: Option<OwnedSemaphorePermit>,
+    lingering: Arc<Semaphore>,
+    lingers: Option<OwnedSemaphorePermit>,
     taken_at: Instant,
     drain: CancelToken,
     attempt: String,
@@ -208,9 +243,13 @@ impl Running {
             policy,
             caller,
             queued,
+            figures,
+            trace,
             commands,
             slot,
+            lingering,
             taken_at,
+            held: _,
             is_offered: _,
             drain,
         } = job;
@@ -224,8 +263,12 @@ impl Running {
             policy,
             caller,
             queued,
+            figures,
+            trace,
             commands,
             slot,
+            lingering,
+            lingers: None,
             taken_at,
             drain,
             attempt,
@@ -247,7 +290,7 @@ impl Running {
         }
     }
 
-    async fn run(mut self) {
+    async fn run(mut self, mut measured: MeasuredTurn) {
         // The caller learns who has its turn.
         self.say_where();
         let queue = EventQueue::new();
@@ -271,9 +314,22 @@ impl Running {
                     }
                     outcome => outcome,
                 };
+                measured.ended(&outcome);
                 self.end(WireOutcome::from(outcome).with_change(change)).await;
             }
-            None => self.abandon().await,
+            None => {
+                drop(measured);
+                self.abandon().await;
+            }
+        }
+    }
+
+    /// Lets another turn begin, unless too many that have ended are still here.
+    fn give_slot_back(&mut self) {
+        if self.slot.is_some()
+            && let Ok(lingers) = Arc::clone(&self.lingering).try_acquire_owned()
+        {
+            (self.slot, self.lingers) = (None, Some(lingers));
         }
     }
 
@@ -299,15 +355,16 @@ impl Running {
             let reason = format!("files travel with turns of version {FILES_VERSION}; nothing was run");
             return Err(Failure::new(ErrorKind::InvalidRequest, reason));
         }
-        self.policy.check(&self.queued.backend, &request)?;
+        let allowed = self.policy.check(&self.queued.backend, &request);
+        allowed.inspect_err(|_| self.figures.declined("policy"))?;
         let session = Session::remote(ParticipantId::new(participant), tools, Arc::new(self.calls.clone()));
         let mut host = TurnHost::new().with_session(session).with_cancel(self.cancel.clone());
         if has_approver {
             // A backend asks its program for questions only where there is one. The session asks the caller's.
             host = host.with_approver(Approver::new(|_| async { Approval::Refused { reason: None } }));
         }
-        if let Some(traceparent) = self.queued.traceparent.clone() {
-            host = host.with_trace_context(TraceContext::new(move || Some(traceparent.clone())));
+        if let Some(context) = self.trace.context(&self.queued) {
+            host = host.with_trace_context(context);
         }
         // A worker that was paused meanwhile does not know what its caller was told.
         if self.taken_at.elapsed() > BEGIN_WITHIN {
@@ -339,7 +396,7 @@ impl Running {
                 Err(failure) => (Err(spoiled(outcome, &backend, failure)), None),
             }
         };
-        turn.boxed()
+        turn.instrument(self.trace.span(&self.figures.pool, &self.queued)).boxed()
     }
 
     /// Runs the turn, and talks with its caller meanwhile. `None`: nobody waits for it any more.
@@ -371,7 +428,8 @@ impl Running {
                     self.take_events(queue);
                     self.prepare();
                 }
-                Some(item) = self.asked.recv() => {
+                // The caller that acknowledges nothing is asked nothing more.
+                Some(item) = self.asked.recv(), if self.window.has_room() => {
                     (self.asked_again, self.ask_wait) = (Instant::now(), ASK_AGAIN.0);
                     self.items.push_back(item);
                     self.prepare();
@@ -413,7 +471,7 @@ impl Running {
                 }
                 payload = done(&mut storing) => {
                     storing = None;
-                    self.slot = None;
+                    self.give_slot_back();
                     self.items.push_back(Item::End(payload));
                     self.prepare();
                 }
@@ -422,7 +480,7 @@ impl Running {
                     self.look_after();
                     // Nobody hears of the end soon; what is left to do needs no slot.
                     if self.caller_heard.elapsed() > SILENCE {
-                        self.slot = None;
+                        self.give_slot_back();
                     }
                     if until.is_some() && self.drain.is_cancelled() && !std::mem::replace(&mut is_hurried, true) {
                         until = until.map(|until| until.min(Instant::now() + LAST_WORDS_DRAINING));
@@ -437,7 +495,7 @@ impl Running {
 
     /// Tells the caller, who wants no result, that nothing of the turn is left.
     async fn abandon(mut self) {
-        self.slot = None;
+        self.give_slot_back();
         self.items.clear();
         self.preparing = None;
         self.send(vec![Item::Abandoned]);
@@ -469,6 +527,9 @@ impl Running {
                 self.repeat(again);
             }
             Some(Command::Cancel) => self.cancel.cancel(),
+            // Nobody waits for it, it is being read, or too many are: then it is asked for again.
+            Some(Command::Answer { id, .. })
+                if self.reading.len() >= MAX_READING || !self.calls.begin_to_read(id) => {}
             Some(Command::Answer { id, answer }) => {
                 let (link, owner) = (self.link.clone(), self.owner());
                 let reading = async move {
@@ -556,6 +617,11 @@ impl Running {
     }
 
     fn repeat(&mut self, frames: Vec<Vec<u8>>) {
+        // They are asked for again.
+        if self.link.is_behind() {
+            return;
+        }
+        self.figures.repeated(frames.len());
         for frame in frames {
             self.link.send(&self.subject, frame);
         }
@@ -592,7 +658,7 @@ impl Running {
             if !again.is_empty() {
                 self.repeat(again);
             }
-            if now >= self.asked_again + self.ask_wait {
+            if now >= self.asked_again + self.ask_wait && self.window.has_room() {
                 self.asked_again = now;
                 self.ask_wait = (self.ask_wait * 2).min(ASK_AGAIN.1);
                 self.items.extend(self.calls.unanswered());

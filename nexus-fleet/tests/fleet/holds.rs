@@ -395,3 +395,55 @@ async fn one_refusal_at_one_of_eight_workers_holds_the_account_for_all() {
     assert_eq!(limited.0.load(Ordering::SeqCst), 1, "the vendor was asked once");
     tokio::task::spawn_blocking(move || drop(workers)).await.expect("they end");
 }
+
+/// What waits for a slot of an account that another program has.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn who_waits_for_a_slot_asks_seldom_and_is_woken_when_it_is_free() {
+    use futures::StreamExt as _;
+    let server = Server::start().await;
+    let holder = FleetHoldStore::new(&fleet_at(&server));
+    let slot = turn("alpha", 0);
+    let taken = holder.claim(&slot).await.unwrap().expect("it is free");
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counting = Arc::clone(&asked);
+    let mut requests =
+        server.client().await.subscribe("$JS.API.STREAM.MSG.GET.KV_NEXUS_SLOTS").await.unwrap();
+    tokio::spawn(async move {
+        while requests.next().await.is_some() {
+            counting.fetch_add(1, Ordering::Relaxed);
+        }
+    });
+    let waiting: Vec<_> = stores(&server, STORES)
+        .into_iter()
+        .map(|store| {
+            let slot = slot.clone();
+            tokio::spawn(async move {
+                let mut tries = 0;
+                loop {
+                    if let Some(claim) = store.claim(&slot).await.unwrap() {
+                        drop(claim);
+                        store.settle().await;
+                        return Instant::now();
+                    }
+                    store.wait_for(std::slice::from_ref(&slot), tries).await;
+                    tries += 1;
+                }
+            })
+        })
+        .collect();
+    sleep(Duration::from_secs(10)).await;
+    let asked = asked.load(Ordering::Relaxed);
+    assert!(asked >= STORES, "{asked} requests");
+    // Ten a second of each, before.
+    assert!(asked <= STORES * 20, "{asked} requests of {STORES} waiters within 10 s");
+    let freed = Instant::now();
+    drop(taken);
+    let ended = futures::future::join_all(waiting).await;
+    let first = ended.iter().map(|end| end.as_ref().unwrap().duration_since(freed)).min().unwrap();
+    assert!(first < Duration::from_millis(900), "the first one had it after {first:?}");
+    for end in ended {
+        let waited = end.unwrap().duration_since(freed);
+        assert!(waited < Duration::from_secs(15), "{waited:?}");
+    }
+}

@@ -1,9 +1,12 @@
 //! The fleet, before a real `nats-server`.
 
 mod acceptor;
+mod bounds;
 mod canaries;
 mod checkout;
 mod cluster;
+mod denied;
+mod entry;
 mod frames;
 mod git_workspace;
 mod git_workspace_real;

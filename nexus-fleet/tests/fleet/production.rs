@@ -357,13 +357,15 @@ fn includes(pattern: &str, subject: &str) -> bool {
 async fn a_caller_who_takes_the_name_of_another_is_refused_and_nothing_is_run() {
     let production = Production::start(false).await;
     let (worker, _home) = production.worker(Scenario::text("it ran")).await;
-    for (name, pool) in [("bob", POOL), ("alice", "testers")] {
+    for (name, pool, subject) in [
+        ("bob", POOL, "nexus.event.bob.".to_owned()),
+        ("alice", "testers", "nexus.queue.testers.normal.alice".to_owned()),
+    ] {
         let (backend, _local_home) = production.backend("alice", name, pool);
         let began = Instant::now();
         let error =
             backend.run_turn(TurnRequest::new("hello"), TurnHost::new(), &mut NullSink).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Forbidden, "{error}");
-        let subject = format!("nexus.queue.{pool}.normal.{name}");
         assert!(error.message().is_some_and(|message| message.contains(&subject)), "{error:?}");
         assert!(began.elapsed() < SECONDS, "{:?}", began.elapsed());
     }

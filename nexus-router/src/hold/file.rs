@@ -25,7 +25,7 @@ use super::{
     Hold,
     file_lock::{FileLock, private, refuse_odd_types},
     memory::ClaimedSlots,
-    store::{HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold},
+    store::{HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold, pause},
 };
 
 /// How long a writer waits for others. A write takes some milliseconds, on a slow disk a tenth of a second.
@@ -140,6 +140,10 @@ impl HoldStore for FileHoldStore {
         let Some(here) = self.0.claims.claim(slot) else { return Ok(None) };
         let slot = slot.clone();
         self.work(move |folder| folder.claim(&slot, here)).await
+    }
+
+    async fn wait_for(&self, _slots: &[Slot], tries: u32) {
+        pause(tries).await;
     }
 
     fn known(&self) -> Vec<Hold> {

@@ -10,7 +10,7 @@ use nexus_core::BackendId;
 
 use super::{
     Hold,
-    store::{HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold},
+    store::{HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold, pause},
 };
 
 /// Holds that end with this process. Clones share them, and so do the routers that are given one.
@@ -74,6 +74,10 @@ impl HoldStore for MemoryHoldStore {
 
     async fn claim(&self, slot: &Slot) -> Result<Option<SlotClaim>, HoldStoreError> {
         Ok(self.claims.claim(slot))
+    }
+
+    async fn wait_for(&self, _slots: &[Slot], tries: u32) {
+        pause(tries).await;
     }
 
     fn known(&self) -> Vec<Hold> {

@@ -1,6 +1,6 @@
 //! What keeps holds, and says who of several gets what only one may have.
 
-use std::{error::Error, fmt};
+use std::{error::Error, fmt, time::Duration};
 
 use async_trait::async_trait;
 use nexus_core::BackendId;
@@ -39,8 +39,20 @@ pub trait HoldStore: fmt::Debug + Send + Sync + 'static {
     /// Takes a slot, if it is free. It is free again when the claim is dropped, and when the process that has it dies.
     async fn claim(&self, slot: &Slot) -> Result<Option<SlotClaim>, HoldStoreError>;
 
+    /// Waits until one of these slots, each of which was found to be taken, may be free: it is worth asking again. `tries` is how often
+    /// that was waited for before, so that who waits long asks seldom. It may be dropped meanwhile.
+    async fn wait_for(&self, slots: &[Slot], tries: u32);
+
     /// The holds as this process saw them last. It does not wait.
     fn known(&self) -> Vec<Hold>;
+}
+
+/// How soon it is asked again for a slot whose end nothing tells of, as no system does of a lock: at first and at most.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
+
+/// What [`HoldStore::wait_for`] is for a store that does not hear of slots.
+pub(super) async fn pause(tries: u32) {
+    tokio::time::sleep(PAUSES[0].saturating_mul(1 << tries.min(10)).min(PAUSES[1])).await;
 }
 
 /// Which version of a hold a store has. One that was removed and armed again has another.

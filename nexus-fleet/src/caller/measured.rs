@@ -1,0 +1,68 @@
+//! The figures of the turns of a caller.
+
+use nexus_core::{TurnError, TurnResult};
+use tokio::time::Instant;
+
+use super::FleetBackend;
+use crate::{
+    link::StoreError,
+    measure::{self, Of},
+    protocol::Lane,
+};
+
+impl FleetBackend {
+    /// What its figures are of.
+    pub(super) fn labels(&self) -> Of<'_> {
+        Of { pool: Some(&self.pool), backend: Some(self.local.id().as_str()), ..Of::default() }
+    }
+
+    /// Counts a turn that was put into a queue, or not.
+    pub(super) fn sent(&self, lane: &Lane, stored: &Result<u64, StoreError>) {
+        let lane = match lane {
+            Lane::Any(priority) => priority.as_str(),
+            Lane::At(_) => "kept",
+        };
+        let error = stored.as_ref().err().map(|error| match error {
+            StoreError::Full => "full",
+            StoreError::Forbidden(_) => "forbidden",
+            StoreError::Superseded | StoreError::NoStream | StoreError::Unclear(_) => "unclear",
+        });
+        let of = Of { pool: Some(&self.pool), lane: Some(lane), error, ..Of::default() };
+        measure::SENT.add(1, Of { operation: Some("send"), ..of });
+        if error == Some("full") {
+            measure::OVERLOADED.add(1, self.labels());
+        }
+    }
+}
+
+/// A turn of a caller. One whose end is not told was dropped, which cancels it.
+pub(super) struct MeasuredTurn<'b> {
+    backend: &'b FleetBackend,
+    began: Instant,
+    has_ended: bool,
+}
+
+impl<'b> MeasuredTurn<'b> {
+    pub(super) fn begin(backend: &'b FleetBackend) -> Self {
+        Self { backend, began: Instant::now(), has_ended: false }
+    }
+
+    pub(super) fn ended(mut self, outcome: &Result<TurnResult, TurnError>) {
+        match outcome {
+            Ok(_) => self.end(None),
+            Err(error) => self.end(Some(&format!("{:?}", error.kind()))),
+        }
+    }
+
+    fn end(&mut self, error: Option<&str>) {
+        if !std::mem::replace(&mut self.has_ended, true) {
+            measure::CALLER_TIME.time(self.began.elapsed(), Of { error, ..self.backend.labels() });
+        }
+    }
+}
+
+impl Drop for MeasuredTurn<'_> {
+    fn drop(&mut self) {
+        self.end(Some("Cancelled"));
+    }
+}

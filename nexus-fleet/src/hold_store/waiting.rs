@@ -1,0 +1,184 @@
+//! Waiting for slots that others have: seldom asked for, and at once when one is heard to be free.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::Instant};
+
+use super::{
+    State,
+    names::slots_of,
+    watch::{Heard, Watch},
+};
+use crate::{
+    fleet::{Fleet, Shared},
+    protocol::SLOTS_BUCKET,
+};
+
+/// The shortest and the longest wait for a slot of which nothing is heard.
+const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
+/// Those who hear of one free slot ask within this time: the others hear meanwhile that it is taken.
+const SPREAD: Duration = Duration::from_millis(250);
+/// How long an account is listened to that nobody waits for.
+const LINGER: Duration = Duration::from_secs(30);
+/// How long to wait before a watch is opened again.
+const PAUSE: Duration = Duration::from_secs(5);
+
+/// By key: whether a slot is free.
+type Free = BTreeMap<String, bool>;
+
+/// The accounts of which slots are waited for.
+#[derive(Debug, Default)]
+pub(super) struct Waiting(Mutex<BTreeMap<String, Account>>);
+
+#[derive(Debug)]
+struct Account {
+    free: watch::Sender<Free>,
+    waited_at: Instant,
+}
+
+impl Waiting {
+    /// Waits until one of these slots, which were found to be taken `tries` times before this one, may be free.
+    pub(super) async fn wait_for(
+        &self,
+        fleet: &Fleet,
+        state: &Arc<State>,
+        account: &str,
+        keys: Vec<String>,
+        tries: u32,
+    ) {
+        let until = Instant::now() + pause(tries, portion());
+        let mut free = self.listen(fleet, state, account);
+        let is_free = |free: &Free| keys.iter().any(|key| free.get(key) == Some(&true));
+        let freed = async {
+            loop {
+                if free.wait_for(is_free).await.is_err() {
+                    // Nobody listens any more.
+                    std::future::pending::<()>().await;
+                }
+                tokio::time::sleep(longest(tries).min(SPREAD).mul_f64(portion())).await;
+                if is_free(&free.borrow()) {
+                    return;
+                }
+            }
+        };
+        let _ = tokio::time::timeout_at(until, freed).await;
+    }
+
+    /// What is heard of the slots of an account, which is listened to from now on.
+    fn listen(&self, fleet: &Fleet, state: &Arc<State>, account: &str) -> watch::Receiver<Free> {
+        match self.lock().entry(account.to_owned()) {
+            Entry::Occupied(mut known) => {
+                known.get_mut().waited_at = Instant::now();
+                known.get().free.subscribe()
+            }
+            Entry::Vacant(place) => {
+                let (free, heard) = watch::channel(Free::new());
+                place.insert(Account { free, waited_at: Instant::now() });
+                fleet.0.start(follow(Arc::downgrade(&fleet.0), Arc::downgrade(state), account.to_owned()));
+                heard
+            }
+        }
+    }
+
+    /// Forgets an account that nobody waited for lately.
+    fn end_unless_waited(&self, account: &str) -> bool {
+        let mut accounts = self.lock();
+        let is_over = accounts.get(account).is_none_or(|account| account.waited_at.elapsed() >= LINGER);
+        if is_over {
+            accounts.remove(account);
+        }
+        is_over
+    }
+
+    fn see(&self, account: &str, change: impl FnOnce(&mut Free)) {
+        if let Some(account) = self.lock().get(account) {
+            account.free.send_modify(change);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Account>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn follow(fleet: Weak<Shared>, state: Weak<State>, account: String) {
+    loop {
+        if let Err(reason) = follow_once(&fleet, &state, &account).await {
+            tracing::debug!(reason, account, "the slots of an account are not heard of just now");
+        }
+        let Some(state) = state.upgrade() else { return };
+        if fleet.strong_count() == 0 || state.waiting.end_unless_waited(&account) {
+            return;
+        }
+        // What was heard may be old: who waits asks by the clock.
+        state.waiting.see(&account, Free::clear);
+        drop(state);
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Follows until the watch breaks, or nobody waits any more.
+async fn follow_once(fleet: &Weak<Shared>, state: &Weak<State>, account: &str) -> Result<(), String> {
+    let link = match fleet.upgrade() {
+        // This runs where the connection is served: the fleet must not be kept beyond this.
+        Some(fleet) => fleet.link().await.map_err(|error| error.to_string())?,
+        None => return Ok(()),
+    };
+    let slots = Watch::open(&link, SLOTS_BUCKET, &slots_of(account)).await;
+    let mut slots = slots.map_err(|error| error.to_string())?;
+    loop {
+        let heard = tokio::time::timeout(LINGER, slots.next()).await;
+        let Some(state) = state.upgrade() else { return Ok(()) };
+        match heard {
+            Err(_elapsed) => {}
+            Ok(heard) => match heard? {
+                Heard::Key { key, value, .. } => state.waiting.see(account, |free| {
+                    free.insert(key, value.is_none());
+                }),
+                Heard::Present(_) => continue,
+            },
+        }
+        if state.waiting.lock().get(account).is_none_or(|account| account.waited_at.elapsed() >= LINGER) {
+            return Ok(());
+        }
+    }
+}
+
+/// The longest wait before a try.
+fn longest(tries: u32) -> Duration {
+    WAITS.0.saturating_mul(1 << tries.min(10)).min(WAITS.1)
+}
+
+/// How long to wait before a try: half of the longest wait, and a portion of the other half.
+fn pause(tries: u32, portion: f64) -> Duration {
+    longest(tries).mul_f64(0.5 + portion / 2.0)
+}
+
+/// Between 0 and 1, at random: so that those who began together do not ask together.
+fn portion() -> f64 {
+    let [first, second, third, fourth, ..] = uuid::Uuid::new_v4().into_bytes();
+    f64::from(u32::from_be_bytes([first, second, third, fourth])) / f64::from(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_up_to_a_bound_and_differ() {
+        let at = |tries| (pause(tries, 0.0), pause(tries, 1.0));
+        assert_eq!(at(0), (Duration::from_millis(25), Duration::from_millis(50)));
+        assert_eq!(at(3), (Duration::from_millis(200), Duration::from_millis(400)));
+        assert_eq!(at(7), (Duration::from_millis(2_500), Duration::from_secs(5)));
+        assert_eq!(at(u32::MAX), at(7));
+        let portions: Vec<_> = (0..100).map(|_| portion()).collect();
+        assert!(portions.iter().all(|portion| (0.0..=1.0).contains(portion)));
+        assert!(
+            portions.iter().any(|portion| *portion < 0.5) && portions.iter().any(|portion| *portion > 0.5)
+        );
+    }
+}
