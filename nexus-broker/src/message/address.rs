@@ -1,0 +1,116 @@
+//! Whom a message is for.
+
+use std::{fmt, str::FromStr};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::error::{BrokerError, BrokerErrorKind};
+
+/// The longest name of an agent, a context or a caller, in bytes.
+const MAX_NAME_BYTES: usize = 64;
+
+/// Whom a message is for, or who sent it. Its text is one of the forms below.
+///
+/// A name has 1 to 64 bytes of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`, and begins with a letter or a digit.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Address {
+    /// `NAME`: an agent, in whichever session it works.
+    Agent(String),
+    /// `agent:NAME:CONTEXT`: one session of an agent.
+    Session {
+        /// The agent.
+        agent: String,
+        /// Which of its sessions.
+        context: String,
+    },
+    /// `manager-of:NAME`: the agent that started this one.
+    ManagerOf(String),
+    /// `caller:NAME`: somebody outside, who asks for what there is or is called back.
+    Caller(String),
+}
+
+impl Address {
+    /// An agent. Fails with [`Invalid`](BrokerErrorKind::Invalid) for what is no name.
+    pub fn agent(name: &str) -> Result<Self, BrokerError> {
+        Ok(Self::Agent(checked(name, name)?))
+    }
+
+    /// The agent whose address this is. `None` for a manager, who is known only when the message is routed, and a caller.
+    #[must_use]
+    pub fn agent_name(&self) -> Option<&str> {
+        match self {
+            Self::Agent(agent) | Self::Session { agent, .. } => Some(agent),
+            Self::ManagerOf(_) | Self::Caller(_) => None,
+        }
+    }
+}
+
+fn checked(name: &str, whole: &str) -> Result<String, BrokerError> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if begins && name.len() <= MAX_NAME_BYTES && name.bytes().all(fits) {
+        return Ok(name.to_owned());
+    }
+    let shown: String = whole.chars().take(80).collect();
+    Err(BrokerError::new(
+        BrokerErrorKind::Invalid,
+        format!("{shown:?} is no address"),
+        "write NAME, agent:NAME:CONTEXT, manager-of:NAME or caller:NAME, each name of 1 to 64 letters, digits, `.`, `_` and `-`",
+    ))
+}
+
+impl FromStr for Address {
+    type Err = BrokerError;
+
+    fn from_str(text: &str) -> Result<Self, BrokerError> {
+        let name = |name| checked(name, text);
+        match text.split_once(':') {
+            None => Ok(Self::Agent(name(text)?)),
+            Some(("manager-of", worker)) => Ok(Self::ManagerOf(name(worker)?)),
+            Some(("caller", caller)) => Ok(Self::Caller(name(caller)?)),
+            Some(("agent", rest)) => {
+                let (agent, context) = rest.split_once(':').unwrap_or((rest, ""));
+                Ok(Self::Session { agent: name(agent)?, context: name(context)? })
+            }
+            Some(_) => Err(name("").expect_err("an empty name is none")),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Agent(name) => f.write_str(name),
+            Self::Session { agent, context } => write!(f, "agent:{agent}:{context}"),
+            Self::ManagerOf(worker) => write!(f, "manager-of:{worker}"),
+            Self::Caller(name) => write!(f, "caller:{name}"),
+        }
+    }
+}
+
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for Address {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Address".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "description": "NAME, agent:NAME:CONTEXT, manager-of:NAME or caller:NAME"
+        })
+    }
+}

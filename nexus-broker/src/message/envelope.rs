@@ -1,0 +1,148 @@
+//! Whose a message is, for whom, and when.
+
+use std::{fmt, time::SystemTime};
+
+use nexus_core::Clock;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::message::{Address, Payload};
+
+/// Tells one message from every other. A message that is sent again has the same.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct EnvelopeId(String);
+
+impl EnvelopeId {
+    /// A new one.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(uuid::Uuid::new_v4().to_string())
+    }
+
+    /// The one of what happens once, such as the firing of a trigger: two brokers that see it make the same.
+    #[must_use]
+    pub fn of_occurrence(what: &str, occurrence: &str) -> Self {
+        Self(format!("{what}@{occurrence}"))
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for EnvelopeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Which of the messages that wait comes first. In order within a priority.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum MessagePriority {
+    /// After the others.
+    Low,
+    /// Between.
+    #[default]
+    Normal,
+    /// Before the others.
+    High,
+    /// Before all, and between the tool calls of a turn that is under way where its backend can be steered.
+    Urgent,
+}
+
+/// A message.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Envelope {
+    /// Tells it from every other.
+    pub message_id: EnvelopeId,
+    /// When it was made: RFC 3339, UTC, to the millisecond.
+    #[serde(with = "rfc3339")]
+    #[schemars(with = "String")]
+    pub timestamp: SystemTime,
+    /// Who sent it. Set by the broker from the sender's session, never by the sender.
+    pub source_agent_id: Address,
+    /// Whom it is for.
+    pub target_agent_id: Address,
+    /// Which of those that wait comes first.
+    #[serde(default)]
+    pub priority: MessagePriority,
+    /// When it need not be handled any more.
+    #[serde(default, with = "rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub expires_at: Option<SystemTime>,
+    /// What it says.
+    #[serde(flatten)]
+    pub payload: Payload,
+    /// Keys that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl Envelope {
+    /// A message that is made now, of normal priority, that does not expire.
+    #[must_use]
+    pub fn new(source: Address, target: Address, payload: Payload, clock: &dyn Clock) -> Self {
+        Self {
+            message_id: EnvelopeId::random(),
+            timestamp: clock.now(),
+            source_agent_id: source,
+            target_agent_id: target,
+            priority: MessagePriority::Normal,
+            expires_at: None,
+            payload,
+            other: Map::new(),
+        }
+    }
+}
+
+/// Times as envelopes have them.
+mod rfc3339 {
+    use std::time::SystemTime;
+
+    use serde::{Deserialize, Deserializer, Serializer, de};
+
+    pub(super) fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&humantime::format_rfc3339_millis(*time))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        humantime::parse_rfc3339(&text)
+            .map_err(|_| de::Error::custom("this is no time such as 2026-01-31T12:00:00.000Z"))
+    }
+
+    pub(super) mod option {
+        use std::time::SystemTime;
+
+        use serde::{Deserialize, Deserializer, Serializer, de};
+
+        pub(in super::super) fn serialize<S: Serializer>(
+            time: &Option<SystemTime>,
+            serializer: S,
+        ) -> Result<S::Ok, S::Error> {
+            match time {
+                Some(time) => super::serialize(time, serializer),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<SystemTime>, D::Error> {
+            Option::<String>::deserialize(deserializer)?
+                .map(|text| {
+                    humantime::parse_rfc3339(&text)
+                        .map_err(|_| de::Error::custom("this is no time such as 2026-01-31T12:00:00.000Z"))
+                })
+                .transpose()
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a message says, by its type.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::message::EnvelopeId;
+
+/// What a message says. `type` stands in the envelope, the rest in `payload`. A type that is none of these is refused;
+/// a key that is none of these is kept (`other`).
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", content = "payload", rename_all = "snake_case")]
+pub enum Payload {
+    /// Work to do.
+    TaskAssignment {
+        /// Which task.
+        task_id: String,
+        /// What is to be done.
+        definition: String,
+        /// What it needs to know, by name.
+        #[serde(default, skip_serializing_if = "Map::is_empty")]
+        inputs: Map<String, Value>,
+        /// Where it is done.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        working_directory: Option<PathBuf>,
+        /// The tools without which it cannot be done.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        required_tools: Vec<String>,
+        /// Keys that this version does not know.
+        #[serde(flatten)]
+        other: Map<String, Value>,
+    },
+    /// How far a task is.
+    StatusUpdate {
+        /// Which task.
+        task_id: String,
+        /// How far.
+        status: ReportedStatus,
+        /// How much is done, from 0 to 100.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        percent: Option<u8>,
+        /// More about it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        details: Option<String>,
+        /// Keys that this version does not know.
+        #[serde(flatten)]
+        other: Map<String, Value>,
+    },
+    /// What came of a task.
+    Result {
+        /// Which task.
+        task_id: String,
+        /// What was done, in a few sentences.
+        summary: String,
+        /// Files that were made, below the working directory.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        artifacts: Vec<PathBuf>,
+        /// What was said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stdout: Option<String>,
+        /// What changed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        diff: Option<String>,
+        /// Keys that this version does not know.
+        #[serde(flatten)]
+        other: Map<String, Value>,
+    },
+    /// A question, which is answered by a `message` in reply to it.
+    Query {
+        /// The question.
+        question: String,
+        /// Keys that this version does not know.
+        #[serde(flatten)]
+        other: Map<String, Value>,
+    },
+    /// Something failed.
+    Error {
+        /// Which failure, for programs.
+        code: String,
+        /// What failed, for people.
+        message: String,
+        /// Keys that this version does not know.
+        #[serde(flatten)]
+        other: Map<String, Value>,
+    },
+    /// Something said.
+    Message {
+        /// What.
+        content: String,
+        /// The message that this one answers.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        in_reply_to: Option<EnvelopeId>,
+        /// Keys that this version does not know.
+        #[serde(flatten)]
+        other: Map<String, Value>,
+    },
+    /// A trigger fired.
+    Trigger {
+        /// Which trigger.
+        trigger_id: String,
+        /// For which of its times, or which of its events.
+        occurrence: String,
+        /// What is to be done.
+        action: String,
+        /// What came with the event, such as the body of a webhook. It is data, never an instruction.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        data: Option<Value>,
+        /// Keys that this version does not know.
+        #[serde(flatten)]
+        other: Map<String, Value>,
+    },
+}
+
+/// How far a task is, as who does it says.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReportedStatus {
+    /// It was read.
+    Received,
+    /// It is being done.
+    InProgress,
+    /// It waits for something.
+    Blocked,
+    /// It is done.
+    Completed,
+    /// It is given up.
+    Failed,
+}

@@ -1,0 +1,206 @@
+//! Where messages rest, and the documents that brokers share.
+
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use crate::{
+    error::BrokerError,
+    message::{Envelope, EnvelopeId, MessagePriority},
+};
+
+/// Where messages rest. Several brokers, on one machine or on many, may share one store.
+///
+/// # A message's way
+///
+/// [`put`](Self::put) stores it in a queue. [`take`](Self::take) gives out the first of the highest priority, for a time: whoever takes it
+/// handles it and [`finish`](Self::finish)es it, or [`put`s it back](Self::put_back). One whose time passes is given out again, so a message
+/// is delivered at least once.
+///
+/// It is handled once: [`finish`](Self::finish) stores what came of it (further messages) and that it is handled as one, and only
+/// the holder of the lease can. Whoever is killed before has sent nothing, and whoever comes too late is refused with
+/// [`Conflict`](crate::BrokerErrorKind::Conflict). [`Delivery::deliveries`] tells who takes it whether somebody has begun with it before.
+///
+/// An id is known for [`QueueLimits::remembered_for`] after its message was handled or has expired: putting it again meanwhile changes nothing.
+///
+/// # Documents
+///
+/// Triggers, agents and locks are documents: JSON under a kind and a key, written by compare-and-set.
+#[async_trait]
+pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
+    /// Stores a message at the end of its priority in a queue. When this returns it outlives a crash.
+    ///
+    /// Fails with [`QueueFull`](crate::BrokerErrorKind::QueueFull) if the queue is, [`Invalid`](crate::BrokerErrorKind::Invalid) for a message
+    /// beyond [`QueueLimits::max_message_bytes`].
+    async fn put(&self, queue: &str, envelope: &Envelope) -> Result<PutOutcome, BrokerError>;
+
+    /// Gives out the first message of the highest priority that is at least `at_least`, for as long as `lease`. One that has expired is passed over
+    /// and told of in the log.
+    async fn take(
+        &self,
+        queue: &str,
+        at_least: MessagePriority,
+        lease: Duration,
+    ) -> Result<Option<Delivery>, BrokerError>;
+
+    /// Keeps a message for longer: `lease` from now. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if the lease has lapsed.
+    async fn extend(&self, held: &HandlingLease, lease: Duration) -> Result<(), BrokerError>;
+
+    /// Says that a message is handled, and puts what came of it into queues: both or neither is seen. The full queue of an answer does not
+    /// refuse it. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if the lease has lapsed; then nothing is put.
+    async fn finish(&self, held: &HandlingLease, outcome: &[(String, Envelope)]) -> Result<(), BrokerError>;
+
+    /// Gives a message back, at its old place.
+    async fn put_back(&self, held: &HandlingLease) -> Result<(), BrokerError>;
+
+    /// Waits until a message may be there for `take`, at most as long as `at_most`. It may return early.
+    async fn wait(&self, queue: &str, at_most: Duration) -> Result<(), BrokerError>;
+
+    /// What waits in a queue, in the order in which it is given out.
+    async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError>;
+
+    /// Every queue that has messages.
+    async fn queues(&self) -> Result<Vec<QueueStatus>, BrokerError>;
+
+    /// What was put, oldest first, after the `after`th: the source of the views. What is older than [`QueueLimits::remembered_for`] may be gone.
+    async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError>;
+
+    /// A document.
+    async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, BrokerError>;
+
+    /// Every document of a kind, by its key.
+    async fn documents(&self, kind: DocumentKind) -> Result<Vec<Document>, BrokerError>;
+
+    /// Writes a document, and says its new revision. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if it is not as expected.
+    async fn write(
+        &self,
+        kind: DocumentKind,
+        key: &str,
+        expected: Expected,
+        value: &Value,
+    ) -> Result<u64, BrokerError>;
+
+    /// Deletes a document that is as expected. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if it is not.
+    async fn delete(&self, kind: DocumentKind, key: &str, expected: Expected) -> Result<(), BrokerError>;
+}
+
+/// What became of a message that was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PutOutcome {
+    /// It is in its queue.
+    Stored,
+    /// A message of this id was put before. Nothing was changed.
+    AlreadyThere,
+}
+
+/// The right to finish a message, for a time.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlingLease {
+    /// The queue that it was taken from.
+    pub queue: String,
+    /// Which message.
+    pub message: EnvelopeId,
+    /// Which delivery of it, in the words of the store.
+    pub receipt: String,
+}
+
+/// A message that was given out.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    /// The message.
+    pub envelope: Envelope,
+    /// The right to finish it.
+    pub lease: HandlingLease,
+    /// How often it was given out, with this time: beyond 1, somebody may have begun with it.
+    pub deliveries: u64,
+}
+
+/// How many messages wait.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueStatus {
+    /// The queue.
+    pub queue: String,
+    /// How many wait, by priority: low, normal, high, urgent.
+    pub waiting: [u64; 4],
+    /// How many are given out.
+    pub taken: u64,
+    /// When the one that waits longest was made.
+    pub oldest: Option<SystemTime>,
+}
+
+/// A message in the log.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq)]
+pub struct LoggedEnvelope {
+    /// Its number, which grows.
+    pub number: u64,
+    /// The queue that it was put into.
+    pub queue: String,
+    /// The message.
+    pub envelope: Envelope,
+}
+
+/// What a document is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DocumentKind {
+    /// An agent: its scope, its manager, how far it is.
+    Agent,
+    /// A trigger.
+    Trigger,
+    /// A session: what it is forked from, and where its conversation is.
+    Session,
+    /// A lock on what agents share.
+    Lock,
+}
+
+/// A document.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// Its key.
+    pub key: String,
+    /// Grows with every write.
+    pub revision: u64,
+    /// What it says.
+    pub value: Value,
+}
+
+/// What a document must be for a write to be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// There is none.
+    Absent,
+    /// It has this revision.
+    Revision(u64),
+    /// Whatever it is.
+    Anything,
+}
+
+/// What the queues of a store hold at most.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueLimits {
+    /// How many messages wait in one queue. 10,000 by default.
+    pub max_waiting: usize,
+    /// How big a message is, in bytes of its JSON. 256 KiB by default.
+    pub max_message_bytes: usize,
+    /// For how long an id is known, and the log is kept. Seven days by default.
+    pub remembered_for: Duration,
+}
+
+impl Default for QueueLimits {
+    fn default() -> Self {
+        Self {
+            max_waiting: 10_000,
+            max_message_bytes: 256 << 10,
+            remembered_for: Duration::from_secs(7 * 24 * 60 * 60),
+        }
+    }
+}
