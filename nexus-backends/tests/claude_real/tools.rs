@@ -13,6 +13,7 @@ use nexus_core::{
 };
 use nexus_testkit::sim::{Reply, Scenario, ToolCall, long_text};
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 use super::{
     asked_tools::{AskedTools, terms},
@@ -142,9 +143,15 @@ async fn calls_made_together_are_each_answered(program: &Path) {
     for (effects, at_once) in [(Effects::Read, 6), (Effects::Wrote, 1)] {
         let tool =
             ToolDefinition::new("double", "Doubles.", json!({ "type": "object" })).with_effects(effects);
-        let tools = AskedTools::default().with_defined(tool, |arguments| async move {
-            tokio::time::sleep(Duration::from_millis(700)).await;
-            ToolResult::text((2 * arguments["n"].as_i64().unwrap()).to_string())
+        // Where they run at once each waits for the others, however late they come; else each takes its time alone.
+        let others = Arc::new(Barrier::new(at_once));
+        let tools = AskedTools::default().with_defined(tool, move |arguments| {
+            let others = Arc::clone(&others);
+            async move {
+                let _ = tokio::time::timeout(Duration::from_secs(60), others.wait()).await;
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                ToolResult::text((2 * arguments["n"].as_i64().unwrap()).to_string())
+            }
         });
         let tools = tools.shared();
         let calls = (0..6).map(|n| ToolCall::mcp("nexus", "double", json!({ "n": n })));

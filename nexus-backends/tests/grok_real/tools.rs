@@ -17,6 +17,7 @@ use nexus_core::{
 };
 use nexus_testkit::sim::{Reply, Scenario, ToolCall};
 use serde_json::{Value, json};
+use tokio::sync::Barrier;
 
 use super::support::{Ran, Stage};
 
@@ -25,7 +26,8 @@ use super::support::{Ran, Stage};
 struct Noting {
     names: Vec<String>,
     content: Vec<ToolContent>,
-    takes: Duration,
+    /// Each call waits for as many.
+    together: Barrier,
     asked: Mutex<Vec<(String, Value)>>,
     running: AtomicUsize,
     most_at_once: AtomicUsize,
@@ -41,7 +43,7 @@ impl Noting {
         Self {
             names,
             content,
-            takes: Duration::ZERO,
+            together: Barrier::new(1),
             asked: Mutex::default(),
             running: AtomicUsize::new(0),
             most_at_once: AtomicUsize::new(0),
@@ -76,7 +78,7 @@ impl ToolRouter for Noting {
         self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((call.name, call.arguments));
         let at_once = self.running.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_at_once.fetch_max(at_once, Ordering::SeqCst);
-        tokio::time::sleep(self.takes).await;
+        let _ = tokio::time::timeout(Duration::from_secs(60), self.together.wait()).await;
         self.running.fetch_sub(1, Ordering::SeqCst);
         ToolResult::ok(self.content.clone())
     }
@@ -291,7 +293,7 @@ async fn a_long_answer_is_whole() {
 #[ignore = "needs the real CLI; run by .ci/run"]
 async fn calls_that_are_made_at_once_run_at_once() {
     let mut tools = Noting::with_content(&["look_up"], vec![ToolContent::text("a bird")]);
-    tools.takes = Duration::from_millis(500);
+    tools.together = Barrier::new(5);
     let tools = Arc::new(tools);
     let calls = (0..5).map(|number| nexus("look_up", &number.to_string()));
     let stage = Stage::new([Reply::calls(calls), Reply::text("Birds.")]);

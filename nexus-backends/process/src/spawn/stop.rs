@@ -29,10 +29,11 @@ pub enum Polite {
 }
 
 impl Stop {
-    /// No polite step; half a second for SIGTERM to work, and one for SIGKILL.
+    /// No polite step; half a second for SIGTERM to work, and five for SIGKILL: on a busy machine a killed process takes
+    /// a while to be gone.
     #[must_use]
     pub fn new() -> Self {
-        Self { polite: Vec::new(), terminate: Duration::from_millis(500), kill: Duration::from_secs(1) }
+        Self { polite: Vec::new(), terminate: Duration::from_millis(500), kill: Duration::from_secs(5) }
     }
 
     /// Adds a polite step, and how long the child may take to end after it.

@@ -178,7 +178,10 @@ async fn nobody_is_left_however_it_hides_and_whatever_holds_it() {
             let before = left(folder.path(), kind);
             assert!(before.iter().all(|count| *count > 0), "the test means to see them: {before:?}");
             if end == "stopped" {
-                let stop = Stop::new().terminate_grace(Duration::from_millis(200));
+                // A killed process of a busy machine takes a while to be gone.
+                let stop = Stop::new()
+                    .terminate_grace(Duration::from_millis(200))
+                    .kill_grace(Duration::from_secs(30));
                 let stops: Vec<_> = processes.iter().map(|process| process.stop(stop.clone())).collect();
                 for exit in futures_of(stops).await {
                     assert!(exit.survivors.is_empty(), "{kind}: {exit:?}");

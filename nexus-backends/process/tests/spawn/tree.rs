@@ -10,7 +10,7 @@ const RUNAWAY: &str =
     "setsid sh -c 'trap \"\" TERM INT HUP; echo $$ >> \"$0\"; while :; do sleep 1; done' \"$0\" & ";
 
 fn brief() -> Stop {
-    Stop::new().terminate_grace(Duration::from_millis(200))
+    Stop::new().terminate_grace(Duration::from_millis(200)).kill_grace(Duration::from_secs(30))
 }
 
 #[tokio::test]
