@@ -9,6 +9,7 @@
 
 mod error;
 pub mod message;
+mod rfc3339;
 mod store;
 
 pub use error::{BrokerError, BrokerErrorKind};

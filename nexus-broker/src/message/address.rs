@@ -8,11 +8,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::error::{BrokerError, BrokerErrorKind};
 
 /// The longest name of an agent, a context or a caller, in bytes.
-const MAX_NAME_BYTES: usize = 64;
+const MAX_NAME_BYTES: usize = 40;
 
 /// Whom a message is for, or who sent it. Its text is one of the forms below.
 ///
-/// A name has 1 to 64 bytes of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`, and begins with a letter or a digit.
+/// A name has 1 to 40 bytes of `a-z`, `0-9`, `_` and `-`, and begins with a letter or a digit: two that differ are two file names on every
+/// file system, too.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
@@ -48,8 +49,8 @@ impl Address {
 }
 
 fn checked(name: &str, whole: &str) -> Result<String, BrokerError> {
-    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"_-".contains(&byte);
+    let begins = name.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     if begins && name.len() <= MAX_NAME_BYTES && name.bytes().all(fits) {
         return Ok(name.to_owned());
     }
@@ -57,7 +58,7 @@ fn checked(name: &str, whole: &str) -> Result<String, BrokerError> {
     Err(BrokerError::new(
         BrokerErrorKind::Invalid,
         format!("{shown:?} is no address"),
-        "write NAME, agent:NAME:CONTEXT, manager-of:NAME or caller:NAME, each name of 1 to 64 letters, digits, `.`, `_` and `-`",
+        "write NAME, agent:NAME:CONTEXT, manager-of:NAME or caller:NAME, each name of 1 to 40 small letters, digits, `_` and `-`",
     ))
 }
 

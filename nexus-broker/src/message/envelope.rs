@@ -7,7 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::message::{Address, Payload};
+use crate::{
+    message::{Address, Payload},
+    rfc3339,
+};
 
 /// Tells one message from every other. A message that is sent again has the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -99,50 +102,6 @@ impl Envelope {
             expires_at: None,
             payload,
             other: Map::new(),
-        }
-    }
-}
-
-/// Times as envelopes have them.
-mod rfc3339 {
-    use std::time::SystemTime;
-
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    pub(super) fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&humantime::format_rfc3339_millis(*time))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        humantime::parse_rfc3339(&text)
-            .map_err(|_| de::Error::custom("this is no time such as 2026-01-31T12:00:00.000Z"))
-    }
-
-    pub(super) mod option {
-        use std::time::SystemTime;
-
-        use serde::{Deserialize, Deserializer, Serializer, de};
-
-        pub(in super::super) fn serialize<S: Serializer>(
-            time: &Option<SystemTime>,
-            serializer: S,
-        ) -> Result<S::Ok, S::Error> {
-            match time {
-                Some(time) => super::serialize(time, serializer),
-                None => serializer.serialize_none(),
-            }
-        }
-
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-            deserializer: D,
-        ) -> Result<Option<SystemTime>, D::Error> {
-            Option::<String>::deserialize(deserializer)?
-                .map(|text| {
-                    humantime::parse_rfc3339(&text)
-                        .map_err(|_| de::Error::custom("this is no time such as 2026-01-31T12:00:00.000Z"))
-                })
-                .transpose()
         }
     }
 }

@@ -1,0 +1,139 @@
+//! What is known of an agent.
+
+use std::{path::PathBuf, time::SystemTime};
+
+use nexus_core::ToolAccess;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{message::EnvelopeId, rfc3339};
+
+/// An agent, as the store has it: a document of its kind, under its name.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentRecord {
+    /// Its name, as in an [`Address`](crate::Address).
+    pub name: String,
+    /// The type of `nexus.yaml` whose backends run its turns.
+    pub kind: String,
+    /// What stands above the prompt of each turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instructions: Option<String>,
+    /// Where it works. `None`: nowhere, it has its tools alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub folder: Option<PathBuf>,
+    /// What its turns may do there.
+    #[schemars(with = "String")]
+    pub access: ToolAccess,
+    /// The agent that started it. `None` for those of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub manager: Option<String>,
+    /// How many managers stand above it.
+    #[serde(default)]
+    pub depth: u32,
+    /// What it may say, and whom it may start.
+    #[serde(default)]
+    pub scope: AgentScope,
+    /// How far it is.
+    pub status: AgentStatus,
+    /// What it works on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// The turn that is running.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<BegunTurn>,
+    /// Its tree, which is kept until it is landed or cleaned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tree: Option<WorkerTree>,
+    /// When something was last written here. RFC 3339, UTC.
+    #[serde(with = "rfc3339")]
+    #[schemars(with = "String")]
+    pub changed_at: SystemTime,
+    /// Keys that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+/// What an agent may say to whom, and whom it may start. Its manager and its workers it may always write to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentScope {
+    /// Names of further agents that it may write to. A `*` at the end stands for any rest.
+    pub may_write_to: Vec<String>,
+    /// How many workers it may have at a time. 0, the default, is none.
+    pub max_workers: u32,
+    /// How deep workers of its workers may go: 1, where it has any, is none of theirs.
+    pub max_depth: u32,
+    /// The types of `nexus.yaml` that its workers may be of. Empty is its own alone.
+    pub worker_kinds: Vec<String>,
+}
+
+impl AgentScope {
+    /// Whether it may write to an agent that is neither its manager nor its worker.
+    #[must_use]
+    pub fn allows(&self, name: &str) -> bool {
+        self.may_write_to.iter().any(|pattern| match pattern.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => pattern == name,
+        })
+    }
+}
+
+/// How far an agent is.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AgentStatus {
+    /// It has work, and has not begun.
+    Assigned,
+    /// It is there, and has nothing to do.
+    Started,
+    /// A turn of it is running.
+    Working,
+    /// It said that it waits for something.
+    Blocked,
+    /// Its task is done.
+    Done,
+    /// Its last turn failed, or was lost.
+    Failed,
+    /// Its manager, or a person, stopped it. It takes no further message.
+    Stopped,
+}
+
+/// A turn that was begun: written before it runs, so that one that is lost is not taken for one that never was.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BegunTurn {
+    /// The message that it handles.
+    pub message_id: EnvelopeId,
+    /// The broker that runs it.
+    pub broker: String,
+    /// When it began. RFC 3339, UTC.
+    #[serde(with = "rfc3339")]
+    #[schemars(with = "String")]
+    pub began_at: SystemTime,
+    /// When the broker last said that it runs. RFC 3339, UTC.
+    #[serde(with = "rfc3339")]
+    #[schemars(with = "String")]
+    pub heartbeat_at: SystemTime,
+}
+
+/// The tree of a worker.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkerTree {
+    /// The folder that holds it: `.tree`, and `work` with the files.
+    pub workspace: PathBuf,
+    /// The repository that it is of.
+    pub project: PathBuf,
+    /// Its commits, each on the one before, newest last.
+    #[serde(default)]
+    pub commits: Vec<String>,
+    /// The refs of the repository that keep them, one for each commit.
+    #[serde(default)]
+    pub refs: Vec<String>,
+    /// Whether the newest commit is on the branch of the repository.
+    #[serde(default)]
+    pub is_landed: bool,
+}
