@@ -7,14 +7,25 @@
 //!
 //! What a message is stands in [`message`], what holds of its way to the one who handles it in [`BrokerStore`].
 
+mod agent;
+mod broker;
 mod error;
+mod lock;
 pub mod message;
 mod rfc3339;
+mod route;
+mod settings;
 mod store;
+mod view;
 
+pub use agent::{AgentRecord, AgentScope, AgentStatus, BegunTurn, WorkerTree};
+pub use broker::{Broker, BrokerOptions, Reach, SendOptions, Sent};
 pub use error::{BrokerError, BrokerErrorKind};
 pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus};
+pub use route::{Agents, ByAddress, Route};
+pub use settings::{AgentSettings, BrokerSection, BrokerSettings};
 pub use store::{
     BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, PutOutcome,
     QueueLimits, QueueStatus,
 };
+pub use view::{Views, line};

@@ -101,6 +101,22 @@ pub enum AgentStatus {
     Stopped,
 }
 
+impl AgentStatus {
+    /// Its name, as in the record.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Assigned => "assigned",
+            Self::Started => "started",
+            Self::Working => "working",
+            Self::Blocked => "blocked",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
 /// A turn that was begun: written before it runs, so that one that is lost is not taken for one that never was.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

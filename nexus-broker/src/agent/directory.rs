@@ -1,0 +1,135 @@
+//! The records of agents, in the store that all brokers share.
+
+use std::sync::Arc;
+
+use nexus_core::Clock;
+
+use crate::{
+    agent::{AgentRecord, AgentStatus},
+    error::{BrokerError, BrokerErrorKind},
+    store::{BrokerStore, Document, DocumentKind, Expected},
+};
+
+/// How often a change is made anew because somebody else wrote meanwhile.
+const MOST_TRIES: usize = 50;
+
+/// The agents of a store.
+#[derive(Clone, Debug)]
+pub(crate) struct Directory {
+    store: Arc<dyn BrokerStore>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Directory {
+    pub(crate) fn new(store: Arc<dyn BrokerStore>, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock }
+    }
+
+    /// Every agent, by its name.
+    pub(crate) async fn all(&self) -> Result<Vec<AgentRecord>, BrokerError> {
+        self.store.documents(DocumentKind::Agent).await?.iter().map(read).collect()
+    }
+
+    /// The agent of this name, if there is one.
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<AgentRecord>, BrokerError> {
+        self.store.document(DocumentKind::Agent, name).await?.as_ref().map(read).transpose()
+    }
+
+    /// The agent of this name. Fails with [`Unknown`](BrokerErrorKind::Unknown), and says which there are.
+    pub(crate) async fn get(&self, name: &str) -> Result<AgentRecord, BrokerError> {
+        match self.find(name).await? {
+            Some(record) => Ok(record),
+            None => Err(self.unknown(name).await),
+        }
+    }
+
+    async fn unknown(&self, name: &str) -> BrokerError {
+        let names = self.all().await.unwrap_or_default();
+        let names: Vec<_> = names.into_iter().take(20).map(|record| record.name).collect();
+        let instead = match names.is_empty() {
+            true => "there is none: name agents in the section `broker` of nexus.yaml".to_owned(),
+            false => format!("write to one of {}", names.join(", ")),
+        };
+        BrokerError::new(BrokerErrorKind::Unknown, format!("there is no agent {name:?}"), instead)
+    }
+
+    /// Adds an agent. Fails with [`Conflict`](BrokerErrorKind::Conflict) if its name is taken.
+    pub(crate) async fn add(&self, record: &AgentRecord) -> Result<(), BrokerError> {
+        let written =
+            self.store.write(DocumentKind::Agent, &record.name, Expected::Absent, &value(record)?).await;
+        written.map(drop).map_err(|error| match error.kind {
+            BrokerErrorKind::Conflict => BrokerError::new(
+                BrokerErrorKind::Conflict,
+                format!("there is an agent {:?} already", record.name),
+                "take another name",
+            ),
+            _ => error,
+        })
+    }
+
+    /// Changes a record, whoever else writes to it, and gives it as it is then. A `change` that fails changes nothing.
+    pub(crate) async fn update(
+        &self,
+        name: &str,
+        mut change: impl FnMut(&mut AgentRecord) -> Result<(), BrokerError> + Send,
+    ) -> Result<AgentRecord, BrokerError> {
+        let mut conflict = None;
+        for _ in 0..MOST_TRIES {
+            let Some(document) = self.store.document(DocumentKind::Agent, name).await? else {
+                return Err(self.unknown(name).await);
+            };
+            let before = read(&document)?;
+            let mut record = before.clone();
+            change(&mut record)?;
+            if record == before {
+                return Ok(record);
+            }
+            record.changed_at = self.clock.now();
+            let expected = Expected::Revision(document.revision);
+            match self.store.write(DocumentKind::Agent, name, expected, &value(&record)?).await {
+                Ok(_) => return Ok(record),
+                Err(error) if error.kind == BrokerErrorKind::Conflict => conflict = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(conflict.expect("only a conflict is tried again"))
+    }
+
+    /// Sets how far an agent is.
+    pub(crate) async fn set_status(
+        &self,
+        name: &str,
+        status: AgentStatus,
+    ) -> Result<AgentRecord, BrokerError> {
+        self.update(name, |record| {
+            record.status = status;
+            Ok(())
+        })
+        .await
+    }
+
+    /// Removes an agent.
+    pub(crate) async fn remove(&self, name: &str) -> Result<(), BrokerError> {
+        self.store.delete(DocumentKind::Agent, name, Expected::Anything).await
+    }
+}
+
+fn value(record: &AgentRecord) -> Result<serde_json::Value, BrokerError> {
+    serde_json::to_value(record).map_err(|error| {
+        BrokerError::new(
+            BrokerErrorKind::Failed,
+            format!("the agent {:?} cannot be written: {error}", record.name),
+            "",
+        )
+    })
+}
+
+fn read(document: &Document) -> Result<AgentRecord, BrokerError> {
+    serde_json::from_value(document.value.clone()).map_err(|error| {
+        BrokerError::new(
+            BrokerErrorKind::Damaged,
+            format!("the record of the agent {:?} cannot be read: {error}", document.key),
+            "use the version of nexus that wrote it, or remove the agent",
+        )
+    })
+}

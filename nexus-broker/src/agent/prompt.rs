@@ -1,0 +1,71 @@
+//! What an agent is shown of a message, and what goes back.
+
+use nexus_core::{TurnError, TurnResult};
+use serde_json::Map;
+
+use crate::{
+    agent::AgentRecord,
+    message::{Address, Envelope, EnvelopeId, Payload},
+};
+
+/// The prompt of a turn that handles `envelope`. What others wrote stands below a line that says whose it is.
+pub(super) fn prompt(envelope: &Envelope) -> String {
+    let head = format!(
+        "[{} from {}, id {}]",
+        envelope.payload.type_name(),
+        envelope.source_agent_id,
+        envelope.message_id
+    );
+    let answered = match envelope.payload {
+        Payload::Query { .. } => "\n\n(What you say last goes back to who asks.)",
+        _ => "",
+    };
+    format!("{head}\n{}{answered}", envelope.payload.text())
+}
+
+/// What goes back for a turn that ended well: to who gave a task, asked, or is a caller. Agents that only said something get what the
+/// turn itself sent.
+pub(super) fn answer(envelope: &Envelope, result: &TurnResult, diff: Option<String>) -> Option<Payload> {
+    let text = result.text.clone();
+    match &envelope.payload {
+        Payload::TaskAssignment { task_id, .. } => Some(Payload::Result {
+            task_id: task_id.clone(),
+            summary: text,
+            artifacts: Vec::new(),
+            stdout: None,
+            diff,
+            other: Map::new(),
+        }),
+        Payload::Query { .. } => Some(reply(&envelope.message_id, text)),
+        Payload::Message { .. } if matches!(envelope.source_agent_id, Address::Caller(_)) => {
+            Some(reply(&envelope.message_id, text))
+        }
+        _ => None,
+    }
+}
+
+fn reply(to: &EnvelopeId, content: String) -> Payload {
+    Payload::Message { content, in_reply_to: Some(to.clone()), other: Map::new() }
+}
+
+/// What goes back for a turn that failed.
+pub(super) fn failure(agent: &AgentRecord, envelope: &Envelope, error: &TurnError) -> Payload {
+    problem("turn_failed", format!("{} could not handle {}: {error}", agent.name, envelope.message_id))
+}
+
+/// What goes back where a broker ended in the middle of a turn.
+pub(super) fn lost(agent: &AgentRecord, id: &EnvelopeId) -> Payload {
+    let tree = agent.tree.as_ref().map_or_else(String::new, |tree| {
+        format!("; its files are in {}", tree.workspace.join("work").display())
+    });
+    let message = format!(
+        "the broker ended while {} was at {id}: what it did by then is done, and it is not begun again{tree}",
+        agent.name
+    );
+    problem("turn_lost", message)
+}
+
+/// A failure as a message.
+pub(crate) fn problem(code: &str, message: String) -> Payload {
+    Payload::Error { code: code.to_owned(), message, other: Map::new() }
+}

@@ -1,0 +1,378 @@
+//! The tools that an agent has in its turns.
+
+use std::{
+    sync::{Arc, PoisonError},
+    time::{Duration, Instant},
+};
+
+use nexus_core::{Effects, Json, Tool, Toolbox};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    agent::{
+        AgentRecord, AgentStatus, WorkerOrder,
+        turn::{AgentTurn, LEASE},
+    },
+    broker::SendOptions,
+    error::{BrokerError, BrokerErrorKind},
+    message::{Address, EnvelopeId, MessagePriority, Payload, ReportedStatus},
+};
+
+/// The longest that a turn waits for a message, in seconds.
+const LONGEST_WAIT: u64 = 600;
+
+/// What the tool `send_message_to_agent` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SendArguments {
+    /// Whom it is for: the name of an agent, `agent:NAME:CONTEXT`, or `manager-of:NAME`.
+    to: String,
+    /// What is said.
+    content: String,
+    /// low, normal, high or urgent. Default: normal.
+    #[serde(default)]
+    priority: MessagePriority,
+    /// Whether the other's answer is to come back as a message. Default: no.
+    #[serde(default)]
+    expects_answer: bool,
+    /// The id of the message that this one answers.
+    #[serde(default)]
+    in_reply_to: Option<EnvelopeId>,
+}
+
+/// What the tool `wait_for_message` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WaitArguments {
+    /// How long, in seconds: at most 600. Default: 60.
+    #[serde(default)]
+    seconds: Option<u64>,
+}
+
+/// What the tool `start_worker` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StartArguments {
+    /// What the worker is called: 1 to 40 small letters, digits, `_` and `-`.
+    name: String,
+    /// What it is to do, with all that it needs to know.
+    task: String,
+    /// Further texts or values that it gets, by name.
+    #[serde(default)]
+    inputs: Map<String, Value>,
+    /// Of which type it is. Default: of your own.
+    #[serde(default)]
+    kind: Option<String>,
+    /// How many workers it may have itself. Default: none.
+    #[serde(default)]
+    max_workers: u32,
+}
+
+/// What tools on one worker take.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct WorkerArguments {
+    /// The worker.
+    name: String,
+}
+
+/// What the tool `report_status` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct StatusArguments {
+    /// in_progress, blocked, completed or failed.
+    status: ReportedStatus,
+    /// How much is done, from 0 to 100.
+    #[serde(default)]
+    percent: Option<u8>,
+    /// More about it.
+    #[serde(default)]
+    details: Option<String>,
+}
+
+/// What the tool `take_lock` takes.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LockArguments {
+    /// What is locked: a name that all use for it, of 1 to 40 small letters, digits, `_` and `-`.
+    name: String,
+    /// For how long at most, in minutes: 1 to 240. Default: 30. It is released at the end of your turn in any case.
+    #[serde(default)]
+    minutes: Option<u64>,
+}
+
+/// An agent, as others see it.
+#[derive(Debug, Serialize)]
+struct AgentView {
+    name: String,
+    kind: String,
+    status: AgentStatus,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    manager: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    task_id: Option<String>,
+    /// Whether who asks may write to it.
+    you_may_write: bool,
+}
+
+/// The tools of a turn: those that the agent's scope leaves it.
+pub(super) fn of(turn: &Arc<AgentTurn>) -> Toolbox {
+    let mut tools = Toolbox::new().with(send(turn)).with(wait(turn)).with(list(turn));
+    if turn.agent.manager.is_some() {
+        tools = tools.with(report(turn));
+    }
+    if turn.agent.scope.max_workers > 0 && turn.agent.scope.max_depth > 0 {
+        tools = tools.with(start(turn)).with(stop(turn)).with(land(turn)).with(clean(turn));
+    }
+    if turn.agent.folder.is_some() {
+        tools = tools.with(take_lock(turn)).with(release_lock(turn));
+    }
+    tools
+}
+
+fn words(error: &BrokerError) -> String {
+    error.to_string()
+}
+
+fn send(turn: &Arc<AgentTurn>) -> Tool {
+    let turn = Arc::clone(turn);
+    Tool::new(
+        "send_message_to_agent",
+        "Sends a message to another agent. What comes back says when it has it.",
+        move |arguments: SendArguments| {
+            let turn = Arc::clone(&turn);
+            async move {
+                let to: Address = arguments.to.parse().map_err(|error| words(&error))?;
+                let payload = match arguments.expects_answer {
+                    true => Payload::Query { question: arguments.content, other: Map::new() },
+                    false => Payload::Message {
+                        content: arguments.content,
+                        in_reply_to: arguments.in_reply_to,
+                        other: Map::new(),
+                    },
+                };
+                let options = SendOptions::default().with_priority(arguments.priority);
+                let sent = turn.broker.send(&turn.address(), &to, payload, options).await;
+                let sent = sent.map_err(|error| words(&error))?;
+                Ok::<_, String>(Json(json!({ "message_id": sent.message_id, "reach": sent.reach.as_str() })))
+            }
+        },
+    )
+    .with_effects(Effects::Wrote)
+}
+
+fn wait(turn: &Arc<AgentTurn>) -> Tool {
+    let turn = Arc::clone(turn);
+    Tool::new(
+        "wait_for_message",
+        "Waits for the next message to you, and gives it. Answers with null if none came.",
+        move |arguments: WaitArguments| {
+            let turn = Arc::clone(&turn);
+            async move {
+                let seconds = arguments.seconds.unwrap_or(60).min(LONGEST_WAIT);
+                match next_message(&turn, Duration::from_secs(seconds)).await {
+                    Ok(message) => Ok(Json(message)),
+                    Err(error) => Err(words(&error)),
+                }
+            }
+        },
+    )
+    .with_effects(Effects::Wrote)
+}
+
+/// The next message of the turn's agent. It is finished with the turn.
+async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, BrokerError> {
+    let store = turn.broker.store();
+    let until = Instant::now() + at_most;
+    loop {
+        if let Some(delivery) = store.take(&turn.queue, MessagePriority::Low, LEASE).await? {
+            turn.taken.lock().unwrap_or_else(PoisonError::into_inner).push(delivery.lease);
+            return serde_json::to_value(&delivery.envelope).map_err(|error| {
+                BrokerError::new(BrokerErrorKind::Failed, format!("a message cannot be shown: {error}"), "")
+            });
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Ok(Value::Null);
+        }
+        store.wait(&turn.queue, left.min(Duration::from_secs(5))).await?;
+    }
+}
+
+fn list(turn: &Arc<AgentTurn>) -> Tool {
+    let turn = Arc::clone(turn);
+    Tool::without_arguments("list_agents", "Lists the agents, and says to which you may write.", move || {
+        let turn = Arc::clone(&turn);
+        async move {
+            let agents = turn.broker.agents().await.map_err(|error| words(&error))?;
+            let views: Vec<_> = agents.into_iter().map(|agent| view(&turn.agent, agent)).collect();
+            Ok::<_, String>(Json(json!({ "you": turn.agent.name, "agents": views })))
+        }
+    })
+    .read_only()
+}
+
+fn view(asks: &AgentRecord, agent: AgentRecord) -> AgentView {
+    let you_may_write = agent.status != AgentStatus::Stopped
+        && (agent.name == asks.name
+            || asks.manager.as_ref() == Some(&agent.name)
+            || agent.manager.as_ref() == Some(&asks.name)
+            || asks.scope.allows(&agent.name));
+    AgentView {
+        name: agent.name,
+        kind: agent.kind,
+        status: agent.status,
+        manager: agent.manager,
+        task_id: agent.task_id,
+        you_may_write,
+    }
+}
+
+fn report(turn: &Arc<AgentTurn>) -> Tool {
+    let turn = Arc::clone(turn);
+    Tool::new(
+        "report_status",
+        "Tells your manager how far you are. Say blocked when you wait for something.",
+        move |arguments: StatusArguments| {
+            let turn = Arc::clone(&turn);
+            async move { report_status(&turn, arguments).await.map_err(|error| words(&error)) }
+        },
+    )
+    .with_effects(Effects::Wrote)
+}
+
+async fn report_status(turn: &AgentTurn, arguments: StatusArguments) -> Result<String, BrokerError> {
+    if arguments.percent.is_some_and(|percent| percent > 100) {
+        return Err(BrokerError::new(BrokerErrorKind::Invalid, "percent is over 100", "give 0 to 100"));
+    }
+    let blocked = arguments.status == ReportedStatus::Blocked;
+    turn.broker
+        .directory()
+        .update(&turn.agent.name, |record| {
+            match (blocked, record.status) {
+                (true, AgentStatus::Working) => record.status = AgentStatus::Blocked,
+                (false, AgentStatus::Blocked) => record.status = AgentStatus::Working,
+                _ => {}
+            }
+            Ok(())
+        })
+        .await?;
+    let payload = Payload::StatusUpdate {
+        task_id: turn.agent.task_id.clone().unwrap_or_else(|| turn.agent.name.clone()),
+        status: arguments.status,
+        percent: arguments.percent,
+        details: arguments.details,
+        other: Map::new(),
+    };
+    let to = Address::ManagerOf(turn.agent.name.clone());
+    let sent = turn.broker.send(&turn.address(), &to, payload, SendOptions::default()).await?;
+    Ok(format!("told: {}", sent.reach.as_str()))
+}
+
+fn start(turn: &Arc<AgentTurn>) -> Tool {
+    let turn = Arc::clone(turn);
+    Tool::new(
+        "start_worker",
+        "Gives a task to a worker of yours, which begins at once. Its result comes as a message of type result.",
+        move |arguments: StartArguments| {
+            let turn = Arc::clone(&turn);
+            async move {
+                let order = WorkerOrder {
+                    name: arguments.name,
+                    task: arguments.task,
+                    inputs: arguments.inputs,
+                    kind: arguments.kind,
+                    max_workers: arguments.max_workers,
+                };
+                let record = turn.broker.start_worker(&turn.agent.name, order).await;
+                let record = record.map_err(|error| words(&error))?;
+                let folder = record.folder.as_ref().map(|folder| folder.display().to_string());
+                Ok::<_, String>(Json(json!({ "worker": record.name, "folder": folder })))
+            }
+        },
+    )
+    .with_effects(Effects::Wrote)
+}
+
+/// A tool on one of the turn's agent's own workers.
+fn on_worker<F>(
+    turn: &Arc<AgentTurn>,
+    name: &'static str,
+    description: &'static str,
+    act: impl Fn(Arc<AgentTurn>, String) -> F + Send + Sync + 'static,
+) -> Tool
+where
+    F: Future<Output = Result<String, BrokerError>> + Send + 'static,
+{
+    let turn = Arc::clone(turn);
+    let act = Arc::new(act);
+    Tool::new(name, description, move |arguments: WorkerArguments| {
+        let (turn, act) = (Arc::clone(&turn), Arc::clone(&act));
+        async move {
+            let worker = turn.broker.directory().get(&arguments.name).await.map_err(|error| words(&error))?;
+            if worker.manager.as_ref() != Some(&turn.agent.name) {
+                return Err(format!("{} is no worker of yours: list_agents says which are", worker.name));
+            }
+            act(turn, worker.name).await.map_err(|error| words(&error))
+        }
+    })
+    .with_effects(Effects::Wrote)
+}
+
+fn stop(turn: &Arc<AgentTurn>) -> Tool {
+    let about =
+        "Stops a worker of yours, with its turn and its own workers. Its files stay until clean_worker.";
+    on_worker(turn, "stop_worker", about, |turn, name| async move {
+        for stopped in turn.broker.workers().all_below(turn.broker.directory(), &name).await? {
+            turn.broker.stop(&stopped).await?;
+        }
+        turn.broker.stop(&name).await?;
+        Ok(format!("{name} is stopped"))
+    })
+}
+
+fn land(turn: &Arc<AgentTurn>) -> Tool {
+    let about = "Puts what a worker of yours changed onto the branch of the repository that it was started from, if that is possible; else says why not.";
+    on_worker(turn, "land_worker", about, |turn, name| async move {
+        turn.broker.workers().land(turn.broker.directory(), &name).await
+    })
+}
+
+fn clean(turn: &Arc<AgentTurn>) -> Tool {
+    let about = "Removes a worker of yours that has ended, with its files: only where its changes are landed, or it made none.";
+    on_worker(turn, "clean_worker", about, |turn, name| async move {
+        turn.broker.workers().clean(turn.broker.directory(), &name, false).await
+    })
+}
+
+fn take_lock(turn: &Arc<AgentTurn>) -> Tool {
+    let turn = Arc::clone(turn);
+    Tool::new(
+        "take_lock",
+        "Takes a lock on something that others use, too. If another agent has it, says who and until when.",
+        move |arguments: LockArguments| {
+            let turn = Arc::clone(&turn);
+            async move {
+                let minutes = arguments.minutes.unwrap_or(30).clamp(1, 240);
+                let time = Duration::from_secs(60 * minutes);
+                let taken = turn.broker.take_lock(&turn.agent, &arguments.name, time).await;
+                taken.map_err(|error| words(&error))
+            }
+        },
+    )
+    .with_effects(Effects::Wrote)
+}
+
+fn release_lock(turn: &Arc<AgentTurn>) -> Tool {
+    let turn = Arc::clone(turn);
+    Tool::new("release_lock", "Releases a lock of yours.", move |arguments: WorkerArguments| {
+        let turn = Arc::clone(&turn);
+        async move {
+            let released = turn.broker.release_lock(&turn.agent.name, &arguments.name).await;
+            released.map(|()| "released".to_owned()).map_err(|error| words(&error))
+        }
+    })
+    .with_effects(Effects::Wrote)
+}

@@ -1,0 +1,373 @@
+//! Workers: how they are started, the trees that they work in, and what becomes of those.
+
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use nexus_core::ToolAccess;
+use nexus_router::Router;
+use nexus_workspace::tree::{
+    CommitId, CommitIntent, Git, Landing, Project, Tree, TreeError, TreeErrorKind, TreeOptions,
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    agent::{AgentRecord, AgentScope, AgentStatus, Directory, WorkerTree},
+    error::{BrokerError, BrokerErrorKind},
+    message::{Address, Envelope},
+};
+
+/// How much of a worker's changes goes into its result, in bytes. All of it is in its tree.
+const MAX_DIFF_BYTES: usize = 64 << 10;
+
+/// What a manager wants of a worker.
+#[derive(Debug)]
+pub(crate) struct WorkerOrder {
+    pub(crate) name: String,
+    pub(crate) task: String,
+    pub(crate) inputs: Map<String, Value>,
+    pub(crate) kind: Option<String>,
+    pub(crate) max_workers: u32,
+}
+
+/// Starts workers, and keeps their trees below one folder.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    folder: PathBuf,
+}
+
+impl Workers {
+    pub(crate) fn in_folder(folder: &Path) -> Self {
+        Self { folder: folder.join("workers") }
+    }
+
+    /// Adds a worker, with a tree where its manager's folder is a repository.
+    pub(crate) async fn start(
+        &self,
+        directory: &Directory,
+        manager: &str,
+        order: &WorkerOrder,
+        router: &Router,
+    ) -> Result<AgentRecord, BrokerError> {
+        let refused = |message: String, instead: &str| {
+            Err(BrokerError::new(BrokerErrorKind::NotAllowed, message, instead))
+        };
+        Address::agent(&order.name)?;
+        let manager = directory.get(manager).await?;
+        let scope = &manager.scope;
+        if scope.max_workers == 0 || scope.max_depth == 0 {
+            return refused(format!("{} may start no workers", manager.name), "do the work yourself");
+        }
+        let own =
+            directory.all().await?.into_iter().filter(|agent| agent.manager.as_ref() == Some(&manager.name));
+        let own = own.filter(|agent| !is_over(agent)).count();
+        if own >= scope.max_workers as usize {
+            let message = format!("{} has {own} workers, which is as many as it may have", manager.name);
+            return refused(message, "wait for a result, or stop one");
+        }
+        let kind = order.kind.clone().unwrap_or_else(|| manager.kind.clone());
+        if kind != manager.kind && !scope.worker_kinds.contains(&kind) {
+            let kinds = [std::slice::from_ref(&manager.kind), &scope.worker_kinds].concat().join(", ");
+            return refused(
+                format!("workers of {} are not of the type {kind:?}", manager.name),
+                &format!("take one of {kinds}"),
+            );
+        }
+        router.binding(kind.as_str()).map_err(|error| {
+            BrokerError::new(BrokerErrorKind::Invalid, error.to_string(), "take another type")
+        })?;
+        let max_depth = scope.max_depth - 1;
+        if order.max_workers > 0 && max_depth == 0 {
+            return refused(
+                format!("workers of {} may have none themselves", manager.name),
+                "leave out max_workers",
+            );
+        }
+        let mut record = AgentRecord {
+            name: order.name.clone(),
+            kind,
+            instructions: None,
+            folder: manager.folder.clone(),
+            access: manager.access,
+            manager: Some(manager.name.clone()),
+            depth: manager.depth + 1,
+            scope: AgentScope {
+                may_write_to: Vec::new(),
+                max_workers: order.max_workers.min(scope.max_workers),
+                max_depth,
+                worker_kinds: scope.worker_kinds.clone(),
+            },
+            status: AgentStatus::Assigned,
+            task_id: Some(order.name.clone()),
+            turn: None,
+            tree: None,
+            changed_at: SystemTime::now(),
+            other: Map::new(),
+        };
+        // The name first: two that are started at once have no tree in common.
+        directory.add(&record).await?;
+        if record.access <= ToolAccess::ReadOnly {
+            return Ok(record);
+        }
+        match self.tree(&manager, &order.name).await {
+            Ok(None) => Ok(record),
+            Ok(Some((tree, folder))) => {
+                record = directory
+                    .update(&order.name, |record| {
+                        record.tree = Some(tree.clone());
+                        record.folder = Some(folder.clone());
+                        Ok(())
+                    })
+                    .await?;
+                Ok(record)
+            }
+            Err(error) => {
+                directory.remove(&order.name).await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// A tree of the manager's repository, and the folder with its files. `None` if the manager works in none.
+    async fn tree(
+        &self,
+        manager: &AgentRecord,
+        name: &str,
+    ) -> Result<Option<(WorkerTree, PathBuf)>, BrokerError> {
+        let Some(folder) = manager.folder.clone() else { return Ok(None) };
+        let workspace = self.folder.join(name);
+        blocking(move || {
+            let project = match Project::find(&folder) {
+                Ok(project) if project.is_repository() => project,
+                Ok(_) => return Ok(None),
+                Err(error) if error.kind() == TreeErrorKind::NotAProject => return Ok(None),
+                Err(error) => return Err(failed(&error)),
+            };
+            let git = Git::find().map_err(|error| failed(&error))?;
+            std::fs::create_dir_all(&workspace).map_err(|error| at(&workspace, &error))?;
+            // What the manager has not committed is not the worker's to take back to the branch.
+            let tree = Tree::create(&git, &workspace, &project, &TreeOptions::new())
+                .map_err(|error| failed(&error))?;
+            let work = workspace.join("work");
+            tree.check_out(&tree.base().commit, &work).map_err(|error| failed(&error))?;
+            let project = project.path().to_owned();
+            Ok(Some((
+                WorkerTree { workspace, project, commits: Vec::new(), refs: Vec::new(), is_landed: false },
+                work,
+            )))
+        })
+        .await
+    }
+
+    /// Makes sure that the folder of an agent is there.
+    pub(crate) async fn prepare(&self, agent: &AgentRecord) -> Result<(), BrokerError> {
+        let Some(folder) = agent.folder.clone() else { return Ok(()) };
+        blocking(move || match folder.is_dir() {
+            true => Ok(()),
+            false => Err(BrokerError::new(
+                BrokerErrorKind::Failed,
+                format!("{} is no folder", folder.display()),
+                "make it, or name another one in nexus.yaml",
+            )),
+        })
+        .await
+    }
+
+    /// Commits what a worker changed, and keeps the commit in the repository under a ref of its own. Gives the changes as text.
+    pub(crate) async fn keep(
+        &self,
+        directory: &Directory,
+        name: &str,
+        envelope: &Envelope,
+    ) -> Result<Option<String>, BrokerError> {
+        let record = directory.get(name).await?;
+        let Some(tree) = record.tree.clone() else { return Ok(None) };
+        let (own, id) = (name.to_owned(), envelope.message_id.to_string());
+        let time = envelope.timestamp;
+        let kept = blocking(move || {
+            let git = Git::find().map_err(|error| failed(&error))?;
+            let of = Tree::open(&git, &tree.workspace).map_err(|error| failed(&error))?;
+            let parent = newest(&tree, &of)?;
+            let snapshot = of.snapshot(tree.workspace.join("work")).map_err(|error| failed(&error))?;
+            if of.tree_of(&parent).map_err(|error| failed(&error))? == snapshot {
+                return Ok(None);
+            }
+            let patch = of.patch(&parent, &snapshot).map_err(|error| failed(&error))?.text();
+            let intent = CommitIntent::new(snapshot, parent, time, format!("Work of {own}"))
+                .with_trailer("Agent", own.as_str())
+                .with_trailer("Message", id);
+            let commit = of.commit(&intent).map_err(|error| failed(&error))?;
+            let kept = of.keep(&format!("agents/{own}/{}", tree.commits.len() + 1), &commit);
+            Ok(Some((commit.as_str().to_owned(), kept.map_err(|error| failed(&error))?, patch)))
+        })
+        .await?;
+        let Some((commit, kept_as, patch)) = kept else { return Ok(None) };
+        directory
+            .update(name, |record| {
+                if let Some(tree) = record.tree.as_mut().filter(|tree| !tree.commits.contains(&commit)) {
+                    tree.commits.push(commit.clone());
+                    tree.refs.push(kept_as.clone());
+                    tree.is_landed = false;
+                }
+                Ok(())
+            })
+            .await?;
+        Ok(Some(cut(patch, &kept_as)))
+    }
+
+    /// Moves the branch that a worker's tree began with to what the worker made, where that is possible.
+    pub(crate) async fn land(&self, directory: &Directory, name: &str) -> Result<String, BrokerError> {
+        let record = directory.get(name).await?;
+        let Some(tree) = record.tree.clone() else {
+            return Ok(format!("{name} worked in your own folder: there is nothing to land"));
+        };
+        let Some(kept_as) = tree.refs.last().cloned() else {
+            return Ok(format!("{name} changed nothing so far"));
+        };
+        let landed = blocking(move || {
+            let git = Git::find().map_err(|error| failed(&error))?;
+            let of = Tree::open(&git, &tree.workspace).map_err(|error| failed(&error))?;
+            of.land(&newest(&tree, &of)?).map_err(|error| failed(&error))
+        })
+        .await?;
+        match landed {
+            Landing::FastForwarded { branch, to, .. } => {
+                directory
+                    .update(name, |record| {
+                        if let Some(tree) = &mut record.tree {
+                            tree.is_landed = true;
+                        }
+                        Ok(())
+                    })
+                    .await?;
+                Ok(format!("{branch} is at {}", to.as_str()))
+            }
+            Landing::Patch { obstacle, .. } => {
+                Ok(format!("not landed: {obstacle}. The commit is kept as {kept_as}"))
+            }
+            _ => Ok(format!("not landed. The commit is kept as {kept_as}")),
+        }
+    }
+
+    /// Removes a worker that has ended, with its tree: where its work is landed or it made none, or where `even_unlanded`. The refs stay.
+    pub(crate) async fn clean(
+        &self,
+        directory: &Directory,
+        name: &str,
+        even_unlanded: bool,
+    ) -> Result<String, BrokerError> {
+        let record = directory.get(name).await?;
+        let conflict = |message: String, instead: &str| {
+            Err(BrokerError::new(BrokerErrorKind::Conflict, message, instead))
+        };
+        if record.manager.is_none() {
+            return conflict(format!("{name} is no worker"), "take it out of nexus.yaml");
+        }
+        if record.turn.is_some() || !is_over(&record) {
+            return conflict(format!("{name} has not ended"), "wait for it, or stop it first");
+        }
+        if let Some(tree) = record.tree.clone() {
+            let is_kept = tree.is_landed || tree.commits.is_empty();
+            if !is_kept && !even_unlanded {
+                return conflict(
+                    format!(
+                        "what {name} made is not landed: it is kept as {}",
+                        tree.refs.last().cloned().unwrap_or_default()
+                    ),
+                    "land it first; a person removes it by `nexus broker clean --unlanded`",
+                );
+            }
+            let is_lost = !even_unlanded;
+            blocking(move || {
+                let git = Git::find().map_err(|error| failed(&error))?;
+                if is_lost {
+                    let of = Tree::open(&git, &tree.workspace).map_err(|error| failed(&error))?;
+                    let now = of.snapshot(tree.workspace.join("work")).map_err(|error| failed(&error))?;
+                    if of.tree_of(&newest(&tree, &of)?).map_err(|error| failed(&error))? != now {
+                        return Err(BrokerError::new(
+                            BrokerErrorKind::Conflict,
+                            format!(
+                                "{} has changes that no turn has committed",
+                                tree.workspace.join("work").display()
+                            ),
+                            "a person removes them by `nexus broker clean --unlanded`",
+                        ));
+                    }
+                }
+                Tree::delete_in(&git, &tree.workspace).map_err(|error| failed(&error))?;
+                match std::fs::remove_dir_all(&tree.workspace) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        Err(at(&tree.workspace, &error))
+                    }
+                    _ => Ok(()),
+                }
+            })
+            .await?;
+        }
+        directory.remove(name).await?;
+        Ok(format!("{name} is removed"))
+    }
+
+    /// The workers below an agent, at any depth.
+    pub(crate) async fn all_below(
+        &self,
+        directory: &Directory,
+        name: &str,
+    ) -> Result<Vec<String>, BrokerError> {
+        let all = directory.all().await?;
+        let mut found = vec![name.to_owned()];
+        let mut looked = 0;
+        while looked < found.len() {
+            let manager = found[looked].clone();
+            looked += 1;
+            for agent in &all {
+                if agent.manager.as_ref() == Some(&manager) && !found.contains(&agent.name) {
+                    found.push(agent.name.clone());
+                }
+            }
+        }
+        Ok(found.split_off(1))
+    }
+}
+
+/// Whether a worker counts no more among those that its manager may have.
+fn is_over(agent: &AgentRecord) -> bool {
+    matches!(agent.status, AgentStatus::Done | AgentStatus::Failed | AgentStatus::Stopped)
+}
+
+/// The newest commit of a worker's.
+fn newest(tree: &WorkerTree, of: &Tree) -> Result<CommitId, BrokerError> {
+    match tree.commits.last() {
+        None => Ok(of.base().commit.clone()),
+        Some(commit) => commit.parse().map_err(|error| {
+            BrokerError::new(BrokerErrorKind::Damaged, format!("{commit:?} is no commit: {error}"), "")
+        }),
+    }
+}
+
+fn cut(mut patch: String, kept_as: &str) -> String {
+    if patch.len() > MAX_DIFF_BYTES {
+        let end = (0..=MAX_DIFF_BYTES).rev().find(|end| patch.is_char_boundary(*end)).unwrap_or_default();
+        patch.truncate(end);
+        patch.push_str("\n[…]");
+    }
+    format!("kept as {kept_as}\n{patch}")
+}
+
+fn failed(error: &TreeError) -> BrokerError {
+    BrokerError::new(BrokerErrorKind::Failed, error.to_string(), "")
+}
+
+fn at(path: &Path, error: &std::io::Error) -> BrokerError {
+    BrokerError::new(BrokerErrorKind::Failed, format!("{}: {error}", path.display()), "")
+}
+
+/// Runs what waits for git or the disk.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BrokerError> + Send + 'static,
+) -> Result<T, BrokerError> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| {
+        BrokerError::new(BrokerErrorKind::Failed, format!("work on files broke down: {error}"), "")
+    })?
+}

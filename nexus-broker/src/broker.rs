@@ -1,0 +1,454 @@
+//! The broker: takes messages, finds their queues, and has the turns of agents run.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use nexus_conversation::Conversations;
+use nexus_core::{CancelToken, Clock, SystemClock};
+use nexus_router::Router;
+use tokio::{sync::Notify, task::JoinSet};
+
+use crate::{
+    agent::{self, AgentRecord, AgentStatus, Directory, WorkerOrder, Workers},
+    error::{BrokerError, BrokerErrorKind},
+    message::{Address, Envelope, EnvelopeId, MessagePriority, Payload},
+    route::{Agents, ByAddress, Route, queue_of},
+    store::{BrokerStore, PutOutcome},
+};
+
+/// How long the store is left alone where nothing is said to have come. What other processes put is seen after that.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// How long the store is left alone after it failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(2);
+
+/// What a broker is made of.
+#[derive(Clone, Debug)]
+pub struct BrokerOptions {
+    /// Where messages rest.
+    pub store: Arc<dyn BrokerStore>,
+    /// Who runs turns.
+    pub router: Router,
+    /// Where conversations are kept.
+    pub conversations: Conversations,
+    /// The folder for the trees of workers. Made when it is needed.
+    pub folder: PathBuf,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Which queue a message goes into.
+    pub route: Arc<dyn Route>,
+    /// How many turns run here at once. Four by default.
+    pub max_turns_at_once: usize,
+    /// Deadline of a turn. 30 minutes by default.
+    pub turn_deadline: Duration,
+}
+
+impl BrokerOptions {
+    /// The defaults, with the system's clock.
+    pub fn new(
+        store: Arc<dyn BrokerStore>,
+        router: Router,
+        conversations: Conversations,
+        folder: impl Into<PathBuf>,
+    ) -> Self {
+        Self {
+            store,
+            router,
+            conversations,
+            folder: folder.into(),
+            clock: Arc::new(SystemClock),
+            route: Arc::new(ByAddress),
+            max_turns_at_once: 4,
+            turn_deadline: Duration::from_secs(30 * 60),
+        }
+    }
+}
+
+/// Lets agents reach each other, and runs their turns. Clones are one. Several brokers may share a store.
+#[derive(Clone)]
+pub struct Broker {
+    parts: Arc<Parts>,
+}
+
+struct Parts {
+    options: BrokerOptions,
+    directory: Directory,
+    workers: Workers,
+    /// Tells this broker from others of the store.
+    id: String,
+    /// Something was put by this process.
+    woken: Notify,
+    here: Mutex<Here>,
+}
+
+/// What this process is at.
+#[derive(Default)]
+struct Here {
+    running: BTreeSet<String>,
+    /// Agents whose backends could not run a turn, and until when they are left alone.
+    not_before: BTreeMap<String, SystemTime>,
+}
+
+/// How a message is sent.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default)]
+pub struct SendOptions {
+    /// Which of those that wait comes first.
+    pub priority: MessagePriority,
+    /// How long it need be handled.
+    pub expires_in: Option<Duration>,
+    /// Tells the message from others, for who sends it again. A new one by default.
+    pub message_id: Option<EnvelopeId>,
+}
+
+impl SendOptions {
+    /// With this priority.
+    #[must_use]
+    pub fn with_priority(mut self, priority: MessagePriority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// With this end.
+    #[must_use]
+    pub fn expiring_in(mut self, time: Duration) -> Self {
+        self.expires_in = Some(time);
+        self
+    }
+}
+
+/// What became of a message that was sent.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Tells the message from every other.
+    pub message_id: EnvelopeId,
+    /// Whether it was there already.
+    pub outcome: PutOutcome,
+    /// When its target has it.
+    pub reach: Reach,
+}
+
+/// When the target of a message has it, as far as that is known when it is sent.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// The agent does nothing: a turn begins with it, when it is its turn in the queue.
+    Now,
+    /// The agent is in a turn: the message comes with a later one, or when the agent asks for messages.
+    NextTurn,
+    /// It is for a caller, who asks for it.
+    Inbox,
+}
+
+impl Reach {
+    /// In words, for who sent it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Now => "it is handled next",
+            Self::NextTurn => {
+                "the agent is at work: it has it with its next turn, or when it waits for messages"
+            }
+            Self::Inbox => "it waits until it is asked for",
+        }
+    }
+}
+
+impl fmt::Debug for Broker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Broker").field("id", &self.parts.id).finish_non_exhaustive()
+    }
+}
+
+impl Broker {
+    /// A broker that does nothing until it [runs](Self::run), but for sending.
+    #[must_use]
+    pub fn new(options: BrokerOptions) -> Self {
+        let directory = Directory::new(Arc::clone(&options.store), Arc::clone(&options.clock));
+        let workers = Workers::in_folder(&options.folder);
+        let id = EnvelopeId::random().to_string();
+        let parts = Parts { options, directory, workers, id, woken: Notify::new(), here: Mutex::default() };
+        Self { parts: Arc::new(parts) }
+    }
+
+    /// Adds an agent, or changes what is configured of one that is there: what it did stays.
+    pub async fn configure(&self, record: &AgentRecord) -> Result<(), BrokerError> {
+        Address::agent(&record.name)?;
+        self.parts.options.router.binding(record.kind.as_str()).map_err(|error| {
+            BrokerError::new(BrokerErrorKind::Invalid, format!("agent {:?}: {error}", record.name), "")
+        })?;
+        if self.directory().find(&record.name).await?.is_none() {
+            match self.directory().add(record).await {
+                Err(error) if error.kind == BrokerErrorKind::Conflict => {}
+                added => return added,
+            }
+        }
+        let changed = self.directory().update(&record.name, |there| {
+            if there.manager.is_some() {
+                let message = format!(
+                    "{:?} is a worker of {}",
+                    there.name,
+                    there.manager.as_deref().unwrap_or_default()
+                );
+                return Err(BrokerError::new(
+                    BrokerErrorKind::Conflict,
+                    message,
+                    "take another name for the agent",
+                ));
+            }
+            there.kind.clone_from(&record.kind);
+            there.instructions.clone_from(&record.instructions);
+            there.folder.clone_from(&record.folder);
+            there.access = record.access;
+            there.scope.clone_from(&record.scope);
+            if there.status == AgentStatus::Stopped {
+                there.status = AgentStatus::Started;
+            }
+            Ok(())
+        });
+        changed.await.map(drop)
+    }
+
+    /// Every agent.
+    pub async fn agents(&self) -> Result<Vec<AgentRecord>, BrokerError> {
+        self.directory().all().await
+    }
+
+    /// Where messages rest.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn BrokerStore> {
+        &self.parts.options.store
+    }
+
+    /// Sends a message that the broker makes for `from`.
+    ///
+    /// Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) if the scope of the sender does not allow it,
+    /// [`Unknown`](BrokerErrorKind::Unknown) if there is no such target, and as [`BrokerStore::put`].
+    pub async fn send(
+        &self,
+        from: &Address,
+        to: &Address,
+        payload: Payload,
+        options: SendOptions,
+    ) -> Result<Sent, BrokerError> {
+        let clock = &*self.parts.options.clock;
+        let mut envelope = Envelope::new(from.clone(), to.clone(), payload, clock);
+        envelope.priority = options.priority;
+        envelope.expires_at = options.expires_in.and_then(|time| envelope.timestamp.checked_add(time));
+        if let Some(id) = options.message_id {
+            envelope.message_id = id;
+        }
+        self.submit(from, envelope).await
+    }
+
+    /// Takes a message that `sender` made. One that names another sender is refused with
+    /// [`NotAllowed`](BrokerErrorKind::NotAllowed); else as [`send`](Self::send).
+    pub async fn submit(&self, sender: &Address, envelope: Envelope) -> Result<Sent, BrokerError> {
+        if envelope.source_agent_id != *sender {
+            return Err(BrokerError::new(
+                BrokerErrorKind::NotAllowed,
+                format!(
+                    "the message says that it is from {}, and it is sent by {sender}",
+                    envelope.source_agent_id
+                ),
+                "leave out who it is from",
+            ));
+        }
+        let agents = Agents(self.directory().clone());
+        let target = self.parts.options.route.route(&envelope, &agents).await?;
+        self.check_scope(sender, &target).await?;
+        let reach = match target.agent_name() {
+            None => Reach::Inbox,
+            Some(name) => {
+                let record = self.directory().get(name).await?;
+                if record.status == AgentStatus::Stopped {
+                    return Err(BrokerError::new(
+                        BrokerErrorKind::NotAllowed,
+                        format!("the agent {name:?} was stopped"),
+                        "write to another one",
+                    ));
+                }
+                if record.turn.is_some() { Reach::NextTurn } else { Reach::Now }
+            }
+        };
+        let outcome = self.store().put(&queue_of(&target), &envelope).await?;
+        self.parts.woken.notify_one();
+        Ok(Sent { message_id: envelope.message_id, outcome, reach })
+    }
+
+    /// Whether `sender` may write to `target`.
+    async fn check_scope(&self, sender: &Address, target: &Address) -> Result<(), BrokerError> {
+        // Callers are programs of this user, outside of every agent.
+        let Some(sender) = sender.agent_name() else { return Ok(()) };
+        let record = self.directory().get(sender).await?;
+        let is_allowed = match target.agent_name() {
+            // To answer callers is the broker's own.
+            None => record.manager.is_none(),
+            Some(name) if name == sender || record.manager.as_deref() == Some(name) => true,
+            Some(name) if record.scope.allows(name) => true,
+            Some(name) => {
+                let target = self.directory().get(name).await?;
+                target.manager.as_deref() == Some(sender)
+            }
+        };
+        if is_allowed {
+            return Ok(());
+        }
+        Err(BrokerError::new(
+            BrokerErrorKind::NotAllowed,
+            format!("{sender} may not write to {target}"),
+            "write to your manager, to your workers, or to whom list_agents names",
+        ))
+    }
+
+    /// What waits for a caller, oldest first; each is given once.
+    pub async fn inbox(&self, caller: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError> {
+        let queue = queue_of(&Address::Caller(caller.to_owned()));
+        let mut found = Vec::new();
+        while found.len() < at_most {
+            let lease = Duration::from_secs(30);
+            let Some(delivery) = self.store().take(&queue, MessagePriority::Low, lease).await? else { break };
+            self.store().finish(&delivery.lease, &[]).await?;
+            found.push(delivery.envelope);
+        }
+        Ok(found)
+    }
+
+    /// Stops an agent: its turn ends, and it takes no further message. What it did stays.
+    pub async fn stop(&self, name: &str) -> Result<AgentRecord, BrokerError> {
+        self.directory().set_status(name, AgentStatus::Stopped).await
+    }
+
+    /// Runs the turns of agents until `drain` is cancelled, and then those that are running to their end, or until `end` is.
+    ///
+    /// A store that fails is asked again, and told of by a warning.
+    pub async fn run(&self, drain: CancelToken, end: CancelToken) {
+        let mut turns = JoinSet::new();
+        while !drain.is_cancelled() {
+            let wait = match self.begin_turns(&mut turns, &end).await {
+                Ok(()) => LOOK_EVERY,
+                Err(error) => {
+                    tracing::warn!(%error, "the broker cannot see what waits");
+                    AFTER_FAILURE
+                }
+            };
+            tokio::select! {
+                () = drain.cancelled() => {}
+                () = self.parts.woken.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+                Some(ended) = turns.join_next() => report(ended),
+            }
+        }
+        while let Some(ended) = turns.join_next().await {
+            report(ended);
+        }
+    }
+
+    async fn begin_turns(&self, turns: &mut JoinSet<()>, end: &CancelToken) -> Result<(), BrokerError> {
+        for status in self.store().queues().await? {
+            if turns.len() >= self.parts.options.max_turns_at_once {
+                break;
+            }
+            let Some(name) = status.queue.strip_prefix("agent.") else { continue };
+            if status.waiting.iter().sum::<u64>() == 0 || !self.enter(name) {
+                continue;
+            }
+            let (broker, name, end) = (self.clone(), name.to_owned(), end.clone());
+            turns.spawn(async move {
+                let entered = Entered { broker: &broker, name: &name };
+                if let Err(error) = agent::handle(&broker, &name, &end).await {
+                    tracing::warn!(agent = %name, %error, "a message could not be handled, and is given out again");
+                    broker.leave_alone(&name, AFTER_FAILURE);
+                }
+                drop(entered);
+                broker.parts.woken.notify_one();
+            });
+        }
+        Ok(())
+    }
+
+    /// Whether this process may begin with an agent: it is at none of its messages, and the agent is not left alone.
+    fn enter(&self, name: &str) -> bool {
+        let now = self.parts.options.clock.now();
+        let mut here = self.here();
+        if here.not_before.get(name).is_some_and(|time| *time > now) {
+            return false;
+        }
+        here.not_before.remove(name);
+        here.running.insert(name.to_owned())
+    }
+
+    /// Takes no message of an agent for a time.
+    pub(crate) fn leave_alone(&self, name: &str, time: Duration) {
+        let until = self.parts.options.clock.now() + time;
+        self.here().not_before.insert(name.to_owned(), until);
+    }
+
+    fn here(&self) -> MutexGuard<'_, Here> {
+        self.parts.here.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts a worker of `manager`, with its task in its queue.
+    pub(crate) async fn start_worker(
+        &self,
+        manager: &str,
+        order: WorkerOrder,
+    ) -> Result<AgentRecord, BrokerError> {
+        let record =
+            self.parts.workers.start(self.directory(), manager, &order, &self.parts.options.router).await?;
+        let from = Address::agent(manager)?;
+        let payload = Payload::TaskAssignment {
+            task_id: record.task_id.clone().unwrap_or_else(|| record.name.clone()),
+            definition: order.task,
+            inputs: order.inputs,
+            working_directory: record.folder.clone(),
+            required_tools: Vec::new(),
+            other: serde_json::Map::new(),
+        };
+        self.send(&from, &Address::agent(&record.name)?, payload, SendOptions::default()).await?;
+        Ok(record)
+    }
+
+    pub(crate) fn directory(&self) -> &Directory {
+        &self.parts.directory
+    }
+
+    pub(crate) fn workers(&self) -> &Workers {
+        &self.parts.workers
+    }
+
+    pub(crate) fn options(&self) -> &BrokerOptions {
+        &self.parts.options
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.parts.id
+    }
+
+    pub(crate) fn wake(&self) {
+        self.parts.woken.notify_one();
+    }
+}
+
+/// An agent that this process is at.
+struct Entered<'b> {
+    broker: &'b Broker,
+    name: &'b str,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.broker.here().running.remove(self.name);
+    }
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a turn of the broker broke down");
+    }
+}

@@ -1,0 +1,190 @@
+//! Locks on what agents share: a document is the truth, `.nexus_locks/NAME.lock` shows it to others' tools.
+
+use std::{
+    fs,
+    io::Write as _,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    agent::AgentRecord,
+    broker::Broker,
+    error::{BrokerError, BrokerErrorKind},
+    message::Address,
+    rfc3339,
+    store::{Document, DocumentKind, Expected},
+};
+
+/// The folder of the files, below that of the agent.
+const FOLDER: &str = ".nexus_locks";
+
+/// A lock, as the document and the file have it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct LockRecord {
+    /// Who has it.
+    agent_id: String,
+    /// Since when.
+    #[serde(with = "rfc3339")]
+    taken_at: SystemTime,
+    /// When it is free, whether or not it was released.
+    #[serde(with = "rfc3339")]
+    expires_at: SystemTime,
+    /// The file that shows it.
+    file: PathBuf,
+}
+
+impl Broker {
+    /// Takes a lock in the folder of an agent, until its turn ends, and no longer than `time`. One's own lock is taken anew.
+    ///
+    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while another agent, or a file that no agent made, holds it.
+    pub(crate) async fn take_lock(
+        &self,
+        agent: &AgentRecord,
+        name: &str,
+        time: Duration,
+    ) -> Result<String, BrokerError> {
+        Address::agent(name)?;
+        let Some(folder) = project_folder(agent) else {
+            return Err(BrokerError::new(
+                BrokerErrorKind::Invalid,
+                "there is no folder to lock anything in",
+                "",
+            ));
+        };
+        let (key, file) = (key(&folder, name), folder.join(FOLDER).join(format!("{name}.lock")));
+        let now = self.options().clock.now();
+        let mut reported = String::new();
+        let expected = match self.store().document(DocumentKind::Lock, &key).await? {
+            None => {
+                refuse_foreign(&file)?;
+                Expected::Absent
+            }
+            Some(document) => {
+                let held = read(&document)?;
+                if held.agent_id != agent.name {
+                    if held.expires_at > now {
+                        return Err(BrokerError::new(
+                            BrokerErrorKind::Conflict,
+                            format!(
+                                "{} has the lock {name:?} until {}",
+                                held.agent_id,
+                                rfc3339::text(held.expires_at)
+                            ),
+                            "ask for it later",
+                        ));
+                    }
+                    reported = format!(
+                        "; {} had it, and let it expire at {}",
+                        held.agent_id,
+                        rfc3339::text(held.expires_at)
+                    );
+                }
+                Expected::Revision(document.revision)
+            }
+        };
+        let record = LockRecord { agent_id: agent.name.clone(), taken_at: now, expires_at: now + time, file };
+        let value = serde_json::to_value(&record)
+            .map_err(|error| BrokerError::new(BrokerErrorKind::Failed, error.to_string(), ""))?;
+        self.store().write(DocumentKind::Lock, &key, expected, &value).await.map_err(
+            |error| match error.kind {
+                BrokerErrorKind::Conflict => BrokerError::new(
+                    BrokerErrorKind::Conflict,
+                    format!("another agent took the lock {name:?} just now"),
+                    "ask for it later",
+                ),
+                _ => error,
+            },
+        )?;
+        if let Err(error) = show(&record, &value) {
+            tracing::warn!(file = %record.file.display(), %error, "a lock cannot be shown as a file");
+        }
+        Ok(format!("you have {name} until {}{reported}", rfc3339::text(record.expires_at)))
+    }
+
+    /// Releases a lock of an agent's. Fails with [`Unknown`](BrokerErrorKind::Unknown) if it has none of this name.
+    pub(crate) async fn release_lock(&self, agent: &str, name: &str) -> Result<(), BrokerError> {
+        let record = self.directory().get(agent).await?;
+        let unknown = || BrokerError::new(BrokerErrorKind::Unknown, format!("you have no lock {name:?}"), "");
+        let Some(folder) = project_folder(&record) else { return Err(unknown()) };
+        let document = self.store().document(DocumentKind::Lock, &key(&folder, name)).await?;
+        let document = document.ok_or_else(unknown)?;
+        let held = read(&document)?;
+        if held.agent_id != agent {
+            return Err(unknown());
+        }
+        self.release(&document, &held).await
+    }
+
+    /// Releases all locks of an agent: its turn has ended.
+    pub(crate) async fn release_locks(&self, agent: &str) {
+        let documents = match self.store().documents(DocumentKind::Lock).await {
+            Ok(documents) => documents,
+            Err(error) => return tracing::warn!(agent, %error, "its locks stay until they expire"),
+        };
+        for document in documents {
+            let Ok(held) = read(&document) else { continue };
+            if held.agent_id == agent
+                && let Err(error) = self.release(&document, &held).await
+            {
+                tracing::warn!(agent, key = %document.key, %error, "a lock stays until it expires");
+            }
+        }
+    }
+
+    async fn release(&self, document: &Document, held: &LockRecord) -> Result<(), BrokerError> {
+        // The file first: as long as the document is there nobody else makes one.
+        match fs::remove_file(&held.file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                tracing::warn!(file = %held.file.display(), %error, "the file of a lock stays");
+            }
+            _ => {}
+        }
+        let expected = Expected::Revision(document.revision);
+        match self.store().delete(DocumentKind::Lock, &document.key, expected).await {
+            Err(error) if error.kind != BrokerErrorKind::Conflict => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What agents share is in the project: also where each has a tree of its own.
+fn project_folder(agent: &AgentRecord) -> Option<PathBuf> {
+    agent.tree.as_ref().map(|tree| tree.project.clone()).or_else(|| agent.folder.clone())
+}
+
+fn key(folder: &Path, name: &str) -> String {
+    format!("{name}@{}", folder.display())
+}
+
+fn read(document: &Document) -> Result<LockRecord, BrokerError> {
+    serde_json::from_value(document.value.clone()).map_err(|error| {
+        BrokerError::new(
+            BrokerErrorKind::Damaged,
+            format!("the lock {:?} cannot be read: {error}", document.key),
+            "",
+        )
+    })
+}
+
+/// A file that no document is of belongs to a tool that knows no broker.
+fn refuse_foreign(file: &Path) -> Result<(), BrokerError> {
+    match fs::symlink_metadata(file) {
+        Err(_) => Ok(()),
+        Ok(_) => Err(BrokerError::new(
+            BrokerErrorKind::Conflict,
+            format!("{} is there, and no agent made it", file.display()),
+            "whoever made it removes it",
+        )),
+    }
+}
+
+fn show(record: &LockRecord, value: &serde_json::Value) -> std::io::Result<()> {
+    let folder = record.file.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    writeln!(file, "{value:#}")?;
+    file.persist(&record.file).map(drop).map_err(|error| error.error)
+}

@@ -1,0 +1,69 @@
+//! Which queue a message goes into.
+
+use std::fmt;
+
+use async_trait::async_trait;
+
+use crate::{
+    agent::{AgentRecord, Directory},
+    error::{BrokerError, BrokerErrorKind},
+    message::{Address, Envelope},
+};
+
+/// Decides which agent a message is for. The default goes by its address alone; one that reads the content can stand in its place.
+#[async_trait]
+pub trait Route: fmt::Debug + Send + Sync + 'static {
+    /// The address that the message goes to: an agent, a session or a caller. Fails with [`Unknown`](BrokerErrorKind::Unknown).
+    async fn route(&self, envelope: &Envelope, agents: &Agents) -> Result<Address, BrokerError>;
+}
+
+/// The agents that there are, for a [`Route`].
+#[derive(Clone, Debug)]
+pub struct Agents(pub(crate) Directory);
+
+impl Agents {
+    /// The agent of this name. Fails with [`Unknown`](BrokerErrorKind::Unknown).
+    pub async fn get(&self, name: &str) -> Result<AgentRecord, BrokerError> {
+        self.0.get(name).await
+    }
+
+    /// Every agent.
+    pub async fn all(&self) -> Result<Vec<AgentRecord>, BrokerError> {
+        self.0.all().await
+    }
+}
+
+/// Goes by the address: an agent that there is, its session, the manager of a worker, a caller.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ByAddress;
+
+#[async_trait]
+impl Route for ByAddress {
+    async fn route(&self, envelope: &Envelope, agents: &Agents) -> Result<Address, BrokerError> {
+        match &envelope.target_agent_id {
+            Address::ManagerOf(worker) => match agents.get(worker).await?.manager {
+                Some(manager) => Address::agent(&manager),
+                None => Err(BrokerError::new(
+                    BrokerErrorKind::Unknown,
+                    format!("nobody started the agent {worker:?}, so it has no manager"),
+                    "name the agent",
+                )),
+            },
+            address => {
+                if let Some(name) = address.agent_name() {
+                    agents.get(name).await?;
+                }
+                Ok(address.clone())
+            }
+        }
+    }
+}
+
+/// The queue of an address. All sessions of an agent have one, so that its turns come one after the other.
+pub(crate) fn queue_of(address: &Address) -> String {
+    match address {
+        Address::Agent(name) | Address::Session { agent: name, .. } => format!("agent.{name}"),
+        Address::ManagerOf(name) => format!("manager-of.{name}"),
+        Address::Caller(name) => format!("caller.{name}"),
+    }
+}

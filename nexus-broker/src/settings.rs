@@ -1,0 +1,174 @@
+//! The section `broker` of `nexus.yaml`.
+
+use std::{collections::BTreeMap, path::PathBuf, time::SystemTime};
+
+use nexus_core::{ConfigSection, SettingsError, ToolAccess, settings_schema};
+use nexus_router::Router;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    agent::{AgentRecord, AgentScope, AgentStatus},
+    message::Address,
+};
+
+/// Which agents there are, and how a broker runs them.
+///
+/// ```
+/// use std::sync::Arc;
+/// use nexus_broker::{BrokerSection, BrokerSettings};
+/// use nexus_core::{BuildContext, Registry};
+/// use nexus_router::Router;
+///
+/// let registry = Registry::new().with_section(Arc::new(BrokerSection));
+/// let configuration = serde_json::json!({ "broker": { "max_turns_at_once": 2 } });
+/// let router = Router::from_value(configuration, registry, BuildContext::in_home("home"))?;
+/// assert_eq!(BrokerSettings::of(&router)?.max_turns_at_once, 2);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct BrokerSettings {
+    /// The agents, by name: 1 to 40 small letters, digits, `_` and `-`.
+    pub agents: BTreeMap<String, AgentSettings>,
+    /// How many turns one broker runs at once. Default 4.
+    pub max_turns_at_once: usize,
+    /// Deadline of one turn, in seconds. Default 1,800.
+    pub turn_seconds: u64,
+}
+
+impl Default for BrokerSettings {
+    fn default() -> Self {
+        Self { agents: BTreeMap::new(), max_turns_at_once: 4, turn_seconds: 1_800 }
+    }
+}
+
+/// One agent of the configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AgentSettings {
+    /// The type that runs its turns: a name from `types`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// What stands above the prompt of each turn.
+    #[serde(default)]
+    pub instructions: Option<String>,
+    /// Where it works: an absolute path. Default: nowhere, it has its tools alone.
+    #[serde(default)]
+    pub folder: Option<PathBuf>,
+    /// What its turns may do there: scoped-only, read-only, workspace-write or unrestricted. Default: scoped-only.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    pub access: ToolAccess,
+    /// Names of agents that it may write to, beside its own workers. A `*` at the end stands for any rest.
+    #[serde(default)]
+    pub may_write_to: Vec<String>,
+    /// How many workers it may have at a time. Default 0.
+    #[serde(default)]
+    pub max_workers: u32,
+    /// How deep workers of its workers may go. Default 1: its workers have none.
+    #[serde(default = "one")]
+    pub max_depth: u32,
+    /// The types that its workers may be of, beside its own.
+    #[serde(default)]
+    pub worker_types: Vec<String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// The most workers of one agent, and the deepest nesting. Source: our own bounds.
+const MOST_WORKERS: u32 = 64;
+const MOST_DEPTH: u32 = 8;
+
+impl BrokerSettings {
+    /// What the configuration of a router says, or the defaults.
+    ///
+    /// # Errors
+    ///
+    /// [`SettingsError`] if the section cannot be used; never for a router whose registry has [`BrokerSection`].
+    pub fn of(router: &Router) -> Result<Self, SettingsError> {
+        router.section("broker").map_or_else(|| Ok(Self::default()), |value| Self::read(&value))
+    }
+
+    fn read(value: &Value) -> Result<Self, SettingsError> {
+        let read: Self = SettingsError::reading(value)?;
+        let fault = |path: &[&str], reason: String| {
+            Err(SettingsError { path: path.iter().map(|part| (*part).to_owned()).collect(), reason })
+        };
+        if read.max_turns_at_once == 0 {
+            return fault(&["max_turns_at_once"], "is 0".to_owned());
+        }
+        if read.turn_seconds == 0 {
+            return fault(&["turn_seconds"], "is 0".to_owned());
+        }
+        for (name, agent) in &read.agents {
+            if let Err(error) = Address::agent(name) {
+                return fault(&["agents", name], error.to_string());
+            }
+            if agent.folder.as_ref().is_some_and(|folder| !folder.is_absolute()) {
+                return fault(&["agents", name, "folder"], "is no absolute path".to_owned());
+            }
+            if agent.folder.is_none() && agent.access != ToolAccess::ScopedOnly {
+                let reason = format!("is {}, and there is no folder", agent.access.as_str());
+                return fault(&["agents", name, "access"], reason);
+            }
+            if agent.max_workers > MOST_WORKERS {
+                return fault(&["agents", name, "max_workers"], format!("is over {MOST_WORKERS}"));
+            }
+            if agent.max_depth > MOST_DEPTH {
+                return fault(&["agents", name, "max_depth"], format!("is over {MOST_DEPTH}"));
+            }
+        }
+        Ok(read)
+    }
+
+    /// The agents, as a broker takes them.
+    #[must_use]
+    pub fn records(&self) -> Vec<AgentRecord> {
+        let record = |(name, agent): (&String, &AgentSettings)| AgentRecord {
+            name: name.clone(),
+            kind: agent.kind.clone(),
+            instructions: agent.instructions.clone(),
+            folder: agent.folder.clone(),
+            access: agent.access,
+            manager: None,
+            depth: 0,
+            scope: AgentScope {
+                may_write_to: agent.may_write_to.clone(),
+                max_workers: agent.max_workers,
+                max_depth: agent.max_depth,
+                worker_kinds: agent.worker_types.clone(),
+            },
+            status: AgentStatus::Started,
+            task_id: None,
+            turn: None,
+            tree: None,
+            changed_at: SystemTime::now(),
+            other: Map::new(),
+        };
+        self.agents.iter().map(record).collect()
+    }
+}
+
+/// Reads and describes the section [`BrokerSettings`]: for [`Registry::with_section`](nexus_core::Registry::with_section).
+#[derive(Clone, Copy, Debug)]
+pub struct BrokerSection;
+
+impl ConfigSection for BrokerSection {
+    fn name(&self) -> &'static str {
+        "broker"
+    }
+
+    fn schema(&self) -> Value {
+        let mut schema = settings_schema::of::<BrokerSettings>();
+        schema["description"] = "Agents that reach each other through a broker.".into();
+        schema
+    }
+
+    fn check(&self, value: &Value) -> Result<(), SettingsError> {
+        BrokerSettings::read(value).map(drop)
+    }
+}
