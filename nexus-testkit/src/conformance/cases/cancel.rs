@@ -21,7 +21,7 @@ use crate::{
 const AFTERWARDS: Duration = Duration::from_secs(1);
 
 /// No stop takes longer.
-const PATIENCE: Duration = Duration::from_secs(15);
+const PATIENCE: Duration = Duration::from_secs(45);
 
 /// What a model says before it stops in mid-sentence.
 const HALF: &str = "Half of an ans";
