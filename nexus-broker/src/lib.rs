@@ -13,8 +13,8 @@ mod rfc3339;
 mod store;
 
 pub use error::{BrokerError, BrokerErrorKind};
-pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus};
+pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus, envelope_schema};
 pub use store::{
-    BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, PutOutcome,
-    QueueLimits, QueueStatus,
+    BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, LoggedEvent,
+    PutOutcome, QueueLimits, QueueStatus, SqliteStore,
 };
