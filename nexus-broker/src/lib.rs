@@ -21,11 +21,11 @@ mod view;
 pub use agent::{AgentRecord, AgentScope, AgentStatus, BegunTurn, WorkerTree};
 pub use broker::{Broker, BrokerOptions, Reach, SendOptions, Sent};
 pub use error::{BrokerError, BrokerErrorKind};
-pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus};
+pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus, envelope_schema};
 pub use route::{Agents, ByAddress, Route};
 pub use settings::{AgentSettings, BrokerSection, BrokerSettings};
 pub use store::{
-    BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, PutOutcome,
-    QueueLimits, QueueStatus,
+    BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, LoggedEvent,
+    PutOutcome, QueueLimits, QueueStatus, SqliteStore,
 };
 pub use view::{Views, line};

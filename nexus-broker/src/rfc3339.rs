@@ -7,14 +7,20 @@ use serde::{Deserialize, Deserializer, Serializer, de};
 /// The last time that can be written: 9999-12-31T23:59:59.999Z.
 const LAST: Duration = Duration::from_millis(253_402_300_799_999);
 
-/// A time as text. One that lies before 1970 or behind the year 9999 is taken to be the nearest that can be written.
-pub(crate) fn text(time: SystemTime) -> String {
+/// A time as it is written: to the millisecond. One that lies before 1970 or behind the year 9999 is taken to be the nearest that can be.
+pub(crate) fn rounded(time: SystemTime) -> SystemTime {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default().min(LAST);
-    humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()
+    UNIX_EPOCH + Duration::new(since.as_secs(), since.subsec_millis() * 1_000_000)
+}
+
+/// A time as text, [`rounded`].
+pub(crate) fn text(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(rounded(time)).to_string()
 }
 
 fn read<E: de::Error>(text: &str) -> Result<SystemTime, E> {
     humantime::parse_rfc3339(text)
+        .map(rounded)
         .map_err(|_| E::custom(format!("{text:?} is no time such as 2026-01-31T12:00:00.000Z")))
 }
 

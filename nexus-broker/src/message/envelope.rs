@@ -1,6 +1,6 @@
 //! Whose a message is, for whom, and when.
 
-use std::{fmt, time::SystemTime};
+use std::time::SystemTime;
 
 use nexus_core::Clock;
 use schemars::JsonSchema;
@@ -8,40 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    message::{Address, Payload},
+    message::{Address, EnvelopeId, Payload},
     rfc3339,
 };
-
-/// Tells one message from every other. A message that is sent again has the same.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub struct EnvelopeId(String);
-
-impl EnvelopeId {
-    /// A new one.
-    #[must_use]
-    pub fn random() -> Self {
-        Self(uuid::Uuid::new_v4().to_string())
-    }
-
-    /// The one of what happens once, such as the firing of a trigger: two brokers that see it make the same.
-    #[must_use]
-    pub fn of_occurrence(what: &str, occurrence: &str) -> Self {
-        Self(format!("{what}@{occurrence}"))
-    }
-
-    /// Its text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for EnvelopeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// Which of the messages that wait comes first. In order within a priority.
 #[derive(
@@ -90,12 +59,12 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// A message that is made now, of normal priority, that does not expire.
+    /// A message that is made now (to the millisecond), of normal priority, that does not expire.
     #[must_use]
     pub fn new(source: Address, target: Address, payload: Payload, clock: &dyn Clock) -> Self {
         Self {
             message_id: EnvelopeId::random(),
-            timestamp: clock.now(),
+            timestamp: rfc3339::rounded(clock.now()),
             source_agent_id: source,
             target_agent_id: target,
             priority: MessagePriority::Normal,
@@ -104,4 +73,10 @@ impl Envelope {
             other: Map::new(),
         }
     }
+}
+
+/// The JSON Schema of an [`Envelope`], as it travels and as it is stored.
+#[must_use]
+pub fn envelope_schema() -> Value {
+    schemars::schema_for!(Envelope).to_value()
 }

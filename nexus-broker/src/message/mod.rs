@@ -2,8 +2,10 @@
 
 mod address;
 mod envelope;
+mod id;
 mod payload;
 
 pub use address::Address;
-pub use envelope::{Envelope, EnvelopeId, MessagePriority};
+pub use envelope::{Envelope, MessagePriority, envelope_schema};
+pub use id::EnvelopeId;
 pub use payload::{Payload, ReportedStatus};

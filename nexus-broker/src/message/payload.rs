@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
 use crate::message::EnvelopeId;
@@ -40,7 +40,8 @@ pub enum Payload {
         /// How far.
         status: ReportedStatus,
         /// How much is done, from 0 to 100.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[serde(default, deserialize_with = "percent", skip_serializing_if = "Option::is_none")]
+        #[schemars(range(max = 100))]
         percent: Option<u8>,
         /// More about it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -206,5 +207,12 @@ impl ReportedStatus {
             Self::Completed => "completed",
             Self::Failed => "failed",
         }
+    }
+}
+
+fn percent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u8>, D::Error> {
+    match Option::<u8>::deserialize(deserializer)? {
+        Some(percent @ 101..) => Err(de::Error::custom(format!("{percent} is no percentage from 0 to 100"))),
+        percent => Ok(percent),
     }
 }

@@ -1,5 +1,10 @@
 //! Where messages rest, and the documents that brokers share.
 
+pub(crate) mod check;
+mod sqlite;
+
+pub use sqlite::SqliteStore;
+
 use std::{
     fmt,
     time::{Duration, SystemTime},
@@ -25,16 +30,26 @@ use crate::{
 /// the holder of the lease can. Whoever is killed before has sent nothing, and whoever comes too late is refused with
 /// [`Conflict`](crate::BrokerErrorKind::Conflict). [`Delivery::deliveries`] tells who takes it whether somebody has begun with it before.
 ///
-/// An id is known for [`QueueLimits::remembered_for`] after its message was handled or has expired: putting it again meanwhile changes nothing.
+/// An id is known for [`QueueLimits::remembered_for`] after its message was handled or has expired: putting it again meanwhile changes nothing,
+/// whatever the queue. Who passes a message on into another queue gives it another id.
+///
+/// A call that fails with [`Unavailable`](crate::BrokerErrorKind::Unavailable), or whose future is dropped, may have taken effect. It can be made
+/// again, and changes nothing the second time; a message that was taken so is given out again when its time has passed.
+///
+/// Times are those of the clock that the store was given. Where it steps back by more than the time of a lease, the lease has lapsed.
 ///
 /// # Documents
 ///
 /// Triggers, agents and locks are documents: JSON under a kind and a key, written by compare-and-set.
+///
+/// Queues and keys have 1 to 256 bytes without control characters. Others are [`Invalid`](crate::BrokerErrorKind::Invalid), as are documents
+/// beyond 512 KiB.
 #[async_trait]
 pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     /// Stores a message at the end of its priority in a queue. When this returns it outlives a crash.
     ///
-    /// Fails with [`QueueFull`](crate::BrokerErrorKind::QueueFull) if the queue is, [`Invalid`](crate::BrokerErrorKind::Invalid) for a message
+    /// Fails with [`QueueFull`](crate::BrokerErrorKind::QueueFull) if the queue is (brokers on several machines may each put one beyond
+    /// it at the same moment), [`Invalid`](crate::BrokerErrorKind::Invalid) for a message
     /// beyond [`QueueLimits::max_message_bytes`].
     async fn put(&self, queue: &str, envelope: &Envelope) -> Result<PutOutcome, BrokerError>;
 
@@ -51,7 +66,8 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     async fn extend(&self, held: &HandlingLease, lease: Duration) -> Result<(), BrokerError>;
 
     /// Says that a message is handled, and puts what came of it into queues: both or neither is seen. The full queue of an answer does not
-    /// refuse it. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if the lease has lapsed; then nothing is put.
+    /// refuse it, and an answer whose id is known is not put again. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if the lease has
+    /// lapsed, and [`Invalid`](crate::BrokerErrorKind::Invalid) beyond [`QueueLimits::max_outcome_bytes`]; then nothing is put.
     async fn finish(&self, held: &HandlingLease, outcome: &[(String, Envelope)]) -> Result<(), BrokerError>;
 
     /// Gives a message back, at its old place.
@@ -66,7 +82,7 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     /// Every queue that has messages.
     async fn queues(&self) -> Result<Vec<QueueStatus>, BrokerError>;
 
-    /// What was put, oldest first, after the `after`th: the source of the views. What is older than [`QueueLimits::remembered_for`] may be gone.
+    /// What was put, and what has expired, oldest first, after the `after`th: the source of the views. What is older than [`QueueLimits::remembered_for`] may be gone.
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError>;
 
     /// A document.
@@ -141,10 +157,24 @@ pub struct QueueStatus {
 pub struct LoggedEnvelope {
     /// Its number, which grows.
     pub number: u64,
+    /// What became of the message.
+    pub event: LoggedEvent,
+    /// When, by the clock of the broker that did it.
+    pub at: SystemTime,
     /// The queue that it was put into.
     pub queue: String,
     /// The message.
     pub envelope: Envelope,
+}
+
+/// What the log tells of a message.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum LoggedEvent {
+    /// It was put.
+    Put,
+    /// It was not handled in time.
+    Expired,
 }
 
 /// What a document is of.
@@ -187,10 +217,12 @@ pub enum Expected {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// How many messages wait in one queue. 10,000 by default.
+    /// How many messages wait in one queue or are given out of it. 10,000 by default.
     pub max_waiting: usize,
     /// How big a message is, in bytes of its JSON. 256 KiB by default.
     pub max_message_bytes: usize,
+    /// How big the messages are that come of one, in bytes of their JSON, all together. 768 KiB by default.
+    pub max_outcome_bytes: usize,
     /// For how long an id is known, and the log is kept. Seven days by default.
     pub remembered_for: Duration,
 }
@@ -200,6 +232,7 @@ impl Default for QueueLimits {
         Self {
             max_waiting: 10_000,
             max_message_bytes: 256 << 10,
+            max_outcome_bytes: 768 << 10,
             remembered_for: Duration::from_secs(7 * 24 * 60 * 60),
         }
     }

@@ -1,0 +1,93 @@
+//! What tells one message from every other.
+
+use std::{fmt, str::FromStr};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use sha2::{Digest as _, Sha256};
+
+use crate::error::{BrokerError, BrokerErrorKind};
+
+/// The longest id, in bytes.
+const MAX_ID_BYTES: usize = 256;
+
+/// Tells one message from every other. A message that is sent again has the same.
+///
+/// It is free text of 1 to 256 bytes without control characters.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct EnvelopeId(String);
+
+impl EnvelopeId {
+    /// A new one.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(uuid::Uuid::new_v4().to_string())
+    }
+
+    /// The one of what happens once, such as the firing of a trigger: two brokers that see it make the same.
+    ///
+    /// It is `WHAT@OCCURRENCE`, or the hash of both where that would be too long or could be read in two ways.
+    #[must_use]
+    pub fn of_occurrence(what: &str, occurrence: &str) -> Self {
+        if !what.contains('@')
+            && let Ok(id) = format!("{what}@{occurrence}").parse()
+        {
+            return id;
+        }
+        let mut hash = Sha256::new();
+        hash.update((what.len() as u64).to_le_bytes());
+        hash.update(what);
+        hash.update(occurrence);
+        let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        Self(format!("sha256@{hash}"))
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for EnvelopeId {
+    type Err = BrokerError;
+
+    fn from_str(text: &str) -> Result<Self, BrokerError> {
+        match (1..=MAX_ID_BYTES).contains(&text.len()) && !text.chars().any(char::is_control) {
+            true => Ok(Self(text.to_owned())),
+            false => Err(BrokerError::new(
+                BrokerErrorKind::Invalid,
+                format!("{:?} is no id of a message", text.chars().take(80).collect::<String>()),
+                format!("write 1 to {MAX_ID_BYTES} bytes without control characters"),
+            )),
+        }
+    }
+}
+
+impl fmt::Display for EnvelopeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for EnvelopeId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for EnvelopeId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "EnvelopeId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "string",
+            "minLength": 1,
+            "maxLength": MAX_ID_BYTES,
+            "description": "Tells one message from every other. A message that is sent again has the same."
+        })
+    }
+}

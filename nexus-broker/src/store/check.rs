@@ -1,0 +1,203 @@
+//! What both stores refuse, and in which words.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+
+use crate::{
+    error::{BrokerError, BrokerErrorKind},
+    message::{Envelope, EnvelopeId},
+    store::{DocumentKind, HandlingLease, QueueLimits},
+};
+
+/// The longest name of a queue and the longest key of a document, in bytes.
+const MAX_NAME_BYTES: usize = 256;
+/// The largest document, in bytes of its JSON.
+const MAX_DOCUMENT_BYTES: usize = 512 << 10;
+/// The longest lease.
+const MAX_LEASE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+/// How many messages come of one at most.
+const MAX_OUTCOME: usize = 1_000;
+
+/// A message that may be stored, as it is stored.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    pub(crate) queue: String,
+    pub(crate) envelope: Envelope,
+    pub(crate) json: String,
+}
+
+fn invalid(message: String, instead: String) -> BrokerError {
+    BrokerError::new(BrokerErrorKind::Invalid, message, instead)
+}
+
+fn name(what: &str, text: &str) -> Result<(), BrokerError> {
+    if (1..=MAX_NAME_BYTES).contains(&text.len()) && !text.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(invalid(
+        format!("{:?} is no {what}", text.chars().take(80).collect::<String>()),
+        format!("write 1 to {MAX_NAME_BYTES} bytes without control characters"),
+    ))
+}
+
+/// The name of a queue.
+pub(crate) fn queue(text: &str) -> Result<(), BrokerError> {
+    name("name of a queue", text)
+}
+
+/// The key of a document.
+pub(crate) fn key(text: &str) -> Result<(), BrokerError> {
+    name("key of a document", text)
+}
+
+/// A message for a queue.
+pub(crate) fn message(to: &str, envelope: &Envelope, limits: &QueueLimits) -> Result<Checked, BrokerError> {
+    queue(to)?;
+    let id = &envelope.message_id;
+    let unwritable = |error: serde_json::Error| {
+        invalid(format!("the message {id} cannot be written: {error}"), String::new())
+    };
+    let json = serde_json::to_string(envelope).map_err(unwritable)?;
+    if json.len() > limits.max_message_bytes {
+        return Err(invalid(
+            format!(
+                "the message {id} has {} bytes, and a message {} at most",
+                json.len(),
+                limits.max_message_bytes
+            ),
+            "put what is large into a file, and say where it is".to_owned(),
+        ));
+    }
+    // A key of `other` that is one of ours would make it unreadable for whoever takes it.
+    serde_json::from_str::<Envelope>(&json).map_err(unwritable)?;
+    Ok(Checked { queue: to.to_owned(), envelope: envelope.clone(), json })
+}
+
+/// What came of a message.
+pub(crate) fn outcome(
+    outcome: &[(String, Envelope)],
+    limits: &QueueLimits,
+) -> Result<Vec<Checked>, BrokerError> {
+    if outcome.len() > MAX_OUTCOME {
+        return Err(invalid(
+            format!("{} messages came of one, and {MAX_OUTCOME} may", outcome.len()),
+            String::new(),
+        ));
+    }
+    let checked: Result<Vec<_>, _> =
+        outcome.iter().map(|(queue, envelope)| message(queue, envelope, limits)).collect();
+    let checked = checked?;
+    let bytes: usize = checked.iter().map(|message| message.json.len()).sum();
+    if bytes > limits.max_outcome_bytes {
+        return Err(invalid(
+            format!("what came of the message has {bytes} bytes, and may have {}", limits.max_outcome_bytes),
+            "put what is large into files, and say where they are".to_owned(),
+        ));
+    }
+    Ok(checked)
+}
+
+/// A document, as it is stored.
+pub(crate) fn document(key_text: &str, value: &Value) -> Result<String, BrokerError> {
+    key(key_text)?;
+    let json = value.to_string();
+    if json.len() > MAX_DOCUMENT_BYTES {
+        return Err(invalid(
+            format!(
+                "the document {key_text} has {} bytes, and one has {MAX_DOCUMENT_BYTES} at most",
+                json.len()
+            ),
+            String::new(),
+        ));
+    }
+    Ok(json)
+}
+
+/// How long a lease is, in milliseconds: one at least.
+pub(crate) fn lease(time: Duration) -> Result<i64, BrokerError> {
+    if time > MAX_LEASE {
+        return Err(invalid(
+            "a message is held for 30 days at most".to_owned(),
+            "extend the lease from time to time".to_owned(),
+        ));
+    }
+    Ok(i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1))
+}
+
+/// Milliseconds since 1970, also before it.
+pub(crate) fn millis(time: SystemTime) -> i64 {
+    match time.duration_since(UNIX_EPOCH) {
+        Ok(since) => i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
+        Err(error) => i64::try_from(error.duration().as_millis()).map_or(i64::MIN, |before| -before),
+    }
+}
+
+/// The time so many milliseconds after 1970, or as near to it as there is one.
+pub(crate) fn time(millis: i64) -> SystemTime {
+    let distance = Duration::from_millis(millis.unsigned_abs());
+    let time = if millis < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
+    time.unwrap_or(UNIX_EPOCH)
+}
+
+/// Whether a lease has lapsed that was taken at a time until another. Both are of a clock that may step back: by more than the time of the lease,
+/// and nobody knows any more how long it has been held.
+pub(crate) fn has_lapsed(now: i64, taken_at: i64, until: i64) -> bool {
+    now >= until || now < taken_at.saturating_sub(until.saturating_sub(taken_at))
+}
+
+/// The name of a kind in a store.
+pub(crate) fn kind_name(kind: DocumentKind) -> &'static str {
+    match kind {
+        DocumentKind::Agent => "agent",
+        DocumentKind::Trigger => "trigger",
+        DocumentKind::Session => "session",
+        DocumentKind::Lock => "lock",
+    }
+}
+
+/// The lease is not one any more.
+pub(crate) fn lapsed(held: &HandlingLease) -> BrokerError {
+    BrokerError::new(
+        BrokerErrorKind::Conflict,
+        format!("the message {} of the queue {} is not held any more", held.message, held.queue),
+        "take it again, and extend the lease before it lapses",
+    )
+}
+
+/// A queue has no room.
+pub(crate) fn full(queue: &str, limits: &QueueLimits) -> BrokerError {
+    BrokerError::new(
+        BrokerErrorKind::QueueFull,
+        format!("the queue {queue} has {} messages, as many as it may have", limits.max_waiting),
+        "put it again when some of them have been handled",
+    )
+}
+
+/// A document is not as expected.
+pub(crate) fn not_as_expected(kind: DocumentKind, key: &str) -> BrokerError {
+    BrokerError::new(
+        BrokerErrorKind::Conflict,
+        format!("the document {key} ({}) is not as expected: another wrote it", kind_name(kind)),
+        "read it again",
+    )
+}
+
+/// What is stored of a message cannot be read.
+pub(crate) fn unreadable(place: &str, what: &str, reason: &dyn std::fmt::Display) -> BrokerError {
+    BrokerError::new(
+        BrokerErrorKind::Damaged,
+        format!("{place}: {what} cannot be read: {reason}"),
+        "a newer version of Nexus may have written it",
+    )
+}
+
+/// Reads a message that was stored.
+pub(crate) fn stored(place: &str, id: &str, json: &[u8]) -> Result<Envelope, BrokerError> {
+    serde_json::from_slice(json).map_err(|error| unreadable(place, &format!("the message {id}"), &error))
+}
+
+/// Reads an id that was stored.
+pub(crate) fn stored_id(place: &str, id: &str) -> Result<EnvelopeId, BrokerError> {
+    id.parse().map_err(|error: BrokerError| unreadable(place, "the id of a message", &error))
+}

@@ -1,0 +1,78 @@
+//! What SQLite reports, in our words.
+
+use std::path::Path;
+
+use rusqlite::{ErrorCode, ffi};
+
+use crate::error::{BrokerError, BrokerErrorKind};
+
+/// Why work on the file did not succeed.
+#[derive(Debug)]
+pub(super) enum Fault {
+    Sqlite(rusqlite::Error),
+    Broker(BrokerError),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+impl From<BrokerError> for Fault {
+    fn from(error: BrokerError) -> Self {
+        Self::Broker(error)
+    }
+}
+
+impl Fault {
+    pub(super) fn at(self, path: &Path) -> BrokerError {
+        match self {
+            Self::Broker(error) => error,
+            Self::Sqlite(error) => sqlite(path, &error),
+        }
+    }
+}
+
+fn sqlite(path: &Path, error: &rusqlite::Error) -> BrokerError {
+    let path = path.display();
+    let (kind, what, instead) = match error.sqlite_error() {
+        Some(failure) => match failure.code {
+            ErrorCode::DiskFull => {
+                (BrokerErrorKind::NoSpace, "the disk is full", "make room: nothing that was stored is lost")
+            }
+            // The file that processes share in memory is made as long as it has to be when it is opened.
+            ErrorCode::SystemIoFailure if failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE => {
+                (BrokerErrorKind::NoSpace, "the disk is full", "make room: nothing that was stored is lost")
+            }
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => (
+                BrokerErrorKind::Damaged,
+                "the file is damaged",
+                "move it away to begin anew, or put back a copy of it",
+            ),
+            ErrorCode::ReadOnly => (
+                BrokerErrorKind::Failed,
+                "the file cannot be written",
+                "give this user the right to, or name another file",
+            ),
+            ErrorCode::CannotOpen | ErrorCode::PermissionDenied => (
+                BrokerErrorKind::Failed,
+                "the file cannot be opened",
+                "give this user the right to, or name another file",
+            ),
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => (
+                BrokerErrorKind::Unavailable,
+                "another process has kept the file to itself for too long",
+                "try again",
+            ),
+            _ => (BrokerErrorKind::Failed, "the file could not be used", ""),
+        },
+        // What is there has not the type that we give it.
+        None => (
+            BrokerErrorKind::Damaged,
+            "the file has not what this version writes",
+            "use the version of Nexus that wrote it",
+        ),
+    };
+    BrokerError::new(kind, format!("{path}: {what} ({error})"), instead)
+}

@@ -1,0 +1,225 @@
+//! The file: made for this user alone, of a version that is known, and still where it was.
+
+use std::{
+    fs::{self, DirBuilder, OpenOptions},
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+use super::fault::Fault;
+use crate::error::{BrokerError, BrokerErrorKind};
+
+/// How long another process may keep the file to itself. Source: a transaction takes milliseconds; a disk that is busy, seconds.
+const BUSY_TIME: Duration = Duration::from_secs(30);
+/// Tells our files from other programs': "nxbr".
+const APPLICATION: i32 = 0x6e78_6272;
+/// The version of [`SCHEMA`].
+const VERSION: i32 = 1;
+
+const SCHEMA: &str = "
+    CREATE TABLE message (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        queue TEXT NOT NULL,
+        priority INTEGER NOT NULL,
+        state INTEGER NOT NULL,
+        deliveries INTEGER NOT NULL,
+        receipt TEXT,
+        taken_at INTEGER,
+        lease_until INTEGER,
+        made_at INTEGER NOT NULL,
+        expires_at INTEGER,
+        ended_at INTEGER
+    ) STRICT;
+    CREATE INDEX message_waiting ON message (queue, priority DESC, number) WHERE state = 0;
+    CREATE INDEX message_taken ON message (queue, lease_until) WHERE state = 1;
+    CREATE INDEX message_expiring ON message (expires_at) WHERE state = 0 AND expires_at IS NOT NULL;
+    CREATE INDEX message_ended ON message (ended_at) WHERE state >= 2;
+    CREATE TABLE body (number INTEGER PRIMARY KEY, envelope TEXT NOT NULL) STRICT;
+    CREATE TABLE queue (name TEXT PRIMARY KEY, open INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE log (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        event INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        message INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX log_message ON log (message);
+    CREATE TABLE document (
+        kind TEXT NOT NULL,
+        key TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        value TEXT NOT NULL,
+        PRIMARY KEY (kind, key)
+    ) STRICT;
+    CREATE TABLE revision (last INTEGER NOT NULL) STRICT;
+    INSERT INTO revision VALUES (0);
+";
+
+/// Which file is open, to tell whether it is still the one at its path.
+#[derive(Debug)]
+pub(super) struct Place {
+    path: PathBuf,
+    #[cfg(unix)]
+    is: Vec<(PathBuf, (u64, u64))>,
+}
+
+impl Place {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Fails where the file, or the one beside it that has what was written last, was removed or replaced: what is written into
+    /// an open file that has no name is lost.
+    pub(super) fn check(&self) -> Result<(), BrokerError> {
+        #[cfg(unix)]
+        for (path, is) in &self.is {
+            if identity(path).ok().as_ref() != Some(is) {
+                return Err(BrokerError::new(
+                    BrokerErrorKind::Damaged,
+                    format!("{}: the file was removed or replaced while it was open", path.display()),
+                    "put it back where it was, then start the broker again",
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// Opens the file, makes it where there is none, and its folder.
+pub(super) fn open(path: &Path) -> Result<(Connection, Place), BrokerError> {
+    let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
+    make(&path).map_err(|error| unusable(&path, &error))?;
+    connect(&path).map_err(|fault| fault.at(&path))
+}
+
+fn unusable(path: &Path, error: &io::Error) -> BrokerError {
+    let kind = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BrokerErrorKind::NoSpace,
+        _ => BrokerErrorKind::Failed,
+    };
+    BrokerError::new(
+        kind,
+        format!("{}: the file cannot be made or opened ({error})", path.display()),
+        "name one in a folder that this user may write to",
+    )
+}
+
+/// Makes the file with the rights of this user alone; SQLite gives the files beside it the same.
+fn make(path: &Path) -> io::Result<()> {
+    let mut folder = DirBuilder::new();
+    let mut file = OpenOptions::new();
+    folder.recursive(true);
+    file.write(true).create_new(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+        folder.mode(0o700);
+        file.mode(0o600);
+    }
+    if let Some(parent) = path.parent() {
+        folder.create(parent)?;
+    }
+    match file.open(path) {
+        Ok(made) => {
+            made.sync_all()?;
+            // Its name, too, is to outlive a power cut.
+            #[cfg(unix)]
+            if let Some(parent) = path.parent() {
+                fs::File::open(parent)?.sync_all()?;
+            }
+            Ok(())
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => keep_private(path),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the rights of others away from a file that somebody copied here.
+fn keep_private(path: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let mode = fs::metadata(path)?.permissions().mode();
+        if mode & 0o077 != 0 {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o700))?;
+        }
+    }
+    Ok(())
+}
+
+fn connect(path: &Path) -> Result<(Connection, Place), Fault> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY_TIME)?;
+    check_version(path, &connection)?;
+    // The answer is the mode that it has, which is another where the file system cannot share memory.
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode != "wal" {
+        return Err(BrokerError::new(
+            BrokerErrorKind::Failed,
+            format!(
+                "{}: the file system cannot share a file in memory (journal_mode {mode})",
+                path.display()
+            ),
+            "name a file on a local disk",
+        )
+        .into());
+    }
+    // Each commit is on the disk when it returns.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", "OFF")?;
+    connection.pragma_update(None, "trusted_schema", "OFF")?;
+    // What a burst has written is cut off again.
+    connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have made it meanwhile.
+    if check_version(path, &transaction)? == 0 {
+        transaction.execute_batch(SCHEMA)?;
+        transaction.pragma_update(None, "application_id", APPLICATION)?;
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    transaction.commit()?;
+    #[cfg(unix)]
+    let is = {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push("-wal");
+        let known = |path: PathBuf| Some((path.clone(), identity(&path).ok()?));
+        [path.to_owned(), beside.into()].into_iter().filter_map(known).collect()
+    };
+    let place = Place {
+        path: path.to_owned(),
+        #[cfg(unix)]
+        is,
+    };
+    Ok((connection, place))
+}
+
+/// The version of a file that this program knows. 0: there is nothing in it.
+fn check_version(path: &Path, connection: &Connection) -> Result<i32, Fault> {
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
+    let version = number("user_version")?;
+    let application = number("application_id")?;
+    let tables: i64 = connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    let damaged = |what: String, instead: &str| {
+        BrokerError::new(BrokerErrorKind::Damaged, format!("{}: {what}", path.display()), instead)
+    };
+    match (application, version, tables) {
+        (0, 0, 0) => Ok(0),
+        (APPLICATION, VERSION, _) => Ok(VERSION),
+        (APPLICATION, newer, _) if newer > VERSION => Err(damaged(
+            format!("a newer version of Nexus made the file (schema {newer}; this one knows {VERSION})"),
+            "use that version, or name another file",
+        )
+        .into()),
+        _ => Err(damaged("the file is another program's".to_owned(), "name another file").into()),
+    }
+}

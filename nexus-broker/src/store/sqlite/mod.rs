@@ -1,0 +1,297 @@
+//! Messages in a file of SQLite.
+
+mod documents;
+mod fault;
+mod file;
+mod queues;
+
+use std::{
+    fmt,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use nexus_core::Clock;
+use rusqlite::{Connection, TransactionBehavior};
+use serde_json::Value;
+use tokio::{
+    sync::{Mutex as AsyncMutex, Notify},
+    task::spawn_blocking,
+    time::{Instant, timeout_at},
+};
+
+use self::{fault::Fault, file::Place, queues::Work};
+use super::{
+    BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, PutOutcome,
+    QueueLimits, QueueStatus, check,
+};
+use crate::{
+    error::{BrokerError, BrokerErrorKind},
+    message::{Envelope, MessagePriority},
+};
+
+/// How often the file is asked whether another process changed it, while somebody waits.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// How often it is asked whether the time of a lease has passed.
+const LAPSE_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest that anybody waits in one call.
+const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Messages in a file of SQLite, which the brokers of one machine share. Clones share the connection.
+///
+/// What was stored outlives a crash and a power cut. The file is on a local disk, and this user's alone (mode 0600).
+#[derive(Clone)]
+pub struct SqliteStore(Arc<Shared>);
+
+struct Shared {
+    /// One call at a time: SQLite has one writer.
+    connection: Arc<AsyncMutex<Connection>>,
+    place: Arc<Place>,
+    limits: QueueLimits,
+    clock: Arc<dyn Clock>,
+    /// Something changed that may be waited for.
+    changed: Arc<Notify>,
+    seen: Mutex<Seen>,
+}
+
+/// What was last seen of the changes of other processes.
+struct Seen {
+    at: Instant,
+    version: i64,
+}
+
+/// What a call does with the file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// It reads.
+    Read,
+    /// It writes, and is on the disk with the next that has to be: where a power cut undoes it, nothing is lost.
+    Write,
+    /// It writes, and is on the disk before it returns.
+    Keep,
+}
+
+impl SqliteStore {
+    /// Opens a file, and makes it where there is none, with its folder.
+    ///
+    /// Fails with [`Damaged`](BrokerErrorKind::Damaged) if the file is damaged, another program's, or of a newer version, with
+    /// [`NoSpace`](BrokerErrorKind::NoSpace), and else with [`Failed`](BrokerErrorKind::Failed), which names the file.
+    pub async fn open(
+        path: impl Into<PathBuf>,
+        limits: QueueLimits,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, BrokerError> {
+        let path = path.into();
+        let opened = spawn_blocking(move || {
+            let (connection, place) = file::open(&path)?;
+            let version = data_version(&connection).map_err(|fault| fault.at(place.path()))?;
+            Ok((connection, place, version))
+        });
+        let (connection, place, version) = opened.await.unwrap_or_else(|error| Err(ended(&error)))?;
+        Ok(Self(Arc::new(Shared {
+            connection: Arc::new(AsyncMutex::new(connection)),
+            place: Arc::new(place),
+            limits,
+            clock,
+            changed: Arc::default(),
+            seen: Mutex::new(Seen { at: Instant::now(), version }),
+        })))
+    }
+
+    /// Runs `work` as one transaction, off the runtime. It is ended also where this future is dropped.
+    async fn run<T: Send + 'static>(
+        &self,
+        access: Access,
+        work: impl FnOnce(&Work<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, BrokerError> {
+        let mut connection = Arc::clone(&self.0.connection).lock_owned().await;
+        let (place, limits, clock) = (Arc::clone(&self.0.place), self.0.limits, Arc::clone(&self.0.clock));
+        let done = spawn_blocking(move || {
+            place.check()?;
+            let run = || {
+                let level = if access == Access::Keep { "FULL" } else { "NORMAL" };
+                connection.pragma_update(None, "synchronous", level)?;
+                // One that began to read and then writes may find that it cannot.
+                let behavior = match access {
+                    Access::Read => TransactionBehavior::Deferred,
+                    Access::Write | Access::Keep => TransactionBehavior::Immediate,
+                };
+                let transaction = connection.transaction_with_behavior(behavior)?;
+                let path = place.path().display().to_string();
+                // Only now: another process may have had the file for a while.
+                let now = check::millis(clock.now());
+                let done = work(&Work { transaction: &transaction, limits: &limits, place: &path, now })?;
+                transaction.commit()?;
+                Ok(done)
+            };
+            let done = run().map_err(|fault: Fault| fault.at(place.path()))?;
+            // It may have been removed before the commit.
+            place.check()?;
+            Ok(done)
+        });
+        done.await.unwrap_or_else(|error| Err(ended(&error)))
+    }
+
+    /// Whether another process changed the file since this was last asked. It is asked once in a while, whoever waits.
+    async fn is_changed_elsewhere(&self) -> Result<bool, BrokerError> {
+        {
+            let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            if seen.at.elapsed() < POLL_INTERVAL {
+                return Ok(false);
+            }
+            seen.at = Instant::now();
+        }
+        let connection = Arc::clone(&self.0.connection).lock_owned().await;
+        let place = Arc::clone(&self.0.place);
+        let asked = spawn_blocking(move || data_version(&connection).map_err(|fault| fault.at(place.path())));
+        let version = asked.await.unwrap_or_else(|error| Err(ended(&error)))?;
+        let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_changed = seen.version != version;
+        seen.version = version;
+        Ok(is_changed)
+    }
+
+    async fn is_any(&self, queue: &str) -> Result<bool, BrokerError> {
+        let queue = queue.to_owned();
+        let connection = Arc::clone(&self.0.connection).lock_owned().await;
+        let (place, limits, clock) = (Arc::clone(&self.0.place), self.0.limits, Arc::clone(&self.0.clock));
+        let asked = spawn_blocking(move || {
+            let path = place.path().display().to_string();
+            let ask = || {
+                let transaction = connection.unchecked_transaction()?;
+                let now = check::millis(clock.now());
+                Work { transaction: &transaction, limits: &limits, place: &path, now }.is_any(&queue)
+            };
+            ask().map_err(|fault: Fault| fault.at(place.path()))
+        });
+        asked.await.unwrap_or_else(|error| Err(ended(&error)))
+    }
+}
+
+/// A number that another one's commit changes.
+fn data_version(connection: &Connection) -> Result<i64, Fault> {
+    Ok(connection.pragma_query_value(None, "data_version", |row| row.get(0))?)
+}
+
+fn ended(error: &tokio::task::JoinError) -> BrokerError {
+    BrokerError::new(BrokerErrorKind::Failed, format!("work on the file of messages ended: {error}"), "")
+}
+
+#[async_trait]
+impl BrokerStore for SqliteStore {
+    async fn put(&self, queue: &str, envelope: &Envelope) -> Result<PutOutcome, BrokerError> {
+        let message = check::message(queue, envelope, &self.0.limits)?;
+        let outcome = self.run(Access::Keep, move |work| work.put(&message, true)).await?;
+        self.0.changed.notify_waiters();
+        Ok(outcome)
+    }
+
+    async fn take(
+        &self,
+        queue: &str,
+        at_least: MessagePriority,
+        lease: Duration,
+    ) -> Result<Option<Delivery>, BrokerError> {
+        check::queue(queue)?;
+        let (queue, lease) = (queue.to_owned(), check::lease(lease)?);
+        // Whoever takes it after a power cut is told that somebody had begun.
+        self.run(Access::Keep, move |work| work.take(&queue, at_least, lease)).await
+    }
+
+    async fn extend(&self, held: &HandlingLease, lease: Duration) -> Result<(), BrokerError> {
+        let (held, lease) = (held.clone(), check::lease(lease)?);
+        self.run(Access::Write, move |work| work.extend(&held, lease)).await
+    }
+
+    async fn finish(&self, held: &HandlingLease, outcome: &[(String, Envelope)]) -> Result<(), BrokerError> {
+        let outcome = check::outcome(outcome, &self.0.limits)?;
+        let held = held.clone();
+        self.run(Access::Keep, move |work| work.finish(&held, &outcome)).await?;
+        self.0.changed.notify_waiters();
+        Ok(())
+    }
+
+    async fn put_back(&self, held: &HandlingLease) -> Result<(), BrokerError> {
+        let held = held.clone();
+        self.run(Access::Write, move |work| work.put_back(&held)).await?;
+        self.0.changed.notify_waiters();
+        Ok(())
+    }
+
+    async fn wait(&self, queue: &str, at_most: Duration) -> Result<(), BrokerError> {
+        check::queue(queue)?;
+        let until = Instant::now() + at_most.min(MAX_WAIT);
+        loop {
+            let mut changed = std::pin::pin!(self.0.changed.notified());
+            changed.as_mut().enable();
+            if self.is_any(queue).await? {
+                return Ok(());
+            }
+            let looked = Instant::now();
+            while looked.elapsed() < LAPSE_INTERVAL {
+                let next = Instant::now() + POLL_INTERVAL;
+                if timeout_at(next.min(until), changed.as_mut()).await.is_ok() {
+                    break;
+                }
+                if Instant::now() >= until {
+                    return Ok(());
+                }
+                if self.is_changed_elsewhere().await? {
+                    self.0.changed.notify_waiters();
+                    break;
+                }
+            }
+        }
+    }
+
+    async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError> {
+        check::queue(queue)?;
+        let queue = queue.to_owned();
+        self.run(Access::Write, move |work| work.waiting(&queue, at_most)).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>, BrokerError> {
+        self.run(Access::Write, |work| work.queues()).await
+    }
+
+    async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError> {
+        self.run(Access::Read, move |work| work.log(after, at_most)).await
+    }
+
+    async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, BrokerError> {
+        check::key(key)?;
+        let key = key.to_owned();
+        self.run(Access::Read, move |work| documents::one(work.transaction, work.place, kind, &key)).await
+    }
+
+    async fn documents(&self, kind: DocumentKind) -> Result<Vec<Document>, BrokerError> {
+        self.run(Access::Read, move |work| documents::all(work.transaction, work.place, kind)).await
+    }
+
+    async fn write(
+        &self,
+        kind: DocumentKind,
+        key: &str,
+        expected: Expected,
+        value: &Value,
+    ) -> Result<u64, BrokerError> {
+        let value = check::document(key, value)?;
+        let key = key.to_owned();
+        self.run(Access::Keep, move |work| documents::write(work.transaction, kind, &key, expected, &value))
+            .await
+    }
+
+    async fn delete(&self, kind: DocumentKind, key: &str, expected: Expected) -> Result<(), BrokerError> {
+        check::key(key)?;
+        let key = key.to_owned();
+        self.run(Access::Keep, move |work| documents::delete(work.transaction, kind, &key, expected)).await
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.0.place.path()).finish_non_exhaustive()
+    }
+}

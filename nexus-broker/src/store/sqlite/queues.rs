@@ -1,0 +1,322 @@
+//! Messages in the file. Each function is part of a transaction.
+
+use rusqlite::{OptionalExtension as _, Transaction, params};
+
+use super::fault::Fault;
+use crate::{
+    message::{Envelope, MessagePriority},
+    store::{
+        Delivery, HandlingLease, LoggedEnvelope, LoggedEvent, PutOutcome, QueueLimits, QueueStatus,
+        check::{self, Checked, millis},
+    },
+};
+
+const WAITING: i64 = 0;
+const TAKEN: i64 = 1;
+const HANDLED: i64 = 2;
+const EXPIRED: i64 = 3;
+
+/// Messages that expire in one transaction at most: the others come with the next.
+const EXPIRE_AT_ONCE: i64 = 1_000;
+/// Messages that are forgotten with each that is put: more than one, so that they become fewer.
+const FORGET_AT_ONCE: i64 = 4;
+
+/// Where a transaction works.
+pub(super) struct Work<'a> {
+    pub(super) transaction: &'a Transaction<'a>,
+    pub(super) limits: &'a QueueLimits,
+    /// The file, for errors.
+    pub(super) place: &'a str,
+    /// In milliseconds.
+    pub(super) now: i64,
+}
+
+impl Work<'_> {
+    /// Stores a message, unless its queue is full and that is to be minded.
+    pub(super) fn put(&self, message: &Checked, minds_full: bool) -> Result<PutOutcome, Fault> {
+        self.forget()?;
+        let (envelope, queue) = (&message.envelope, &message.queue);
+        let id = envelope.message_id.as_str();
+        let known = self.transaction.query_row("SELECT 1 FROM message WHERE id = ?1", [id], |_| Ok(()));
+        if known.optional()?.is_some() {
+            return Ok(PutOutcome::AlreadyThere);
+        }
+        if minds_full && self.is_full(queue)? {
+            self.expire(queue)?;
+            if self.is_full(queue)? {
+                return Err(check::full(queue, self.limits).into());
+            }
+        }
+        self.transaction.execute(
+            "INSERT INTO message (id, queue, priority, state, deliveries, made_at, expires_at)
+             VALUES (?1, ?2, ?3, 0, 0, ?4, ?5)",
+            params![
+                id,
+                queue,
+                envelope.priority as i64,
+                millis(envelope.timestamp),
+                envelope.expires_at.map(millis)
+            ],
+        )?;
+        let number = self.transaction.last_insert_rowid();
+        self.transaction
+            .execute("INSERT INTO body (number, envelope) VALUES (?1, ?2)", params![number, message.json])?;
+        self.transaction.execute(
+            "INSERT INTO queue (name, open) VALUES (?1, 1) ON CONFLICT (name) DO UPDATE SET open = open + 1",
+            [queue],
+        )?;
+        self.tell(LoggedEvent::Put, number)?;
+        Ok(PutOutcome::Stored)
+    }
+
+    fn is_full(&self, queue: &str) -> Result<bool, Fault> {
+        let open = "SELECT open FROM queue WHERE name = ?1";
+        let open: Option<i64> = self.transaction.query_row(open, [queue], |row| row.get(0)).optional()?;
+        Ok(usize::try_from(open.unwrap_or(0)).unwrap_or(usize::MAX) >= self.limits.max_waiting)
+    }
+
+    fn tell(&self, event: LoggedEvent, number: i64) -> Result<(), Fault> {
+        let event = match event {
+            LoggedEvent::Put => 0,
+            LoggedEvent::Expired => 1,
+        };
+        self.transaction.execute(
+            "INSERT INTO log (event, at, message) VALUES (?1, ?2, ?3)",
+            params![event, self.now, number],
+        )?;
+        Ok(())
+    }
+
+    /// Ends a message: it is known for a while, and does not count any more.
+    fn end(&self, number: i64, queue: &str, state: i64) -> Result<(), Fault> {
+        self.transaction.execute(
+            "UPDATE message SET state = ?2, ended_at = ?3 WHERE number = ?1",
+            params![number, state, self.now],
+        )?;
+        self.transaction.execute("UPDATE queue SET open = open - 1 WHERE name = ?1", [queue])?;
+        self.transaction.execute("DELETE FROM queue WHERE name = ?1 AND open <= 0", [queue])?;
+        Ok(())
+    }
+
+    /// Gives back what was held for too long, and ends what has expired.
+    fn expire(&self, queue: &str) -> Result<(), Fault> {
+        self.transaction.execute(
+            "UPDATE message SET state = 0 WHERE state = 1 AND queue = ?1
+             AND (lease_until <= ?2 OR taken_at - (lease_until - taken_at) > ?2)",
+            params![queue, self.now],
+        )?;
+        let mut statement = self.transaction.prepare(
+            "SELECT number, queue FROM message WHERE state = 0 AND expires_at IS NOT NULL AND expires_at <= ?1
+             ORDER BY expires_at, number LIMIT ?2",
+        )?;
+        let rows =
+            statement.query_map(params![self.now, EXPIRE_AT_ONCE], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let expired: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
+        for (number, queue) in expired {
+            self.end(number, &queue, EXPIRED)?;
+            self.tell(LoggedEvent::Expired, number)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets some of what ended long ago.
+    fn forget(&self) -> Result<(), Fault> {
+        let remembered = i64::try_from(self.limits.remembered_for.as_millis()).unwrap_or(i64::MAX);
+        let mut statement = self.transaction.prepare(
+            "SELECT number FROM message WHERE state >= 2 AND ended_at < ?1 ORDER BY ended_at LIMIT ?2",
+        )?;
+        let rows = statement
+            .query_map(params![self.now.saturating_sub(remembered), FORGET_AT_ONCE], |row| row.get(0))?;
+        let forgotten: Vec<i64> = rows.collect::<Result<_, _>>()?;
+        for number in forgotten {
+            for table in [
+                "DELETE FROM log WHERE message = ?1",
+                "DELETE FROM body WHERE number = ?1",
+                "DELETE FROM message WHERE number = ?1",
+            ] {
+                self.transaction.execute(table, [number])?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn take(
+        &self,
+        queue: &str,
+        at_least: MessagePriority,
+        lease: i64,
+    ) -> Result<Option<Delivery>, Fault> {
+        self.expire(queue)?;
+        let first = self.transaction.query_row(
+            "SELECT number, id, deliveries FROM message
+             WHERE state = 0 AND queue = ?1 AND priority >= ?2 AND (expires_at IS NULL OR expires_at > ?3)
+             ORDER BY priority DESC, number LIMIT 1",
+            params![queue, at_least as i64, self.now],
+            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?)),
+        );
+        let Some((number, id, deliveries)) = first.optional()? else { return Ok(None) };
+        let receipt = uuid::Uuid::new_v4().simple().to_string();
+        self.transaction.execute(
+            "UPDATE message SET state = 1, deliveries = deliveries + 1, receipt = ?2, taken_at = ?3, lease_until = ?4
+             WHERE number = ?1",
+            params![number, receipt, self.now, self.now.saturating_add(lease)],
+        )?;
+        let envelope = self.body(number, &id)?;
+        let lease =
+            HandlingLease { queue: queue.to_owned(), message: check::stored_id(self.place, &id)?, receipt };
+        Ok(Some(Delivery { envelope, lease, deliveries: deliveries.unsigned_abs() + 1 }))
+    }
+
+    fn body(&self, number: i64, id: &str) -> Result<Envelope, Fault> {
+        let body = "SELECT envelope FROM body WHERE number = ?1";
+        let body: Option<String> = self.transaction.query_row(body, [number], |row| row.get(0)).optional()?;
+        match body {
+            Some(body) => Ok(check::stored(self.place, id, body.as_bytes())?),
+            None => Err(check::unreadable(self.place, &format!("the message {id}"), &"it is missing").into()),
+        }
+    }
+
+    /// The number of a message that is held, or where it has got to since, by this same holder.
+    fn held(&self, held: &HandlingLease) -> Result<Held, Fault> {
+        let row = self.transaction.query_row(
+            "SELECT number, state, taken_at, lease_until FROM message WHERE id = ?1 AND queue = ?2 AND receipt = ?3",
+            params![held.message.as_str(), held.queue, held.receipt],
+            |row| {
+                let times = (row.get::<_, i64>(2)?, row.get::<_, i64>(3)?);
+                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, times))
+            },
+        );
+        Ok(match row.optional()? {
+            Some((number, TAKEN, (taken_at, until))) if !check::has_lapsed(self.now, taken_at, until) => {
+                Held::Now(number)
+            }
+            Some((_, HANDLED, _)) => Held::Finished,
+            Some((_, WAITING, (taken_at, until))) => {
+                // A lease that lapsed was given back by another.
+                let lapsed = check::has_lapsed(self.now, taken_at, until);
+                if lapsed { Held::NotAnyMore } else { Held::GivenBack }
+            }
+            _ => Held::NotAnyMore,
+        })
+    }
+
+    pub(super) fn extend(&self, held: &HandlingLease, lease: i64) -> Result<(), Fault> {
+        let Held::Now(number) = self.held(held)? else { return Err(check::lapsed(held).into()) };
+        self.transaction.execute(
+            "UPDATE message SET taken_at = ?2, lease_until = ?3 WHERE number = ?1",
+            params![number, self.now, self.now.saturating_add(lease)],
+        )?;
+        Ok(())
+    }
+
+    pub(super) fn finish(&self, held: &HandlingLease, outcome: &[Checked]) -> Result<(), Fault> {
+        let number = match self.held(held)? {
+            Held::Now(number) => number,
+            Held::Finished => return Ok(()),
+            Held::GivenBack | Held::NotAnyMore => return Err(check::lapsed(held).into()),
+        };
+        self.end(number, &held.queue, HANDLED)?;
+        for message in outcome {
+            self.put(message, false)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn put_back(&self, held: &HandlingLease) -> Result<(), Fault> {
+        match self.held(held)? {
+            Held::Now(number) => {
+                self.transaction.execute("UPDATE message SET state = 0 WHERE number = ?1", [number])?;
+                Ok(())
+            }
+            Held::GivenBack => Ok(()),
+            Held::Finished | Held::NotAnyMore => Err(check::lapsed(held).into()),
+        }
+    }
+
+    /// Whether a message may be there for `take`.
+    pub(super) fn is_any(&self, queue: &str) -> Result<bool, Fault> {
+        let any = self.transaction.query_row(
+            "SELECT EXISTS (SELECT 1 FROM message WHERE state = 0 AND queue = ?1
+                 AND (expires_at IS NULL OR expires_at > ?2))
+             OR EXISTS (SELECT 1 FROM message WHERE state = 1 AND queue = ?1
+                 AND (lease_until <= ?2 OR taken_at - (lease_until - taken_at) > ?2))",
+            params![queue, self.now],
+            |row| row.get(0),
+        );
+        Ok(any?)
+    }
+
+    pub(super) fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, Fault> {
+        self.expire(queue)?;
+        let mut statement = self.transaction.prepare(
+            "SELECT number, id FROM message
+             WHERE state = 0 AND queue = ?1 AND (expires_at IS NULL OR expires_at > ?2)
+             ORDER BY priority DESC, number LIMIT ?3",
+        )?;
+        let at_most = i64::try_from(at_most).unwrap_or(i64::MAX);
+        let rows =
+            statement.query_map(params![queue, self.now, at_most], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let found: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
+        found.into_iter().map(|(number, id)| self.body(number, &id)).collect()
+    }
+
+    pub(super) fn queues(&self) -> Result<Vec<QueueStatus>, Fault> {
+        let mut statement = self.transaction.prepare("SELECT name FROM queue ORDER BY name")?;
+        let names: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        let mut all = Vec::with_capacity(names.len());
+        for queue in names {
+            self.expire(&queue)?;
+            let mut status = QueueStatus { queue, waiting: [0; 4], taken: 0, oldest: None };
+            let mut statement = self.transaction.prepare(
+                "SELECT priority, count(*), min(made_at) FROM message WHERE state = 0 AND queue = ?1
+                 GROUP BY priority",
+            )?;
+            let mut rows = statement.query([&status.queue])?;
+            while let Some(row) = rows.next()? {
+                let (priority, count, oldest): (u16, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+                if let Some(waiting) = status.waiting.get_mut(usize::from(priority)) {
+                    *waiting = count.unsigned_abs();
+                }
+                let oldest = check::time(oldest);
+                status.oldest = Some(status.oldest.map_or(oldest, |before| before.min(oldest)));
+            }
+            let taken = "SELECT count(*) FROM message WHERE state = 1 AND queue = ?1";
+            let taken: i64 = self.transaction.query_row(taken, [&status.queue], |row| row.get(0))?;
+            status.taken = taken.unsigned_abs();
+            if status.taken > 0 || status.waiting != [0; 4] {
+                all.push(status);
+            }
+        }
+        Ok(all)
+    }
+
+    pub(super) fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, Fault> {
+        let mut statement = self.transaction.prepare(
+            "SELECT log.number, event, at, queue, id, envelope
+             FROM log JOIN message ON message.number = log.message JOIN body ON body.number = log.message
+             WHERE log.number > ?1 ORDER BY log.number LIMIT ?2",
+        )?;
+        let after = i64::try_from(after).unwrap_or(i64::MAX);
+        let mut rows = statement.query(params![after, i64::try_from(at_most).unwrap_or(i64::MAX)])?;
+        let mut all = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (id, json): (String, String) = (row.get(4)?, row.get(5)?);
+            all.push(LoggedEnvelope {
+                number: row.get::<_, i64>(0)?.unsigned_abs(),
+                event: if row.get::<_, i64>(1)? == 0 { LoggedEvent::Put } else { LoggedEvent::Expired },
+                at: check::time(row.get(2)?),
+                queue: row.get(3)?,
+                envelope: check::stored(self.place, &id, json.as_bytes())?,
+            });
+        }
+        Ok(all)
+    }
+}
+
+/// What became of a message since it was given out.
+enum Held {
+    Now(i64),
+    Finished,
+    GivenBack,
+    NotAnyMore,
+}
