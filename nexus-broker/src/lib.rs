@@ -18,7 +18,7 @@ mod settings;
 mod store;
 mod view;
 
-pub use agent::{AgentRecord, AgentScope, AgentStatus, BegunTurn, WorkerTree};
+pub use agent::{AgentRecord, AgentReport, AgentScope, AgentStatus, BegunTurn, WorkerTree};
 pub use broker::{Broker, BrokerOptions, Reach, SendOptions, Sent};
 pub use error::{BrokerError, BrokerErrorKind};
 pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus, envelope_schema};

@@ -188,3 +188,66 @@ fn show(record: &LockRecord, value: &serde_json::Value) -> std::io::Result<()> {
     writeln!(file, "{value:#}")?;
     file.persist(&record.file).map(drop).map_err(|error| error.error)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use nexus_conversation::Conversations;
+    use nexus_core::{BuildContext, Clock, Registry};
+    use nexus_router::Router;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        broker::BrokerOptions,
+        store::{QueueLimits, SqliteStore},
+    };
+
+    #[derive(Debug)]
+    struct Moved(Mutex<SystemTime>);
+
+    impl Clock for Moved {
+        fn now(&self) -> SystemTime {
+            *self.0.lock().unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lock_that_has_expired_is_another_agents_and_that_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = Arc::new(Moved(Mutex::new(SystemTime::now())));
+        let path = folder.path().join("messages.db");
+        let store = SqliteStore::open(path, QueueLimits::default(), Arc::clone(&clock) as _).await.unwrap();
+        let router =
+            Router::from_value(json!({}), Registry::new(), BuildContext::in_home(folder.path())).unwrap();
+        let conversations = Conversations::in_home(folder.path());
+        let mut options = BrokerOptions::new(Arc::new(store), router, conversations, folder.path());
+        options.clock = Arc::clone(&clock) as _;
+        let broker = Broker::new(options);
+        let agents = ["one", "two"].map(|name| {
+            serde_json::from_value::<AgentRecord>(json!({
+                "name": name, "kind": "k", "access": "scoped-only", "status": "started",
+                "changed_at": "2026-01-01T00:00:00Z", "folder": folder.path(),
+            }))
+            .unwrap()
+        });
+        for agent in &agents {
+            broker.directory().add(agent).await.unwrap();
+        }
+        let minute = Duration::from_secs(60);
+        broker.take_lock(&agents[0], "db", minute).await.unwrap();
+        broker.take_lock(&agents[0], "db", minute).await.unwrap();
+        let refused = broker.take_lock(&agents[1], "db", minute).await.unwrap_err();
+        assert_eq!(refused.kind, BrokerErrorKind::Conflict);
+        assert!(refused.to_string().contains("one has the lock \"db\" until"), "{refused}");
+        *clock.0.lock().unwrap() += minute;
+        let taken = broker.take_lock(&agents[1], "db", minute).await.unwrap();
+        assert!(taken.contains("one had it, and let it expire"), "{taken}");
+        assert_eq!(broker.release_lock("one", "db").await.unwrap_err().kind, BrokerErrorKind::Unknown);
+        let file = folder.path().join(FOLDER).join("db.lock");
+        assert!(fs::read_to_string(&file).unwrap().contains("\"agent_id\": \"two\""));
+        broker.release_locks("two").await;
+        assert!(!file.exists());
+    }
+}

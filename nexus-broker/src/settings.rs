@@ -144,6 +144,7 @@ impl BrokerSettings {
             },
             status: AgentStatus::Started,
             task_id: None,
+            report: None,
             turn: None,
             tree: None,
             changed_at: SystemTime::now(),

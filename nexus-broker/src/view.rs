@@ -11,7 +11,7 @@ use crate::{
     broker::Broker,
     error::{BrokerError, BrokerErrorKind},
     rfc3339,
-    store::LoggedEnvelope,
+    store::{LoggedEnvelope, LoggedEvent},
 };
 
 /// The file with a line for each message.
@@ -91,8 +91,12 @@ fn at(path: &Path, error: &io::Error) -> BrokerError {
 #[must_use]
 pub fn line(logged: &LoggedEnvelope) -> String {
     let envelope = &logged.envelope;
+    let expired = match logged.event {
+        LoggedEvent::Expired => "expired: ",
+        _ => "",
+    };
     format!(
-        "[{}] [{}] -> [{}] [{}]: {}",
+        "[{}] [{}] -> [{}] [{}]: {expired}{}",
         rfc3339::text(envelope.timestamp),
         envelope.source_agent_id,
         envelope.target_agent_id,

@@ -12,6 +12,6 @@ mod turn;
 mod worker;
 
 pub(crate) use directory::Directory;
-pub use record::{AgentRecord, AgentScope, AgentStatus, BegunTurn, WorkerTree};
+pub use record::{AgentRecord, AgentReport, AgentScope, AgentStatus, BegunTurn, WorkerTree};
 pub(crate) use turn::handle;
 pub(crate) use worker::{WorkerOrder, Workers};

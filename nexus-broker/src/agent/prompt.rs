@@ -8,6 +8,11 @@ use crate::{
     message::{Address, Envelope, EnvelopeId, Payload},
 };
 
+/// How much of what an agent said goes back, in bytes.
+const MAX_ANSWER_BYTES: usize = 64 << 10;
+/// How much of a failure goes back, in bytes.
+const MAX_PROBLEM_BYTES: usize = 4 << 10;
+
 /// The prompt of a turn that handles `envelope`. What others wrote stands below a line that says whose it is.
 pub(super) fn prompt(envelope: &Envelope) -> String {
     let head = format!(
@@ -26,7 +31,7 @@ pub(super) fn prompt(envelope: &Envelope) -> String {
 /// What goes back for a turn that ended well: to who gave a task, asked, or is a caller. Agents that only said something get what the
 /// turn itself sent.
 pub(super) fn answer(envelope: &Envelope, result: &TurnResult, diff: Option<String>) -> Option<Payload> {
-    let text = result.text.clone();
+    let text = cut(&result.text, MAX_ANSWER_BYTES);
     match &envelope.payload {
         Payload::TaskAssignment { task_id, .. } => Some(Payload::Result {
             task_id: task_id.clone(),
@@ -44,13 +49,22 @@ pub(super) fn answer(envelope: &Envelope, result: &TurnResult, diff: Option<Stri
     }
 }
 
+/// A text of at most so many bytes. Where something is left out it says so: all of it is in the agent's session.
+pub(super) fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+    format!("{}\n[… {} bytes more]", &text[..end], text.len() - end)
+}
+
 fn reply(to: &EnvelopeId, content: String) -> Payload {
     Payload::Message { content, in_reply_to: Some(to.clone()), other: Map::new() }
 }
 
 /// What goes back for a turn that failed.
 pub(super) fn failure(agent: &AgentRecord, envelope: &Envelope, error: &TurnError) -> Payload {
-    problem("turn_failed", format!("{} could not handle {}: {error}", agent.name, envelope.message_id))
+    problem("turn_failed", &format!("{} could not handle {}: {error}", agent.name, envelope.message_id))
 }
 
 /// What goes back where a broker ended in the middle of a turn.
@@ -62,10 +76,10 @@ pub(super) fn lost(agent: &AgentRecord, id: &EnvelopeId) -> Payload {
         "the broker ended while {} was at {id}: what it did by then is done, and it is not begun again{tree}",
         agent.name
     );
-    problem("turn_lost", message)
+    problem("turn_lost", &message)
 }
 
 /// A failure as a message.
-pub(crate) fn problem(code: &str, message: String) -> Payload {
-    Payload::Error { code: code.to_owned(), message, other: Map::new() }
+pub(super) fn problem(code: &str, message: &str) -> Payload {
+    Payload::Error { code: code.to_owned(), message: cut(message, MAX_PROBLEM_BYTES), other: Map::new() }
 }

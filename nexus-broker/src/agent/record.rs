@@ -7,7 +7,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{message::EnvelopeId, rfc3339};
+use crate::{
+    message::{EnvelopeId, ReportedStatus},
+    rfc3339,
+};
 
 /// An agent, as the store has it: a document of its kind, under its name.
 #[non_exhaustive]
@@ -40,6 +43,9 @@ pub struct AgentRecord {
     /// What it works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
+    /// How far it says that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<AgentReport>,
     /// The turn that is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<BegunTurn>,
@@ -78,6 +84,20 @@ impl AgentScope {
             None => pattern == name,
         })
     }
+}
+
+/// How far an agent says that it is.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AgentReport {
+    /// How far.
+    pub status: ReportedStatus,
+    /// How much is done, from 0 to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub percent: Option<u8>,
+    /// More about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub details: Option<String>,
 }
 
 /// How far an agent is.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     agent::{
-        AgentRecord, AgentStatus, WorkerOrder,
+        AgentRecord, AgentReport, AgentStatus, WorkerOrder,
         turn::{AgentTurn, LEASE},
     },
     broker::SendOptions,
@@ -113,6 +113,8 @@ struct AgentView {
     manager: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     task_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<AgentReport>,
     /// Whether who asks may write to it.
     you_may_write: bool,
 }
@@ -226,6 +228,7 @@ fn view(asks: &AgentRecord, agent: AgentRecord) -> AgentView {
         status: agent.status,
         manager: agent.manager,
         task_id: agent.task_id,
+        report: agent.report,
         you_may_write,
     }
 }
@@ -234,7 +237,7 @@ fn report(turn: &Arc<AgentTurn>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "report_status",
-        "Tells your manager how far you are. Say blocked when you wait for something.",
+        "Tells your manager how far you are. in_progress is there to be looked up; blocked, completed and failed are messages that it handles.",
         move |arguments: StatusArguments| {
             let turn = Arc::clone(&turn);
             async move { report_status(&turn, arguments).await.map_err(|error| words(&error)) }
@@ -248,9 +251,15 @@ async fn report_status(turn: &AgentTurn, arguments: StatusArguments) -> Result<S
         return Err(BrokerError::new(BrokerErrorKind::Invalid, "percent is over 100", "give 0 to 100"));
     }
     let blocked = arguments.status == ReportedStatus::Blocked;
+    let report = AgentReport {
+        status: arguments.status,
+        percent: arguments.percent,
+        details: arguments.details.clone(),
+    };
     turn.broker
         .directory()
         .update(&turn.agent.name, |record| {
+            record.report = Some(report.clone());
             match (blocked, record.status) {
                 (true, AgentStatus::Working) => record.status = AgentStatus::Blocked,
                 (false, AgentStatus::Blocked) => record.status = AgentStatus::Working,

@@ -9,14 +9,15 @@ use nexus_conversation::{
     ConversationError, ConversationName, ConversationOptions, ConversationOutcome, HeldConversation,
 };
 use nexus_core::{
-    CancelToken, EventEnvelope, Limits, ParticipantScope, Retry, Session, ToolAccess, TurnHost, TurnRequest,
+    CancelToken, Effects, EventEnvelope, Limits, ParticipantScope, Retry, Session, ToolAccess, TurnHost,
+    TurnRequest,
 };
 
 use crate::{
     agent::{AgentRecord, AgentStatus, BegunTurn, prompt, tools},
     broker::Broker,
     error::{BrokerError, BrokerErrorKind},
-    message::{Address, Envelope, EnvelopeId, MessagePriority, Payload},
+    message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus},
     route::queue_of,
     store::{Delivery, HandlingLease},
 };
@@ -78,15 +79,21 @@ async fn one(
     let Delivery { envelope, lease, deliveries, .. } = delivery;
     let Some(record) = broker.directory().find(name).await? else {
         let message = format!("there is no agent {name:?}");
-        return finish(broker, name, &lease, &envelope, Some(prompt::problem("no_agent", message))).await;
+        return finish(broker, name, &lease, &envelope, Some(prompt::problem("no_agent", &message))).await;
     };
     if record.status == AgentStatus::Stopped {
         let message = format!("the agent {name:?} was stopped");
-        return finish(broker, name, &lease, &envelope, Some(prompt::problem("agent_stopped", message)))
+        return finish(broker, name, &lease, &envelope, Some(prompt::problem("agent_stopped", &message)))
             .await;
     }
     if deliveries > 1 && record.turn.as_ref().is_some_and(|turn| turn.message_id == envelope.message_id) {
         return lost(broker, &record, &lease, &envelope).await;
+    }
+    if let Payload::StatusUpdate { status: ReportedStatus::Received | ReportedStatus::InProgress, .. } =
+        &envelope.payload
+    {
+        // It is in the record of who reports, which `list_agents` shows. No turn is spent on it.
+        return finish(broker, name, &lease, &envelope, None).await;
     }
     let record = begin(broker, name, &envelope).await?;
     let turn = Arc::new(AgentTurn {
@@ -245,18 +252,24 @@ async fn after(
                 };
                 (prompt::answer(envelope, &result, diff), AgentStatus::Done)
             }
-            Err(error) if error.kind().could_not_run() && deliveries < MOST_DELIVERIES => {
+            // What may have changed something is not begun again.
+            Err(error)
+                if error.kind().could_not_run()
+                    && error.partial().effects <= Effects::Read
+                    && turn.taken().is_empty()
+                    && deliveries < MOST_DELIVERIES =>
+            {
                 return again(turn, lease, error.retry()).await;
             }
             Err(error) => (Some(prompt::failure(&turn.agent, envelope, &error)), AgentStatus::Failed),
         },
         Ended::Conversation(error) => {
             let message = format!("the conversation of {name} cannot be used: {error}");
-            (Some(prompt::problem("no_conversation", message)), AgentStatus::Failed)
+            (Some(prompt::problem("no_conversation", &message)), AgentStatus::Failed)
         }
         Ended::Folder(error) => {
             let message = format!("{name} cannot work: {error}");
-            (Some(prompt::problem("no_folder", message)), AgentStatus::Failed)
+            (Some(prompt::problem("no_folder", &message)), AgentStatus::Failed)
         }
     };
     broker

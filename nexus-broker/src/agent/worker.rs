@@ -13,7 +13,7 @@ use nexus_workspace::tree::{
 use serde_json::{Map, Value};
 
 use crate::{
-    agent::{AgentRecord, AgentScope, AgentStatus, Directory, WorkerTree},
+    agent::{AgentRecord, AgentScope, AgentStatus, Directory, WorkerTree, prompt::cut},
     error::{BrokerError, BrokerErrorKind},
     message::{Address, Envelope},
 };
@@ -100,6 +100,7 @@ impl Workers {
             },
             status: AgentStatus::Assigned,
             task_id: Some(order.name.clone()),
+            report: None,
             turn: None,
             tree: None,
             changed_at: SystemTime::now(),
@@ -213,7 +214,7 @@ impl Workers {
                 Ok(())
             })
             .await?;
-        Ok(Some(cut(patch, &kept_as)))
+        Ok(Some(format!("kept as {kept_as}\n{}", cut(&patch, MAX_DIFF_BYTES))))
     }
 
     /// Moves the branch that a worker's tree began with to what the worker made, where that is possible.
@@ -344,15 +345,6 @@ fn newest(tree: &WorkerTree, of: &Tree) -> Result<CommitId, BrokerError> {
             BrokerError::new(BrokerErrorKind::Damaged, format!("{commit:?} is no commit: {error}"), "")
         }),
     }
-}
-
-fn cut(mut patch: String, kept_as: &str) -> String {
-    if patch.len() > MAX_DIFF_BYTES {
-        let end = (0..=MAX_DIFF_BYTES).rev().find(|end| patch.is_char_boundary(*end)).unwrap_or_default();
-        patch.truncate(end);
-        patch.push_str("\n[…]");
-    }
-    format!("kept as {kept_as}\n{patch}")
 }
 
 fn failed(error: &TreeError) -> BrokerError {

@@ -1,0 +1,348 @@
+//! Agents over a broker: what they say to each other, workers and their trees, scope, locks, and brokers that end.
+
+#![cfg(target_os = "linux")]
+
+mod kit;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
+
+use nexus_broker::{
+    Address, AgentStatus, BrokerErrorKind, Envelope, MessagePriority, Payload, PutOutcome, Reach,
+    SendOptions, Views,
+};
+use nexus_core::{Clock as _, ErrorKind};
+use serde_json::{Map, Value, json};
+
+use kit::{Kit, Scripts, agent, caller, git, inbox, manager, until_status};
+
+fn message(content: &str) -> Payload {
+    Payload::Message { content: content.to_owned(), in_reply_to: None, other: Map::new() }
+}
+
+fn task(definition: &str) -> Payload {
+    Payload::TaskAssignment {
+        task_id: "t1".to_owned(),
+        definition: definition.to_owned(),
+        inputs: Map::new(),
+        working_directory: None,
+        required_tools: Vec::new(),
+        other: Map::new(),
+    }
+}
+
+fn named(name: &str) -> Address {
+    Address::agent(name).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_is_answered_and_the_conversation_goes_on() {
+    let scripts = Scripts::default().with("echo", |puppet| async move {
+        let before = puppet.prompt.matches("[message from caller:me").count();
+        Ok(format!("{before}: {}", puppet.prompt.lines().last().unwrap_or_default()))
+    });
+    let kit = Kit::new(scripts);
+    let running = kit.run().await;
+    running.broker.configure(&agent("echo")).await.unwrap();
+    let sent =
+        running.broker.send(&caller(), &named("echo"), message("one"), SendOptions::default()).await.unwrap();
+    assert_eq!((sent.outcome, sent.reach), (PutOutcome::Stored, Reach::Now));
+    let answers = inbox(&running.broker, 1).await;
+    assert_eq!(answers[0].source_agent_id, named("echo"));
+    let Payload::Message { content, in_reply_to, .. } = &answers[0].payload else { panic!("{answers:?}") };
+    assert_eq!((content.as_str(), in_reply_to.as_ref()), ("1: one", Some(&sent.message_id)));
+    // The second turn is shown the first: a backend without a handle is given the transcript.
+    running.broker.send(&caller(), &named("echo"), message("two"), SendOptions::default()).await.unwrap();
+    let Payload::Message { content, .. } = &inbox(&running.broker, 1).await[0].payload else { panic!() };
+    assert_eq!(content, "2: two");
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_asks_in_mid_task_and_its_work_is_landed() {
+    let scripts = Scripts::default()
+        .with("manager", |mut puppet| async move {
+            if puppet.handles().starts_with("[query from poet") {
+                return Ok("The second line is: two.".to_owned());
+            }
+            if puppet.handles().starts_with("[result from poet") {
+                let landed = puppet.done("land_worker", json!({ "name": "poet" })).await;
+                let cleaned = puppet.done("clean_worker", json!({ "name": "poet" })).await;
+                puppet.done("send_message_to_agent", json!({ "to": "caller:me", "content": format!("{landed}; {cleaned}") })).await;
+                return Ok("landed".to_owned());
+            }
+            let order = json!({ "name": "poet", "kind": "worker", "task": "Write the second line.", "inputs": { "poem": "poem.txt" } });
+            puppet.done("start_worker", order).await;
+            Ok("given away".to_owned())
+        })
+        .with("worker", |mut puppet| async move {
+            assert!(puppet.system.contains("Your manager is manager"), "{}", puppet.system);
+            assert!(puppet.prompt.contains("Write the second line.") && puppet.prompt.contains("Input poem:\npoem.txt"));
+            let ask = json!({ "to": "manager-of:poet", "content": "Which line?", "expects_answer": true });
+            puppet.done("send_message_to_agent", ask).await;
+            let answer = puppet.done("wait_for_message", json!({ "seconds": 60 })).await;
+            assert!(answer.contains("The second line is: two."), "{answer}");
+            puppet.done("report_status", json!({ "status": "in_progress", "percent": 50 })).await;
+            std::fs::write(puppet.folder.as_ref().unwrap().join("poem.txt"), "one\ntwo\n").unwrap();
+            Ok("It is written.".to_owned())
+        });
+    let kit = Kit::new(scripts);
+    let project = kit.repository();
+    let running = kit.run().await;
+    running.broker.configure(&manager(&project)).await.unwrap();
+    running
+        .broker
+        .send(&caller(), &named("manager"), message("A poem, please."), SendOptions::default())
+        .await
+        .unwrap();
+    let mut said = Vec::new();
+    for message in inbox(&running.broker, 2).await {
+        said.push(message.payload.text());
+    }
+    assert!(said.iter().any(|text| text.contains("given away")), "{said:?}");
+    assert!(
+        said.iter().any(|text| text.contains("refs/heads/main is at") && text.contains("poet is removed")),
+        "{said:?}"
+    );
+    assert_eq!(std::fs::read_to_string(project.join("poem.txt")).unwrap(), "one\ntwo\n");
+    assert!(git(&project, &["log", "-1", "--format=%B"]).contains("Agent: poet"));
+    assert!(git(&project, &["for-each-ref"]).contains("refs/nexus/agents/poet/1"));
+    assert!(!kit.folder.path().join("broker/workers/poet").exists());
+    let mut views = Views::begin(kit.folder.path().join("views")).unwrap();
+    views.refresh(&running.broker).await.unwrap();
+    let log = std::fs::read_to_string(kit.folder.path().join("views/AGENT_COMMUNICATIONS.log")).unwrap();
+    for part in [
+        "[manager] -> [poet] [task_assignment]: Task poet: Write the second line.",
+        "[poet] -> [manager-of:poet] [query]: Which line?",
+        "[status_update]: Task poet: in_progress, 50 %",
+    ] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scope_decides_who_writes_to_whom_and_who_starts_whom() {
+    let scripts = Scripts::default()
+        .with("manager", |mut puppet| async move {
+            if puppet.handles().starts_with("[result from") {
+                return Ok("seen".to_owned());
+            }
+            let order = |name: &str, kind: &str, max_workers: u32| json!({ "name": name, "kind": kind, "task": "Rest.", "max_workers": max_workers });
+            puppet.refused("send_message_to_agent", json!({ "to": "stranger", "content": "x" })).await;
+            let unknown = puppet.refused("send_message_to_agent", json!({ "to": "nobody", "content": "x" })).await;
+            assert!(unknown.contains("there is no agent \"nobody\": write to one of manager, stranger"), "{unknown}");
+            puppet.refused("start_worker", order("Bad Name", "worker", 0)).await;
+            puppet.refused("start_worker", order("w1", "stranger", 0)).await;
+            puppet.done("start_worker", order("w1", "worker", 1)).await;
+            puppet.refused("start_worker", order("w1", "worker", 0)).await;
+            puppet.done("start_worker", order("w2", "worker", 0)).await;
+            let full = puppet.refused("start_worker", order("w3", "worker", 0)).await;
+            assert!(full.contains("as many as it may have"), "{full}");
+            puppet.refused("stop_worker", json!({ "name": "stranger" })).await;
+            Ok("done".to_owned())
+        })
+        .with("worker", |mut puppet| async move {
+            if puppet.handles().starts_with("[result from") {
+                return Ok("seen".to_owned());
+            }
+            if puppet.system.contains("You are the agent w1.") {
+                let deeper = json!({ "name": "deep", "task": "Rest.", "max_workers": 0 });
+                puppet.done("start_worker", deeper).await;
+                puppet.refused("start_worker", json!({ "name": "deeper", "task": "x", "max_workers": 1 })).await;
+            } else {
+                // Neither one without workers of its own nor one at the last depth has the tool at all.
+                assert!(!puppet.tools().contains(&"start_worker".to_owned()), "{:?}", puppet.tools());
+            }
+            puppet.refused("send_message_to_agent", json!({ "to": "stranger", "content": "x" })).await;
+            puppet.refused("send_message_to_agent", json!({ "to": "caller:me", "content": "x" })).await;
+            Ok("rested".to_owned())
+        })
+        .with("stranger", |_| async move { Ok("who?".to_owned()) });
+    let kit = Kit::new(scripts);
+    let project = kit.repository();
+    let running = kit.run().await;
+    running.broker.configure(&manager(&project)).await.unwrap();
+    running.broker.configure(&agent("stranger")).await.unwrap();
+    running
+        .broker
+        .send(&caller(), &named("manager"), task("Test it."), SendOptions::default())
+        .await
+        .unwrap();
+    let results = inbox(&running.broker, 1).await;
+    assert!(matches!(results[0].payload, Payload::Result { .. }), "a script failed: {results:?}");
+    for name in ["w1", "w2", "deep"] {
+        let worker = until_status(&running.broker, name, AgentStatus::Done).await;
+        assert_eq!(worker.depth, if name == "deep" { 2 } else { 1 });
+    }
+    // A message that claims another sender.
+    let claimed = Envelope::new(named("w1"), named("manager"), message("I am w1."), &*kit.clock);
+    let refused = running.broker.submit(&named("stranger"), claimed).await.unwrap_err();
+    assert_eq!(refused.kind, BrokerErrorKind::NotAllowed);
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_its_broker_left_is_told_of_and_not_begun_again() {
+    let begun = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&begun);
+    let scripts = Scripts::default()
+        .with("manager", |mut puppet| async move {
+            if puppet.handles().starts_with("[error from poet") {
+                let said = puppet.prompt.clone();
+                puppet.done("send_message_to_agent", json!({ "to": "caller:me", "content": said })).await;
+                return Ok("told".to_owned());
+            }
+            puppet.done("start_worker", json!({ "name": "poet", "kind": "worker", "task": "Write." })).await;
+            Ok("given away".to_owned())
+        })
+        .with("worker", move |puppet| {
+            let begun = Arc::clone(&counted);
+            async move {
+                begun.fetch_add(1, Ordering::SeqCst);
+                std::fs::write(puppet.folder.as_ref().unwrap().join("poem.txt"), "half\n").unwrap();
+                std::future::pending::<()>().await;
+                Ok(String::new())
+            }
+        });
+    let kit = Kit::new(scripts);
+    let project = kit.repository();
+    let running = kit.run().await;
+    running.broker.configure(&manager(&project)).await.unwrap();
+    running.broker.send(&caller(), &named("manager"), task("A poem."), SendOptions::default()).await.unwrap();
+    inbox(&running.broker, 1).await;
+    until_status(&running.broker, "poet", AgentStatus::Working).await;
+    while begun.load(Ordering::SeqCst) == 0 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    running.kill().await;
+
+    let running = kit.run().await;
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    assert_eq!(begun.load(Ordering::SeqCst), 1, "its lease is another's");
+    kit.clock.by(Duration::from_secs(120));
+    let told = inbox(&running.broker, 1).await;
+    let text = told[0].payload.text();
+    assert!(text.contains("turn_lost") && text.contains("workers/poet/work"), "{text}");
+    assert_eq!(begun.load(Ordering::SeqCst), 1);
+    let poet = until_status(&running.broker, "poet", AgentStatus::Failed).await;
+    assert_eq!(std::fs::read_to_string(poet.folder.unwrap().join("poem.txt")).unwrap(), "half\n");
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_one_agents_until_its_turn_ends_or_it_expires() {
+    let release = Arc::new(tokio::sync::Notify::new());
+    let held = Arc::clone(&release);
+    let scripts = Scripts::default()
+        .with("holder", move |mut puppet| {
+            let release = Arc::clone(&held);
+            async move {
+                let taken = puppet.done("take_lock", json!({ "name": "schema", "minutes": 30 })).await;
+                assert!(taken.contains("you have schema until"), "{taken}");
+                release.notified().await;
+                Ok("held".to_owned())
+            }
+        })
+        .with("other", |mut puppet| async move {
+            let (answer, is_error) = puppet.call("take_lock", json!({ "name": "schema" })).await;
+            if !is_error {
+                puppet.done("release_lock", json!({ "name": "schema" })).await;
+                puppet.refused("release_lock", json!({ "name": "schema" })).await;
+            }
+            puppet.refused("take_lock", json!({ "name": "../schema" })).await;
+            puppet.refused("take_lock", json!({ "name": "foreign" })).await;
+            Ok(answer)
+        });
+    let kit = Kit::new(scripts);
+    let folder = kit.folder.path().join("shared");
+    std::fs::create_dir_all(folder.join(".nexus_locks")).unwrap();
+    std::fs::write(folder.join(".nexus_locks/foreign.lock"), "another tool").unwrap();
+    let running = kit.run().await;
+    for name in ["holder", "other"] {
+        let mut record = agent(name);
+        record.folder = Some(folder.clone());
+        running.broker.configure(&record).await.unwrap();
+    }
+    let ask = async |name: &str| {
+        running.broker.send(&caller(), &named(name), message("Go."), SendOptions::default()).await.unwrap();
+    };
+    let answer = async || inbox(&running.broker, 1).await[0].payload.text();
+    ask("holder").await;
+    let file = folder.join(".nexus_locks/schema.lock");
+    while !file.exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let shown: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(shown["agent_id"], "holder");
+    ask("other").await;
+    assert!(answer().await.contains("holder has the lock \"schema\" until"));
+    release.notify_one();
+    assert!(answer().await.contains("held"));
+    until_status(&running.broker, "holder", AgentStatus::Started).await;
+    assert!(!file.exists(), "it is released with the turn");
+    ask("other").await;
+    assert!(answer().await.contains("you have schema until"));
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_is_stopped_ends_its_turn_and_takes_nothing_more() {
+    let scripts = Scripts::default().with("sleeper", |_| async move {
+        std::future::pending::<()>().await;
+        Ok(String::new())
+    });
+    let kit = Kit::new(scripts);
+    let running = kit.run().await;
+    running.broker.configure(&agent("sleeper")).await.unwrap();
+    let send = async |priority| {
+        let options = SendOptions::default().with_priority(priority);
+        running.broker.send(&caller(), &named("sleeper"), message("Sleep."), options).await
+    };
+    send(MessagePriority::Normal).await.unwrap();
+    until_status(&running.broker, "sleeper", AgentStatus::Working).await;
+    assert_eq!(send(MessagePriority::Normal).await.unwrap().reach, Reach::NextTurn);
+    running.broker.stop("sleeper").await.unwrap();
+    let answers: Vec<_> =
+        inbox(&running.broker, 2).await.iter().map(|answer| answer.payload.text()).collect();
+    assert!(answers[0].contains("turn_failed") && answers[1].contains("agent_stopped"), "{answers:?}");
+    assert_eq!(send(MessagePriority::Urgent).await.unwrap_err().kind, BrokerErrorKind::NotAllowed);
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_no_backend_can_run_yet_is_given_back() {
+    let tries = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&tries);
+    let scripts = Scripts::default().with("busy", move |_| {
+        let number = counted.fetch_add(1, Ordering::SeqCst);
+        async move { if number == 0 { Err(ErrorKind::Overloaded) } else { Ok("at last".to_owned()) } }
+    });
+    let kit = Kit::new(scripts);
+    let running = kit.run().await;
+    running.broker.configure(&agent("busy")).await.unwrap();
+    running.broker.send(&caller(), &named("busy"), message("Now?"), SendOptions::default()).await.unwrap();
+    until_status(&running.broker, "busy", AgentStatus::Assigned).await;
+    let is_back = async || {
+        running
+            .broker
+            .store()
+            .queues()
+            .await
+            .unwrap()
+            .iter()
+            .any(|queue| queue.waiting.iter().sum::<u64>() == 1)
+    };
+    while !is_back().await {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    kit.clock.by(Duration::from_secs(3_601));
+    assert!(inbox(&running.broker, 1).await[0].payload.text().contains("at last"));
+    assert_eq!(tries.load(Ordering::SeqCst), 2);
+    running.drain().await;
+}
