@@ -324,6 +324,17 @@ impl Broker {
         self.directory().set_status(name, AgentStatus::Stopped).await
     }
 
+    /// Moves the branch that a worker's tree began with to what the worker made, where that is possible; says what was done.
+    pub async fn land(&self, name: &str) -> Result<String, BrokerError> {
+        self.parts.workers.land(self.directory(), name).await
+    }
+
+    /// Removes a worker that has ended, with its tree; the refs that keep its commits stay. Fails with
+    /// [`Conflict`](BrokerErrorKind::Conflict) where it has not ended, and where what it made is not landed, unless `even_unlanded`.
+    pub async fn clean(&self, name: &str, even_unlanded: bool) -> Result<String, BrokerError> {
+        self.parts.workers.clean(self.directory(), name, even_unlanded).await
+    }
+
     /// Runs the turns of agents until `drain` is cancelled, and then those that are running to their end, or until `end` is.
     ///
     /// A store that fails is asked again, and told of by a warning.

@@ -9,6 +9,7 @@ use nexus::{
     BuildContext, Fleet, FleetHoldStore, FleetPools, Registry, Router,
     hold::{FileHoldStore, HoldStore},
 };
+use nexus_broker::BrokerSection;
 use nexus_debate::DebateSection;
 use nexus_spawn::TasksSection;
 
@@ -33,7 +34,7 @@ const FILE: &str = "nexus.yaml";
 /// How to get a configuration.
 pub(crate) const BEGIN: &str = "begin with `nexus check --example > nexus.yaml`";
 
-/// Loads the configuration of tasks and debates: the one that the command line names, else that of the home. Never one of the folder that the
+/// Loads the configuration of tasks, debates and the broker: the one that the command line names, else that of the home. Never one of the folder that the
 /// command is started in: it may be a stranger's repository, and a configuration names programs to run.
 pub(crate) fn load_for_tasks(args: &ConfigArgs) -> Result<Router, CommandError> {
     let context = BuildContext::from_process();
@@ -50,7 +51,7 @@ pub(crate) fn load_for_tasks(args: &ConfigArgs) -> Result<Router, CommandError> 
         let message = format!("there is no {}{unused}; ", place.display());
         let home = context.home.display();
         return Err(CommandError::no_configuration(format!(
-            "{message}tasks and debates take that of the home, or one that --config names; begin with \
+            "{message}tasks, debates and the broker take that of the home, or one that --config names; begin with \
              `mkdir -p {home} && nexus check --example > {home}/{FILE}`"
         )));
     }
@@ -87,6 +88,7 @@ fn registry(pools: &FleetPools) -> Registry {
     nexus::registry()
         .with_section(Arc::new(TasksSection))
         .with_section(Arc::new(DebateSection))
+        .with_section(Arc::new(BrokerSection))
         .with_pools(Arc::new(pools.clone()))
 }
 

@@ -7,6 +7,7 @@ mod acp;
 mod args;
 mod artifact;
 mod availability;
+mod broker;
 mod check;
 mod command_error;
 mod config;
@@ -159,6 +160,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Artifact(artifact) => artifact::artifact(&args.config, artifact),
         Command::Project(args) => project::project(args).await,
         Command::Worker(worker) => worker::worker(&args.config, &worker, trace_context).await,
+        Command::Broker(command) => broker::broker(&args.config, command).await,
         Command::Fleet(command) => fleet::fleet(&args.config, command).await,
         Command::Check { example: true, .. } => Ok(check::example()),
         Command::Check { probe, json, .. } => check::check(&args.config, probe, json).await,

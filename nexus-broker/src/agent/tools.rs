@@ -344,16 +344,12 @@ fn stop(turn: &Arc<AgentTurn>) -> Tool {
 
 fn land(turn: &Arc<AgentTurn>) -> Tool {
     let about = "Puts what a worker of yours changed onto the branch of the repository that it was started from, if that is possible; else says why not.";
-    on_worker(turn, "land_worker", about, |turn, name| async move {
-        turn.broker.workers().land(turn.broker.directory(), &name).await
-    })
+    on_worker(turn, "land_worker", about, |turn, name| async move { turn.broker.land(&name).await })
 }
 
 fn clean(turn: &Arc<AgentTurn>) -> Tool {
     let about = "Removes a worker of yours that has ended, with its files: only where its changes are landed, or it made none.";
-    on_worker(turn, "clean_worker", about, |turn, name| async move {
-        turn.broker.workers().clean(turn.broker.directory(), &name, false).await
-    })
+    on_worker(turn, "clean_worker", about, |turn, name| async move { turn.broker.clean(&name, false).await })
 }
 
 fn take_lock(turn: &Arc<AgentTurn>) -> Tool {

@@ -16,7 +16,7 @@ use nexus_broker::{
     Address, AgentStatus, BrokerErrorKind, Envelope, MessagePriority, Payload, PutOutcome, Reach,
     SendOptions, Views,
 };
-use nexus_core::{Clock as _, ErrorKind};
+use nexus_core::ErrorKind;
 use serde_json::{Map, Value, json};
 
 use kit::{Kit, Scripts, agent, caller, git, inbox, manager, until_status};

@@ -2,6 +2,7 @@
 
 mod acp;
 mod artifact;
+mod broker;
 mod conversation;
 mod debate;
 mod fleet;
@@ -27,6 +28,7 @@ use clap_complete::Shell;
 
 pub(crate) use acp::AcpArgs;
 pub(crate) use artifact::{ArtifactArgs, ArtifactCommand, HandoffCommand, NewArtifact};
+pub(crate) use broker::BrokerCommand;
 pub(crate) use conversation::ConversationCommand;
 pub(crate) use debate::{DebateCommand, NewDebateArgs};
 pub(crate) use fleet::{FleetCommand, WorkerArgs};
@@ -58,7 +60,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct ConfigArgs {
-    /// Configuration. Default: ./nexus.yaml, else nexus.yaml in $NEXUS_HOME (~/.nexus); for task, debate, mcp and acp the latter alone
+    /// Configuration. Default: ./nexus.yaml, else nexus.yaml in $NEXUS_HOME (~/.nexus); for task, debate, broker, mcp and acp the latter alone
     #[arg(long, global = true, value_name = "FILE", env = "NEXUS_CONFIG")]
     pub(crate) config: Option<PathBuf>,
 }
@@ -142,6 +144,9 @@ pub(crate) enum Command {
     /// Answer an event of a program that works on a project, as `nexus project install` has it do. Reads and writes JSON
     #[command(after_help = "Exit codes: 0 answered, 1 it could not be: no program takes that for a refusal.")]
     Hook(HookArgs),
+    /// Let agents reach each other, and write to them
+    #[command(subcommand, after_help = broker::BROKER_HELP)]
+    Broker(BrokerCommand),
     /// Run turns of a pool on this machine, for callers on others
     #[command(after_help = fleet::WORKER_HELP)]
     Worker(WorkerArgs),
@@ -206,6 +211,7 @@ impl Command {
             Self::Testbed(testbed) => testbed.wants_json(),
             Self::Debate(debate) => debate.wants_json(),
             Self::Fleet(fleet) => fleet.wants_json(),
+            Self::Broker(broker) => broker.wants_json(),
             Self::Artifact(artifact) => artifact.json,
             Self::Project(project) => project.json,
             Self::Acp(_)

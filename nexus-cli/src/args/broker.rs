@@ -1,0 +1,124 @@
+//! The command line of `nexus broker`.
+
+use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
+
+use clap::Subcommand;
+use nexus_broker::{Address, MessagePriority};
+
+use super::seconds;
+
+/// What follows the options of `nexus broker`.
+pub(super) const BROKER_HELP: &str = "\
+Agents are named in the section `broker` of nexus.yaml. Messages, agents and locks are in `broker` of Nexus's home; `nexus broker run`
+has the turns of agents run, and any number of these commands, also of several `run`, share them.
+
+`run`: SIGTERM or Ctrl-C drains: no further message is taken, and turns that run go on to their end; the second one ends them.
+
+Exit codes: 0 done, 1 it could not be done (or no answer came in time), 2 bad command line or configuration.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BrokerCommand {
+    /// Have the turns of agents run, until it is ended. Prints a line for each message
+    Run {
+        /// Turns at once. Default: as the configuration says, else 4
+        #[arg(long, value_name = "N")]
+        turns: Option<NonZeroUsize>,
+        /// Where AGENT_COMMUNICATIONS.log, ACTIVE_AGENTS.md and TASKS.md are kept. Default: `broker` of Nexus's home
+        #[arg(long, value_name = "FOLDER")]
+        views: Option<PathBuf>,
+    },
+    /// Send a message, and with --wait print the answer
+    Send {
+        /// An agent, agent:NAME:CONTEXT for one of its sessions, or manager-of:NAME
+        to: Address,
+        /// What is said. `-` reads standard input
+        text: String,
+        /// Give it as a task of this id, whose result comes back
+        #[arg(long, value_name = "ID")]
+        task: Option<String>,
+        /// low, normal, high or urgent. A person's input is urgent
+        #[arg(long, value_name = "PRIORITY", default_value = "urgent", value_parser = priority)]
+        priority: MessagePriority,
+        /// Who sends it: answers are in the inbox of this name
+        #[arg(long = "as", value_name = "NAME", default_value = "me", value_parser = caller)]
+        caller: Address,
+        /// How many seconds to wait for the answer
+        #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+        wait: Option<Duration>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the messages that wait for you. Each is given once
+    Inbox {
+        /// Whose
+        #[arg(long = "as", value_name = "NAME", default_value = "me", value_parser = caller)]
+        caller: Address,
+        /// Print JSON, one line for each message
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the agents, how far they are, and what waits
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Show agents, queues and new messages in the terminal, until Ctrl-C
+    Watch {
+        /// How often to look, in seconds
+        #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+        every: Duration,
+    },
+    /// Print what was sent, oldest first
+    Log {
+        /// Print JSON, one line for each message
+        #[arg(long)]
+        json: bool,
+    },
+    /// Stop an agent: its turn ends, and it takes no further message
+    Stop {
+        /// The agent
+        name: Address,
+    },
+    /// Put what a worker made onto the branch that it was started from
+    Land {
+        /// The worker
+        name: Address,
+    },
+    /// Remove a worker that has ended, with its files. The refs that keep its commits stay
+    Clean {
+        /// The worker
+        name: Address,
+        /// Also where what it made is not landed
+        #[arg(long)]
+        unlanded: bool,
+    },
+}
+
+impl BrokerCommand {
+    /// Whether the answer is wanted as JSON.
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Self::Send { json, .. }
+            | Self::Inbox { json, .. }
+            | Self::Status { json }
+            | Self::Log { json } => *json,
+            _ => false,
+        }
+    }
+}
+
+fn priority(text: &str) -> Result<MessagePriority, String> {
+    match text {
+        "low" => Ok(MessagePriority::Low),
+        "normal" => Ok(MessagePriority::Normal),
+        "high" => Ok(MessagePriority::High),
+        "urgent" => Ok(MessagePriority::Urgent),
+        _ => Err("it is low, normal, high or urgent".to_owned()),
+    }
+}
+
+fn caller(name: &str) -> Result<Address, String> {
+    format!("caller:{name}").parse().map_err(|error: nexus_broker::BrokerError| error.to_string())
+}

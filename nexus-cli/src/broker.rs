@@ -1,0 +1,381 @@
+//! `nexus broker`: agents that reach each other.
+
+use std::{
+    fmt::Write as _,
+    io::{IsTerminal as _, Read as _},
+    path::PathBuf,
+    pin::pin,
+    process::ExitCode,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime},
+};
+
+use nexus::{BuildContext, CancelToken, Router, SystemClock};
+use nexus_broker::{
+    Address, AgentRecord, Broker, BrokerOptions, BrokerSettings, Envelope, MessagePriority, Payload,
+    QueueLimits, QueueStatus, SendOptions, SqliteStore, Views, line,
+};
+use serde_json::{Map, json};
+
+use crate::{
+    EXIT_FAILED,
+    args::{BrokerCommand, ConfigArgs},
+    command_error::CommandError,
+    config, conversation,
+    interrupt::{self, Interrupts},
+    output::{complain, printable, printable_lines, say, say_json},
+    spoken_time::spoken_instant,
+};
+
+/// How often an inbox is looked into while an answer is awaited.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How many messages are read at a time.
+const PAGE: usize = 500;
+/// How many messages the watched view shows.
+const LAST_MESSAGES: usize = 12;
+
+pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Result<ExitCode, CommandError> {
+    let router = config::load_for_tasks(config)?;
+    let settings = BrokerSettings::of(&router).map_err(CommandError::failed)?;
+    match command {
+        BrokerCommand::Run { turns, views } => {
+            let turns = turns.map_or(settings.max_turns_at_once, std::num::NonZeroUsize::get);
+            return run(open(router, &settings, turns).await?, &settings, views).await;
+        }
+        BrokerCommand::Send { to, text, task, priority, caller, wait, json } => {
+            let broker = open_with_agents(router, &settings).await?;
+            let sent = send(&broker, &caller, &to, text, task, priority).await?;
+            let Some(wait) = wait else {
+                match json {
+                    true => say_json(&json!({ "message_id": sent.message_id, "reach": sent.reach.as_str() })),
+                    false => say(format_args!("{}: {}", sent.message_id, sent.reach.as_str())),
+                }
+                return Ok(ExitCode::SUCCESS);
+            };
+            return wait_for(&broker, &caller, &sent.message_id, wait, json).await;
+        }
+        BrokerCommand::Inbox { caller, json } => {
+            let broker = open(router, &settings, 1).await?;
+            for envelope in inbox(&broker, &caller, usize::MAX).await? {
+                show(&envelope, json);
+            }
+        }
+        BrokerCommand::Status { json } => status(&open_with_agents(router, &settings).await?, json).await?,
+        BrokerCommand::Watch { every } => {
+            return watch(&open_with_agents(router, &settings).await?, every).await;
+        }
+        BrokerCommand::Log { json } => log(&open(router, &settings, 1).await?, json).await?,
+        BrokerCommand::Stop { name } => {
+            let broker = open_with_agents(router, &settings).await?;
+            broker.stop(agent(&name)?).await.map_err(CommandError::failed)?;
+            say(format_args!("{name} is stopped"));
+        }
+        BrokerCommand::Land { name } => {
+            let broker = open(router, &settings, 1).await?;
+            say(printable_lines(&broker.land(agent(&name)?).await.map_err(CommandError::failed)?));
+        }
+        BrokerCommand::Clean { name, unlanded } => {
+            let broker = open(router, &settings, 1).await?;
+            say(broker.clean(agent(&name)?, unlanded).await.map_err(CommandError::failed)?);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The name of an agent that is named alone.
+fn agent(address: &Address) -> Result<&str, CommandError> {
+    match address {
+        Address::Agent(name) => Ok(name),
+        _ => Err(CommandError::usage(format_args!("{address} is not the name of an agent"))),
+    }
+}
+
+/// The folder of the broker, in Nexus's home.
+fn folder() -> PathBuf {
+    BuildContext::from_process().home.join("broker")
+}
+
+async fn open(router: Router, settings: &BrokerSettings, turns: usize) -> Result<Broker, CommandError> {
+    let (folder, clock) = (folder(), Arc::new(SystemClock));
+    let store = SqliteStore::open(folder.join("messages.db"), QueueLimits::default(), clock).await;
+    let store = Arc::new(store.map_err(CommandError::failed)?);
+    let mut options = BrokerOptions::new(store, router, conversation::store(), folder);
+    options.max_turns_at_once = turns;
+    options.turn_deadline = Duration::from_secs(settings.turn_seconds);
+    Ok(Broker::new(options))
+}
+
+/// A broker that knows the agents of the configuration.
+async fn open_with_agents(router: Router, settings: &BrokerSettings) -> Result<Broker, CommandError> {
+    let broker = open(router, settings, 1).await?;
+    configure(&broker, settings).await?;
+    Ok(broker)
+}
+
+async fn configure(broker: &Broker, settings: &BrokerSettings) -> Result<(), CommandError> {
+    for record in settings.records() {
+        broker.configure(&record).await.map_err(CommandError::failed)?;
+    }
+    Ok(())
+}
+
+async fn run(
+    broker: Broker,
+    settings: &BrokerSettings,
+    views: Option<PathBuf>,
+) -> Result<ExitCode, CommandError> {
+    configure(&broker, settings).await?;
+    if settings.agents.is_empty() {
+        complain("nexus.yaml names no agents in its section `broker`: messages wait until it does");
+    }
+    let mut views = Views::begin(views.unwrap_or_else(folder)).map_err(CommandError::failed)?;
+    let signals = |error| CommandError::failed(format_args!("signals cannot be listened to: {error}"));
+    let mut interrupts = Interrupts::listen().map_err(signals)?;
+    let (drain, end) = (CancelToken::new(), CancelToken::new());
+    // What was there before is no news.
+    let mut seen = last_number(&broker).await?;
+    say(format_args!("{} agents; messages are in {}", settings.agents.len(), folder().display()));
+    let mut running = pin!(broker.run(drain.clone(), end.clone()));
+    loop {
+        tokio::select! {
+            () = &mut running => break,
+            came = interrupts.next() => {
+                came.map_err(signals)?;
+                if drain.is_cancelled() {
+                    complain("the turns that ran are ended");
+                    end.cancel();
+                    running.await;
+                    return Ok(interrupt::exit_code());
+                }
+                complain("no further message is taken, and turns that run go on to their end; once more ends them");
+                drain.cancel();
+            }
+            () = tokio::time::sleep(Duration::from_millis(500)) => {
+                let shown = show_new(&broker, &mut seen).await;
+                if let Err(error) = shown {
+                    complain(printable_lines(&error.to_string()));
+                }
+                if let Err(error) = views.refresh(&broker).await {
+                    complain(printable_lines(&error.to_string()));
+                }
+            }
+        }
+    }
+    show_new(&broker, &mut seen).await?;
+    views.refresh(&broker).await.map_err(CommandError::failed)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn last_number(broker: &Broker) -> Result<u64, CommandError> {
+    let mut last = 0;
+    loop {
+        let page = broker.store().log(last, PAGE).await.map_err(CommandError::failed)?;
+        let Some(found) = page.last() else { return Ok(last) };
+        last = found.number;
+    }
+}
+
+async fn show_new(broker: &Broker, seen: &mut u64) -> Result<(), CommandError> {
+    for logged in broker.store().log(*seen, PAGE).await.map_err(CommandError::failed)? {
+        *seen = logged.number;
+        say(printable(&line(&logged)));
+    }
+    Ok(())
+}
+
+async fn send(
+    broker: &Broker,
+    caller: &Address,
+    to: &Address,
+    text: String,
+    task: Option<String>,
+    priority: MessagePriority,
+) -> Result<nexus_broker::Sent, CommandError> {
+    let text = match text.as_str() {
+        "-" => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map_err(|error| {
+                CommandError::failed(format_args!("standard input cannot be read: {error}"))
+            })?;
+            text
+        }
+        _ => text,
+    };
+    if text.trim().is_empty() {
+        return Err(CommandError::usage("the message is empty"));
+    }
+    let payload = match task {
+        Some(task_id) => Payload::TaskAssignment {
+            task_id,
+            definition: text,
+            inputs: Map::new(),
+            working_directory: None,
+            required_tools: Vec::new(),
+            other: Map::new(),
+        },
+        None => Payload::Message { content: text, in_reply_to: None, other: Map::new() },
+    };
+    let options = SendOptions::default().with_priority(priority);
+    broker.send(caller, to, payload, options).await.map_err(CommandError::failed)
+}
+
+/// Waits for the answer to a message. Others that come meanwhile are shown, too: they are given once.
+async fn wait_for(
+    broker: &Broker,
+    caller: &Address,
+    id: &nexus_broker::EnvelopeId,
+    wait: Duration,
+    json: bool,
+) -> Result<ExitCode, CommandError> {
+    let until = Instant::now() + wait;
+    let answer = nexus_broker::EnvelopeId::of_occurrence(id.as_str(), "answer");
+    loop {
+        for envelope in inbox(broker, caller, 1).await? {
+            show(&envelope, json);
+            if envelope.message_id == answer {
+                let failed = matches!(envelope.payload, Payload::Error { .. });
+                return Ok(if failed { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS });
+            }
+        }
+        if Instant::now() >= until {
+            complain(format_args!(
+                "no answer came within {} s: it will be in `nexus broker inbox`; is a `nexus broker run` at work?",
+                wait.as_secs()
+            ));
+            return Ok(ExitCode::from(EXIT_FAILED));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn inbox(broker: &Broker, caller: &Address, at_most: usize) -> Result<Vec<Envelope>, CommandError> {
+    let Address::Caller(name) = caller else { return Ok(Vec::new()) };
+    broker.inbox(name, at_most).await.map_err(CommandError::failed)
+}
+
+fn show(envelope: &Envelope, json: bool) {
+    match json {
+        true => say_json(envelope),
+        false => say(format_args!(
+            "[{} from {}]\n{}",
+            envelope.payload.type_name(),
+            envelope.source_agent_id,
+            printable_lines(&envelope.payload.text())
+        )),
+    }
+}
+
+async fn status(broker: &Broker, json: bool) -> Result<(), CommandError> {
+    let agents = broker.agents().await.map_err(CommandError::failed)?;
+    let queues = broker.store().queues().await.map_err(CommandError::failed)?;
+    if json {
+        let queues: Vec<_> = queues
+            .iter()
+            .map(|queue| json!({ "queue": queue.queue, "waiting": queue.waiting, "taken": queue.taken }))
+            .collect();
+        say_json(&json!({ "agents": agents, "queues": queues }));
+        return Ok(());
+    }
+    for line in lines(&agents, &queues) {
+        say(line);
+    }
+    Ok(())
+}
+
+/// The agents with what waits for them, and the inboxes that have something.
+fn lines(agents: &[AgentRecord], queues: &[QueueStatus]) -> Vec<String> {
+    let waiting = |name: &str| {
+        queues.iter().find(|queue| queue.queue == name).map_or(0, |queue| queue.waiting.iter().sum::<u64>())
+    };
+    let now = SystemTime::now();
+    let width = agents.iter().map(|agent| agent.name.len() + 2 * agent.depth as usize).max().unwrap_or(0);
+    let mut lines: Vec<_> = agents
+        .iter()
+        .map(|agent| {
+            let name = format!("{}{}", "  ".repeat(agent.depth as usize), agent.name);
+            let mut line = format!(
+                "{name:width$}  {:8}  {} waiting",
+                agent.status.as_str(),
+                waiting(&format!("agent.{}", agent.name))
+            );
+            if let Some(turn) = &agent.turn {
+                let _ = write!(line, ", at work since {}", spoken_instant(turn.began_at, now));
+            }
+            if let Some(report) = &agent.report {
+                let percent = report.percent.map_or_else(String::new, |percent| format!(" {percent} %"));
+                let _ = write!(line, ", says {}{percent}", report.status.as_str());
+            }
+            if let Some(kept) = agent.tree.as_ref().and_then(|tree| tree.refs.last()) {
+                let _ = write!(line, ", kept as {kept}");
+            }
+            printable(&line).to_string()
+        })
+        .collect();
+    if agents.is_empty() {
+        lines.push("there are no agents: name some in the section `broker` of nexus.yaml".to_owned());
+    }
+    for queue in queues {
+        if let Some(name) = queue.queue.strip_prefix("caller.") {
+            lines.push(format!("inbox of {name}: {} waiting", queue.waiting.iter().sum::<u64>()));
+        }
+    }
+    lines
+}
+
+/// Shows the same place anew, where it is a terminal; else each state below the one before.
+async fn watch(broker: &Broker, every: Duration) -> Result<ExitCode, CommandError> {
+    let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
+    let is_terminal = std::io::stdout().is_terminal();
+    let mut seen = 0;
+    let mut last: Vec<String> = Vec::new();
+    let mut before = String::new();
+    loop {
+        let looking = async {
+            loop {
+                let page = broker.store().log(seen, PAGE).await.map_err(CommandError::failed)?;
+                let Some(newest) = page.last() else { break };
+                seen = newest.number;
+                last.extend(page.iter().map(|logged| printable(&line(logged)).to_string()));
+                last.drain(..last.len().saturating_sub(LAST_MESSAGES));
+            }
+            let agents = broker.agents().await.map_err(CommandError::failed)?;
+            let queues = broker.store().queues().await.map_err(CommandError::failed)?;
+            let mut shown = lines(&agents, &queues);
+            shown.push(String::new());
+            shown.extend(last.iter().cloned());
+            let shown = shown.join("\n");
+            if shown != before {
+                match is_terminal {
+                    // From the top of a cleared screen.
+                    true => say(format_args!("\x1b[H\x1b[2J{shown}")),
+                    false => say(&shown),
+                }
+                before = shown;
+            }
+            tokio::time::sleep(every).await;
+            Ok::<_, CommandError>(())
+        };
+        tokio::select! {
+            looked = looking => looked?,
+            came = interrupts.next() => {
+                came.map_err(CommandError::failed)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+        }
+    }
+}
+
+async fn log(broker: &Broker, json: bool) -> Result<(), CommandError> {
+    let mut last = 0;
+    loop {
+        let page = broker.store().log(last, PAGE).await.map_err(CommandError::failed)?;
+        let Some(found) = page.last() else { return Ok(()) };
+        last = found.number;
+        for logged in &page {
+            match json {
+                true => say_json(&logged.envelope),
+                false => say(printable(&line(logged))),
+            }
+        }
+    }
+}
