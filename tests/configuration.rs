@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use nexus::{BuildContext, Registry, Router};
+use nexus_broker::BrokerSection;
 use nexus_debate::DebateSection;
 use nexus_fleet::FleetPools;
 use nexus_spawn::TasksSection;
@@ -18,6 +19,7 @@ fn registry() -> Registry {
     nexus::registry()
         .with_section(Arc::new(TasksSection))
         .with_section(Arc::new(DebateSection))
+        .with_section(Arc::new(BrokerSection))
         .with_pools(Arc::new(FleetPools::new()))
 }
 

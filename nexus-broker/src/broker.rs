@@ -16,6 +16,7 @@ use tokio::{sync::Notify, task::JoinSet};
 use crate::{
     agent::{self, AgentRecord, AgentStatus, Directory, WorkerOrder, Workers},
     error::{BrokerError, BrokerErrorKind},
+    memory::MemoryIndex,
     message::{Address, Envelope, EnvelopeId, MessagePriority, Payload},
     route::{Agents, ByAddress, Route, queue_of},
     store::{BrokerStore, PutOutcome},
@@ -35,6 +36,8 @@ pub struct BrokerOptions {
     pub router: Router,
     /// Where conversations are kept.
     pub conversations: Conversations,
+    /// Where what was said is found again, by the tool `memory_query`. None by default.
+    pub memory: Option<MemoryIndex>,
     /// The folder for the trees of workers. Made when it is needed.
     pub folder: PathBuf,
     /// What time it is.
@@ -59,6 +62,7 @@ impl BrokerOptions {
             store,
             router,
             conversations,
+            memory: None,
             folder: folder.into(),
             clock: Arc::new(SystemClock),
             route: Arc::new(ByAddress),

@@ -11,9 +11,11 @@ mod agent;
 mod broker;
 mod error;
 mod lock;
+mod memory;
 pub mod message;
 mod rfc3339;
 mod route;
+mod session;
 mod settings;
 mod store;
 mod view;
@@ -21,8 +23,10 @@ mod view;
 pub use agent::{AgentRecord, AgentReport, AgentScope, AgentStatus, BegunTurn, WorkerTree};
 pub use broker::{Broker, BrokerOptions, Reach, SendOptions, Sent};
 pub use error::{BrokerError, BrokerErrorKind};
+pub use memory::{MemoryHit, MemoryIndex};
 pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus, envelope_schema};
 pub use route::{Agents, ByAddress, Route};
+pub use session::{SessionKey, Sessions};
 pub use settings::{AgentSettings, BrokerSection, BrokerSettings};
 pub use store::{
     BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, LoggedEvent,

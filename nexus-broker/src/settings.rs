@@ -64,6 +64,9 @@ pub struct AgentSettings {
     /// Names of agents that it may write to, beside its own workers. A `*` at the end stands for any rest.
     #[serde(default)]
     pub may_write_to: Vec<String>,
+    /// Names of agents whose sessions it may search, beside its own and those of its workers. A `*` at the end stands for any rest.
+    #[serde(default)]
+    pub may_search: Vec<String>,
     /// How many workers it may have at a time. Default 0.
     #[serde(default)]
     pub max_workers: u32,
@@ -138,6 +141,7 @@ impl BrokerSettings {
             depth: 0,
             scope: AgentScope {
                 may_write_to: agent.may_write_to.clone(),
+                may_search: agent.may_search.clone(),
                 max_workers: agent.max_workers,
                 max_depth: agent.max_depth,
                 worker_kinds: agent.worker_types.clone(),

@@ -24,6 +24,7 @@ use crate::{
     config, conversation,
     interrupt::{self, Interrupts},
     output::{complain, printable, printable_lines, say, say_json},
+    session,
     spoken_time::spoken_instant,
 };
 
@@ -91,7 +92,7 @@ fn agent(address: &Address) -> Result<&str, CommandError> {
 }
 
 /// The folder of the broker, in Nexus's home.
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     BuildContext::from_process().home.join("broker")
 }
 
@@ -100,6 +101,7 @@ async fn open(router: Router, settings: &BrokerSettings, turns: usize) -> Result
     let store = SqliteStore::open(folder.join("messages.db"), QueueLimits::default(), clock).await;
     let store = Arc::new(store.map_err(CommandError::failed)?);
     let mut options = BrokerOptions::new(store, router, conversation::store(), folder);
+    options.memory = Some(session::memory().map_err(CommandError::failed)?);
     options.max_turns_at_once = turns;
     options.turn_deadline = Duration::from_secs(settings.turn_seconds);
     Ok(Broker::new(options))

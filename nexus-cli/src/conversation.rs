@@ -137,13 +137,13 @@ pub(crate) async fn blocking<T: Send + 'static>(
     Ok(run_blocking(work).await.map_err(|_| CommandError::failed("the work on files ended early"))??)
 }
 
-fn described(summary: &ConversationSummary) -> String {
+pub(crate) fn described(summary: &ConversationSummary) -> String {
     let resumes = summary.resumes.as_ref().map(|backend| format!(" · {backend}")).unwrap_or_default();
     format!("{} · {} messages · {} turns{resumes}", summary.name, summary.messages, summary.turns)
 }
 
 /// A conversation for a person: each message under its number.
-fn text_of(summary: &ConversationSummary, conversation: &Conversation) -> String {
+pub(crate) fn text_of(summary: &ConversationSummary, conversation: &Conversation) -> String {
     let mut text = format!("{}\n", printable(&described(summary)));
     let mut number = 0;
     for turn in &conversation.turns {

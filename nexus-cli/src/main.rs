@@ -36,6 +36,7 @@ mod output;
 mod printer;
 mod project;
 mod run;
+mod session;
 mod show;
 #[cfg_attr(not(feature = "login"), allow(dead_code, reason = "logins need more of it"))]
 mod spoken_time;
@@ -160,6 +161,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Artifact(artifact) => artifact::artifact(&args.config, artifact),
         Command::Project(args) => project::project(args).await,
         Command::Worker(worker) => worker::worker(&args.config, &worker, trace_context).await,
+        Command::Session(command) => session::session(command).await,
         Command::Broker(command) => broker::broker(&args.config, command).await,
         Command::Fleet(command) => fleet::fleet(&args.config, command).await,
         Command::Check { example: true, .. } => Ok(check::example()),

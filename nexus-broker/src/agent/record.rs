@@ -67,6 +67,8 @@ pub struct AgentRecord {
 pub struct AgentScope {
     /// Names of further agents that it may write to. A `*` at the end stands for any rest.
     pub may_write_to: Vec<String>,
+    /// Names of further agents whose sessions it may search, beside its own and those of its workers. A `*` at the end stands for any rest.
+    pub may_search: Vec<String>,
     /// How many workers it may have at a time. 0, the default, is none.
     pub max_workers: u32,
     /// How deep workers of its workers may go: 1, where it has any, is none of theirs.
@@ -79,11 +81,21 @@ impl AgentScope {
     /// Whether it may write to an agent that is neither its manager nor its worker.
     #[must_use]
     pub fn allows(&self, name: &str) -> bool {
-        self.may_write_to.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(start) => name.starts_with(start),
-            None => pattern == name,
-        })
+        matches(&self.may_write_to, name)
     }
+
+    /// Whether it may search the sessions of an agent that is not its worker.
+    #[must_use]
+    pub fn allows_search(&self, name: &str) -> bool {
+        matches(&self.may_search, name)
+    }
+}
+
+fn matches(patterns: &[String], name: &str) -> bool {
+    patterns.iter().any(|pattern| match pattern.strip_suffix('*') {
+        Some(start) => name.starts_with(start),
+        None => pattern == name,
+    })
 }
 
 /// How far an agent says that it is.

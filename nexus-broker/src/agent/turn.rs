@@ -6,7 +6,7 @@ use std::{
 };
 
 use nexus_conversation::{
-    ConversationError, ConversationName, ConversationOptions, ConversationOutcome, HeldConversation,
+    ConversationError, ConversationErrorKind, ConversationOptions, ConversationOutcome, HeldConversation,
 };
 use nexus_core::{
     CancelToken, Effects, EventEnvelope, Limits, ParticipantScope, Retry, Session, ToolAccess, TurnHost,
@@ -19,6 +19,7 @@ use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus},
     route::queue_of,
+    session::{SessionKey, of_conversation},
     store::{Delivery, HandlingLease},
 };
 
@@ -140,10 +141,8 @@ enum Ended {
 async fn run(turn: &Arc<AgentTurn>, lease: &HandlingLease, envelope: &Envelope, end: &CancelToken) -> Ended {
     let options = turn.broker.options();
     let cancel = end.child();
-    let name = match conversation_name(&turn.agent.name, &envelope.target_agent_id) {
-        Ok(name) => name,
-        Err(error) => return Ended::Conversation(error),
-    };
+    let key = SessionKey::of(&turn.agent.name, &envelope.target_agent_id);
+    let name = key.conversation();
     let conversations = options.conversations.clone();
     let held = tokio::task::spawn_blocking(move || conversations.hold_within(&name, PATIENCE)).await;
     let mut held: HeldConversation = match held {
@@ -175,7 +174,7 @@ async fn run(turn: &Arc<AgentTurn>, lease: &HandlingLease, envelope: &Envelope, 
         &mut nobody,
     );
     let mut running = std::pin::pin!(running);
-    tokio::select! {
+    let ended = tokio::select! {
         ended = &mut running => ended.map_or_else(Ended::Conversation, Ended::Turn),
         () = keep_alive(turn, lease, &cancel) => {
             // It ends soon, and stores what it said.
@@ -185,6 +184,21 @@ async fn run(turn: &Arc<AgentTurn>, lease: &HandlingLease, envelope: &Envelope, 
                 false => Ended::TakenAway,
             }
         }
+    };
+    remember(turn, key, held).await;
+    ended
+}
+
+/// Takes what was said into the index. What fails is taken in with the next turn.
+async fn remember(turn: &AgentTurn, key: SessionKey, held: HeldConversation) {
+    let Some(memory) = turn.broker.options().memory.clone() else { return };
+    let captured = tokio::task::spawn_blocking(move || match held.load() {
+        Ok(conversation) => memory.capture(&key, &conversation),
+        Err(error) if error.kind() == ConversationErrorKind::Unknown => Ok(()),
+        Err(error) => Err(of_conversation(&error)),
+    });
+    if let Ok(Err(error)) = captured.await {
+        tracing::warn!(agent = %turn.agent.name, %error, "what was said is not in the index yet");
     }
 }
 
@@ -367,15 +381,6 @@ async fn finish(
     broker.store().finish(lease, &outcome).await?;
     broker.wake();
     Ok(true)
-}
-
-/// The conversation of an agent's session: that of the context which the message names, else `main`.
-fn conversation_name(agent: &str, target: &Address) -> Result<ConversationName, ConversationError> {
-    let context = match target {
-        Address::Session { context, .. } => context,
-        _ => "main",
-    };
-    format!("agent.{agent}.{context}").parse()
 }
 
 /// What stands above the prompt.

@@ -94,6 +94,7 @@ impl Workers {
             depth: manager.depth + 1,
             scope: AgentScope {
                 may_write_to: Vec::new(),
+                may_search: Vec::new(),
                 max_workers: order.max_workers.min(scope.max_workers),
                 max_depth,
                 worker_kinds: scope.worker_kinds.clone(),

@@ -4,6 +4,7 @@ pub(crate) mod check;
 mod sqlite;
 
 pub use sqlite::SqliteStore;
+pub(crate) use sqlite::make_private;
 
 use std::{
     fmt,

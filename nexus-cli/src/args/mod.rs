@@ -17,6 +17,7 @@ mod login_word;
 mod mcp;
 mod project;
 mod run;
+mod session;
 mod status;
 mod task;
 mod testbed;
@@ -39,6 +40,7 @@ pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
 pub(crate) use mcp::{McpCommand, McpServerArgs};
 pub(crate) use project::{HookArgs, ProjectArgs, ProjectCommand};
 pub(crate) use run::RunArgs;
+pub(crate) use session::SessionCommand;
 pub(crate) use status::StatusArgs;
 pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
 pub(crate) use testbed::{RunTestbedArgs, TestbedCommand, TrapArgs};
@@ -147,6 +149,9 @@ pub(crate) enum Command {
     /// Let agents reach each other, and write to them
     #[command(subcommand, after_help = broker::BROKER_HELP)]
     Broker(BrokerCommand),
+    /// Look into the sessions of agents, and fork them
+    #[command(subcommand, after_help = session::SESSION_HELP)]
+    Session(SessionCommand),
     /// Run turns of a pool on this machine, for callers on others
     #[command(after_help = fleet::WORKER_HELP)]
     Worker(WorkerArgs),
@@ -212,6 +217,7 @@ impl Command {
             Self::Debate(debate) => debate.wants_json(),
             Self::Fleet(fleet) => fleet.wants_json(),
             Self::Broker(broker) => broker.wants_json(),
+            Self::Session(session) => session.wants_json(),
             Self::Artifact(artifact) => artifact.json,
             Self::Project(project) => project.json,
             Self::Acp(_)

@@ -43,6 +43,7 @@ impl Stage {
              framer: {{ group: main, model: simulated }}\n  \
              panelist: {{ panel: jury }}\n  \
              arbiter: {{ group: main, model: simulated }}\n\
+             broker: {{ agents: {{ clerk: {{ type: talker }} }} }}\n\
              tasks: {{ defaults: {{ sandbox: {{ kind: none }} }} }}\n",
             url = model.base_url()
         );

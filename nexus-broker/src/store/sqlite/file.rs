@@ -114,7 +114,7 @@ fn unusable(path: &Path, error: &io::Error) -> BrokerError {
 }
 
 /// Makes the file with the rights of this user alone; SQLite gives the files beside it the same.
-fn make(path: &Path) -> io::Result<()> {
+pub(crate) fn make(path: &Path) -> io::Result<()> {
     let mut folder = DirBuilder::new();
     let mut file = OpenOptions::new();
     folder.recursive(true);

@@ -5,6 +5,8 @@ mod fault;
 mod file;
 mod queues;
 
+pub(crate) use file::make as make_private;
+
 use std::{
     fmt,
     path::PathBuf,

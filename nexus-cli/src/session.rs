@@ -1,0 +1,104 @@
+//! `nexus session`: the conversations of agents.
+
+use std::process::ExitCode;
+
+use nexus::{ConversationError, harness::run_blocking};
+use nexus_broker::{BrokerError, MemoryIndex, SessionKey, Sessions};
+use serde_json::json;
+
+use crate::{
+    args::SessionCommand,
+    broker,
+    command_error::CommandError,
+    conversation::{self, described, text_of},
+    output::{printable, printable_lines, say, say_json},
+    show::shown,
+};
+
+pub(crate) async fn session(command: SessionCommand) -> Result<ExitCode, CommandError> {
+    match command {
+        SessionCommand::List { json } => {
+            for (key, summary) in of_broker(|sessions| sessions.list()).await? {
+                match json {
+                    true => say_json(&json!({ "session": key.to_string(), "conversation": summary })),
+                    false => say(printable(&format!("{key}  {}", described(&summary)))),
+                }
+            }
+        }
+        SessionCommand::Show { session, json } => {
+            let (summary, conversation) = load(&session).await?;
+            match json {
+                true => say_json(
+                    &json!({ "session": session.to_string(), "conversation": summary, "turns": conversation.turns }),
+                ),
+                false => say(shown(&text_of(&summary, &conversation))),
+            }
+        }
+        SessionCommand::Fork { session, new_session, at, json } => {
+            let (from, to) = (session, new_session.clone());
+            let fork = of_broker(move |sessions| sessions.fork(&from, &to, at)).await?;
+            match json {
+                true => say_json(&json!({ "session": new_session.to_string(), "conversation": fork })),
+                false => say(printable(&format!("{new_session}  {}", described(&fork)))),
+            }
+        }
+        SessionCommand::Export { session } => {
+            let (_, conversation) = load(&session).await?;
+            let mut number = 0_u64;
+            for turn in &conversation.turns {
+                for message in &turn.messages {
+                    number += 1;
+                    say_json(
+                        &json!({ "session": session.to_string(), "number": number, "turn_ended_at_ms": turn.ended_at_ms, "message": message }),
+                    );
+                }
+            }
+        }
+        SessionCommand::Search { words, limit, json } => {
+            let found = blocking(move || {
+                let memory = memory()?;
+                memory.capture_all(&conversation::store())?;
+                memory.query(&words.join(" "), limit, |_| true)
+            })
+            .await?;
+            for hit in found {
+                match json {
+                    true => say_json(&hit),
+                    false => say(format_args!(
+                        "{} {} ({}): {}",
+                        hit.session,
+                        hit.message,
+                        hit.role,
+                        printable_lines(&hit.text)
+                    )),
+                }
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The index of the home.
+pub(crate) fn memory() -> Result<MemoryIndex, BrokerError> {
+    MemoryIndex::open(broker::folder().join("memory.db"))
+}
+
+async fn load(key: &SessionKey) -> Result<(nexus::ConversationSummary, nexus::Conversation), CommandError> {
+    let (store, name) = (conversation::store(), key.conversation());
+    conversation::blocking(move || Ok::<_, ConversationError>((store.summary(&name)?, store.load(&name)?)))
+        .await
+}
+
+async fn of_broker<T: Send + 'static>(
+    work: impl FnOnce(&Sessions) -> Result<T, BrokerError> + Send + 'static,
+) -> Result<T, CommandError> {
+    blocking(move || work(&Sessions::new(conversation::store(), memory()?))).await
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, BrokerError> + Send + 'static,
+) -> Result<T, CommandError> {
+    let ended =
+        run_blocking(work).await.map_err(|_| CommandError::failed("the work on files ended early"))?;
+    ended.map_err(CommandError::failed)
+}

@@ -1,0 +1,207 @@
+//! `nexus broker`: agents on a simulated model, from a shell.
+
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _},
+    os::unix::fs::PermissionsExt as _,
+    process::{Child, Command, Output, Stdio},
+    time::{Duration, Instant},
+};
+
+use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use support::{Folder, text};
+
+/// A home with a manager, a clerk and a simulated model.
+struct Stage {
+    folder: Folder,
+    _model: Sim,
+}
+
+impl Stage {
+    fn new(reply: impl Fn(&Conversation) -> Option<Reply> + Send + Sync + 'static) -> Self {
+        let model = Sim::builder(Dialect::Responses, Scenario::text("")).answered_by(reply).start().unwrap();
+        let config = format!(
+            "groups: {{ north: [north-model] }}\n\
+             backends: {{ north-model: {{ kind: responses, vendor: north, base_url: {url:?}, model: simulated }} }}\n\
+             types: {{ talker: {{ group: north }} }}\n\
+             broker:\n  agents:\n    clerk: {{ type: talker, instructions: You are a clerk. }}\n    \
+             manager: {{ type: talker, may_write_to: [clerk], max_workers: 2 }}\n",
+            url = model.base_url(),
+        );
+        let folder = Folder::empty();
+        fs::create_dir(folder.nexus_home()).unwrap();
+        fs::write(folder.nexus_home().join("nexus.yaml"), &config).unwrap();
+        Self { folder, _model: model }
+    }
+
+    fn nexus(&self, arguments: &[&str]) -> Output {
+        self.folder.nexus(arguments)
+    }
+
+    /// What a command prints that has to succeed.
+    fn said(&self, arguments: &[&str]) -> String {
+        let output = self.nexus(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout).to_owned()
+    }
+
+    /// A broker that runs, once it says so.
+    fn run(&self) -> Running {
+        let mut command: Command = self.folder.command(&["broker", "run"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut first = String::new();
+        lines.read_line(&mut first).unwrap();
+        assert!(first.starts_with("2 agents; messages are in "), "{first}");
+        Running { child, lines }
+    }
+}
+
+struct Running {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Running {
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
+    }
+
+    /// Ends it politely: what it printed since.
+    fn drain(mut self) -> String {
+        self.signal(Signal::TERM);
+        let mut rest = String::new();
+        self.lines.read_to_string(&mut rest).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {rest}");
+        rest
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the model is asked last.
+fn asked(conversation: &Conversation) -> String {
+    conversation.last_user_text().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn a_person_writes_to_an_agent_and_has_the_answer() {
+    let stage = Stage::new(|conversation| {
+        Some(Reply::text(format!("Heard: {}", asked(conversation).lines().last().unwrap_or_default())))
+    });
+    let sent: Value =
+        serde_json::from_str(&stage.said(&["broker", "send", "clerk", "Before anybody runs.", "--json"]))
+            .unwrap();
+    assert_eq!(sent["reach"], "it is handled next");
+    let running = stage.run();
+    let answer = stage.said(&["broker", "send", "clerk", "Hello.", "--wait", "60"]);
+    assert!(answer.contains("[message from clerk]") && answer.contains("Heard: Hello."), "{answer}");
+    let status = stage.said(&["broker", "status"]);
+    assert!(status.contains("clerk    started   0 waiting"), "{status}");
+    let printed = running.drain();
+    assert!(printed.contains("[caller:me] -> [clerk] [message]: Hello."), "{printed}");
+    let home = stage.folder.nexus_home().join("broker");
+    assert!(
+        fs::read_to_string(home.join("AGENT_COMMUNICATIONS.log")).unwrap().contains("Before anybody runs.")
+    );
+    assert!(fs::read_to_string(home.join("ACTIVE_AGENTS.md")).unwrap().contains("| clerk | talker |"));
+    assert_eq!(fs::metadata(home.join("messages.db")).unwrap().permissions().mode() & 0o077, 0);
+    let log = stage.said(&["broker", "log", "--json"]);
+    let first: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
+    assert_eq!(
+        (&first["source_agent_id"], &first["payload"]["content"]),
+        (&json!("caller:me"), &json!("Before anybody runs."))
+    );
+    assert!(stage.said(&["session", "list"]).starts_with("agent:clerk:main  "));
+    assert!(stage.said(&["session", "show", "agent:clerk:main"]).contains("Heard: Hello."));
+    stage.said(&["session", "fork", "agent:clerk:main", "agent:clerk:aside", "--at", "2"]);
+    let exported = stage.said(&["session", "export", "agent:clerk:aside"]);
+    assert_eq!(exported.lines().count(), 2);
+    let found = stage.said(&["session", "search", "hello"]);
+    assert!(found.contains("agent:clerk:main") && !found.contains("aside"), "{found}");
+    let unknown = stage.nexus(&["session", "show", "agent:clerk:none"]);
+    assert_eq!(unknown.status.code(), Some(1), "{}", text(&unknown.stderr));
+}
+
+#[test]
+fn a_manager_asks_a_clerk_and_waits_for_the_answer_in_the_same_turn() {
+    let stage = Stage::new(|conversation| {
+        let prompt = asked(conversation);
+        if prompt.contains("[query from manager") {
+            return Some(Reply::text("There are 12."));
+        }
+        let results = conversation.tool_results();
+        Some(match results.len() {
+            0 => {
+                let question = json!({ "to": "clerk", "content": "How many?", "expects_answer": true });
+                Reply::call(ToolCall::function("send_message_to_agent", question))
+            }
+            1 => Reply::call(ToolCall::function("wait_for_message", json!({ "seconds": 60 }))),
+            _ => Reply::text(format!("The clerk says: {}", results[1])),
+        })
+    });
+    let running = stage.run();
+    let task = ["broker", "send", "manager", "Count.", "--task", "t1", "--wait", "90", "--json"];
+    let result: Value = serde_json::from_str(stage.said(&task).lines().last().unwrap()).unwrap();
+    assert_eq!(result["type"], "result");
+    assert!(result["payload"]["summary"].as_str().unwrap().contains("There are 12."), "{result}");
+    assert!(running.drain().contains("[clerk] -> [manager] [message]: (in reply to "));
+}
+
+#[test]
+fn what_cannot_be_done_is_said_with_the_way_out() {
+    let stage = Stage::new(|_| Some(Reply::text("Yes.")));
+    for (arguments, code, says) in [
+        (&["broker", "send", "nobody", "x"][..], 1, "write to one of clerk, manager"),
+        (&["broker", "send", "No Body", "x"], 2, "small letters"),
+        (&["broker", "send", "clerk", " "], 2, "the message is empty"),
+        (&["broker", "send", "clerk", "x", "--priority", "very"], 2, "low, normal, high or urgent"),
+        (&["broker", "send", "clerk", "x", "--wait", "1"], 1, "no answer came within 1 s"),
+        (&["broker", "clean", "clerk"], 1, "clerk is no worker"),
+        (&["broker", "land", "nobody"], 1, "there is no agent"),
+    ] {
+        let output = stage.nexus(arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(says), "{arguments:?}: {}", text(&output.stderr));
+    }
+    let config = stage.folder.nexus_home().join("nexus.yaml");
+    let written = fs::read_to_string(&config).unwrap();
+    fs::write(&config, written.replace("max_workers: 2", "max_workers: 2, access: read-only")).unwrap();
+    let output = stage.nexus(&["broker", "status"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("there is no folder"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_second_signal_ends_the_turns_and_their_senders_are_told() {
+    let stage = Stage::new(|_| Some(Reply::text("Half an ans").stalled()));
+    let mut running = stage.run();
+    stage.said(&["broker", "send", "clerk", "Go."]);
+    let until = Instant::now() + Duration::from_secs(60);
+    while !stage.said(&["broker", "status"]).contains("working") {
+        assert!(Instant::now() < until, "it never began");
+    }
+    running.signal(Signal::INT);
+    let mut stderr = BufReader::new(running.child.stderr.take().unwrap());
+    let mut line = String::new();
+    stderr.read_line(&mut line).unwrap();
+    assert!(line.contains("no further message is taken"), "{line}");
+    running.signal(Signal::INT);
+    let status = running.child.wait().unwrap();
+    assert!(!status.success(), "{status}");
+    let inbox = stage.said(&["broker", "inbox"]);
+    assert!(inbox.contains("turn_failed"), "{inbox}");
+    assert_eq!(stage.said(&["broker", "inbox"]), "");
+}
