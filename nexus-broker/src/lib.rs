@@ -17,8 +17,10 @@ mod rfc3339;
 mod route;
 mod session;
 mod settings;
+pub mod skill;
 mod store;
 mod view;
+mod work_place;
 
 pub use agent::{AgentRecord, AgentReport, AgentScope, AgentStatus, BegunTurn, WorkerTree};
 pub use broker::{Broker, BrokerOptions, Reach, SendOptions, Sent};
@@ -33,3 +35,4 @@ pub use store::{
     PutOutcome, QueueLimits, QueueStatus, SqliteStore,
 };
 pub use view::{Views, line};
+pub use work_place::{WorkPlaceReport, make_work_place};

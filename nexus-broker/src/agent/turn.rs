@@ -173,18 +173,19 @@ async fn run(turn: &Arc<AgentTurn>, lease: &HandlingLease, envelope: &Envelope, 
         ConversationOptions::new(),
         &mut nobody,
     );
-    let mut running = std::pin::pin!(running);
+    let mut running = Box::pin(running);
     let ended = tokio::select! {
         ended = &mut running => ended.map_or_else(Ended::Conversation, Ended::Turn),
         () = keep_alive(turn, lease, &cancel) => {
             // It ends soon, and stores what it said.
-            let ended = running.await;
+            let ended = running.as_mut().await;
             match cancel.is_cancelled() && turn.broker.store().extend(lease, LEASE).await.is_ok() {
                 true => ended.map_or_else(Ended::Conversation, Ended::Turn),
                 false => Ended::TakenAway,
             }
         }
     };
+    drop(running);
     remember(turn, key, held).await;
     ended
 }

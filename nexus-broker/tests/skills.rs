@@ -1,0 +1,283 @@
+//! Skills from hubs, and places to work: what is refused, and what of a person's is never touched.
+
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+use nexus_broker::{
+    BrokerErrorKind, make_work_place,
+    skill::{FolderHub, SkillChange, SkillKind, SkillPlace, clone_hub},
+};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+fn sha256(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+const HERONS: &str = "---\nname: herons\ndescription: \"How herons are counted.\"\n---\nCount twice.\n";
+
+/// A hub with two skills and a pack.
+struct Hub {
+    folder: tempfile::TempDir,
+    index: Value,
+}
+
+impl Hub {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in [
+            ("herons/SKILL.md", HERONS),
+            ("herons/data/names.txt", "grey\n"),
+            ("geese/SKILL.md", "# Geese\n"),
+        ] {
+            let path = folder.path().join(path);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let index = json!({
+            "skills": {
+                "herons": { "description": "Herons.", "kind": "guides", "version": "1",
+                    "files": { "SKILL.md": sha256(HERONS), "data/names.txt": sha256("grey\n") } },
+                "geese": { "description": "Geese.", "kind": "tools", "version": "1", "files": { "SKILL.md": sha256("# Geese\n") } },
+            },
+            "packs": { "birds": ["herons", "geese"] },
+        });
+        let hub = Self { folder, index };
+        hub.write();
+        hub
+    }
+
+    fn write(&self) {
+        fs::write(self.folder.path().join("hub.json"), self.index.to_string()).unwrap();
+    }
+
+    fn reader(&self) -> FolderHub {
+        FolderHub::new(self.folder.path())
+    }
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+/// Every file below a folder, with its content.
+fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(at) = folders.pop() {
+        for entry in fs::read_dir(&at).into_iter().flatten().flatten() {
+            match entry.file_type().unwrap().is_dir() {
+                true => folders.push(entry.path()),
+                false => {
+                    let name = entry.path().strip_prefix(folder).unwrap().display().to_string();
+                    found.insert(name, fs::read(entry.path()).unwrap_or_default());
+                }
+            }
+        }
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_pack_is_installed_updated_and_removed() {
+    let (mut hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
+    let place = SkillPlace::new(home.path());
+    let changes = place.install(&hub.reader(), &names(&["birds"])).await.unwrap();
+    assert_eq!(changes["herons"], SkillChange::Installed { version: "1".to_owned() });
+    let found = place.list().unwrap();
+    assert_eq!(
+        found.iter().map(|skill| (skill.kind, skill.name.as_str())).collect::<Vec<_>>(),
+        [(SkillKind::Tools, "geese"), (SkillKind::Guides, "herons")]
+    );
+    assert_eq!(found[1].description, "How herons are counted.");
+    assert_eq!(place.text("herons").unwrap(), HERONS);
+    assert_eq!(fs::read(home.path().join("guides/herons/data/names.txt")).unwrap(), b"grey\n");
+    assert_eq!(
+        place.install(&hub.reader(), &names(&["herons"])).await.unwrap()["herons"],
+        SkillChange::Unchanged
+    );
+
+    let newer = HERONS.replace("twice", "thrice");
+    fs::write(hub.folder.path().join("herons/SKILL.md"), &newer).unwrap();
+    hub.index["skills"]["herons"]["files"] = json!({ "SKILL.md": sha256(&newer) });
+    hub.index["skills"]["herons"]["version"] = json!("2");
+    hub.write();
+    let changes = place.update(&hub.reader(), &[]).await.unwrap();
+    assert_eq!(changes["geese"], SkillChange::Unchanged);
+    assert_eq!(changes["herons"], SkillChange::Updated { from: "1".to_owned(), to: "2".to_owned() });
+    assert_eq!(place.text("herons").unwrap(), newer);
+    assert!(!home.path().join("guides/herons/data").exists(), "what the hub has no more is gone");
+    assert_eq!(place.remove("geese").unwrap(), SkillChange::Removed);
+    assert_eq!(place.find("geese").unwrap_err().kind, BrokerErrorKind::Unknown);
+    assert!(
+        files(home.path()).keys().all(|path| path.starts_with("guides/herons/")),
+        "{:?}",
+        files(home.path()).keys()
+    );
+}
+
+#[tokio::test]
+async fn a_hub_that_does_not_pass_its_check_installs_nothing() {
+    type Spoil = fn(&mut Hub);
+    let spoiled: [(&str, Spoil, &str); 12] = [
+        (
+            "a changed byte",
+            |hub| fs::write(hub.folder.path().join("herons/data/names.txt"), "gray\n").unwrap(),
+            "SHA-256",
+        ),
+        (
+            "a missing file",
+            |hub| fs::remove_file(hub.folder.path().join("herons/data/names.txt")).unwrap(),
+            "not there",
+        ),
+        (
+            "a path out",
+            |hub| hub.index["skills"]["herons"]["files"]["../../../out"] = json!(sha256("x")),
+            "leads out",
+        ),
+        (
+            "an absolute path",
+            |hub| hub.index["skills"]["herons"]["files"]["/etc/passwd"] = json!(sha256("x")),
+            "leads out",
+        ),
+        (
+            "a Windows path",
+            |hub| hub.index["skills"]["herons"]["files"]["a\\..\\b"] = json!(sha256("x")),
+            "leads out",
+        ),
+        (
+            "a hidden file",
+            |hub| hub.index["skills"]["herons"]["files"][".nexus-skill.json"] = json!(sha256("x")),
+            "leads out",
+        ),
+        ("a folder out", |hub| hub.index["skills"]["herons"]["folder"] = json!("../herons"), "leads out"),
+        (
+            "a pack that is missing one",
+            |hub| hub.index["packs"]["birds"] = json!(["herons", "swans"]),
+            "does not have",
+        ),
+        (
+            "no SKILL.md",
+            |hub| hub.index["skills"]["herons"]["files"] = json!({ "data/names.txt": sha256("grey\n") }),
+            "no SKILL.md",
+        ),
+        (
+            "two names that are one",
+            |hub| hub.index["skills"]["herons"]["files"]["skill.md"] = json!(sha256(HERONS)),
+            "one on some file systems",
+        ),
+        ("no hash", |hub| hub.index["skills"]["herons"]["files"]["SKILL.md"] = json!("abc"), "no SHA-256"),
+        ("an unknown key", |hub| hub.index["skills"]["herons"]["run"] = json!("rm"), "cannot be read"),
+    ];
+    for (what, spoil, says) in spoiled {
+        let (mut hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
+        spoil(&mut hub);
+        hub.write();
+        let place = SkillPlace::new(home.path());
+        let error = place.install(&hub.reader(), &names(&["birds"])).await.unwrap_err();
+        assert!(error.to_string().contains(says), "{what}: {error}");
+        assert_eq!(files(home.path()), BTreeMap::new(), "{what}");
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_link_in_a_hub_is_not_followed() {
+    for (path, target) in [("herons/SKILL.md", "/etc/hostname"), ("herons/data", "/etc"), ("herons", "geese")]
+    {
+        let (hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
+        let link = hub.folder.path().join(path);
+        match link.is_dir() {
+            true => fs::remove_dir_all(&link).unwrap(),
+            false => fs::remove_file(&link).unwrap(),
+        }
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        let error =
+            SkillPlace::new(home.path()).install(&hub.reader(), &names(&["herons"])).await.unwrap_err();
+        assert!(error.to_string().contains("link"), "{path}: {error}");
+        assert_eq!(files(home.path()), BTreeMap::new(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_a_persons_is_never_touched() {
+    let (mut hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
+    let own = home.path().join("tools/geese/SKILL.md");
+    fs::create_dir_all(own.parent().unwrap()).unwrap();
+    fs::write(&own, "My own geese.\n").unwrap();
+    let place = SkillPlace::new(home.path());
+    // Of a pack with a name that is taken nothing is installed.
+    let error = place.install(&hub.reader(), &names(&["birds"])).await.unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Conflict);
+    assert_eq!(files(home.path()).len(), 1);
+    place.install(&hub.reader(), &names(&["herons"])).await.unwrap();
+    let changed = home.path().join("guides/herons/data/names.txt");
+    fs::write(&changed, "my names\n").unwrap();
+    hub.index["skills"]["herons"]["version"] = json!("2");
+    hub.write();
+    let before = files(home.path());
+    let is_kept = |change: &SkillChange| matches!(change, SkillChange::Kept { .. });
+    assert!(is_kept(&place.update(&hub.reader(), &[]).await.unwrap()["herons"]));
+    assert!(is_kept(&place.update(&hub.reader(), &names(&["geese"])).await.unwrap()["geese"]));
+    assert!(is_kept(&place.remove("herons").unwrap()) && is_kept(&place.remove("geese").unwrap()));
+    assert_eq!(files(home.path()), before);
+    // As it came, but with a file of one's own beside.
+    fs::write(&changed, "grey\n").unwrap();
+    fs::write(home.path().join("guides/herons/notes.md"), "mine").unwrap();
+    assert!(is_kept(&place.remove("herons").unwrap()));
+    assert!(
+        is_kept(&place.update(&Hub::new().reader(), &[]).await.unwrap()["herons"]),
+        "another hub has the name"
+    );
+}
+
+#[tokio::test]
+async fn a_repository_is_a_hub() {
+    let (hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
+    let git = |arguments: &[&str]| {
+        let ran = Command::new("git").arg("-C").arg(hub.folder.path()).args(arguments).output().unwrap();
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    };
+    git(&["init", "-q"]);
+    git(&["add", "."]);
+    git(&["-c", "user.name=A", "-c", "user.email=a@b", "commit", "-q", "-m", "hub"]);
+    // A hook of the hub's would be run by a careless clone.
+    let repository = hub.folder.path().display().to_string();
+    let cloned = tokio::task::spawn_blocking(move || clone_hub(&repository)).await.unwrap().unwrap();
+    let place = SkillPlace::new(home.path());
+    place.install(&cloned, &names(&["birds"])).await.unwrap();
+    assert_eq!(place.list().unwrap().len(), 2);
+    for bad in ["--upload-pack=touch x", "/nowhere/at/all", "ext::sh -c id"] {
+        let error = tokio::task::spawn_blocking(move || clone_hub(bad)).await.unwrap().unwrap_err();
+        assert_eq!(error.kind, BrokerErrorKind::Failed, "{bad}");
+    }
+    let secret =
+        tokio::task::spawn_blocking(|| clone_hub("https://me:hunter2@127.0.0.1:1/hub.git")).await.unwrap();
+    let error = secret.unwrap_err().to_string();
+    assert!(!error.contains("hunter2") && error.contains("https://127.0.0.1:1/hub.git"), "{error}");
+}
+
+#[test]
+fn a_place_to_work_is_made_once_and_leaves_what_is_there() {
+    let home = tempfile::tempdir().unwrap();
+    let folder = home.path().join("work");
+    fs::create_dir(&folder).unwrap();
+    fs::write(folder.join("AGENTS.md"), "mine").unwrap();
+    let report = make_work_place(&folder, true).unwrap();
+    assert_eq!(report.kept, [folder.join("AGENTS.md")]);
+    assert!(folder.join(".git/HEAD").is_file() && folder.join("skills/connectors").is_dir());
+    assert_eq!(fs::read(folder.join("AGENTS.md")).unwrap(), b"mine");
+    fs::write(folder.join("SOUL.md"), "changed").unwrap();
+    let before = files(&folder);
+    let again = make_work_place(&folder, true).unwrap();
+    assert_eq!(again.made, Vec::<std::path::PathBuf>::new());
+    assert_eq!(files(&folder), before);
+    #[cfg(unix)]
+    {
+        let linked = home.path().join("linked");
+        fs::create_dir(&linked).unwrap();
+        std::os::unix::fs::symlink(home.path().join("outside.md"), linked.join("SOUL.md")).unwrap();
+        make_work_place(&linked, false).unwrap();
+        assert!(!home.path().join("outside.md").exists());
+    }
+    assert!(make_work_place(Path::new("/proc/nowhere"), false).is_err());
+}
