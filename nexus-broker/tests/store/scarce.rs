@@ -18,7 +18,8 @@ fn in_mount_namespace() -> Option<Vec<&'static str>> {
         &["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private", "--"],
     ];
     let works = |way: &&&[&str]| {
-        let trial = Command::new(way[0]).args(&way[1..]).args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+        let trial =
+            Command::new(way[0]).args(&way[1..]).args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
         trial.is_ok_and(|output| output.status.success())
     };
     let way = ways.iter().find(works);
@@ -128,7 +129,10 @@ fn a_disk_that_cannot_be_written_is_named() {
         for path in [&path, &folder.join("empty/new/messages.sqlite")] {
             let error = open(path).await.unwrap_err();
             assert_eq!(error.kind, BrokerErrorKind::Failed, "{error}");
-            assert!(error.message.contains(&path.display().to_string()) && !error.instead.is_empty(), "{error}");
+            assert!(
+                error.message.contains(&path.display().to_string()) && !error.instead.is_empty(),
+                "{error}"
+            );
         }
         remount("remount,rw");
         let store = Arc::new(open(&path).await.unwrap());

@@ -133,7 +133,9 @@ async fn a_file_cut_off_by_a_byte_or_by_a_page_panics_nowhere() {
         fs::write(file.path(), &bytes[..length]).unwrap();
         let came = async {
             let store = open(&file.path()).await?;
-            while let Some(held) = store.take("q", nexus_broker::MessagePriority::Low, crate::kit::LEASE).await? {
+            while let Some(held) =
+                store.take("q", nexus_broker::MessagePriority::Low, crate::kit::LEASE).await?
+            {
                 store.finish(&held.lease, &[]).await?;
             }
             store.put("q", &message("more", &*clock)).await

@@ -14,9 +14,7 @@ use nexus_core::SystemClock;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::kit::{
-    Hands, LEASE, PATIENCE, Place, drain, id, kind, limits, message, take, with_priority,
-};
+use crate::kit::{Hands, LEASE, PATIENCE, Place, drain, id, kind, limits, message, take, with_priority};
 
 /// A test of each function here, in a place that `$place` makes.
 macro_rules! suite {
@@ -234,8 +232,11 @@ pub(crate) async fn a_message_put_back_is_at_its_old_place(place: &dyn Place) {
     for name in ["one", "two", "three", "four"] {
         store.put("q", &message(name, &*clock)).await.unwrap();
     }
-    let (first, second, third) =
-        (take(&*store, "q").await.unwrap(), take(&*store, "q").await.unwrap(), take(&*store, "q").await.unwrap());
+    let (first, second, third) = (
+        take(&*store, "q").await.unwrap(),
+        take(&*store, "q").await.unwrap(),
+        take(&*store, "q").await.unwrap(),
+    );
     store.put_back(&third.lease).await.unwrap();
     store.put_back(&first.lease).await.unwrap();
     store.put_back(&first.lease).await.unwrap();
@@ -317,7 +318,10 @@ pub(crate) async fn what_expired_is_passed_over_and_told_of(place: &dyn Place) {
     let told: Vec<_> = log.iter().map(|entry| (id(&entry.envelope), entry.event)).collect();
     let put = |name: &str| (name.to_owned(), LoggedEvent::Put);
     assert_eq!(told, [put("short"), put("held"), put("long"), ("short".to_owned(), LoggedEvent::Expired)]);
-    assert_eq!((log[3].at, log[3].queue.as_str(), &log[3].envelope), (clock.after(Duration::ZERO), "q", &short));
+    assert_eq!(
+        (log[3].at, log[3].queue.as_str(), &log[3].envelope),
+        (clock.after(Duration::ZERO), "q", &short)
+    );
     // It is not handled any more, and its id is known.
     assert_eq!(one.put("q", &short).await.unwrap(), PutOutcome::AlreadyThere);
     clock.turn(-30_000);
@@ -402,8 +406,28 @@ pub(crate) async fn a_message_of_exactly_the_bound_is_taken(place: &dyn Place) {
 
 /// Texts that mean something to a server, a shell, a file system or SQL.
 const ODD: [&str; 22] = [
-    "a.b", "a.b.c", "*", ">", "a.*", "a.>", " ", "a b", "$JS.API.>", "_INBOX.x", "=", "=2E", "a=2Eb", "'", "\"", "%", "ä",
-    "\u{202e}x", "../../x", "A", "a", "-- ; DROP TABLE message",
+    "a.b",
+    "a.b.c",
+    "*",
+    ">",
+    "a.*",
+    "a.>",
+    " ",
+    "a b",
+    "$JS.API.>",
+    "_INBOX.x",
+    "=",
+    "=2E",
+    "a=2Eb",
+    "'",
+    "\"",
+    "%",
+    "ä",
+    "\u{202e}x",
+    "../../x",
+    "A",
+    "a",
+    "-- ; DROP TABLE message",
 ];
 
 pub(crate) async fn names_and_ids_of_any_characters_stay_apart(place: &dyn Place) {
