@@ -31,11 +31,13 @@ pub(super) fn fleet(error: &FleetError) -> BrokerError {
 pub(super) fn store(what: &str, error: StoreError) -> BrokerError {
     match error {
         // The client has no kinds for what servers say that are full.
-        StoreError::Unclear(reason) if NO_SPACE.iter().any(|words| reason.contains(words)) => BrokerError::new(
-            BrokerErrorKind::NoSpace,
-            format!("{what}: the servers have no room ({reason})"),
-            "make room: nothing that was stored is lost",
-        ),
+        StoreError::Unclear(reason) if NO_SPACE.iter().any(|words| reason.contains(words)) => {
+            BrokerError::new(
+                BrokerErrorKind::NoSpace,
+                format!("{what}: the servers have no room ({reason})"),
+                "make room: nothing that was stored is lost",
+            )
+        }
         StoreError::NoStream => BrokerError::new(
             BrokerErrorKind::Failed,
             format!("{what}: the stream of messages is not there any more"),

@@ -5,7 +5,11 @@ use std::{
     time::Duration,
 };
 
-use futures::StreamExt as _;
+use async_nats::jetstream::stream::Info;
+use futures::{
+    StreamExt as _,
+    future::{Either, select},
+};
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, timeout, timeout_at},
@@ -30,12 +34,20 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Followed {
     index: Mutex<Index>,
-    /// The number of the message of the stream that was taken in last.
-    applied: watch::Sender<u64>,
+    position: watch::Sender<Position>,
     /// Something changed.
     pub(super) changed: Notify,
     /// Read the stream anew: it is not as it should be.
     again: Notify,
+}
+
+/// How far the index is.
+#[derive(Debug, Default)]
+struct Position {
+    /// Which stream it is of, by when it was made.
+    made: String,
+    /// The number of the message of the stream that was taken in last.
+    applied: u64,
 }
 
 impl Followed {
@@ -47,7 +59,7 @@ impl Followed {
     pub(super) fn start(requests: &Requests) -> Arc<Self> {
         let followed = Arc::new(Self {
             index: Mutex::default(),
-            applied: watch::Sender::new(0),
+            position: watch::Sender::default(),
             changed: Notify::new(),
             again: Notify::new(),
         });
@@ -57,8 +69,27 @@ impl Followed {
 
     /// Waits until everything up to a number has been taken in.
     pub(super) async fn reach(&self, number: u64) -> Result<(), BrokerError> {
-        let mut applied = self.applied.subscribe();
-        let reached = timeout(ANSWER_TIME, applied.wait_for(|applied| *applied >= number)).await;
+        self.reach_where(|position| position.applied >= number).await
+    }
+
+    /// Waits until everything has been taken in that is in the stream now.
+    pub(super) async fn catch_up(&self, requests: &Requests) -> Result<(), BrokerError> {
+        let info = requests.info().await?;
+        let made = made(&info);
+        let is_another = {
+            let position = self.position.borrow();
+            !position.made.is_empty() && position.made != made
+        };
+        if is_another {
+            self.again.notify_one();
+        }
+        let last = info.state.last_sequence;
+        self.reach_where(|position| position.made == made && position.applied >= last).await
+    }
+
+    async fn reach_where(&self, is_there: impl FnMut(&Position) -> bool) -> Result<(), BrokerError> {
+        let mut position = self.position.subscribe();
+        let reached = timeout(ANSWER_TIME, position.wait_for(is_there)).await;
         match reached {
             Ok(Ok(_)) => Ok(()),
             _ => {
@@ -68,62 +99,53 @@ impl Followed {
         }
     }
 
-    /// Waits until everything has been taken in that is in the stream now.
-    pub(super) async fn catch_up(&self, requests: &Requests) -> Result<(), BrokerError> {
-        let last = requests.info().await?.state.last_sequence;
-        self.reach(last).await
-    }
-
     fn apply(&self, number: u64, record: Record) {
         self.index().apply(number, record);
-        self.applied.send_replace(number);
+        self.position.send_modify(|position| position.applied = number);
         self.changed.notify_waiters();
     }
 
     /// There is nothing in the stream up to here that has not been taken in.
     fn applied_to(&self, number: u64) {
-        self.applied.send_if_modified(|applied| {
-            let is_more = *applied < number;
-            *applied = number.max(*applied);
-            is_more
-        });
+        self.position.send_modify(|position| position.applied = number.max(position.applied));
         self.changed.notify_waiters();
     }
 
-    /// Begins anew: it is another stream.
-    fn clear(&self) {
-        *self.index() = Index::default();
-        self.applied.send_replace(0);
+    /// Which message of a stream is the first that has not been taken in.
+    fn first(&self, info: &Info) -> u64 {
+        let made = made(info);
+        let is_same = {
+            let position = self.position.borrow();
+            position.made == made && position.applied <= info.state.last_sequence
+        };
+        // Somebody deleted the stream, and it was made again.
+        if !is_same {
+            *self.index() = Index::default();
+            self.position.send_replace(Position { made, applied: 0 });
+        }
+        self.position.borrow().applied + 1
     }
 }
 
+fn made(info: &Info) -> String {
+    format!("{:?}", info.created)
+}
+
 async fn follow(followed: Weak<Followed>, requests: Requests) {
-    let mut made = None;
     while followed.strong_count() > 0 {
-        if read(&followed, &requests, &mut made).await.is_err() {
+        if read(&followed, &requests).await.is_err() {
             tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
 /// Reads the stream from where the index is, until that fails.
-async fn read(
-    followed: &Weak<Followed>,
-    requests: &Requests,
-    made: &mut Option<String>,
-) -> Result<(), BrokerError> {
+async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), BrokerError> {
     let what = "the stream of messages";
     let info = requests.info().await?;
     let first = {
         let Some(followed) = followed.upgrade() else { return Ok(()) };
-        let is = format!("{:?}", info.created);
-        let applied = *followed.applied.borrow();
-        // Somebody deleted the stream, and it was made again.
-        if made.as_ref().is_some_and(|made| *made != is) || info.state.last_sequence < applied {
-            followed.clear();
-        }
-        *made = Some(is);
-        *followed.applied.borrow() + 1
+        followed.first(&info)
     };
     let consumer = requests.reader(first, &[SUBJECTS.to_owned()], true).await?;
     if consumer.cached_info().num_pending == 0
@@ -140,14 +162,13 @@ async fn read(
             let Some(followed) = followed.upgrade() else { return Ok(()) };
             // In slices, so that it ends soon after the last user.
             let slice = (Instant::now() + HEARTBEAT / 4).min(look);
-            match timeout_at(slice, messages.next()).await {
-                Ok(Some(Ok(message))) => break Some(message),
-                Ok(Some(Err(error))) => return Err(fault::request(what, &error)),
-                Ok(None) => return Err(fault::unclear(what, &"it ended")),
+            let (message, again) = (messages.next(), std::pin::pin!(followed.again.notified()));
+            match timeout_at(slice, select(message, again)).await {
+                Ok(Either::Left((Some(Ok(message)), _))) => break Some(message),
+                Ok(Either::Left((Some(Err(error)), _))) => return Err(fault::request(what, &error)),
+                Ok(Either::Left((None, _))) => return Err(fault::unclear(what, &"it ended")),
+                Ok(Either::Right(_)) => return Err(fault::unclear(what, &"it is read anew")),
                 Err(_elapsed) => {}
-            }
-            if timeout(Duration::ZERO, followed.again.notified()).await.is_ok() {
-                return Err(fault::unclear(what, &"it is read anew"));
             }
             if Instant::now() >= look {
                 break None;
