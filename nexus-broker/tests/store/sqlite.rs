@@ -64,6 +64,23 @@ async fn the_files_are_this_users_alone() {
     assert_eq!(drain(&store, "q").await, ["m"]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_make_one_file_at_once() {
+    for _ in 0..20 {
+        let file = File::new();
+        let mut makers = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let path = file.path();
+            makers.spawn(async move {
+                let store = open(&path).await.unwrap();
+                store.put("q", &message(&format!("m{number}"), &*Hands::new())).await.unwrap();
+            });
+        }
+        makers.join_all().await;
+        assert_eq!(drain(&open(&file.path()).await.unwrap(), "q").await.len(), 8);
+    }
+}
+
 #[tokio::test]
 async fn a_file_of_a_newer_version_or_of_another_program_is_refused_and_left_as_it_is() {
     let file = File::new();

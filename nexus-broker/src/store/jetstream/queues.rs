@@ -350,7 +350,11 @@ impl JetStreamStore {
     pub(super) async fn put_all_outcomes(&self) -> Result<bool, BrokerError> {
         let finishing = self.0.followed.index().finishing();
         for hash in &finishing {
-            self.put_outcome(*hash).await?;
+            match self.put_outcome(*hash).await {
+                // Who finished it was told. One that cannot be read keeps nobody from the others.
+                Err(error) if error.kind == BrokerErrorKind::Damaged => {}
+                put => put?,
+            }
         }
         Ok(!finishing.is_empty())
     }
