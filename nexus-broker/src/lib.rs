@@ -3,7 +3,7 @@
 //! | to | see |
 //! | --- | --- |
 //! | say something to an agent | [`Envelope`], [`Payload`] |
-//! | keep messages on one machine | [`BrokerStore`] |
+//! | keep messages on one machine, or on the servers of a fleet | [`SqliteStore`], `JetStreamStore`, by [`BrokerStore`] |
 //!
 //! What a message is stands in [`message`], what holds of its way to the one who handles it in [`BrokerStore`].
 
@@ -30,6 +30,8 @@ pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, Repor
 pub use route::{Agents, ByAddress, Route};
 pub use session::{SessionKey, Sessions};
 pub use settings::{AgentSettings, BrokerSection, BrokerSettings};
+#[cfg(feature = "jetstream")]
+pub use store::JetStreamStore;
 pub use store::{
     BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, LoggedEvent,
     PutOutcome, QueueLimits, QueueStatus, SqliteStore,

@@ -11,6 +11,7 @@
 //! | make the streams and buckets | [`Fleet::set_up`] |
 //! | see workers, queues and holds | [`Fleet::status`] |
 //! | share holds and `max_turns_at_once` between machines | [`FleetHoldStore`] |
+//! | keep streams of one's own on the same servers | [`FleetConnection`] |
 //! | share one login between machines, kept by one of them | [`LoginOwner`], [`Worker::with_login`], [`Fleet::shared_logins`] |
 //!
 //! What runs a turn at most once, and what each message holds, is in `PROTOCOL.md`. What is measured is in `docs/fleet.md`: events of
@@ -19,6 +20,7 @@
 mod blocking;
 mod bundle_file;
 mod caller;
+mod connection;
 mod error;
 mod fleet;
 mod fleet_key;
@@ -42,10 +44,12 @@ mod wait;
 mod worker;
 
 pub use caller::FleetBackend;
+pub use connection::FleetConnection;
 pub use error::FleetError;
 pub use fleet::Fleet;
 pub use fleet_key::FleetKey;
 pub use hold_store::FleetHoldStore;
+pub use link::StoreError;
 pub use login_owner::LoginOwner;
 pub use pools::FleetPools;
 pub use protocol::{PROTOCOL_VERSION, Priority, name_fault};

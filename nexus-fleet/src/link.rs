@@ -250,8 +250,9 @@ impl Link {
 }
 
 /// Why a message was not stored.
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum StoreError {
+pub enum StoreError {
     /// Another message was the last on the subject.
     Superseded,
     /// The stream, or the subject's share of it, is full.

@@ -208,6 +208,15 @@ pub(crate) async fn ensure_consumer(
     made.map_err(|error| not_set_up(&what, &error))
 }
 
+/// Makes a stream that is not the fleet's, where it is not there.
+///
+/// # Errors
+///
+/// As [`ensure_shared`].
+pub(crate) async fn ensure_own_stream(link: &Link, config: Config) -> Result<(), FleetError> {
+    patiently(|| ensure_stream(link, config.clone())).await
+}
+
 async fn ensure_stream(link: &Link, config: Config) -> Result<(), FleetError> {
     let name = config.name.clone();
     if is_there(link, &name, link.jetstream.get_stream(&name)).await? {

@@ -1,8 +1,12 @@
 //! Where messages rest, and the documents that brokers share.
 
 pub(crate) mod check;
+#[cfg(feature = "jetstream")]
+mod jetstream;
 mod sqlite;
 
+#[cfg(feature = "jetstream")]
+pub use jetstream::JetStreamStore;
 pub use sqlite::SqliteStore;
 pub(crate) use sqlite::make_private;
 

@@ -26,6 +26,14 @@ impl From<BrokerError> for Fault {
 }
 
 impl Fault {
+    pub(super) fn is_busy(&self) -> bool {
+        let code = match self {
+            Self::Sqlite(error) => error.sqlite_error_code(),
+            Self::Broker(_) => None,
+        };
+        matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
+    }
+
     pub(super) fn at(self, path: &Path) -> BrokerError {
         match self {
             Self::Broker(error) => error,

@@ -4,7 +4,7 @@ use std::{
     fs::{self, DirBuilder, OpenOptions},
     io,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
@@ -14,6 +14,8 @@ use crate::error::{BrokerError, BrokerErrorKind};
 
 /// How long another process may keep the file to itself. Source: a transaction takes milliseconds; a disk that is busy, seconds.
 const BUSY_TIME: Duration = Duration::from_secs(30);
+/// How soon a file is tried again that another process keeps to itself.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// Tells our files from other programs': "nxbr".
 const APPLICATION: i32 = 0x6e78_6272;
 /// The version of [`SCHEMA`].
@@ -98,7 +100,14 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 pub(super) fn open(path: &Path) -> Result<(Connection, Place), BrokerError> {
     let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
     make(&path).map_err(|error| unusable(&path, &error))?;
-    connect(&path).map_err(|fault| fault.at(&path))
+    let began = Instant::now();
+    loop {
+        match connect(&path) {
+            // While another process makes the file, SQLite does not always wait.
+            Err(fault) if fault.is_busy() && began.elapsed() < BUSY_TIME => std::thread::sleep(BUSY_PAUSE),
+            connected => return connected.map_err(|fault| fault.at(&path)),
+        }
+    }
 }
 
 fn unusable(path: &Path, error: &io::Error) -> BrokerError {

@@ -1,0 +1,111 @@
+//! Documents in the stream: the last message on a subject, whose number is the revision.
+
+use async_nats::jetstream::message::PublishMessage;
+use serde_json::Value;
+
+use super::{
+    records::{self, STREAM},
+    stream::{Read, Requests},
+};
+use crate::{
+    error::BrokerError,
+    store::{Document, DocumentKind, Expected, check},
+};
+
+fn document(key: String, read: &Read) -> Result<Document, BrokerError> {
+    let value: Value = serde_json::from_slice(&read.payload)
+        .map_err(|error| check::unreadable(STREAM, &format!("the document {key}"), &error))?;
+    Ok(Document { key, revision: read.number, value })
+}
+
+pub(super) async fn one(
+    requests: &Requests,
+    kind: DocumentKind,
+    key: &str,
+) -> Result<Option<Document>, BrokerError> {
+    match requests.last(&records::document_subject(kind, key)).await? {
+        Some(read) if !records::is_deleted(&read.headers) => document(key.to_owned(), &read).map(Some),
+        _ => Ok(None),
+    }
+}
+
+pub(super) async fn all(requests: &Requests, kind: DocumentKind) -> Result<Vec<Document>, BrokerError> {
+    let mut found = Vec::new();
+    let take = |read: Read| {
+        if !records::is_deleted(&read.headers)
+            && let Some(key) = records::document_key(&read.subject)
+        {
+            found.push(document(key, &read)?);
+        }
+        Ok(true)
+    };
+    requests.read(1, &[records::document_subjects(kind)], take).await?;
+    found.sort_by(|one, other| one.key.cmp(&other.key).then(one.revision.cmp(&other.revision)));
+    // One that was written while it was read comes twice.
+    found.reverse();
+    found.dedup_by(|one, newer| one.key == newer.key);
+    found.reverse();
+    Ok(found)
+}
+
+/// The number that the last message on the subject has to have. `None`: any.
+async fn expected_number(
+    requests: &Requests,
+    kind: DocumentKind,
+    key: &str,
+    expected: Expected,
+) -> Result<Option<u64>, BrokerError> {
+    match expected {
+        Expected::Anything => Ok(None),
+        // The server takes 0 for a subject without messages, and beyond this bound reads nothing.
+        Expected::Revision(number) if number == 0 || i64::try_from(number).is_err() => {
+            Err(check::not_as_expected(kind, key))
+        }
+        Expected::Revision(number) => Ok(Some(number)),
+        Expected::Absent => match requests.last(&records::document_subject(kind, key)).await? {
+            None => Ok(Some(0)),
+            Some(read) if records::is_deleted(&read.headers) => Ok(Some(read.number)),
+            Some(_) => Err(check::not_as_expected(kind, key)),
+        },
+    }
+}
+
+pub(super) async fn write(
+    requests: &Requests,
+    kind: DocumentKind,
+    key: &str,
+    expected: Expected,
+    value: String,
+) -> Result<u64, BrokerError> {
+    let number = expected_number(requests, kind, key, expected).await?;
+    let message = PublishMessage::build().payload(value.into());
+    let what = format!("the document {key}");
+    let written = requests.store(&what, &records::document_subject(kind, key), message, number).await?;
+    written.ok_or_else(|| check::not_as_expected(kind, key))
+}
+
+pub(super) async fn delete(
+    requests: &Requests,
+    kind: DocumentKind,
+    key: &str,
+    expected: Expected,
+    now: i64,
+) -> Result<(), BrokerError> {
+    loop {
+        let found = one(requests, kind, key).await?;
+        let number = match (found, expected) {
+            (None, Expected::Absent | Expected::Anything) => return Ok(()),
+            (Some(found), Expected::Revision(number)) if found.revision == number => number,
+            (Some(found), Expected::Anything) => found.revision,
+            _ => return Err(check::not_as_expected(kind, key)),
+        };
+        let (what, subject) = (format!("the document {key}"), records::document_subject(kind, key));
+        let deleted = requests.store(&what, &subject, records::deletion(now), Some(number)).await?;
+        match (deleted, expected) {
+            (Some(_), _) => return Ok(()),
+            // Another wrote it meanwhile.
+            (None, Expected::Anything) => {}
+            (None, _) => return Err(check::not_as_expected(kind, key)),
+        }
+    }
+}

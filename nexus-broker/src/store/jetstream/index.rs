@@ -1,0 +1,275 @@
+//! What the stream says of each message, without what the messages say. Every store has one in memory, in the order of the stream.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use super::records::{Hash, Put, Record, Stage, State};
+use crate::store::check;
+
+/// A message.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// Its number, which is its place.
+    pub(super) number: u64,
+    pub(super) queue: Arc<str>,
+    pub(super) priority: u8,
+    pub(super) made_at: i64,
+    pub(super) expires_at: Option<i64>,
+    /// The number of the last word on how far it is. 0: there is none.
+    pub(super) revision: u64,
+    /// How far it is. `None`: nobody has taken it.
+    pub(super) state: Option<State>,
+}
+
+impl Entry {
+    fn is_over(&self) -> bool {
+        self.state.as_ref().is_some_and(State::is_over)
+    }
+
+    pub(super) fn is_held(&self, now: i64) -> bool {
+        self.state.as_ref().is_some_and(|state| {
+            state.stage == Stage::Taken && !check::has_lapsed(now, state.at, state.until)
+        })
+    }
+
+    pub(super) fn is_expired(&self, now: i64) -> bool {
+        self.expires_at.is_some_and(|expires_at| expires_at <= now)
+    }
+
+    pub(super) fn deliveries(&self) -> u64 {
+        self.state.as_ref().map_or(0, |state| state.deliveries)
+    }
+}
+
+/// Messages of one queue that are not over, by their place.
+#[derive(Debug, Default)]
+struct Queue {
+    waiting: [BTreeMap<u64, Hash>; 4],
+    taken: BTreeMap<u64, Hash>,
+}
+
+impl Queue {
+    fn open(&self) -> usize {
+        self.waiting.iter().map(BTreeMap::len).sum::<usize>() + self.taken.len()
+    }
+}
+
+/// What stands in the stream up to a number.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    entries: HashMap<Hash, Entry>,
+    queues: BTreeMap<Arc<str>, Queue>,
+    /// Handled, but not all that came of it has been put.
+    finishing: BTreeSet<Hash>,
+    /// What may be forgotten some day: messages, by when they were over.
+    over: BTreeSet<(i64, Hash)>,
+    /// As `over`, for documents that were deleted, by their number.
+    deleted: BTreeSet<(i64, u64)>,
+}
+
+/// Something that is over and need not be remembered any more: its numbers in the stream, in the order in which they are deleted.
+#[derive(Debug)]
+pub(super) struct Outdated {
+    pub(super) numbers: Vec<u64>,
+    /// The message, if it is one.
+    pub(super) hash: Option<Hash>,
+}
+
+impl Index {
+    /// Takes in the message of the stream with this number.
+    pub(super) fn apply(&mut self, number: u64, record: Record) {
+        match record {
+            Record::Put(hash, put) => self.put(number, hash, put),
+            Record::State(hash, state) => self.change(number, hash, state),
+            Record::Deleted(at) => drop(self.deleted.insert((at, number))),
+            Record::Other => {}
+        }
+    }
+
+    fn put(&mut self, number: u64, hash: Hash, put: Put) {
+        // One that was forgotten, and put again.
+        self.remove(hash);
+        let queue: Arc<str> = match self.queues.get_key_value(put.queue.as_str()) {
+            Some((name, _)) => Arc::clone(name),
+            None => put.queue.into(),
+        };
+        let entry = Entry {
+            number,
+            queue,
+            priority: put.priority,
+            made_at: put.made_at,
+            expires_at: put.expires_at,
+            revision: 0,
+            state: None,
+        };
+        self.entries.insert(hash, entry);
+        self.place(hash);
+    }
+
+    fn change(&mut self, number: u64, hash: Hash, state: State) {
+        if !self.entries.get(&hash).is_some_and(|entry| entry.number == state.of && entry.revision < number) {
+            return;
+        }
+        self.displace(hash);
+        if let Some(entry) = self.entries.get_mut(&hash) {
+            entry.revision = number;
+            entry.state = Some(state);
+        }
+        self.place(hash);
+    }
+
+    /// The last word on a message has another number than was known: one that says nothing of it.
+    pub(super) fn correct(&mut self, hash: Hash, revision: u64) {
+        if let Some(entry) = self.entries.get_mut(&hash) {
+            entry.revision = revision;
+        }
+    }
+
+    /// Forgets a message.
+    pub(super) fn remove(&mut self, hash: Hash) {
+        self.displace(hash);
+        self.entries.remove(&hash);
+    }
+
+    /// Forgets what was deleted from the stream, unless it has been put again since.
+    pub(super) fn forget(&mut self, outdated: &Outdated) {
+        if let Some(hash) = outdated.hash
+            && self.entries.get(&hash).is_some_and(|entry| outdated.numbers.first() == Some(&entry.number))
+        {
+            self.remove(hash);
+        }
+    }
+
+    fn place(&mut self, hash: Hash) {
+        let Some(entry) = self.entries.get(&hash) else { return };
+        if let Some(state) = entry.state.as_ref().filter(|state| state.is_over()) {
+            match state.stage {
+                Stage::Finishing => self.finishing.insert(hash),
+                _ => self.over.insert((state.at, hash)),
+            };
+            return;
+        }
+        let is_taken = entry.state.as_ref().is_some_and(|state| state.stage == Stage::Taken);
+        let queue = self.queues.entry(Arc::clone(&entry.queue)).or_default();
+        let places =
+            if is_taken { &mut queue.taken } else { &mut queue.waiting[usize::from(entry.priority.min(3))] };
+        places.insert(entry.number, hash);
+    }
+
+    fn displace(&mut self, hash: Hash) {
+        let Some(entry) = self.entries.get(&hash) else { return };
+        if let Some(state) = entry.state.as_ref().filter(|state| state.is_over()) {
+            self.finishing.remove(&hash);
+            self.over.remove(&(state.at, hash));
+            return;
+        }
+        let name = Arc::clone(&entry.queue);
+        let Some(queue) = self.queues.get_mut(&name) else { return };
+        queue.taken.remove(&entry.number);
+        for waiting in &mut queue.waiting {
+            waiting.remove(&entry.number);
+        }
+        if queue.open() == 0 {
+            self.queues.remove(&name);
+        }
+    }
+
+    pub(super) fn entry(&self, hash: Hash) -> Option<&Entry> {
+        self.entries.get(&hash)
+    }
+
+    /// Messages of a queue that nobody holds, in the order in which they are given out. Expired ones are among them.
+    pub(super) fn waiting(&self, queue: &str, now: i64) -> impl Iterator<Item = (Hash, &Entry)> {
+        let found = self.queues.get(queue);
+        let lapsed: BTreeSet<(u8, u64, Hash)> = found
+            .into_iter()
+            .flat_map(|queue| queue.taken.values())
+            .filter_map(|hash| {
+                let entry = self.entries.get(hash).filter(|entry| !entry.is_held(now))?;
+                Some((3 - entry.priority.min(3), entry.number, *hash))
+            })
+            .collect();
+        (0..4_u8).flat_map(move |rank| {
+            let waiting = found.map(|queue| &queue.waiting[usize::from(3 - rank)]);
+            let mut waiting = waiting.into_iter().flatten().peekable();
+            let mut lapsed: std::iter::Peekable<_> = lapsed
+                .range((rank, 0, Hash::FIRST)..)
+                .take_while(move |(of, _, _)| *of == rank)
+                .map(|(_, number, hash)| (*number, *hash))
+                .collect::<Vec<_>>()
+                .into_iter()
+                .peekable();
+            std::iter::from_fn(move || match (waiting.peek(), lapsed.peek()) {
+                (Some((number, _)), Some((other, _))) if *number > other => lapsed.next(),
+                (None, _) => lapsed.next(),
+                (Some(_), _) => waiting.next().map(|(number, hash)| (*number, *hash)),
+            })
+            .filter_map(|(_, hash)| Some((hash, self.entries.get(&hash)?)))
+        })
+    }
+
+    /// Messages of a queue that are not over.
+    pub(super) fn open(&self, queue: &str) -> usize {
+        self.queues.get(queue).map_or(0, Queue::open)
+    }
+
+    /// Every queue with messages that are not over.
+    pub(super) fn queues(&self) -> Vec<Arc<str>> {
+        self.queues.keys().cloned().collect()
+    }
+
+    /// Messages of a queue that were given out.
+    pub(super) fn taken(&self, queue: &str) -> impl Iterator<Item = &Entry> {
+        let taken = self.queues.get(queue).into_iter().flat_map(|queue| queue.taken.values());
+        taken.filter_map(|hash| self.entries.get(hash))
+    }
+
+    /// Messages that are handled, of which not all that came has been put.
+    pub(super) fn finishing(&self) -> Vec<Hash> {
+        self.finishing.iter().copied().collect()
+    }
+
+    /// Whether a message is over since before this time.
+    pub(super) fn is_outdated(&self, hash: Hash, before: i64) -> bool {
+        self.entries.get(&hash).is_some_and(|entry| {
+            entry.is_over()
+                && entry
+                    .state
+                    .as_ref()
+                    .is_some_and(|state| state.stage != Stage::Finishing && state.at < before)
+        })
+    }
+
+    /// The numbers of a message in the stream. The state is the last: without it the message would wait again.
+    pub(super) fn numbers(&self, hash: Hash) -> Option<Outdated> {
+        let entry = self.entries.get(&hash)?;
+        Some(Outdated { numbers: vec![entry.number, entry.revision], hash: Some(hash) })
+    }
+
+    /// Some of what is over since before this time, longest first. It is not given again.
+    pub(super) fn outdated(&mut self, before: i64, at_most: usize) -> Vec<Outdated> {
+        let mut found = Vec::new();
+        while found.len() < at_most {
+            match self.over.first() {
+                Some((at, hash)) if *at < before => {
+                    let hash = *hash;
+                    found.extend(self.numbers(hash));
+                    self.over.pop_first();
+                }
+                _ => break,
+            }
+        }
+        while found.len() < at_most {
+            match self.deleted.first() {
+                Some((at, number)) if *at < before => {
+                    found.push(Outdated { numbers: vec![*number], hash: None });
+                    self.deleted.pop_first();
+                }
+                _ => break,
+            }
+        }
+        found
+    }
+}

@@ -1,0 +1,184 @@
+//! Messages in JetStream.
+
+mod documents;
+mod fault;
+mod follower;
+mod index;
+mod queues;
+mod records;
+mod stream;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::Clock;
+use nexus_fleet::Fleet;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use self::{follower::Followed, records::Hash, stream::Requests};
+use super::{
+    BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, PutOutcome,
+    QueueLimits, QueueStatus, check,
+};
+use crate::{
+    error::{BrokerError, BrokerErrorKind},
+    message::{Envelope, MessagePriority},
+};
+
+/// What a message of the stream has beside the JSON of a message, in bytes at most.
+const OVERHEAD: usize = 8 << 10;
+/// How often it is asked whether the time of a lease has passed, while somebody waits.
+const LAPSE_INTERVAL: Duration = Duration::from_millis(250);
+/// The longest that anybody waits in one call.
+const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Messages in a stream of NATS JetStream (`NEXUS_BROKER`), which brokers on many machines share. Clones share what it knows.
+///
+/// What was stored outlives what the servers outlive: with one server, its disk; with `replicas: 3`, one of three. Each broker has in memory, for
+/// each message that waits or is remembered, some 300 bytes.
+///
+/// The clocks of the machines should be the same within the time of a lease.
+#[derive(Clone)]
+pub struct JetStreamStore(Arc<Shared>);
+
+struct Shared {
+    requests: Requests,
+    followed: Arc<Followed>,
+    limits: QueueLimits,
+    clock: Arc<dyn Clock>,
+}
+
+impl JetStreamStore {
+    /// Opens the stream, and makes it where there is none and the account may.
+    ///
+    /// Fails with [`Unavailable`](BrokerErrorKind::Unavailable) if no server answers, [`Invalid`](BrokerErrorKind::Invalid) if the servers take no
+    /// messages as large as the limits, [`Damaged`](BrokerErrorKind::Damaged) for a stream of another version, and else with
+    /// [`Failed`](BrokerErrorKind::Failed).
+    pub async fn open(
+        fleet: &Fleet,
+        limits: QueueLimits,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, BrokerError> {
+        let connection = fleet.connection().await.map_err(|error| fault::fleet(&error))?;
+        let largest = connection.max_payload_bytes();
+        if limits.max_message_bytes + OVERHEAD > largest {
+            return Err(BrokerError::new(
+                BrokerErrorKind::Invalid,
+                format!(
+                    "messages may have {} bytes, and the servers take {largest}",
+                    limits.max_message_bytes
+                ),
+                "raise `max_payload` of the servers",
+            ));
+        }
+        let requests = Requests::open(connection).await?;
+        let followed = Followed::start(&requests);
+        let store = Self(Arc::new(Shared { requests, followed, limits, clock }));
+        store.catch_up().await?;
+        Ok(store)
+    }
+
+    fn now(&self) -> i64 {
+        check::millis(self.0.clock.now())
+    }
+
+    async fn catch_up(&self) -> Result<(), BrokerError> {
+        self.0.followed.catch_up(&self.0.requests).await
+    }
+}
+
+#[async_trait]
+impl BrokerStore for JetStreamStore {
+    async fn put(&self, queue: &str, envelope: &Envelope) -> Result<PutOutcome, BrokerError> {
+        let message = check::message(queue, envelope, &self.0.limits)?;
+        self.put_checked(&message, true).await
+    }
+
+    async fn take(
+        &self,
+        queue: &str,
+        at_least: MessagePriority,
+        lease: Duration,
+    ) -> Result<Option<Delivery>, BrokerError> {
+        check::queue(queue)?;
+        self.take_checked(queue, at_least, check::lease(lease)?).await
+    }
+
+    async fn extend(&self, held: &HandlingLease, lease: Duration) -> Result<(), BrokerError> {
+        self.extend_checked(held, check::lease(lease)?).await
+    }
+
+    async fn finish(&self, held: &HandlingLease, outcome: &[(String, Envelope)]) -> Result<(), BrokerError> {
+        let outcome = check::outcome(outcome, &self.0.limits)?;
+        self.finish_checked(held, &outcome).await
+    }
+
+    async fn put_back(&self, held: &HandlingLease) -> Result<(), BrokerError> {
+        self.put_back_held(held).await
+    }
+
+    async fn wait(&self, queue: &str, at_most: Duration) -> Result<(), BrokerError> {
+        check::queue(queue)?;
+        let until = Instant::now() + at_most.min(MAX_WAIT);
+        loop {
+            let mut changed = std::pin::pin!(self.0.followed.changed.notified());
+            changed.as_mut().enable();
+            if self.is_any(queue) {
+                return Ok(());
+            }
+            let next = Instant::now() + LAPSE_INTERVAL;
+            if timeout_at(next.min(until), changed.as_mut()).await.is_err() {
+                if Instant::now() >= until {
+                    return Ok(());
+                }
+                // What another began to finish, and was killed.
+                self.put_all_outcomes().await?;
+            }
+        }
+    }
+
+    async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError> {
+        check::queue(queue)?;
+        self.waiting_checked(queue, at_most).await
+    }
+
+    async fn queues(&self) -> Result<Vec<QueueStatus>, BrokerError> {
+        self.all_queues().await
+    }
+
+    async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError> {
+        self.read_log(after, at_most).await
+    }
+
+    async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, BrokerError> {
+        check::key(key)?;
+        documents::one(&self.0.requests, kind, key).await
+    }
+
+    async fn documents(&self, kind: DocumentKind) -> Result<Vec<Document>, BrokerError> {
+        documents::all(&self.0.requests, kind).await
+    }
+
+    async fn write(
+        &self,
+        kind: DocumentKind,
+        key: &str,
+        expected: Expected,
+        value: &Value,
+    ) -> Result<u64, BrokerError> {
+        let value = check::document(key, value)?;
+        documents::write(&self.0.requests, kind, key, expected, value).await
+    }
+
+    async fn delete(&self, kind: DocumentKind, key: &str, expected: Expected) -> Result<(), BrokerError> {
+        check::key(key)?;
+        documents::delete(&self.0.requests, kind, key, expected, self.now()).await
+    }
+}
+
+impl fmt::Debug for JetStreamStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JetStreamStore").field("limits", &self.0.limits).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,487 @@
+//! Messages in the stream.
+//!
+//! A message is handled by one write: its state, by compare-and-set, with what came of it inside. What came of it is put after that, by whoever
+//! does it: each of those has its id, so that it is put once, and the state says when all are. Who would see less does it first.
+
+use async_nats::jetstream::message::PublishMessage;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    Hash, JetStreamStore, OVERHEAD, fault,
+    index::{Entry, Outdated},
+    records::{self, Put, Record, STREAM, Stage, State},
+    stream::Read,
+};
+use crate::{
+    error::{BrokerError, BrokerErrorKind},
+    message::{Envelope, MessagePriority},
+    store::{
+        Delivery, HandlingLease, LoggedEnvelope, LoggedEvent, PutOutcome, QueueStatus,
+        check::{self, Checked, millis},
+    },
+};
+
+/// Messages that expire in one call at most: the others come with the next.
+const EXPIRE_AT_ONCE: usize = 100;
+/// What is forgotten with each message that is put: more than one, so that it becomes less.
+const FORGET_AT_ONCE: usize = 4;
+/// How many messages below its bound a queue is looked at as it is now, and not as it was a moment ago.
+const NEAR_FULL: usize = 1_000;
+
+/// What a message of the stream has inside that came of another, or that expired.
+#[derive(Serialize, Deserialize)]
+struct Queued {
+    queue: String,
+    envelope: Envelope,
+}
+
+impl JetStreamStore {
+    /// Stores a message, unless its queue is full and that is to be minded.
+    pub(super) async fn put_checked(
+        &self,
+        message: &Checked,
+        minds_full: bool,
+    ) -> Result<PutOutcome, BrokerError> {
+        let hash = Hash::of(&message.envelope.message_id);
+        let before = self.now().saturating_sub(self.remembered());
+        let known = {
+            let index = self.0.followed.index();
+            let is_outdated = index.is_outdated(hash, before);
+            index.entry(hash).is_some().then(|| is_outdated.then(|| index.numbers(hash)).flatten())
+        };
+        match known {
+            Some(None) => return Ok(PutOutcome::AlreadyThere),
+            Some(Some(outdated)) => self.forget(&outdated).await?,
+            None => {}
+        }
+        if minds_full && let Some(there) = self.make_room(&message.queue, hash).await? {
+            return Ok(there);
+        }
+        let envelope = &message.envelope;
+        let put = Put {
+            queue: message.queue.clone(),
+            priority: envelope.priority as u8,
+            made_at: millis(envelope.timestamp),
+            expires_at: envelope.expires_at.map(millis),
+            at: self.now(),
+        };
+        let what = format!("the message {}", envelope.message_id);
+        let stored = put.message().payload(message.json.clone().into());
+        let Some(number) = self.0.requests.store(&what, &hash.put_subject(), stored, Some(0)).await? else {
+            return Ok(PutOutcome::AlreadyThere);
+        };
+        self.0.followed.reach(number).await?;
+        let outdated = self.0.followed.index().outdated(before, FORGET_AT_ONCE);
+        for outdated in &outdated {
+            self.forget(outdated).await?;
+        }
+        Ok(PutOutcome::Stored)
+    }
+
+    fn remembered(&self) -> i64 {
+        i64::try_from(self.0.limits.remembered_for.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    async fn forget(&self, outdated: &Outdated) -> Result<(), BrokerError> {
+        for number in &outdated.numbers {
+            self.0.requests.delete(*number).await?;
+        }
+        self.0.followed.index().forget(outdated);
+        Ok(())
+    }
+
+    /// Fails if there is no room in a queue for one more. `Some`: the message is there.
+    async fn make_room(&self, queue: &str, hash: Hash) -> Result<Option<PutOutcome>, BrokerError> {
+        let limit = self.0.limits.max_waiting;
+        if self.0.followed.index().open(queue) + NEAR_FULL < limit {
+            return Ok(None);
+        }
+        self.catch_up().await?;
+        if self.0.followed.index().entry(hash).is_some() {
+            return Ok(Some(PutOutcome::AlreadyThere));
+        }
+        if self.0.followed.index().open(queue) >= limit {
+            self.expire(queue).await?;
+            if self.0.followed.index().open(queue) >= limit {
+                return Err(check::full(queue, &self.0.limits));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes how far a message is, if nothing else was written since `entry` was read. `false`: something was.
+    async fn change(
+        &self,
+        hash: Hash,
+        entry: &Entry,
+        state: &State,
+        inside: Option<Vec<u8>>,
+    ) -> Result<bool, BrokerError> {
+        let message = state.message();
+        let message = match inside {
+            Some(inside) => message.payload(inside.into()),
+            None => message,
+        };
+        self.write_state(hash, entry, message).await
+    }
+
+    async fn write_state(
+        &self,
+        hash: Hash,
+        entry: &Entry,
+        message: PublishMessage,
+    ) -> Result<bool, BrokerError> {
+        let what = "how far a message is";
+        let written =
+            self.0.requests.store(what, &hash.state_subject(), message, Some(entry.revision)).await?;
+        if let Some(number) = written {
+            self.0.followed.reach(number).await?;
+            return Ok(true);
+        }
+        self.catch_up().await?;
+        let is_same = self
+            .0
+            .followed
+            .index()
+            .entry(hash)
+            .is_some_and(|now| now.revision == entry.revision && now.number == entry.number);
+        if is_same {
+            // The last word is one that says nothing of this message, such as that of one of the same id which is forgotten.
+            let last = self.0.requests.last(&hash.state_subject()).await?;
+            self.0.followed.index().correct(hash, last.map_or(0, |last| last.number));
+        }
+        Ok(false)
+    }
+
+    /// Ends what has expired in a queue and is not held, or some of it.
+    async fn expire(&self, queue: &str) -> Result<(), BrokerError> {
+        let now = self.now();
+        let expired: Vec<(Hash, Entry)> = {
+            let index = self.0.followed.index();
+            let waiting = index.waiting(queue, now).filter(|(_, entry)| entry.is_expired(now));
+            waiting.take(EXPIRE_AT_ONCE).map(|(hash, entry)| (hash, entry.clone())).collect()
+        };
+        for (hash, entry) in expired {
+            let Some(envelope) = self.body(hash, &entry).await? else { continue };
+            let inside =
+                serde_json::to_vec(&Queued { queue: queue.to_owned(), envelope }).map_err(unwritable)?;
+            let state = next_state(&entry, Stage::Expired, now, now);
+            // Another may have taken it meanwhile.
+            self.change(hash, &entry, &state, Some(inside)).await?;
+        }
+        Ok(())
+    }
+
+    /// What a message says. `None`: somebody deleted it from the stream.
+    async fn body(&self, hash: Hash, entry: &Entry) -> Result<Option<Envelope>, BrokerError> {
+        match self.0.requests.message(entry.number).await? {
+            Some(read) => check::stored(STREAM, &entry.number.to_string(), &read.payload).map(Some),
+            None => {
+                self.0.followed.index().remove(hash);
+                Ok(None)
+            }
+        }
+    }
+
+    pub(super) async fn take_checked(
+        &self,
+        queue: &str,
+        at_least: MessagePriority,
+        lease: i64,
+    ) -> Result<Option<Delivery>, BrokerError> {
+        self.catch_up().await?;
+        let mut has_helped = false;
+        loop {
+            let now = self.now();
+            let (first, has_expired) = {
+                let index = self.0.followed.index();
+                let mut waiting = index.waiting(queue, now);
+                let mut has_expired = false;
+                let first = waiting.find(|(_, entry)| {
+                    has_expired |= entry.is_expired(now);
+                    !entry.is_expired(now)
+                });
+                let first = first.filter(|(_, entry)| entry.priority >= at_least as u8);
+                (first.map(|(hash, entry)| (hash, entry.clone())), has_expired)
+            };
+            if has_expired {
+                self.expire(queue).await?;
+            }
+            let Some((hash, entry)) = first else {
+                // What came of another, and is not put yet.
+                if has_helped || !self.put_all_outcomes().await? {
+                    return Ok(None);
+                }
+                has_helped = true;
+                continue;
+            };
+            let Some(envelope) = self.body(hash, &entry).await? else { continue };
+            let state = State {
+                receipt: uuid::Uuid::new_v4().simple().to_string(),
+                deliveries: entry.deliveries() + 1,
+                ..next_state(&entry, Stage::Taken, now, now.saturating_add(lease))
+            };
+            if !self.change(hash, &entry, &state, None).await? {
+                continue;
+            }
+            let lease = HandlingLease {
+                queue: queue.to_owned(),
+                message: envelope.message_id.clone(),
+                receipt: state.receipt,
+            };
+            return Ok(Some(Delivery { envelope, lease, deliveries: state.deliveries }));
+        }
+    }
+
+    /// A message whose last lease is this one.
+    fn last_held(&self, held: &HandlingLease) -> Option<(Hash, Entry, State)> {
+        let hash = Hash::of(&held.message);
+        let entry = self.0.followed.index().entry(hash)?.clone();
+        let state = entry.state.clone()?;
+        (state.receipt == held.receipt && *entry.queue == *held.queue && !held.receipt.is_empty())
+            .then_some((hash, entry, state))
+    }
+
+    /// A message whose last lease is this one, and after another look nothing else. Fails if it is another.
+    async fn held(&self, held: &HandlingLease) -> Result<(Hash, Entry, State), BrokerError> {
+        if let Some(found) = self.last_held(held) {
+            return Ok(found);
+        }
+        self.catch_up().await?;
+        self.last_held(held).ok_or_else(|| check::lapsed(held))
+    }
+
+    pub(super) async fn extend_checked(&self, held: &HandlingLease, lease: i64) -> Result<(), BrokerError> {
+        loop {
+            let (hash, entry, _) = self.held(held).await?;
+            let now = self.now();
+            if !entry.is_held(now) {
+                return Err(check::lapsed(held));
+            }
+            let state = next_state(&entry, Stage::Taken, now, now.saturating_add(lease));
+            if self.change(hash, &entry, &state, None).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(super) async fn finish_checked(
+        &self,
+        held: &HandlingLease,
+        outcome: &[Checked],
+    ) -> Result<(), BrokerError> {
+        let inside = self.written_outcome(outcome)?;
+        loop {
+            let (hash, entry, state) = self.held(held).await?;
+            match state.stage {
+                Stage::Handled => return Ok(()),
+                Stage::Finishing => return self.put_outcome(hash).await,
+                Stage::Taken | Stage::Waiting | Stage::Expired => {}
+            }
+            let now = self.now();
+            if !entry.is_held(now) {
+                return Err(check::lapsed(held));
+            }
+            let (stage, inside) = match &inside {
+                Some(inside) => (Stage::Finishing, Some(inside.clone())),
+                None => (Stage::Handled, None),
+            };
+            if self.change(hash, &entry, &next_state(&entry, stage, now, now), inside).await? {
+                return self.put_outcome(hash).await;
+            }
+        }
+    }
+
+    fn written_outcome(&self, outcome: &[Checked]) -> Result<Option<Vec<u8>>, BrokerError> {
+        if outcome.is_empty() {
+            return Ok(None);
+        }
+        let queued =
+            |message: &Checked| Queued { queue: message.queue.clone(), envelope: message.envelope.clone() };
+        let queued: Vec<_> = outcome.iter().map(queued).collect();
+        let inside = serde_json::to_vec(&queued).map_err(unwritable)?;
+        let largest = self.0.requests.connection.max_payload_bytes();
+        if inside.len() + OVERHEAD > largest {
+            return Err(BrokerError::new(
+                BrokerErrorKind::Invalid,
+                format!(
+                    "what came of the message has {} bytes, and the servers take {largest}",
+                    inside.len()
+                ),
+                "raise `max_payload` of the servers, or put what is large into files",
+            ));
+        }
+        Ok(Some(inside))
+    }
+
+    /// Puts what came of a message that is handled, as far as it is not there, and says that it is.
+    async fn put_outcome(&self, hash: Hash) -> Result<(), BrokerError> {
+        loop {
+            let entry = self.0.followed.index().entry(hash).cloned();
+            let Some(entry) = entry else { return Ok(()) };
+            let is_finishing = entry.state.as_ref().is_some_and(|state| state.stage == Stage::Finishing);
+            if !is_finishing {
+                return Ok(());
+            }
+            let Some(read) = self.0.requests.message(entry.revision).await? else {
+                // Another has said it meanwhile.
+                self.catch_up().await?;
+                let is_same =
+                    self.0.followed.index().entry(hash).is_some_and(|now| now.revision == entry.revision);
+                if is_same {
+                    return Err(check::unreadable(STREAM, "what came of a message", &"it was deleted"));
+                }
+                continue;
+            };
+            let outcome: Vec<Queued> = serde_json::from_slice(&read.payload)
+                .map_err(|error| check::unreadable(STREAM, "what came of a message", &error))?;
+            for Queued { queue, envelope } in outcome {
+                let json = serde_json::to_string(&envelope).map_err(unwritable)?;
+                Box::pin(self.put_checked(&Checked { queue, envelope, json }, false)).await?;
+            }
+            let now = self.now();
+            if self.change(hash, &entry, &next_state(&entry, Stage::Handled, now, now), None).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Puts what came of all messages that are handled, as far as it is not there. `false`: there was none.
+    pub(super) async fn put_all_outcomes(&self) -> Result<bool, BrokerError> {
+        let finishing = self.0.followed.index().finishing();
+        for hash in &finishing {
+            match self.put_outcome(*hash).await {
+                // Who finished it was told. One that cannot be read keeps nobody from the others.
+                Err(error) if error.kind == BrokerErrorKind::Damaged => {}
+                put => put?,
+            }
+        }
+        Ok(!finishing.is_empty())
+    }
+
+    pub(super) async fn put_back_held(&self, held: &HandlingLease) -> Result<(), BrokerError> {
+        loop {
+            let (hash, entry, state) = self.held(held).await?;
+            let now = self.now();
+            if state.stage == Stage::Waiting && !check::has_lapsed(now, state.at, state.until) {
+                return Ok(());
+            }
+            if !entry.is_held(now) {
+                return Err(check::lapsed(held));
+            }
+            let state = State { stage: Stage::Waiting, ..state };
+            if self.change(hash, &entry, &state, None).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether a message may be there for `take`, as far as is known here.
+    pub(super) fn is_any(&self, queue: &str) -> bool {
+        let now = self.now();
+        self.0.followed.index().waiting(queue, now).any(|(_, entry)| !entry.is_expired(now))
+    }
+
+    pub(super) async fn waiting_checked(
+        &self,
+        queue: &str,
+        at_most: usize,
+    ) -> Result<Vec<Envelope>, BrokerError> {
+        self.catch_up().await?;
+        self.put_all_outcomes().await?;
+        let now = self.now();
+        let waiting: Vec<(Hash, Entry)> = {
+            let index = self.0.followed.index();
+            let waiting = index.waiting(queue, now).filter(|(_, entry)| !entry.is_expired(now));
+            waiting.take(at_most).map(|(hash, entry)| (hash, entry.clone())).collect()
+        };
+        let mut envelopes = Vec::with_capacity(waiting.len());
+        for (hash, entry) in waiting {
+            envelopes.extend(self.body(hash, &entry).await?);
+        }
+        Ok(envelopes)
+    }
+
+    pub(super) async fn all_queues(&self) -> Result<Vec<QueueStatus>, BrokerError> {
+        self.catch_up().await?;
+        self.put_all_outcomes().await?;
+        let now = self.now();
+        let index = self.0.followed.index();
+        let status = |queue: &str| {
+            let mut status = QueueStatus { queue: queue.to_owned(), waiting: [0; 4], taken: 0, oldest: None };
+            for (_, entry) in index.waiting(queue, now).filter(|(_, entry)| !entry.is_expired(now)) {
+                status.waiting[usize::from(entry.priority.min(3))] += 1;
+                let made = check::time(entry.made_at);
+                status.oldest = Some(status.oldest.map_or(made, |oldest| oldest.min(made)));
+            }
+            status.taken = index.taken(queue).filter(|entry| entry.is_held(now)).count() as u64;
+            status
+        };
+        let all = index.queues().into_iter().map(|queue| status(&queue));
+        Ok(all.filter(|status| status.taken > 0 || status.waiting != [0; 4]).collect())
+    }
+
+    pub(super) async fn read_log(
+        &self,
+        after: u64,
+        at_most: usize,
+    ) -> Result<Vec<LoggedEnvelope>, BrokerError> {
+        self.catch_up().await?;
+        self.put_all_outcomes().await?;
+        let mut log = Vec::new();
+        let last = self.0.requests.info().await?.state.last_sequence;
+        if at_most == 0 || after >= last {
+            return Ok(log);
+        }
+        let take = |read: Read| {
+            log.extend(logged(&read)?);
+            Ok(log.len() < at_most)
+        };
+        let subjects = [records::PUT_SUBJECTS.to_owned(), records::STATE_SUBJECTS.to_owned()];
+        self.0.requests.read(after + 1, &subjects, take).await?;
+        Ok(log)
+    }
+}
+
+/// What a message of the stream tells the log.
+fn logged(read: &Read) -> Result<Option<LoggedEnvelope>, BrokerError> {
+    let what = read.number.to_string();
+    match Record::read(&read.subject, Some(&read.headers)) {
+        Record::Put(_, put) => Ok(Some(LoggedEnvelope {
+            number: read.number,
+            event: LoggedEvent::Put,
+            at: check::time(put.at),
+            queue: put.queue,
+            envelope: check::stored(STREAM, &what, &read.payload)?,
+        })),
+        Record::State(_, state) if state.stage == Stage::Expired => {
+            let queued: Queued = serde_json::from_slice(&read.payload)
+                .map_err(|error| check::unreadable(STREAM, &format!("the message {what}"), &error))?;
+            Ok(Some(LoggedEnvelope {
+                number: read.number,
+                event: LoggedEvent::Expired,
+                at: check::time(state.at),
+                queue: queued.queue,
+                envelope: queued.envelope,
+            }))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// The next word on a message, with the lease that it has.
+fn next_state(entry: &Entry, stage: Stage, at: i64, until: i64) -> State {
+    State {
+        stage,
+        of: entry.number,
+        receipt: entry.state.as_ref().map(|state| state.receipt.clone()).unwrap_or_default(),
+        deliveries: entry.deliveries(),
+        at,
+        until,
+    }
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
+fn unwritable(error: serde_json::Error) -> BrokerError {
+    fault::unwritable(&error)
+}

@@ -1,0 +1,99 @@
+//! A clock, messages, and places in which stores are.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use async_trait::async_trait;
+use nexus_broker::{
+    Address, BrokerError, BrokerErrorKind, BrokerStore, Delivery, Envelope, MessagePriority, Payload,
+    QueueLimits,
+};
+use nexus_core::Clock;
+use serde_json::json;
+
+/// A lease for all that a test does.
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
+/// What is awaited happens within this time, on a busy machine too.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Where a store is. It is gone with this.
+#[async_trait]
+pub(crate) trait Place: Send + Sync {
+    /// Opens the store, once more if it is open.
+    async fn open(&self, limits: QueueLimits, clock: Arc<dyn Clock>) -> Arc<dyn BrokerStore>;
+}
+
+/// A clock that a test sets, in milliseconds.
+#[derive(Debug)]
+pub(crate) struct Hands(AtomicI64);
+
+impl Hands {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(1_770_000_000_000)))
+    }
+
+    /// Moves it, back too.
+    pub(crate) fn turn(&self, by_millis: i64) {
+        self.0.fetch_add(by_millis, Ordering::SeqCst);
+    }
+
+    pub(crate) fn after(&self, time: Duration) -> SystemTime {
+        self.now() + time
+    }
+}
+
+impl Clock for Hands {
+    fn now(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.0.load(Ordering::SeqCst).unsigned_abs())
+    }
+}
+
+/// A message with this id, which says it.
+pub(crate) fn message(id: &str, clock: &dyn Clock) -> Envelope {
+    let payload: Payload =
+        serde_json::from_value(json!({ "type": "message", "payload": { "content": id } })).unwrap();
+    let agent = |name| Address::agent(name).unwrap();
+    let mut envelope = Envelope::new(agent("a"), agent("b"), payload, clock);
+    envelope.message_id = id.parse().unwrap();
+    envelope
+}
+
+pub(crate) fn with_priority(id: &str, priority: MessagePriority, clock: &dyn Clock) -> Envelope {
+    let mut envelope = message(id, clock);
+    envelope.priority = priority;
+    envelope
+}
+
+pub(crate) fn id(envelope: &Envelope) -> String {
+    envelope.message_id.to_string()
+}
+
+pub(crate) fn limits(change: impl FnOnce(&mut QueueLimits)) -> QueueLimits {
+    let mut limits = QueueLimits::default();
+    change(&mut limits);
+    limits
+}
+
+pub(crate) fn kind<T: std::fmt::Debug>(result: Result<T, BrokerError>) -> BrokerErrorKind {
+    result.expect_err("it is refused").kind
+}
+
+/// Takes any message.
+pub(crate) async fn take(store: &dyn BrokerStore, queue: &str) -> Option<Delivery> {
+    store.take(queue, MessagePriority::Low, LEASE).await.unwrap()
+}
+
+/// Takes and finishes all that waits, and tells the ids in that order.
+pub(crate) async fn drain(store: &dyn BrokerStore, queue: &str) -> Vec<String> {
+    let mut ids = Vec::new();
+    while let Some(delivery) = take(store, queue).await {
+        ids.push(id(&delivery.envelope));
+        store.finish(&delivery.lease, &[]).await.unwrap();
+    }
+    ids
+}

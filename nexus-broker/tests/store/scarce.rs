@@ -1,0 +1,142 @@
+//! A disk without space, and one that cannot be written.
+
+use std::{env, fs, path::Path, process::Command, sync::Arc};
+
+use nexus_broker::{BrokerErrorKind, BrokerStore, QueueLimits, SqliteStore};
+
+use crate::kit::{Hands, drain, kind, message, take};
+
+/// Tells the program which part of a test it plays.
+const ROLE: &str = "NEXUS_TEST_BROKER_SCARCE";
+/// What it prints once it is over.
+const PLAYED: &str = "the role was played";
+
+/// The words that run a command where it may mount: as root, or as root of a user namespace. `None` if this system allows neither.
+fn in_mount_namespace() -> Option<Vec<&'static str>> {
+    let ways: [&[&str]; 2] = [
+        &["unshare", "--mount", "--propagation", "private", "--"],
+        &["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private", "--"],
+    ];
+    let works = |way: &&&[&str]| {
+        let trial =
+            Command::new(way[0]).args(&way[1..]).args(["mount", "-t", "tmpfs", "tmpfs", "/mnt"]).output();
+        trial.is_ok_and(|output| output.status.success())
+    };
+    let way = ways.iter().find(works);
+    if way.is_none() {
+        println!("NOT TESTED: this system allows no mounts");
+    }
+    way.map(|way| way.to_vec())
+}
+
+/// Runs a test of this program again, after `setup` of a shell with the folder as `$1`.
+fn play(test: &str, setup: &str) {
+    let Some(way) = in_mount_namespace() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let script = format!("set -e; {setup}; folder=$1; shift; {ROLE}=$folder exec \"$@\"");
+    let output = Command::new(way[0])
+        .args(&way[1..])
+        .args(["sh", "-c", &script, "sh"])
+        .arg(folder.path())
+        .arg(env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains(PLAYED), "{output:?}");
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+async fn open(path: &Path) -> Result<SqliteStore, nexus_broker::BrokerError> {
+    SqliteStore::open(path, QueueLimits::default(), Hands::new()).await
+}
+
+#[test]
+fn a_full_disk_is_told_of_and_loses_nothing() {
+    let Ok(folder) = env::var(ROLE) else {
+        return play(
+            "scarce::a_full_disk_is_told_of_and_loses_nothing",
+            "mount -t tmpfs -o size=3m tmpfs \"$1\"",
+        );
+    };
+    let folder = Path::new(&folder);
+    let (path, filler) = (folder.join("messages.sqlite"), folder.join("filler"));
+    runtime().block_on(async {
+        let clock = Hands::new();
+        let store = open(&path).await.unwrap();
+        fs::write(&filler, vec![1; 1 << 20]).unwrap();
+        let mut stored = Vec::new();
+        let error = loop {
+            let mut message = message(&format!("m{}", stored.len()), &*clock);
+            message.other.insert("fill".to_owned(), "x".repeat(2_000).into());
+            match store.put("q", &message).await {
+                Ok(_) => stored.push(format!("m{}", stored.len())),
+                Err(error) => break error,
+            }
+            assert!(stored.len() < 5_000, "the disk is never full");
+        };
+        assert_eq!(error.kind, BrokerErrorKind::NoSpace, "{error}");
+        assert!(error.message.contains("messages.sqlite") && error.instead.contains("room"), "{error}");
+        assert!(stored.len() > 10);
+        // The last bytes are gone, too.
+        let mut last = fs::File::options().append(true).open(&filler).unwrap();
+        while std::io::Write::write(&mut last, &[1; 64]).is_ok_and(|written| written > 0) {}
+        for _ in 0..3 {
+            assert_eq!(kind(store.put("r", &message("more", &*clock)).await), BrokerErrorKind::NoSpace);
+        }
+        // Who opens it now is told, or can read.
+        match open(&path).await {
+            Err(error) => assert_eq!(error.kind, BrokerErrorKind::NoSpace, "{error}"),
+            Ok(second) => assert!(second.log(0, 1).await.unwrap().len() == 1),
+        }
+        let made = open(&folder.join("another.sqlite")).await;
+        assert_eq!(kind(made), BrokerErrorKind::NoSpace);
+        drop(last);
+        fs::remove_file(&filler).unwrap();
+        store.put("q", &message("after", &*clock)).await.unwrap();
+        stored.push("after".to_owned());
+        drop(store);
+        let store = open(&path).await.unwrap();
+        assert_eq!(drain(&store, "q").await, stored);
+        open(&folder.join("another.sqlite")).await.unwrap();
+    });
+    println!("{PLAYED}");
+}
+
+#[test]
+fn a_disk_that_cannot_be_written_is_named() {
+    let Ok(folder) = env::var(ROLE) else {
+        return play(
+            "scarce::a_disk_that_cannot_be_written_is_named",
+            "mount -t tmpfs tmpfs \"$1\"; mkdir \"$1/empty\"",
+        );
+    };
+    let folder = Path::new(&folder);
+    let path = folder.join("messages.sqlite");
+    runtime().block_on(async {
+        let clock = Hands::new();
+        let store = open(&path).await.unwrap();
+        store.put("q", &message("m", &*clock)).await.unwrap();
+        drop(store);
+        let remount = |how: &str| {
+            let remounted = Command::new("mount").args(["-o", how]).arg(folder).status().unwrap();
+            assert!(remounted.success());
+        };
+        remount("remount,ro");
+        for path in [&path, &folder.join("empty/new/messages.sqlite")] {
+            let error = open(path).await.unwrap_err();
+            assert_eq!(error.kind, BrokerErrorKind::Failed, "{error}");
+            assert!(
+                error.message.contains(&path.display().to_string()) && !error.instead.is_empty(),
+                "{error}"
+            );
+        }
+        remount("remount,rw");
+        let store = Arc::new(open(&path).await.unwrap());
+        assert_eq!(take(&*store, "q").await.unwrap().deliveries, 1);
+    });
+    println!("{PLAYED}");
+}

@@ -1,0 +1,218 @@
+//! The store in a file.
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use async_trait::async_trait;
+use nexus_broker::{BrokerErrorKind, BrokerStore, QueueLimits, SqliteStore};
+use nexus_core::Clock;
+use tempfile::TempDir;
+
+use crate::{
+    kit::{Hands, Place, drain, kind, message, take},
+    suite::suite,
+};
+
+/// A folder with a file.
+pub(crate) struct File(TempDir);
+
+impl File {
+    pub(crate) fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.0.path().join("broker/messages.sqlite")
+    }
+}
+
+#[async_trait]
+impl Place for File {
+    async fn open(&self, limits: QueueLimits, clock: Arc<dyn Clock>) -> Arc<dyn BrokerStore> {
+        Arc::new(SqliteStore::open(self.path(), limits, clock).await.unwrap())
+    }
+}
+
+suite!(File::new());
+
+async fn open(path: &Path) -> Result<SqliteStore, nexus_broker::BrokerError> {
+    SqliteStore::open(path, QueueLimits::default(), Hands::new()).await
+}
+
+#[tokio::test]
+async fn the_files_are_this_users_alone() {
+    let file = File::new();
+    let store = open(&file.path()).await.unwrap();
+    store.put("q", &message("m", &*Hands::new())).await.unwrap();
+    let folder = file.path().parent().unwrap().to_owned();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&folder), 0o700);
+    let files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(files.len() >= 2, "{files:?}");
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+    // Also those that somebody copied here.
+    drop(store);
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o644)).unwrap();
+    let store = open(&file.path()).await.unwrap();
+    assert_eq!(mode(&file.path()), 0o600);
+    assert_eq!(drain(&store, "q").await, ["m"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn eight_make_one_file_at_once() {
+    for _ in 0..20 {
+        let file = File::new();
+        let mut makers = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let path = file.path();
+            makers.spawn(async move {
+                let store = open(&path).await.unwrap();
+                store.put("q", &message(&format!("m{number}"), &*Hands::new())).await.unwrap();
+            });
+        }
+        makers.join_all().await;
+        assert_eq!(drain(&open(&file.path()).await.unwrap(), "q").await.len(), 8);
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_a_newer_version_or_of_another_program_is_refused_and_left_as_it_is() {
+    let file = File::new();
+    drop(open(&file.path()).await.unwrap());
+    let raw = rusqlite::Connection::open(file.path()).unwrap();
+    raw.pragma_update(None, "user_version", 7).unwrap();
+    drop(raw);
+    let before = fs::read(file.path()).unwrap();
+    let error = open(&file.path()).await.unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Damaged);
+    assert!(error.message.contains("newer version") && error.message.contains('7'), "{error}");
+    assert!(error.message.contains(&file.path().display().to_string()), "{error}");
+    assert_eq!(fs::read(file.path()).unwrap(), before);
+
+    let file = File::new();
+    fs::create_dir_all(file.path().parent().unwrap()).unwrap();
+    let raw = rusqlite::Connection::open(file.path()).unwrap();
+    raw.execute_batch("CREATE TABLE ours (a)").unwrap();
+    drop(raw);
+    let before = fs::read(file.path()).unwrap();
+    let error = open(&file.path()).await.unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Damaged);
+    assert!(error.message.contains("another program's"), "{error}");
+    assert_eq!(fs::read(file.path()).unwrap(), before);
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_told_of() {
+    let file = File::new();
+    fs::create_dir_all(file.path().parent().unwrap()).unwrap();
+    fs::write(file.path(), "this is a text, and no database at all\n".repeat(200)).unwrap();
+    let error = open(&file.path()).await.unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Damaged, "{error}");
+    assert!(error.message.contains(&file.path().display().to_string()) && !error.instead.is_empty());
+
+    // One whose pages are overwritten behind the first.
+    let file = File::new();
+    let clock = Hands::new();
+    let store = open(&file.path()).await.unwrap();
+    for number in 0..50 {
+        store.put("q", &message(&format!("m{number}"), &*clock)).await.unwrap();
+    }
+    drop(store);
+    let mut bytes = fs::read(file.path()).unwrap();
+    bytes[4096..].fill(0xa5);
+    fs::write(file.path(), &bytes).unwrap();
+    let error = match open(&file.path()).await {
+        Err(error) => error,
+        Ok(store) => store.put("q", &message("more", &*clock)).await.unwrap_err(),
+    };
+    assert_eq!(error.kind, BrokerErrorKind::Damaged, "{error}");
+}
+
+#[tokio::test]
+async fn a_file_cut_off_by_a_byte_or_by_a_page_panics_nowhere() {
+    let clock = Hands::new();
+    let whole = File::new();
+    let store = open(&whole.path()).await.unwrap();
+    for number in 0..20 {
+        store.put("q", &message(&format!("m{number}"), &*clock)).await.unwrap();
+    }
+    drop(store);
+    let bytes = fs::read(whole.path()).unwrap();
+    for length in [0, 1, 99, 100, 4095, 4096, bytes.len() / 2, bytes.len() - 4096, bytes.len() - 1] {
+        let file = File::new();
+        fs::create_dir_all(file.path().parent().unwrap()).unwrap();
+        fs::write(file.path(), &bytes[..length]).unwrap();
+        let came = async {
+            let store = open(&file.path()).await?;
+            while let Some(held) =
+                store.take("q", nexus_broker::MessagePriority::Low, crate::kit::LEASE).await?
+            {
+                store.finish(&held.lease, &[]).await?;
+            }
+            store.put("q", &message("more", &*clock)).await
+        };
+        if let Err(error) = came.await {
+            assert_eq!(error.kind, BrokerErrorKind::Damaged, "{length}: {error}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_removed_or_replaced_while_it_is_open_takes_nothing_more() {
+    let clock = Hands::new();
+    for beside in ["", "-wal"] {
+        for is_replaced in [false, true] {
+            let file = File::new();
+            let store = open(&file.path()).await.unwrap();
+            store.put("q", &message("m", &*clock)).await.unwrap();
+            let mut path = file.path().into_os_string();
+            path.push(beside);
+            let copy = fs::read(&path).unwrap();
+            fs::remove_file(&path).unwrap();
+            if is_replaced {
+                // Not at the same inode.
+                fs::write(file.path().with_extension("filler"), "").unwrap();
+                fs::write(&path, copy).unwrap();
+            }
+            let error = store.put("q", &message("n", &*clock)).await.unwrap_err();
+            assert_eq!(error.kind, BrokerErrorKind::Damaged, "{beside} {is_replaced}: {error}");
+            assert!(error.message.contains("removed or replaced"), "{error}");
+            assert_eq!(kind(store.waiting("q", 1).await), BrokerErrorKind::Damaged);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_holds_no_file_is_named() {
+    let file = File::new();
+    fs::write(file.0.path().join("broker"), "a file, not a folder").unwrap();
+    let error = open(&file.path()).await.unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Failed, "{error}");
+    assert!(error.message.contains(&file.path().display().to_string()), "{error}");
+    // A folder in its place.
+    let file = File::new();
+    fs::create_dir_all(file.path()).unwrap();
+    assert_eq!(kind(open(&file.path()).await), BrokerErrorKind::Failed);
+}
+
+#[tokio::test]
+async fn a_message_that_this_version_cannot_read_is_told_of_by_its_id() {
+    let file = File::new();
+    let clock = Hands::new();
+    let store = open(&file.path()).await.unwrap();
+    store.put("q", &message("m", &*clock)).await.unwrap();
+    let raw = rusqlite::Connection::open(file.path()).unwrap();
+    raw.execute("UPDATE body SET envelope = replace(envelope, '\"message\"', '\"gossip\"')", []).unwrap();
+    let error = store.take("q", nexus_broker::MessagePriority::Low, crate::kit::LEASE).await.unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Damaged);
+    assert!(error.message.contains("`gossip`") && error.message.contains("message m"), "{error}");
+    // It is where it was.
+    raw.execute("UPDATE body SET envelope = replace(envelope, '\"gossip\"', '\"message\"')", []).unwrap();
+    assert_eq!(take(&store, "q").await.unwrap().deliveries, 1);
+}
