@@ -18,6 +18,7 @@ mod route;
 mod session;
 mod settings;
 mod store;
+pub mod trigger;
 mod view;
 
 pub use agent::{AgentRecord, AgentReport, AgentScope, AgentStatus, BegunTurn, WorkerTree};
