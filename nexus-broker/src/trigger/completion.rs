@@ -18,7 +18,7 @@ use super::{
 use crate::{
     error::BrokerError,
     message::{Envelope, Payload, ReportedStatus},
-    store::LoggedEnvelope,
+    store::{LoggedEnvelope, LoggedEvent},
 };
 
 /// How many messages of the log are read at once.
@@ -27,7 +27,7 @@ const PAGE: usize = 500;
 const MAX_PAGES: usize = 40;
 /// How far the document may be behind what was looked at, in messages: what a restart reads again.
 const MAX_BEHIND: u64 = 1000;
-/// By how much the clock of a sender may be behind, for reports on which a new trigger has not yet decided.
+/// By how much the clock of another broker may be behind, for reports on which a new trigger has not yet decided.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
 
 /// What of the log was looked at.
@@ -109,17 +109,12 @@ struct Watched<'t> {
 }
 
 impl Watched<'_> {
-    async fn take(
-        &mut self,
-        triggers: &Triggers,
-        logged: &LoggedEnvelope,
-        firings: &mut Vec<TriggerFiring>,
-    ) {
+    async fn take(&mut self, triggers: &Triggers, logged: &LoggedEnvelope, firings: &mut Vec<TriggerFiring>) {
         // Whatever comes after one that could not be put is looked at again, with it.
         if logged.number <= self.position || self.failure.is_some() {
             return;
         }
-        if let Some(ended) = self.concerns(&logged.envelope) {
+        if let Some(ended) = self.concerns(logged) {
             let put = triggers.firer().put(self.trigger, &ended.occurrence(), Some(ended.data())).await;
             match put {
                 Ok(firing) => {
@@ -138,11 +133,11 @@ impl Watched<'_> {
         self.position = logged.number;
     }
 
-    fn concerns<'e>(&self, envelope: &'e Envelope) -> Option<Ended<'e>> {
-        let ended = Ended::read(envelope)?;
+    fn concerns<'e>(&self, logged: &'e LoggedEnvelope) -> Option<Ended<'e>> {
+        let ended = Ended::read(&logged.envelope).filter(|_| logged.event == LoggedEvent::Put)?;
         // From the first look on the number tells; until then the time does.
-        let is_new = self.trigger.decided_in_log.is_some()
-            || envelope.timestamp + CLOCK_DIFFERENCE >= self.trigger.created_at;
+        let is_new =
+            self.trigger.decided_in_log.is_some() || logged.at + CLOCK_DIFFERENCE >= self.trigger.created_at;
         let schedule = self.schedule;
         let is_meant = is_new
             && schedule.agent.as_deref().is_none_or(|agent| agent == ended.agent)
@@ -187,8 +182,7 @@ impl<'e> Ended<'e> {
     }
 
     fn data(&self) -> Value {
-        let mut data =
-            json!({ "agent": self.agent, "task_id": self.task, "outcome": self.outcome_name() });
+        let mut data = json!({ "agent": self.agent, "task_id": self.task, "outcome": self.outcome_name() });
         if let Some(text) = self.text {
             // The report itself is in the queue that it was sent to.
             data["text"] = text.chars().take(4000).collect::<String>().into();

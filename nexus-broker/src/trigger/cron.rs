@@ -222,7 +222,9 @@ mod tests {
 
     #[test]
     fn what_never_happens_is_refused_with_the_way_out() {
-        for expression in ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 1 1 * 1999", "59 59 23 31 2 *"] {
+        for expression in
+            ["0 0 31 2 *", "0 0 30 2 *", "0 0 31 4,6,9,11 *", "0 0 1 1 * 1999", "59 59 23 31 2 *"]
+        {
             let zone = "Europe/Berlin";
             // A field more is one of seconds, unless it is one of years.
             let expression =
@@ -231,9 +233,17 @@ mod tests {
             assert_eq!(error.kind, BrokerErrorKind::Invalid);
             assert!(error.to_string().contains("no day is like this"), "{error}");
         }
-        for expression in
-            ["", "* * * *", "60 * * * *", "* 24 * * *", "* * 0 * *", "* * * 13 *", "a * * * *", "@never", "*/0 * * * *"]
-        {
+        for expression in [
+            "",
+            "* * * *",
+            "60 * * * *",
+            "* 24 * * *",
+            "* * 0 * *",
+            "* * * 13 *",
+            "a * * * *",
+            "@never",
+            "*/0 * * * *",
+        ] {
             assert!(CronTimes::parse(expression, "UTC").is_err(), "{expression:?}");
         }
         let long = "1,".repeat(200);

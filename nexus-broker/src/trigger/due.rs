@@ -144,7 +144,8 @@ mod tests {
         let mut differ = 0;
         let mut delayed = 0;
         for _ in 0..200 {
-            let of = |trigger| Occurrences { times: &times, trigger, schedule: &schedule }.next(last).unwrap();
+            let of =
+                |trigger| Occurrences { times: &times, trigger, schedule: &schedule }.next(last).unwrap();
             let (first, again, other) = (of(&one), of(&one), of(&two));
             assert_eq!(first, again);
             let jitter = first.runs_at.duration_since(first.time).unwrap();

@@ -8,10 +8,11 @@ mod firing;
 mod schedule;
 mod scheduler;
 mod targets;
-mod time;
-mod timed;
 #[cfg(test)]
 mod tests;
+mod time;
+mod timed;
+mod tools;
 mod triggers;
 mod webhook;
 
@@ -23,5 +24,6 @@ pub use schedule::{
 };
 pub use scheduler::{Scheduler, SchedulerLook, SchedulerSettings};
 pub use targets::{StoreTargets, TriggerTargets};
+pub use tools::TriggerTools;
 pub use triggers::{TriggerList, Triggers};
 pub use webhook::{WebhookKey, WebhookSecrets, WebhookServer, WebhookSettings};

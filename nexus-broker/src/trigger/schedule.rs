@@ -247,10 +247,7 @@ impl WebhookSchedule {
 
     fn check(&self) -> Result<(), BrokerError> {
         if !(1..=6000).contains(&self.max_per_minute) {
-            return Err(invalid(
-                format!("`max_per_minute` is {}", self.max_per_minute),
-                "take 1 to 6000",
-            ));
+            return Err(invalid(format!("`max_per_minute` is {}", self.max_per_minute), "take 1 to 6000"));
         }
         let Some(name) = &self.secret_environment else { return Ok(()) };
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -327,7 +324,10 @@ impl FileSchedule {
     fn check(&self) -> Result<(), BrokerError> {
         let path: &Path = &self.path;
         if !path.is_absolute() || path.as_os_str().len() > 4096 || path.to_str().is_none() {
-            return Err(invalid("the path of the trigger is not absolute", "write it from the root, in UTF-8"));
+            return Err(invalid(
+                "the path of the trigger is not absolute",
+                "write it from the root, in UTF-8",
+            ));
         }
         if path.components().any(|part| part == std::path::Component::ParentDir) {
             return Err(invalid("the path of the trigger has `..` in it", "write where it leads"));

@@ -53,11 +53,7 @@ pub struct TriggerList {
 
 impl Triggers {
     /// The triggers of a store.
-    pub fn new(
-        store: Arc<dyn BrokerStore>,
-        clock: Arc<dyn Clock>,
-        targets: Arc<dyn TriggerTargets>,
-    ) -> Self {
+    pub fn new(store: Arc<dyn BrokerStore>, clock: Arc<dyn Clock>, targets: Arc<dyn TriggerTargets>) -> Self {
         Self { firer: TriggerFirer { store, clock, targets }, machine: None, changed: Arc::default() }
     }
 
@@ -92,12 +88,8 @@ impl Triggers {
             ));
         }
         let value = trigger.to_value();
-        let written = self.firer.store.write(
-            DocumentKind::Trigger,
-            trigger.id.as_str(),
-            Expected::Absent,
-            &value,
-        );
+        let written =
+            self.firer.store.write(DocumentKind::Trigger, trigger.id.as_str(), Expected::Absent, &value);
         written.await.map_err(|error| match error.kind {
             BrokerErrorKind::Conflict => BrokerError::new(
                 BrokerErrorKind::Conflict,

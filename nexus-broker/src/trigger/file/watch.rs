@@ -314,8 +314,11 @@ impl FileChange {
                 return None;
             }
             // States without a file are all alike.
-            let occurrence =
-                if scan.files.is_empty() { hashed(format!("{before}>{state}").as_bytes())[..32].to_owned() } else { state.to_owned() };
+            let occurrence = if scan.files.is_empty() {
+                hashed(format!("{before}>{state}").as_bytes())[..32].to_owned()
+            } else {
+                state.to_owned()
+            };
             if !schedule.folder {
                 // There is only one that can have changed.
                 data["files"] = scan.files.iter().map(|(path, stamp)| written(path, stamp)).collect();
@@ -410,8 +413,10 @@ impl SystemWatch {
 
     /// Ends with folders of no trigger.
     fn keep(&mut self, watched: &HashMap<TriggerId, WatchedFiles>) {
-        let needed: HashSet<_> = watched.values().filter_map(WatchedFiles::schedule).map(watched_folder).collect();
-        let gone: Vec<_> = self.folders.keys().filter(|folder| !needed.contains(folder.as_path())).cloned().collect();
+        let needed: HashSet<_> =
+            watched.values().filter_map(WatchedFiles::schedule).map(watched_folder).collect();
+        let gone: Vec<_> =
+            self.folders.keys().filter(|folder| !needed.contains(folder.as_path())).cloned().collect();
         for folder in gone {
             self.folders.remove(&folder);
             if let Some(watcher) = &mut self.watcher {

@@ -33,8 +33,12 @@ fn result(task: &str) -> Payload {
 }
 
 async fn report(bench: &Bench, agent: &str, payload: Payload) {
-    let envelope =
-        Envelope::new(Address::agent(agent).unwrap(), Address::agent("boss").unwrap(), payload, &*bench.clock);
+    let envelope = Envelope::new(
+        Address::agent(agent).unwrap(),
+        Address::agent("boss").unwrap(),
+        payload,
+        &*bench.clock,
+    );
     bench.store.put("agent.boss", &envelope).await.unwrap();
 }
 

@@ -30,7 +30,8 @@ impl Drop for Running {
 fn run(triggers: impl IntoIterator<Item = Triggers>) -> Running {
     let cancel = CancelToken::new();
     let start = |triggers| {
-        let settings = SchedulerSettings { read_every: Duration::from_millis(100), ..SchedulerSettings::default() };
+        let settings =
+            SchedulerSettings { read_every: Duration::from_millis(100), ..SchedulerSettings::default() };
         let (scheduler, cancel) = (Scheduler::new(triggers, settings), cancel.clone());
         tokio::spawn(async move { scheduler.run(&cancel).await })
     };

@@ -16,8 +16,8 @@ use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::{Envelope, EnvelopeId, MessagePriority},
     store::{
-        BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, PutOutcome,
-        QueueStatus,
+        BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, LoggedEvent,
+        PutOutcome, QueueStatus,
     },
 };
 
@@ -102,6 +102,8 @@ impl BrokerStore for MemoryStore {
         let numbered = held.log.iter().zip(1..).filter(|(_, number)| *number > after).take(at_most);
         let logged = numbered.map(|((queue, envelope), number)| LoggedEnvelope {
             number,
+            event: LoggedEvent::Put,
+            at: envelope.timestamp,
             queue: queue.clone(),
             envelope: envelope.clone(),
         });
@@ -157,12 +159,7 @@ impl BrokerStore for MemoryStore {
         Ok(())
     }
 
-    async fn take(
-        &self,
-        _: &str,
-        _: MessagePriority,
-        _: Duration,
-    ) -> Result<Option<Delivery>, BrokerError> {
+    async fn take(&self, _: &str, _: MessagePriority, _: Duration) -> Result<Option<Delivery>, BrokerError> {
         Ok(None)
     }
 

@@ -6,6 +6,7 @@ mod files;
 mod memory_store;
 mod properties;
 mod times;
+mod tools;
 mod webhooks;
 
 use std::{

@@ -32,7 +32,13 @@ fn expression() -> impl Strategy<Value = String> {
 }
 
 fn zone() -> impl Strategy<Value = &'static str> {
-    prop::sample::select(vec!["UTC", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"])
+    prop::sample::select(vec![
+        "UTC",
+        "Europe/Berlin",
+        "America/New_York",
+        "Australia/Lord_Howe",
+        "Asia/Kathmandu",
+    ])
 }
 
 fn rule() -> impl Strategy<Value = MissedRule> {

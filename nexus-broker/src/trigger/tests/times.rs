@@ -42,12 +42,42 @@ async fn run_two(bench: &Bench, time: Duration, look_every: Duration) {
 async fn two_schedulers_fire_each_time_once_through_the_days_that_leap() {
     let day = Duration::from_secs(24 * 60 * 60);
     let cases = [
-        ("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"]),
-        ("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"]),
-        ("15 2 * * *", "America/New_York", "2026-03-07T12:00:00Z", ["2026-03-08T07:00:00Z", "2026-03-09T06:15:00Z"]),
-        ("30 1 * * *", "America/New_York", "2026-10-31T12:00:00Z", ["2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"]),
-        ("10 2 * * *", "Australia/Lord_Howe", "2026-10-03T12:00:00Z", ["2026-10-03T15:30:00Z", "2026-10-04T15:10:00Z"]),
-        ("45 1 * * *", "Australia/Lord_Howe", "2026-04-04T12:00:00Z", ["2026-04-04T14:45:00Z", "2026-04-05T15:15:00Z"]),
+        (
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2026-03-28T12:00:00Z",
+            ["2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"],
+        ),
+        (
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2026-10-24T12:00:00Z",
+            ["2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"],
+        ),
+        (
+            "15 2 * * *",
+            "America/New_York",
+            "2026-03-07T12:00:00Z",
+            ["2026-03-08T07:00:00Z", "2026-03-09T06:15:00Z"],
+        ),
+        (
+            "30 1 * * *",
+            "America/New_York",
+            "2026-10-31T12:00:00Z",
+            ["2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"],
+        ),
+        (
+            "10 2 * * *",
+            "Australia/Lord_Howe",
+            "2026-10-03T12:00:00Z",
+            ["2026-10-03T15:30:00Z", "2026-10-04T15:10:00Z"],
+        ),
+        (
+            "45 1 * * *",
+            "Australia/Lord_Howe",
+            "2026-04-04T12:00:00Z",
+            ["2026-04-04T14:45:00Z", "2026-04-05T15:15:00Z"],
+        ),
         ("0 12 29 2 *", "UTC", "2028-02-28T18:00:00Z", ["2028-02-29T12:00:00Z", ""]),
     ];
     for (expression, zone, start, expected) in cases {
@@ -67,7 +97,8 @@ async fn a_scheduler_fires_within_a_second_of_the_time() {
     let put = bench.store.put_so_far();
     assert_eq!(put.len(), 6);
     for (_, envelope) in put {
-        let late = envelope.timestamp.duration_since(time("2026-01-01T00:00:00Z")).unwrap().as_millis() % 10_000;
+        let late =
+            envelope.timestamp.duration_since(time("2026-01-01T00:00:00Z")).unwrap().as_millis() % 10_000;
         assert!(late < 100, "{late} ms late");
     }
 }
@@ -126,7 +157,9 @@ async fn a_clock_that_steps_back_fires_nothing_again() {
     let bench = Bench::at("2026-01-01T03:59:00Z");
     let made = bench.create(cron("0 * * * *", "UTC", MissedRule::All)).await;
     let scheduler = bench.scheduler();
-    for now in ["2026-01-01T06:00:01Z", "2026-01-01T03:00:00Z", "2026-01-01T05:30:00Z", "2026-01-01T06:30:00Z"] {
+    for now in
+        ["2026-01-01T06:00:01Z", "2026-01-01T03:00:00Z", "2026-01-01T05:30:00Z", "2026-01-01T06:30:00Z"]
+    {
         bench.clock.set(time(now));
         scheduler.look().await.unwrap();
     }

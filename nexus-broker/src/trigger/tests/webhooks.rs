@@ -114,7 +114,8 @@ async fn a_signed_request_fires_once_however_often_it_is_sent() {
     assert_eq!(status(&hook.send(&hook.request("msg_1", br#"{"order": 67}"#)).await), 202);
     // By another broker, after a restart.
     let secrets = WebhookSecrets::in_folder(hook._folder.path());
-    let server = WebhookServer::bind(hook.bench.elsewhere(), secrets, WebhookSettings::default()).await.unwrap();
+    let server =
+        WebhookServer::bind(hook.bench.elsewhere(), secrets, WebhookSettings::default()).await.unwrap();
     let address = server.address();
     tokio::spawn(server.serve(hook.cancel.cancelled()));
     let mut stream = TcpStream::connect(address).await.unwrap();
@@ -130,7 +131,8 @@ async fn a_signed_request_fires_once_however_often_it_is_sent() {
         ("msg_3", &b"\xff\x00"[..], json!({ "base64": "/wA=" })),
     ] {
         assert_eq!(status(&hook.send(&hook.request(id, body)).await), 202);
-        let Payload::Trigger { data, action, .. } = hook.bench.store.put_so_far().pop().unwrap().1.payload else {
+        let Payload::Trigger { data, action, .. } = hook.bench.store.put_so_far().pop().unwrap().1.payload
+        else {
             panic!("no trigger");
         };
         assert_eq!((data, &*action), (Some(expected), "look"));
@@ -227,7 +229,11 @@ async fn floods_are_turned_away_with_a_time_to_come_again() {
     assert_eq!(statuses.iter().filter(|&&status| status == 429).count(), 5);
 
     // Those who cannot sign do not use up what those who can have.
-    let hook = Hook::of(WebhookSettings { max_per_second: 20, ..WebhookSettings::default() }, WebhookSchedule::in_folder()).await;
+    let hook = Hook::of(
+        WebhookSettings { max_per_second: 20, ..WebhookSettings::default() },
+        WebhookSchedule::in_folder(),
+    )
+    .await;
     let wrong = whole(&hook.head("a", hook.now(), "v1,AAAA"), b"{}");
     let mut statuses = Vec::new();
     for _ in 0..60 {
@@ -242,14 +248,19 @@ async fn floods_are_turned_away_with_a_time_to_come_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn huge_and_slow_requests_are_ended() {
-    let settings =
-        WebhookSettings { read_within: Duration::from_millis(300), max_body_bytes: 1000, ..WebhookSettings::default() };
+    let settings = WebhookSettings {
+        read_within: Duration::from_millis(300),
+        max_body_bytes: 1000,
+        ..WebhookSettings::default()
+    };
     let hook = Hook::new(settings).await;
     assert_eq!(status(&hook.send(&hook.request("a", &[b'x'; 1000])).await), 202);
     assert_eq!(status(&hook.send(&hook.request("b", &[b'x'; 1001])).await), 413);
     let (now, endless) = (hook.now(), vec![b'x'; 5000]);
     let head = hook.head("c", now, &hook.key.sign("c", now, &endless));
-    let chunked = [format!("{head}Transfer-Encoding: chunked\r\n\r\n1388\r\n").as_bytes(), &endless, b"\r\n0\r\n\r\n"].concat();
+    let chunked =
+        [format!("{head}Transfer-Encoding: chunked\r\n\r\n1388\r\n").as_bytes(), &endless, b"\r\n0\r\n\r\n"]
+            .concat();
     assert_eq!(status(&hook.send(&chunked).await), 413);
     let lying = format!("{}Content-Length: 99999999999\r\n\r\nx", hook.head("d", now, "v1,AAAA"));
     assert_eq!(status(&hook.send(lying.as_bytes()).await), 413);

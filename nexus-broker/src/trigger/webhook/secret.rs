@@ -125,7 +125,11 @@ impl WebhookSecrets {
             io::ErrorKind::StorageFull => BrokerErrorKind::NoSpace,
             _ => BrokerErrorKind::Failed,
         };
-        BrokerError::new(kind, format!("the secret of the webhook {id}, {}: {error}", self.path(id).display()), "")
+        BrokerError::new(
+            kind,
+            format!("the secret of the webhook {id}, {}: {error}", self.path(id).display()),
+            "",
+        )
     }
 
     /// The file is written beside, and linked, so that it is whole or not there.
@@ -228,8 +232,9 @@ mod tests {
     #[test]
     fn a_secret_may_be_in_the_environment() {
         let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-        let secrets =
-            WebhookSecrets::with_environment("/nowhere", move |name| (name == "HOOK").then(|| secret.to_owned()));
+        let secrets = WebhookSecrets::with_environment("/nowhere", move |name| {
+            (name == "HOOK").then(|| secret.to_owned())
+        });
         let id: TriggerId = "hook".parse().unwrap();
         assert!(secrets.key(&id, &WebhookSchedule::in_environment("HOOK")).is_ok());
         let error = secrets.key(&id, &WebhookSchedule::in_environment("OTHER")).unwrap_err();

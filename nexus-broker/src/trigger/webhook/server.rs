@@ -257,7 +257,8 @@ impl WebhookHandler {
         let (trigger, schedule) = self.trigger(&head).await?;
         let signed = self.signed_head(&head.headers).ok_or(WebhookRejection::Unauthenticated)?;
         let key = self.key(&trigger, &schedule).await?;
-        let stated = head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        let stated =
+            head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
         if stated.is_some_and(|length| length > self.settings.max_body_bytes as u64) {
             return Err(WebhookRejection::TooLarge);
         }
@@ -298,7 +299,11 @@ impl WebhookHandler {
         }
     }
 
-    async fn key(&self, trigger: &Trigger, schedule: &WebhookSchedule) -> Result<WebhookKey, WebhookRejection> {
+    async fn key(
+        &self,
+        trigger: &Trigger,
+        schedule: &WebhookSchedule,
+    ) -> Result<WebhookKey, WebhookRejection> {
         let (secrets, id, schedule) = (self.secrets.clone(), trigger.id.clone(), schedule.clone());
         let key = tokio::task::spawn_blocking(move || secrets.key(&id, &schedule)).await;
         match key {
@@ -321,8 +326,11 @@ impl WebhookHandler {
         }
         let now = self.triggers.now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let difference = i64::try_from(now).ok()?.abs_diff(timestamp);
-        (difference <= self.settings.max_time_difference.as_secs())
-            .then_some(SignedHead { id, timestamp, signatures })
+        (difference <= self.settings.max_time_difference.as_secs()).then_some(SignedHead {
+            id,
+            timestamp,
+            signatures,
+        })
     }
 
     /// Reads a body, as far as it is within its bound and in time.
@@ -331,7 +339,9 @@ impl WebhookHandler {
             let mut whole = BytesMut::new();
             while let Some(frame) = body.frame().await {
                 // Trailers say nothing that is asked for.
-                let Ok(piece) = frame.map_err(|_broken| WebhookRejection::TooSlow)?.into_data() else { continue };
+                let Ok(piece) = frame.map_err(|_broken| WebhookRejection::TooSlow)?.into_data() else {
+                    continue;
+                };
                 if whole.len() + piece.len() > self.settings.max_body_bytes {
                     return Err(WebhookRejection::TooLarge);
                 }
