@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | say something to an agent | [`Envelope`], [`Payload`] |
 //! | keep messages on one machine | [`BrokerStore`] |
+//! | have work begin by time, files, webhooks or reports | [`trigger`] |
 //!
 //! What a message is stands in [`message`], what holds of its way to the one who handles it in [`BrokerStore`].
 

@@ -3,9 +3,10 @@
 //! A report is a `status_update` of `completed` or `failed`, or a `result`, which counts as completed. Its occurrence is named by who reports, on
 //! which task, and how it ended: `AGENT:TASK:completed` or `AGENT:TASK:failed`, or the SHA-256 of that where it is long or has other letters. So
 //! a `status_update` and the `result` that follows it fire once, a task that failed and was then completed fires twice, and a task
-//! that is completed again fires again only when the store has forgotten the first time.
+//! that is completed again fires again only when the store has forgotten the first time. Reports from before the trigger was made do not fire,
+//! by the clocks of the brokers that took them.
 
-use std::{collections::HashMap, sync::Mutex, time::Duration};
+use std::{collections::HashMap, sync::Mutex};
 
 use serde_json::{Value, json};
 
@@ -27,8 +28,6 @@ const PAGE: usize = 500;
 const MAX_PAGES: usize = 40;
 /// How far the document may be behind what was looked at, in messages: what a restart reads again.
 const MAX_BEHIND: u64 = 1000;
-/// By how much the clock of another broker may be behind, for reports on which a new trigger has not yet decided.
-const CLOCK_DIFFERENCE: Duration = Duration::from_secs(2);
 
 /// What of the log was looked at.
 #[derive(Debug, Default)]
@@ -135,9 +134,8 @@ impl Watched<'_> {
 
     fn concerns<'e>(&self, logged: &'e LoggedEnvelope) -> Option<Ended<'e>> {
         let ended = Ended::read(&logged.envelope).filter(|_| logged.event == LoggedEvent::Put)?;
-        // From the first look on the number tells; until then the time does.
-        let is_new =
-            self.trigger.decided_in_log.is_some() || logged.at + CLOCK_DIFFERENCE >= self.trigger.created_at;
+        // A log has no end that could be asked for when a trigger is made.
+        let is_new = logged.at >= self.trigger.created_at;
         let schedule = self.schedule;
         let is_meant = is_new
             && schedule.agent.as_deref().is_none_or(|agent| agent == ended.agent)

@@ -115,6 +115,7 @@ pub struct Trigger {
     #[schemars(with = "String")]
     pub created_at: SystemTime,
     /// The time up to which it is decided what fires, of `cron` and `at`: RFC 3339, UTC. The next occurrence is the first after it.
+    /// Left out: [`created_at`](Self::created_at).
     #[serde(default, with = "rfc3339::option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub decided_until: Option<SystemTime>,
@@ -177,6 +178,12 @@ impl Trigger {
             ));
         }
         self.schedule.check()
+    }
+
+    /// The time up to which it is decided what fires. None if it does not fire by the clock.
+    pub(super) fn decided(&self) -> Option<SystemTime> {
+        let timed = matches!(self.schedule, TriggerSchedule::Cron(_) | TriggerSchedule::At(_));
+        timed.then(|| self.decided_until.unwrap_or(self.created_at))
     }
 
     /// Whom a firing is for: the target, else the session that made it, else the manager of the agent.

@@ -38,7 +38,8 @@ impl Default for SchedulerSettings {
 /// Fires the triggers of a store by time, by reports of agents and by files. Any number of them may run on one store: each occurrence
 /// fires once. Events and webhooks need none.
 ///
-/// A clock that steps back fires nothing again, and nothing anew until it is where it was.
+/// A clock that steps back fires nothing again, and nothing anew until it is where it was. After one that was far ahead, a trigger that is switched
+/// off and on ([`Triggers::set_enabled`]) starts anew from now.
 #[derive(Debug)]
 pub struct Scheduler {
     triggers: Triggers,
@@ -92,6 +93,8 @@ impl Scheduler {
     async fn run_times(&self) {
         let mut list = TriggerList::default();
         let mut read_at = None;
+        // What is tried again every second is told of once.
+        let mut failing = HashSet::new();
         loop {
             let now = tokio::time::Instant::now();
             if read_at.is_none_or(|at| now.duration_since(at) >= self.settings.read_every) {
@@ -106,9 +109,11 @@ impl Scheduler {
                 }
             }
             let look = self.fire_due(&list.triggers).await;
-            for failure in &look.failures {
-                tracing::warn!(error = %failure, "a trigger did not fire");
+            let now_failing: HashSet<_> = look.failures.iter().map(ToString::to_string).collect();
+            for failure in now_failing.difference(&failing) {
+                tracing::warn!(failure, "a trigger did not fire");
             }
+            failing = now_failing;
             if !look.firings.is_empty() || look.more {
                 // Their next runs have moved.
                 read_at = None;

@@ -21,7 +21,7 @@ pub(super) async fn fire_due(
     firings: &mut Vec<TriggerFiring>,
 ) -> Result<(), BrokerError> {
     let now = triggers.now();
-    let Some(decided) = trigger.decided_until.filter(|_| trigger.enabled) else { return Ok(()) };
+    let Some(decided) = trigger.decided().filter(|_| trigger.enabled) else { return Ok(()) };
     let (due, is_cron) = match &trigger.schedule {
         TriggerSchedule::Cron(schedule) => {
             let times = CronTimes::parse(&schedule.expression, &schedule.time_zone)?;

@@ -80,7 +80,7 @@ impl Triggers {
         trigger.check()?;
         trigger.decided_state = self.state_of_files(&trigger).await?;
         trigger.next_run = next_run(&trigger);
-        if trigger.decided_until.is_some() && trigger.next_run.is_none() {
+        if trigger.decided().is_some() && trigger.next_run.is_none() {
             return Err(BrokerError::new(
                 BrokerErrorKind::Invalid,
                 "the time of the trigger has passed",
@@ -126,7 +126,7 @@ impl Triggers {
         let state = if enabled { self.state_of_files(&self.trigger(id).await?).await? } else { None };
         let changed = self.firer.change(id, |trigger| {
             if enabled && !trigger.enabled {
-                trigger.decided_until = trigger.decided_until.map(|_| now);
+                trigger.decided_until = trigger.decided().map(|_| now);
                 trigger.decided_in_log = None;
                 trigger.decided_state.clone_from(&state);
                 trigger.created_at = now;
@@ -139,7 +139,9 @@ impl Triggers {
         Ok(trigger)
     }
 
-    /// Deletes a trigger, also one whose document cannot be read. Messages of it that wait stay.
+    /// Deletes a trigger, also one whose document cannot be read. Messages of it that wait stay, and the secret of a webhook
+    /// ([`WebhookSecrets::delete`](super::WebhookSecrets::delete)).
+    ///
     /// Fails with [`Unknown`](BrokerErrorKind::Unknown) if there is none by this id.
     pub async fn delete(&self, id: &TriggerId) -> Result<(), BrokerError> {
         let store = &self.firer.store;
@@ -266,7 +268,7 @@ fn unknown(id: &TriggerId) -> BrokerError {
 
 /// When a trigger fires next, by the clock alone.
 pub(super) fn next_run(trigger: &Trigger) -> Option<SystemTime> {
-    let decided = trigger.decided_until?;
+    let decided = trigger.decided()?;
     match &trigger.schedule {
         TriggerSchedule::Cron(schedule) => {
             let times = CronTimes::parse(&schedule.expression, &schedule.time_zone).ok()?;

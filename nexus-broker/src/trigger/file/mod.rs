@@ -17,8 +17,10 @@
 //! | a link | a single file is followed; links in a folder are passed over |
 //! | more than 10,000 files that fit, or folders 32 deep | nothing fires, and the log says so |
 
+mod change;
 mod scan;
 mod settle;
+mod system;
 mod watch;
 
 pub(super) use scan::FileScan;

@@ -1,27 +1,27 @@
 //! Watching the files of all triggers.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     io,
-    path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    path::Path,
+    sync::Arc,
     time::Duration,
 };
 
-use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
-use serde_json::{Value, json};
-use tokio::{sync::Notify, time::Instant};
+use tokio::{task::JoinHandle, time::Instant};
 
 use super::{
     super::{
         document::{Trigger, TriggerId},
-        firing::{hashed, is_final},
+        firing::is_final,
         schedule::{FileSchedule, TriggerSchedule},
         time::whole_milli,
         triggers::Triggers,
     },
+    change::FileChange,
     scan::{FileScan, FileStamp, watched_folder},
     settle::{Settled, Settling},
+    system::{SystemWatch, Touched},
 };
 use crate::error::BrokerError;
 
@@ -29,25 +29,16 @@ use crate::error::BrokerError;
 const LOOK_FOR: Duration = Duration::from_secs(2);
 /// How often the others are, as the system may lose word of a change.
 const LOOK_ANYWAY: Duration = Duration::from_secs(60);
+/// How long a look may take before others are not held up by it, as on a file system that does not answer.
+const LOOK_WITHIN: Duration = Duration::from_secs(2);
 /// How long after a firing that failed it is tried again.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
-/// Most paths of changes that are kept apart; with more, everything is looked at.
-const MAX_TOUCHED: usize = 1000;
-/// Most files that a firing names.
-const MAX_NAMED: usize = 100;
 
 /// Watches the files of all triggers, and fires.
 #[derive(Debug)]
 pub(in super::super) struct FileWatch<'t> {
     triggers: &'t Triggers,
     read_every: Duration,
-}
-
-/// What the system told of.
-#[derive(Debug, Default)]
-struct Touched {
-    paths: Mutex<(HashSet<PathBuf>, bool)>,
-    wake: Notify,
 }
 
 /// The files of one trigger.
@@ -62,14 +53,12 @@ struct WatchedFiles {
     look_at: Instant,
     /// The folder that the system watches, as it was then.
     folder: Option<(u64, u64)>,
+    /// A look that is under way.
+    scan: Option<JoinHandle<io::Result<FileScan>>>,
+    /// Whether it took too long, and may be old when it is done.
+    is_late: bool,
     /// What was told of last that went wrong.
     told: Option<String>,
-}
-
-/// What the system watches.
-struct SystemWatch {
-    watcher: Option<RecommendedWatcher>,
-    folders: HashMap<PathBuf, bool>,
 }
 
 impl<'t> FileWatch<'t> {
@@ -91,7 +80,7 @@ impl<'t> FileWatch<'t> {
                     Ok(list) => self.take_up(&mut watched, list.triggers),
                     Err(error) => tracing::warn!(%error, "the triggers cannot be read"),
                 }
-                system.keep(&watched);
+                system.keep(watched.values().filter_map(WatchedFiles::schedule));
             }
             let (paths, all) = touched.take();
             for files in watched.values_mut() {
@@ -136,6 +125,8 @@ impl<'t> FileWatch<'t> {
                 touched: None,
                 look_at: Instant::now(),
                 folder: None,
+                scan: None,
+                is_late: false,
                 told: None,
             });
         }
@@ -147,12 +138,18 @@ impl<'t> FileWatch<'t> {
         // What changes from here on is told of, or found.
         let is_watched = interval.is_none() && system.has(watched_folder(&schedule), schedule.recursive);
         let touched = files.touched.take();
-        let scan = match scanned(&schedule).await {
-            Ok(scan) => {
+        let scan = match files.scanned(&schedule).await {
+            Some(Ok(scan)) => {
                 files.told = None;
                 scan
             }
-            Err(error) => {
+            None => {
+                files.tell("its files do not answer");
+                files.touched = touched;
+                files.look_at = Instant::now() + LOOK_FOR;
+                return;
+            }
+            Some(Err(error)) => {
                 files.tell(&format!("its files cannot be looked at: {error}"));
                 files.look_at = Instant::now() + interval.unwrap_or(LOOK_FOR);
                 return;
@@ -258,13 +255,25 @@ impl<'t> FileWatch<'t> {
     }
 }
 
-async fn scanned(schedule: &FileSchedule) -> io::Result<FileScan> {
-    let schedule = schedule.clone();
-    let scan = tokio::task::spawn_blocking(move || FileScan::of(&schedule)).await;
-    scan.unwrap_or_else(|error| Err(io::Error::other(error.to_string())))
-}
-
 impl WatchedFiles {
+    /// Looks at the files. None if that takes too long: then this look is the next one's, too, so that there is never more than one.
+    async fn scanned(&mut self, schedule: &FileSchedule) -> Option<io::Result<FileScan>> {
+        let schedule = schedule.clone();
+        let scan = self.scan.get_or_insert_with(|| {
+            self.is_late = false;
+            tokio::task::spawn_blocking(move || FileScan::of(&schedule))
+        });
+        let Ok(done) = tokio::time::timeout(LOOK_WITHIN, scan).await else {
+            self.is_late = true;
+            return None;
+        };
+        self.scan = None;
+        Some(done.unwrap_or_else(|error| Err(io::Error::other(error.to_string()))).map(|mut scan| {
+            scan.is_changing |= self.is_late;
+            scan
+        }))
+    }
+
     fn schedule(&self) -> Option<&FileSchedule> {
         match &self.trigger.schedule {
             TriggerSchedule::File(schedule) => Some(schedule),
@@ -289,139 +298,6 @@ impl WatchedFiles {
         if self.told.as_deref() != Some(problem) {
             tracing::warn!(trigger = %self.trigger.id, problem, "a trigger watches no files");
             self.told = Some(problem.to_owned());
-        }
-    }
-}
-
-/// What fires.
-struct FileChange {
-    occurrence: String,
-    data: Value,
-}
-
-impl FileChange {
-    /// What fires when `before` has become `state`. None if nothing does, as for a deletion that is not asked for.
-    fn between(
-        known: Option<&BTreeMap<String, FileStamp>>,
-        scan: &FileScan,
-        schedule: &FileSchedule,
-        before: &str,
-        state: &str,
-    ) -> Option<Self> {
-        let mut data = json!({ "path": schedule.path });
-        let Some(known) = known else {
-            if scan.files.is_empty() && !schedule.deleted {
-                return None;
-            }
-            // States without a file are all alike.
-            let occurrence = if scan.files.is_empty() {
-                hashed(format!("{before}>{state}").as_bytes())[..32].to_owned()
-            } else {
-                state.to_owned()
-            };
-            if !schedule.folder {
-                // There is only one that can have changed.
-                data["files"] = scan.files.iter().map(|(path, stamp)| written(path, stamp)).collect();
-            }
-            return Some(Self { occurrence, data });
-        };
-        let changed = scan.files.iter().filter(|(path, stamp)| known.get(*path) != Some(stamp));
-        let changed: Vec<_> = changed.collect();
-        let mut deleted: Vec<_> = known.iter().filter(|(path, _)| !scan.files.contains_key(*path)).collect();
-        if !schedule.deleted {
-            deleted.clear();
-        }
-        if changed.is_empty() && deleted.is_empty() {
-            return None;
-        }
-        let occurrence = if deleted.is_empty() {
-            state.to_owned()
-        } else {
-            let gone: Vec<_> = deleted.iter().map(|(path, stamp)| format!("{path:?}{stamp:?}")).collect();
-            hashed(format!("{state}-{}", gone.join("\n")).as_bytes())[..32].to_owned()
-        };
-        let count = changed.len() + deleted.len();
-        let named = changed.iter().map(|(path, stamp)| written(path, stamp));
-        let named = named.chain(deleted.iter().map(|(path, _)| json!({ "path": path, "change": "deleted" })));
-        data["files"] = named.take(MAX_NAMED).collect();
-        if count > MAX_NAMED {
-            data["further_files"] = (count - MAX_NAMED).into();
-        }
-        Some(Self { occurrence, data })
-    }
-}
-
-fn written(path: &str, stamp: &FileStamp) -> Value {
-    json!({ "path": path, "change": "written", "size": stamp.len })
-}
-
-impl Touched {
-    /// Takes what the system told of. Its thread is held up by nothing else.
-    fn told(&self, event: notify::Result<notify::Event>) {
-        let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
-        match event {
-            // To look at a file is to open it.
-            Ok(event) if event.kind.is_access() => return,
-            Ok(event) if !event.need_rescan() && paths.0.len() + event.paths.len() <= MAX_TOUCHED => {
-                paths.0.extend(event.paths);
-            }
-            _ => paths.1 = true,
-        }
-        drop(paths);
-        self.wake.notify_one();
-    }
-
-    fn take(&self) -> (HashSet<PathBuf>, bool) {
-        std::mem::take(&mut *self.paths.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl SystemWatch {
-    fn new(touched: &Arc<Touched>) -> Self {
-        let touched = Arc::clone(touched);
-        let watcher = notify::recommended_watcher(move |event| touched.told(event));
-        if let Err(error) = &watcher {
-            tracing::warn!(%error, "the system does not tell of changes of files: they are looked at");
-        }
-        Self { watcher: watcher.ok(), folders: HashMap::new() }
-    }
-
-    fn has(&self, folder: &Path, recursive: bool) -> bool {
-        self.folders.get(folder).is_some_and(|&watched| watched || !recursive)
-    }
-
-    /// Watches the folder of a trigger anew, whatever was watched by its name.
-    fn watch(&mut self, schedule: &FileSchedule, is_there: bool) -> notify::Result<()> {
-        let folder = watched_folder(schedule);
-        let watched = self.folders.remove(folder);
-        let recursive = schedule.recursive || watched == Some(true);
-        let Some(watcher) = &mut self.watcher else {
-            return Err(notify::Error::generic("there is no watcher"));
-        };
-        if watched.is_some() {
-            // What is gone is not watched any more.
-            let _ = watcher.unwatch(folder);
-        }
-        if !is_there {
-            return Ok(());
-        }
-        let mode = if recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
-        watcher.watch(folder, mode)?;
-        self.folders.insert(folder.to_owned(), recursive);
-        Ok(())
-    }
-
-    /// Ends with folders of no trigger.
-    fn keep(&mut self, watched: &HashMap<TriggerId, WatchedFiles>) {
-        let needed: HashSet<_> =
-            watched.values().filter_map(WatchedFiles::schedule).map(watched_folder).collect();
-        let gone: Vec<_> =
-            self.folders.keys().filter(|folder| !needed.contains(folder.as_path())).cloned().collect();
-        for folder in gone {
-            self.folders.remove(&folder);
-            if let Some(watcher) = &mut self.watcher {
-                let _ = watcher.unwatch(&folder);
-            }
         }
     }
 }

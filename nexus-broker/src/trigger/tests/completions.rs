@@ -45,10 +45,17 @@ async fn report(bench: &Bench, agent: &str, payload: Payload) {
 #[tokio::test(start_paused = true)]
 async fn a_task_that_is_reported_twice_fires_once_and_its_failure_apart() {
     let bench = Bench::at("2026-01-01T00:00:00Z");
+    // More than are read at one look.
+    for number in 0..25_000 {
+        report(&bench, "noise", status(&number.to_string(), ReportedStatus::InProgress)).await;
+    }
     report(&bench, "builder", result("before")).await;
     bench.clock.advance(Duration::from_secs(60));
     bench.create(TriggerSchedule::Completion(CompletionSchedule::of_agent("builder"))).await;
     let scheduler = bench.scheduler();
+    assert!(scheduler.look().await.unwrap().more);
+    assert!(!scheduler.look().await.unwrap().more);
+    assert!(bench.fired().is_empty());
     report(&bench, "builder", status("t1", ReportedStatus::InProgress)).await;
     report(&bench, "builder", status("t1", ReportedStatus::Failed)).await;
     report(&bench, "builder", status("t1", ReportedStatus::Completed)).await;

@@ -175,7 +175,7 @@ async fn triggers_are_made_once_listed_and_deleted() {
     assert_eq!(bench.triggers.create(again).await.unwrap_err().kind, BrokerErrorKind::Conflict);
     bench.store.place("odd", json!({ "type": "moon" }));
     let list = bench.elsewhere().list().await.unwrap();
-    assert_eq!(list.triggers, [made.clone()]);
+    assert_eq!(list.triggers, std::slice::from_ref(&made));
     assert_eq!(list.damaged[0].0, "odd");
     let odd: TriggerId = "odd".parse().unwrap();
     assert_eq!(bench.triggers.trigger(&odd).await.unwrap_err().kind, BrokerErrorKind::Damaged);
