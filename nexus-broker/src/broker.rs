@@ -285,6 +285,15 @@ impl Broker {
         Ok(Sent { message_id: envelope.message_id, outcome, reach })
     }
 
+    /// Whether `sender` may write to whom the address stands for now. Fails as [`send`](Self::send) would.
+    pub(crate) async fn may_send(&self, sender: &Address, to: &Address) -> Result<(), BrokerError> {
+        let payload =
+            Payload::Message { content: String::new(), in_reply_to: None, other: serde_json::Map::new() };
+        let envelope = Envelope::new(sender.clone(), to.clone(), payload, &*self.parts.options.clock);
+        let target = self.parts.options.route.route(&envelope, &Agents(self.directory().clone())).await?;
+        self.check_scope(sender, &target).await
+    }
+
     /// Whether `sender` may write to `target`.
     async fn check_scope(&self, sender: &Address, target: &Address) -> Result<(), BrokerError> {
         // Callers are programs of this user, outside of every agent.

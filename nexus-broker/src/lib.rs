@@ -4,6 +4,10 @@
 //! | --- | --- |
 //! | say something to an agent | [`Envelope`], [`Payload`] |
 //! | keep messages on one machine, or on the servers of a fleet | [`SqliteStore`], `JetStreamStore`, by [`BrokerStore`] |
+//! | have work begin by time, files, webhooks or reports | [`trigger`] |
+//! | run the turns of agents that write to each other | [`Broker`], [`BrokerSettings`] |
+//! | find what they said | [`Sessions`], [`MemoryIndex`] |
+//! | make a place to work, and take skills from a hub | [`make_work_place`], [`skill`] |
 //!
 //! What a message is stands in [`message`], what holds of its way to the one who handles it in [`BrokerStore`].
 
@@ -19,6 +23,7 @@ mod session;
 mod settings;
 pub mod skill;
 mod store;
+pub mod trigger;
 mod view;
 mod work_place;
 

@@ -1,0 +1,190 @@
+//! Triggers of type `completion`: reports that pass the store's log.
+//!
+//! A report is a `status_update` of `completed` or `failed`, or a `result`, which counts as completed. Its occurrence is named by who reports, on
+//! which task, and how it ended: `AGENT:TASK:completed` or `AGENT:TASK:failed`, or the SHA-256 of that where it is long or has other letters. So
+//! a `status_update` and the `result` that follows it fire once, a task that failed and was then completed fires twice, and a task
+//! that is completed again fires again only when the store has forgotten the first time. Reports from before the trigger was made do not fire,
+//! by the clocks of the brokers that took them.
+
+use std::{collections::HashMap, sync::Mutex};
+
+use serde_json::{Value, json};
+
+use super::{
+    document::{Trigger, TriggerId},
+    firing::{TriggerFiring, is_final, named},
+    schedule::{CompletionOutcome, CompletionSchedule, TriggerSchedule},
+    triggers::Triggers,
+};
+use crate::{
+    error::BrokerError,
+    message::{Envelope, Payload, ReportedStatus},
+    store::{LoggedEnvelope, LoggedEvent},
+};
+
+/// How many messages of the log are read at once.
+const PAGE: usize = 500;
+/// How many pages are read at one look. The next look goes on from there.
+const MAX_PAGES: usize = 40;
+/// How far the document may be behind what was looked at, in messages: what a restart reads again.
+const MAX_BEHIND: u64 = 1000;
+
+/// What of the log was looked at.
+#[derive(Debug, Default)]
+pub(super) struct CompletionLog {
+    positions: Mutex<HashMap<TriggerId, u64>>,
+}
+
+/// A report that a task has ended.
+struct Ended<'e> {
+    agent: &'e str,
+    task: &'e str,
+    outcome: CompletionOutcome,
+    text: Option<&'e str>,
+}
+
+impl CompletionLog {
+    /// Fires what the log has for these triggers since the last look. True if there is more to look at.
+    pub(super) async fn look(
+        &self,
+        triggers: &Triggers,
+        all: &[&Trigger],
+        firings: &mut Vec<TriggerFiring>,
+    ) -> Result<bool, BrokerError> {
+        let mut watched: Vec<Watched<'_>> = {
+            let mut positions = self.positions.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            positions.retain(|id, _| all.iter().any(|trigger| trigger.id == *id));
+            let watched = all.iter().filter_map(|trigger| {
+                let TriggerSchedule::Completion(schedule) = &trigger.schedule else { return None };
+                let looked = trigger.decided_in_log.and(positions.get(&trigger.id).copied());
+                let position = looked.max(trigger.decided_in_log).unwrap_or(0);
+                Some(Watched { trigger, schedule, position, fired: false, failure: None })
+            });
+            watched.collect()
+        };
+        let Some(mut after) = watched.iter().map(|watched| watched.position).min() else { return Ok(false) };
+        let mut more = true;
+        for _ in 0..MAX_PAGES {
+            let page = triggers.firer().store.log(after, PAGE).await?;
+            more = page.len() == PAGE;
+            for logged in &page {
+                for watched in &mut watched {
+                    watched.take(triggers, logged, firings).await;
+                }
+                after = after.max(logged.number);
+            }
+            if !more {
+                break;
+            }
+        }
+        let mut failure = None;
+        for watched in watched {
+            let id = &watched.trigger.id;
+            let behind = watched.trigger.decided_in_log;
+            if watched.fired || behind.is_none_or(|behind| watched.position - behind >= MAX_BEHIND) {
+                let position = watched.position;
+                let last_run = watched.fired.then(|| super::time::whole_milli(triggers.now()));
+                let moved = triggers.firer().change(id, |trigger| {
+                    trigger.decided_in_log = trigger.decided_in_log.max(Some(position));
+                    trigger.last_run = trigger.last_run.max(last_run);
+                });
+                failure = failure.or(moved.await.err());
+            }
+            let mut positions = self.positions.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            positions.insert(id.clone(), watched.position);
+            failure = failure.or(watched.failure);
+        }
+        failure.map_or(Ok(more), Err)
+    }
+}
+
+/// One trigger, while the log is read.
+struct Watched<'t> {
+    trigger: &'t Trigger,
+    schedule: &'t CompletionSchedule,
+    position: u64,
+    fired: bool,
+    failure: Option<BrokerError>,
+}
+
+impl Watched<'_> {
+    async fn take(&mut self, triggers: &Triggers, logged: &LoggedEnvelope, firings: &mut Vec<TriggerFiring>) {
+        // Whatever comes after one that could not be put is looked at again, with it.
+        if logged.number <= self.position || self.failure.is_some() {
+            return;
+        }
+        if let Some(ended) = self.concerns(logged) {
+            let put = triggers.firer().put(self.trigger, &ended.occurrence(), Some(ended.data())).await;
+            match put {
+                Ok(firing) => {
+                    firings.push(firing);
+                    self.fired = true;
+                }
+                Err(error) => {
+                    let passes = is_final(&error);
+                    self.failure = Some(error);
+                    if !passes {
+                        return;
+                    }
+                }
+            }
+        }
+        self.position = logged.number;
+    }
+
+    fn concerns<'e>(&self, logged: &'e LoggedEnvelope) -> Option<Ended<'e>> {
+        let ended = Ended::read(&logged.envelope).filter(|_| logged.event == LoggedEvent::Put)?;
+        // A log has no end that could be asked for when a trigger is made.
+        let is_new = logged.at >= self.trigger.created_at;
+        let schedule = self.schedule;
+        let is_meant = is_new
+            && schedule.agent.as_deref().is_none_or(|agent| agent == ended.agent)
+            && schedule.task.as_deref().is_none_or(|task| task == ended.task)
+            && (schedule.outcomes.is_empty() || schedule.outcomes.contains(&ended.outcome));
+        is_meant.then_some(ended)
+    }
+}
+
+impl<'e> Ended<'e> {
+    fn read(envelope: &'e Envelope) -> Option<Self> {
+        let agent = envelope.source_agent_id.agent_name()?;
+        let (task, outcome, text) = match &envelope.payload {
+            Payload::StatusUpdate { task_id, status, details, .. } => {
+                let outcome = match status {
+                    ReportedStatus::Completed => CompletionOutcome::Completed,
+                    ReportedStatus::Failed => CompletionOutcome::Failed,
+                    _ => return None,
+                };
+                (task_id, outcome, details.as_deref())
+            }
+            Payload::Result { task_id, summary, .. } => {
+                (task_id, CompletionOutcome::Completed, Some(&**summary))
+            }
+            _ => return None,
+        };
+        Some(Self { agent, task, outcome, text })
+    }
+
+    fn outcome_name(&self) -> &'static str {
+        match self.outcome {
+            CompletionOutcome::Completed => "completed",
+            CompletionOutcome::Failed => "failed",
+        }
+    }
+
+    fn occurrence(&self) -> String {
+        // No name of an agent has a colon, so nothing else is named like this.
+        let name = format!("{}:{}:{}", self.agent, self.task, self.outcome_name());
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:".contains(&byte);
+        if name.len() <= 128 && name.bytes().all(plain) { name } else { named(&name) }
+    }
+
+    fn data(&self) -> Value {
+        let mut data = json!({ "agent": self.agent, "task_id": self.task, "outcome": self.outcome_name() });
+        if let Some(text) = self.text {
+            // The report itself is in the queue that it was sent to.
+            data["text"] = text.chars().take(4000).collect::<String>().into();
+        }
+        data
+    }
+}

@@ -1,0 +1,253 @@
+//! What a trigger is, as it is stored.
+
+use std::{fmt, str::FromStr, time::SystemTime};
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Deserializer, Serialize, de};
+use serde_json::{Map, Value};
+
+use super::{schedule::TriggerSchedule, time::whole_milli};
+use crate::{
+    error::{BrokerError, BrokerErrorKind},
+    message::{Address, MessagePriority},
+    rfc3339,
+};
+
+/// Longest action, in bytes. Source: our own bound: a message takes 256 KiB, of which data may take most.
+pub const MAX_ACTION_BYTES: usize = 16 << 10;
+/// Longest id, in bytes.
+const MAX_ID_BYTES: usize = 64;
+
+/// Tells one trigger from every other: 1 to 64 bytes of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`, beginning with a letter or a digit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[serde(transparent)]
+pub struct TriggerId(String);
+
+impl TriggerId {
+    /// A new one.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(uuid::Uuid::new_v4().simple().to_string())
+    }
+
+    /// Its text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for TriggerId {
+    type Err = BrokerError;
+
+    fn from_str(text: &str) -> Result<Self, BrokerError> {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+        if begins && text.len() <= MAX_ID_BYTES && text.bytes().all(fits) {
+            return Ok(Self(text.to_owned()));
+        }
+        let shown: String = text.chars().take(80).collect();
+        Err(BrokerError::new(
+            BrokerErrorKind::Invalid,
+            format!("{shown:?} is no id of a trigger"),
+            "take 1 to 64 letters, digits, `.`, `_` and `-`, a letter or a digit first",
+        ))
+    }
+}
+
+impl fmt::Display for TriggerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for TriggerId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+    }
+}
+
+impl JsonSchema for TriggerId {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "TriggerId".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$" })
+    }
+}
+
+/// A trigger: a document of kind [`Trigger`](crate::DocumentKind::Trigger), by its id.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Trigger {
+    /// Tells it from every other.
+    pub id: TriggerId,
+    /// The agent whose it is. Its firings are sent in this agent's name.
+    pub agent: String,
+    /// When it fires: `type`, and the `schedule` of that type. A type that is none of these is refused.
+    #[serde(flatten)]
+    pub schedule: TriggerSchedule,
+    /// What is to be done, as whoever made the trigger wrote it.
+    pub action: String,
+    /// Whom a firing is for. Left out: [`session`](Self::session), and without one the manager of [`agent`](Self::agent).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Address>,
+    /// The session that made it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<Address>,
+    /// Which priority its firings have.
+    #[serde(default)]
+    pub priority: MessagePriority,
+    /// Whether it fires.
+    #[serde(default = "yes")]
+    pub enabled: bool,
+    /// When it fires next: RFC 3339, UTC. Of `cron` and `at`; none where there is no further time.
+    #[serde(default, with = "rfc3339::option")]
+    #[schemars(with = "Option<String>")]
+    pub next_run: Option<SystemTime>,
+    /// When it fired last, by the clock of the broker that moved it: RFC 3339, UTC.
+    #[serde(default, with = "rfc3339::option")]
+    #[schemars(with = "Option<String>")]
+    pub last_run: Option<SystemTime>,
+    /// When it was made: RFC 3339, UTC.
+    #[serde(with = "rfc3339")]
+    #[schemars(with = "String")]
+    pub created_at: SystemTime,
+    /// The time up to which it is decided what fires, of `cron` and `at`: RFC 3339, UTC. The next occurrence is the first after it.
+    /// Left out: [`created_at`](Self::created_at).
+    #[serde(default, with = "rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>")]
+    pub decided_until: Option<SystemTime>,
+    /// The number in the store's log up to which it is decided what fires, of `completion`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_in_log: Option<u64>,
+    /// The state of the files that was last decided on, of `file`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decided_state: Option<String>,
+    /// Keys that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Trigger {
+    /// Reads a document.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](BrokerErrorKind::Damaged) for what is no trigger, or one that this version would refuse to make.
+    pub fn read(key: &str, value: &Value) -> Result<Self, BrokerError> {
+        let damaged = |problem: &dyn fmt::Display| {
+            BrokerError::new(
+                BrokerErrorKind::Damaged,
+                format!("the trigger {key:?} cannot be read: {problem}"),
+                "delete it, and make it again",
+            )
+        };
+        let trigger = Self::deserialize(value).map_err(|error| damaged(&error))?;
+        if trigger.id.as_str() != key {
+            return Err(damaged(&format_args!("it calls itself {:?}", trigger.id.as_str())));
+        }
+        trigger.check().map_err(|error| damaged(&error))?;
+        Ok(trigger)
+    }
+
+    /// Its document.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        // Every part of it serialises to JSON: keys are texts, and there are no numbers that JSON lacks.
+        serde_json::to_value(self).unwrap_or_default()
+    }
+
+    /// Whether this version would make it.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](BrokerErrorKind::Invalid) says what is wrong, and what to write instead.
+    pub fn check(&self) -> Result<(), BrokerError> {
+        Address::agent(&self.agent)?;
+        if self.action.trim().is_empty() || self.action.len() > MAX_ACTION_BYTES {
+            return Err(BrokerError::new(
+                BrokerErrorKind::Invalid,
+                format!("the action has {} bytes", self.action.len()),
+                format!("say in 1 to {MAX_ACTION_BYTES} bytes what is to be done"),
+            ));
+        }
+        self.schedule.check()
+    }
+
+    /// The time up to which it is decided what fires. None if it does not fire by the clock.
+    pub(super) fn decided(&self) -> Option<SystemTime> {
+        let timed = matches!(self.schedule, TriggerSchedule::Cron(_) | TriggerSchedule::At(_));
+        timed.then(|| self.decided_until.unwrap_or(self.created_at))
+    }
+
+    /// Whom a firing is for: the target, else the session that made it, else the manager of the agent.
+    #[must_use]
+    pub fn routed_to(&self) -> Address {
+        let stated = self.target.clone().or_else(|| self.session.clone());
+        stated.unwrap_or_else(|| Address::ManagerOf(self.agent.clone()))
+    }
+}
+
+/// What a trigger is made of.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct NewTrigger {
+    /// Its id. A random one by default.
+    pub id: TriggerId,
+    /// The agent whose it is.
+    pub agent: String,
+    /// When it fires.
+    pub schedule: TriggerSchedule,
+    /// What is to be done.
+    pub action: String,
+    /// Whom a firing is for.
+    pub target: Option<Address>,
+    /// The session that makes it.
+    pub session: Option<Address>,
+    /// Which priority its firings have.
+    pub priority: MessagePriority,
+}
+
+impl NewTrigger {
+    /// A trigger of a random id and normal priority, whose firings go to the manager of the agent.
+    pub fn new(agent: impl Into<String>, schedule: TriggerSchedule, action: impl Into<String>) -> Self {
+        Self {
+            id: TriggerId::random(),
+            agent: agent.into(),
+            schedule,
+            action: action.into(),
+            target: None,
+            session: None,
+            priority: MessagePriority::Normal,
+        }
+    }
+
+    /// The trigger that is made of it now. Not yet checked, and without a next run.
+    pub(super) fn made_at(self, now: SystemTime) -> Trigger {
+        let now = whole_milli(now);
+        let timed = matches!(self.schedule, TriggerSchedule::Cron(_) | TriggerSchedule::At(_));
+        Trigger {
+            id: self.id,
+            agent: self.agent,
+            schedule: self.schedule,
+            action: self.action,
+            target: self.target,
+            session: self.session,
+            priority: self.priority,
+            enabled: true,
+            next_run: None,
+            last_run: None,
+            created_at: now,
+            decided_until: timed.then_some(now),
+            decided_in_log: None,
+            decided_state: None,
+            other: Map::new(),
+        }
+    }
+}

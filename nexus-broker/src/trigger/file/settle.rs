@@ -1,0 +1,108 @@
+//! When a state that changed has been the same for long enough.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Waits for a state to be quiet.
+#[derive(Debug)]
+pub(super) struct Settling {
+    /// The state that was decided on.
+    decided: String,
+    /// A state that is another, and since when it is the same.
+    pending: Option<(String, Instant)>,
+}
+
+/// What follows from a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    /// Nothing has changed.
+    Same,
+    /// Something has: look again after this time.
+    Wait(Duration),
+    /// It has changed, and is quiet.
+    Quiet,
+}
+
+impl Settling {
+    pub(super) fn new(decided: String) -> Self {
+        Self { decided, pending: None }
+    }
+
+    /// Takes a state that was found. `touched` is when the system last told of a change since the look before, at most `now`.
+    pub(super) fn observe(
+        &mut self,
+        now: Instant,
+        state: &str,
+        touched: Option<Instant>,
+        quiet: Duration,
+    ) -> Settled {
+        if state == self.decided {
+            self.pending = None;
+            return Settled::Same;
+        }
+        let since = match self.pending.take() {
+            Some((pending, since)) if pending == state => touched.map_or(since, |touched| touched.max(since)),
+            _ => touched.unwrap_or(now),
+        };
+        self.pending = Some((state.to_owned(), since));
+        let left = quiet.saturating_sub(now.duration_since(since));
+        if left.is_zero() { Settled::Quiet } else { Settled::Wait(left) }
+    }
+
+    /// The state that was decided on.
+    pub(super) fn decided(&self) -> &str {
+        &self.decided
+    }
+
+    /// A state is decided on.
+    pub(super) fn decide(&mut self, state: String) {
+        self.decided = state;
+        self.pending = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Duration = Duration::from_millis(500);
+
+    #[test]
+    fn a_thousand_states_settle_once() {
+        let start = Instant::now();
+        let mut settling = Settling::new("s0".to_owned());
+        for write in 1..=1000u64 {
+            let now = start + Duration::from_millis(write * 7);
+            let found = settling.observe(now, &format!("s{write}"), Some(now), QUIET);
+            assert_eq!(found, Settled::Wait(QUIET));
+        }
+        let last = start + Duration::from_secs(7);
+        assert_eq!(
+            settling.observe(last + QUIET / 2, "s1000", None, QUIET),
+            Settled::Wait(QUIET / 2),
+            "the system told of nothing more"
+        );
+        assert_eq!(settling.observe(last + QUIET, "s1000", None, QUIET), Settled::Quiet);
+        settling.decide("s1000".to_owned());
+        assert_eq!(settling.observe(last + QUIET * 9, "s1000", Some(last + QUIET * 9), QUIET), Settled::Same);
+    }
+
+    #[test]
+    fn without_word_from_the_system_two_looks_have_to_agree() {
+        let start = Instant::now();
+        let mut settling = Settling::new("a".to_owned());
+        assert_eq!(settling.observe(start, "b", None, QUIET), Settled::Wait(QUIET));
+        assert_eq!(settling.observe(start + QUIET, "c", None, QUIET), Settled::Wait(QUIET));
+        assert_eq!(settling.observe(start + QUIET * 2, "c", None, QUIET), Settled::Quiet);
+    }
+
+    #[test]
+    fn what_comes_back_to_what_it_was_is_no_change() {
+        let start = Instant::now();
+        let mut settling = Settling::new("a".to_owned());
+        assert_eq!(settling.observe(start, "b", Some(start), QUIET), Settled::Wait(QUIET));
+        assert_eq!(settling.observe(start + QUIET * 2, "a", Some(start + QUIET), QUIET), Settled::Same);
+        assert_eq!(settling.observe(start + QUIET * 3, "b", None, QUIET), Settled::Wait(QUIET));
+    }
+}

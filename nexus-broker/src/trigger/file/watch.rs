@@ -1,0 +1,303 @@
+//! Watching the files of all triggers.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use tokio::{task::JoinHandle, time::Instant};
+
+use super::{
+    super::{
+        document::{Trigger, TriggerId},
+        firing::is_final,
+        schedule::{FileSchedule, TriggerSchedule},
+        time::whole_milli,
+        triggers::Triggers,
+    },
+    change::FileChange,
+    scan::{FileScan, FileStamp, watched_folder},
+    settle::{Settled, Settling},
+    system::{SystemWatch, Touched},
+};
+use crate::error::BrokerError;
+
+/// How often files are looked at of whose changes the system does not tell: their folder is missing, or cannot be watched.
+const LOOK_FOR: Duration = Duration::from_secs(2);
+/// How often the others are, as the system may lose word of a change.
+const LOOK_ANYWAY: Duration = Duration::from_secs(60);
+/// How long a look may take before others are not held up by it, as on a file system that does not answer.
+const LOOK_WITHIN: Duration = Duration::from_secs(2);
+/// How long after a firing that failed it is tried again.
+const AFTER_FAILURE: Duration = Duration::from_secs(1);
+
+/// Watches the files of all triggers, and fires.
+#[derive(Debug)]
+pub(in super::super) struct FileWatch<'t> {
+    triggers: &'t Triggers,
+    read_every: Duration,
+}
+
+/// The files of one trigger.
+#[derive(Debug)]
+struct WatchedFiles {
+    trigger: Trigger,
+    settling: Option<Settling>,
+    /// The files of the state that was decided on. None if that was before this process.
+    files: Option<BTreeMap<String, FileStamp>>,
+    /// When the system last told of a change that was not yet looked at.
+    touched: Option<Instant>,
+    look_at: Instant,
+    /// The folder that the system watches, as it was then.
+    folder: Option<(u64, u64)>,
+    /// A look that is under way.
+    scan: Option<JoinHandle<io::Result<FileScan>>>,
+    /// Whether it took too long, and may be old when it is done.
+    is_late: bool,
+    /// What was told of last that went wrong.
+    told: Option<String>,
+}
+
+impl<'t> FileWatch<'t> {
+    pub(in super::super) fn new(triggers: &'t Triggers, read_every: Duration) -> Self {
+        Self { triggers, read_every }
+    }
+
+    /// Watches until it is dropped.
+    pub(in super::super) async fn run(&self) {
+        let touched = Arc::new(Touched::default());
+        let mut system = SystemWatch::new(&touched);
+        let mut watched: HashMap<TriggerId, WatchedFiles> = HashMap::new();
+        let mut read_at = Instant::now();
+        loop {
+            let now = Instant::now();
+            if read_at <= now {
+                read_at = now + self.read_every;
+                match self.triggers.list().await {
+                    Ok(list) => self.take_up(&mut watched, list.triggers),
+                    Err(error) => tracing::warn!(%error, "the triggers cannot be read"),
+                }
+                system.keep(watched.values().filter_map(WatchedFiles::schedule));
+            }
+            let (paths, all) = touched.take();
+            for files in watched.values_mut() {
+                if all || paths.iter().any(|path| files.concerns(path)) {
+                    files.touched = Some(now);
+                    files.look_at = now + files.quiet();
+                }
+            }
+            for files in watched.values_mut().filter(|files| files.look_at <= now) {
+                self.look(&mut system, files).await;
+            }
+            let next = watched.values().map(|files| files.look_at).fold(read_at, Instant::min);
+            tokio::select! {
+                () = tokio::time::sleep_until(next) => {}
+                () = touched.wake.notified() => {}
+                () = self.triggers.files_changed() => read_at = Instant::now(),
+            }
+        }
+    }
+
+    /// Begins with triggers that are new or other than they were, and ends with those that are gone.
+    fn take_up(&self, watched: &mut HashMap<TriggerId, WatchedFiles>, triggers: Vec<Trigger>) {
+        let mut here: HashMap<TriggerId, Trigger> = HashMap::new();
+        for trigger in triggers {
+            let TriggerSchedule::File(schedule) = &trigger.schedule else { continue };
+            let is_here =
+                schedule.machine.is_none() || schedule.machine.as_deref() == self.triggers.machine();
+            if trigger.enabled && is_here {
+                here.insert(trigger.id.clone(), trigger);
+            }
+        }
+        watched.retain(|id, files| {
+            here.get(id).is_some_and(|trigger| {
+                trigger.schedule == files.trigger.schedule && trigger.created_at == files.trigger.created_at
+            })
+        });
+        for (id, trigger) in here {
+            watched.entry(id).or_insert_with(|| WatchedFiles {
+                trigger,
+                settling: None,
+                files: None,
+                touched: None,
+                look_at: Instant::now(),
+                folder: None,
+                scan: None,
+                is_late: false,
+                told: None,
+            });
+        }
+    }
+
+    async fn look(&self, system: &mut SystemWatch, files: &mut WatchedFiles) {
+        let TriggerSchedule::File(schedule) = files.trigger.schedule.clone() else { return };
+        let interval = schedule.poll_milliseconds.map(Duration::from_millis);
+        // What changes from here on is told of, or found.
+        let is_watched = interval.is_none() && system.has(watched_folder(&schedule), schedule.recursive);
+        let touched = files.touched.take();
+        let scan = match files.scanned(&schedule).await {
+            Some(Ok(scan)) => {
+                files.told = None;
+                scan
+            }
+            None => {
+                files.tell("its files do not answer");
+                files.touched = touched;
+                files.look_at = Instant::now() + LOOK_FOR;
+                return;
+            }
+            Some(Err(error)) => {
+                files.tell(&format!("its files cannot be looked at: {error}"));
+                files.look_at = Instant::now() + interval.unwrap_or(LOOK_FOR);
+                return;
+            }
+        };
+        if interval.is_none() && (!is_watched || files.folder != scan.folder) {
+            // The folder has come, or another has its name.
+            let watching = system.watch(&schedule, scan.folder.is_some());
+            if let Err(error) = &watching {
+                files.tell(&format!("the system does not tell of changes, so it is looked at: {error}"));
+            }
+            let is_new = watching.is_ok() && files.folder != scan.folder;
+            files.folder = scan.folder.filter(|_| watching.is_ok());
+            if is_new && files.folder.is_some() {
+                // Something may have changed before it was watched.
+                files.look_at = Instant::now();
+                files.touched = touched;
+                return;
+            }
+        }
+        let rest = interval.unwrap_or(if files.folder.is_some() { LOOK_ANYWAY } else { LOOK_FOR });
+        let now = Instant::now();
+        let after = match self.decide(files, &schedule, scan, touched, now).await {
+            Ok(wait) => wait.map_or(rest, |wait| interval.map_or(wait, |interval| wait.min(interval))),
+            Err(error) => {
+                files.tell(&error.to_string());
+                AFTER_FAILURE
+            }
+        };
+        files.look_at = now + after;
+    }
+
+    /// Fires if it is time. Says after what time to look again, where that is soon.
+    async fn decide(
+        &self,
+        files: &mut WatchedFiles,
+        schedule: &FileSchedule,
+        scan: FileScan,
+        touched: Option<Instant>,
+        now: Instant,
+    ) -> Result<Option<Duration>, BrokerError> {
+        let state = scan.fingerprint();
+        let quiet = files.quiet();
+        let id = files.trigger.id.clone();
+        if files.settling.is_none() {
+            let Some(trigger) = self.triggers.find(&id).await? else { return Ok(None) };
+            let decided = trigger.decided_state.clone();
+            if decided.is_none() {
+                self.decided(&id, None, &state, false).await?;
+            }
+            let decided = decided.unwrap_or_else(|| state.clone());
+            if decided == state {
+                files.files = Some(scan.files.clone());
+            }
+            files.settling = Some(Settling::new(decided));
+        }
+        let Some(settling) = &mut files.settling else { return Ok(None) };
+        let touched = if scan.is_changing { Some(now) } else { touched };
+        match settling.observe(now, &state, touched, quiet) {
+            Settled::Same => return Ok(None),
+            Settled::Wait(wait) => return Ok(Some(wait)),
+            Settled::Quiet => {}
+        }
+        let before = settling.decided().to_owned();
+        if let Some(change) = FileChange::between(files.files.as_ref(), &scan, schedule, &before, &state) {
+            let Some(trigger) = self.triggers.find(&id).await?.filter(|trigger| trigger.enabled) else {
+                return Ok(None);
+            };
+            match self.triggers.firer().put(&trigger, &change.occurrence, Some(change.data)).await {
+                Err(error) if is_final(&error) => {
+                    tracing::warn!(trigger = %id, %error, "a trigger did not fire");
+                }
+                put => drop(put?),
+            }
+            self.decided(&id, Some(&before), &state, true).await?;
+        } else {
+            self.decided(&id, Some(&before), &state, false).await?;
+        }
+        files.files = Some(scan.files);
+        settling.decide(state);
+        Ok(None)
+    }
+
+    /// Writes the state that was decided on, for whoever watches after this process.
+    async fn decided(
+        &self,
+        id: &TriggerId,
+        before: Option<&str>,
+        state: &str,
+        fired: bool,
+    ) -> Result<(), BrokerError> {
+        let now = whole_milli(self.triggers.now());
+        let change = self.triggers.firer().change(id, |trigger| {
+            // Another broker may be ahead.
+            if trigger.decided_state.as_deref() == before || fired {
+                trigger.decided_state = Some(state.to_owned());
+            }
+            if fired {
+                trigger.last_run = trigger.last_run.max(Some(now));
+            }
+        });
+        change.await.map(drop)
+    }
+}
+
+impl WatchedFiles {
+    /// Looks at the files. None if that takes too long: then this look is the next one's, too, so that there is never more than one.
+    async fn scanned(&mut self, schedule: &FileSchedule) -> Option<io::Result<FileScan>> {
+        let schedule = schedule.clone();
+        let scan = self.scan.get_or_insert_with(|| {
+            self.is_late = false;
+            tokio::task::spawn_blocking(move || FileScan::of(&schedule))
+        });
+        let Ok(done) = tokio::time::timeout(LOOK_WITHIN, scan).await else {
+            self.is_late = true;
+            return None;
+        };
+        self.scan = None;
+        Some(done.unwrap_or_else(|error| Err(io::Error::other(error.to_string()))).map(|mut scan| {
+            scan.is_changing |= self.is_late;
+            scan
+        }))
+    }
+
+    fn schedule(&self) -> Option<&FileSchedule> {
+        match &self.trigger.schedule {
+            TriggerSchedule::File(schedule) => Some(schedule),
+            _ => None,
+        }
+    }
+
+    fn quiet(&self) -> Duration {
+        Duration::from_millis(self.schedule().map_or(0, |schedule| schedule.quiet_milliseconds))
+    }
+
+    /// Whether word of a path is of these files.
+    fn concerns(&self, path: &Path) -> bool {
+        self.schedule().is_some_and(|schedule| {
+            let folder = watched_folder(schedule);
+            path.starts_with(&schedule.path) || folder == path
+        })
+    }
+
+    /// Logs what is wrong, once.
+    fn tell(&mut self, problem: &str) {
+        if self.told.as_deref() != Some(problem) {
+            tracing::warn!(trigger = %self.trigger.id, problem, "a trigger watches no files");
+            self.told = Some(problem.to_owned());
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! One firing: the message is put, then the trigger is moved on.
+//!
+//! The id of the message is that of the trigger and the occurrence, so two brokers, or one that was killed between the two steps, put one message.
+//! Moving by compare-and-set only spares the next look: what is decided again is put again, and changes nothing.
+
+use std::sync::Arc;
+
+use nexus_core::Clock;
+use ring::digest;
+use serde_json::{Map, Value};
+
+use super::{
+    document::{Trigger, TriggerId},
+    targets::TriggerTargets,
+};
+use crate::{
+    error::{BrokerError, BrokerErrorKind},
+    message::{Address, Envelope, EnvelopeId, Payload},
+    store::{BrokerStore, Document, DocumentKind, Expected, PutOutcome},
+};
+
+/// How often a document is written anew that somebody else wrote meanwhile. Whoever gives up decides the same again at its next look.
+const MAX_CONFLICTS: usize = 16;
+/// Longest name of an occurrence that is taken as it is, in bytes.
+const MAX_PLAIN_BYTES: usize = 64;
+
+/// Puts firings, and moves triggers on.
+#[derive(Clone, Debug)]
+pub(super) struct TriggerFirer {
+    pub(super) store: Arc<dyn BrokerStore>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) targets: Arc<dyn TriggerTargets>,
+}
+
+/// What became of an occurrence.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TriggerFiring {
+    /// The trigger.
+    pub trigger: TriggerId,
+    /// The message.
+    pub message: EnvelopeId,
+    /// Whether it is new. It is not where another broker was first, or the same event came again.
+    pub outcome: PutOutcome,
+}
+
+impl TriggerFirer {
+    /// Puts the message of an occurrence.
+    pub(super) async fn put(
+        &self,
+        trigger: &Trigger,
+        occurrence: &str,
+        data: Option<Value>,
+    ) -> Result<TriggerFiring, BrokerError> {
+        let payload = Payload::Trigger {
+            trigger_id: trigger.id.to_string(),
+            occurrence: occurrence.to_owned(),
+            action: trigger.action.clone(),
+            data,
+            other: Map::new(),
+        };
+        let source = Address::agent(&trigger.agent)?;
+        let mut envelope = Envelope::new(source, trigger.routed_to(), payload, &*self.clock);
+        envelope.message_id = EnvelopeId::of_occurrence(&format!("trigger:{}", trigger.id), occurrence);
+        envelope.priority = trigger.priority;
+        let outcome = self.targets.deliver(&envelope).await?;
+        tracing::debug!(trigger = %trigger.id, occurrence, ?outcome, "a trigger fired");
+        Ok(TriggerFiring { trigger: trigger.id.clone(), message: envelope.message_id, outcome })
+    }
+
+    /// Moves a trigger on by compare-and-set. `change` is made on what is there, and again on what somebody else wrote meanwhile: it must
+    /// only ever lead forward. None if the trigger is gone.
+    pub(super) async fn change(
+        &self,
+        id: &TriggerId,
+        change: impl Fn(&mut Trigger),
+    ) -> Result<Option<Trigger>, BrokerError> {
+        for _ in 0..MAX_CONFLICTS {
+            let Some(Document { key, revision, value, .. }) =
+                self.store.document(DocumentKind::Trigger, id.as_str()).await?
+            else {
+                return Ok(None);
+            };
+            let mut trigger = Trigger::read(&key, &value)?;
+            let before = trigger.clone();
+            change(&mut trigger);
+            if trigger == before {
+                return Ok(Some(trigger));
+            }
+            let expected = Expected::Revision(revision);
+            match self.store.write(DocumentKind::Trigger, &key, expected, &trigger.to_value()).await {
+                Ok(_) => return Ok(Some(trigger)),
+                Err(error) if error.kind == BrokerErrorKind::Conflict => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(BrokerError::new(
+            BrokerErrorKind::Conflict,
+            format!("the trigger {id} was written by others {MAX_CONFLICTS} times in a row"),
+            "",
+        ))
+    }
+}
+
+/// Whether the same firing would fail again whenever it is tried: see [`TriggerTargets::deliver`].
+pub(super) fn is_final(error: &BrokerError) -> bool {
+    matches!(error.kind, BrokerErrorKind::NotAllowed | BrokerErrorKind::Unknown | BrokerErrorKind::Invalid)
+}
+
+/// The name of an occurrence that somebody else named: as it is where it is short and of plain letters, else its SHA-256.
+pub(super) fn named(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if !name.is_empty() && name.len() <= MAX_PLAIN_BYTES && name.bytes().all(plain) {
+        return name.to_owned();
+    }
+    // No plain name has a colon.
+    format!("sha256:{}", hashed(name.as_bytes()))
+}
+
+/// SHA-256, in hexadecimal digits.
+pub(super) fn hashed(bytes: &[u8]) -> String {
+    hex(digest::digest(&digest::SHA256, bytes).as_ref())
+}
+
+/// Hexadecimal digits.
+pub(super) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::with_capacity(bytes.len() * 2);
+    for byte in bytes {
+        // A `String` takes all that is written.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
+}

@@ -1,0 +1,320 @@
+//! When a trigger fires, by its type.
+
+mod file;
+
+pub use file::FileSchedule;
+
+use std::time::{Duration, SystemTime};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{cron::CronTimes, time};
+use crate::{
+    error::{BrokerError, BrokerErrorKind},
+    message::Address,
+    rfc3339,
+};
+
+/// Longest name of an event, a task, a pattern or an environment variable, in bytes.
+const MAX_TEXT_BYTES: usize = 256;
+/// Most runs that are made up for one after another.
+const MAX_MISSED: u32 = 1000;
+/// Longest jitter: a day.
+const MAX_JITTER_SECONDS: u32 = 24 * 60 * 60;
+
+/// When a trigger fires. `type` and `schedule` of its document.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "type", content = "schedule", rename_all = "snake_case")]
+pub enum TriggerSchedule {
+    /// At the times of a cron expression.
+    Cron(CronSchedule),
+    /// At one time, once.
+    At(AtSchedule),
+    /// When a program sends an event of this name.
+    Event(EventSchedule),
+    /// When a signed request arrives over HTTP.
+    Webhook(WebhookSchedule),
+    /// When files were written.
+    File(FileSchedule),
+    /// When an agent reports that a task is completed or failed.
+    Completion(CompletionSchedule),
+}
+
+impl TriggerSchedule {
+    /// Whether this version would make a trigger of it. Looks at no clock and no file.
+    pub(super) fn check(&self) -> Result<(), BrokerError> {
+        match self {
+            Self::Cron(cron) => cron.check(),
+            Self::At(_) => Ok(()),
+            Self::Event(event) => {
+                if is_text(&event.name) {
+                    return Ok(());
+                }
+                Err(invalid("the name of the event is no line of 1 to 256 bytes", "shorten it"))
+            }
+            Self::Webhook(webhook) => webhook.check(),
+            Self::File(file) => file.check(),
+            Self::Completion(completion) => completion.check(),
+        }
+    }
+}
+
+fn invalid(message: impl Into<String>, instead: impl Into<String>) -> BrokerError {
+    BrokerError::new(BrokerErrorKind::Invalid, message, instead)
+}
+
+fn is_text(text: &str) -> bool {
+    !text.trim().is_empty() && text.len() <= MAX_TEXT_BYTES && !text.chars().any(char::is_control)
+}
+
+/// What becomes of times that passed while no broker ran, or the machine slept.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MissedRule {
+    /// Whatever number of times is due, the newest fires, however late.
+    #[default]
+    Once,
+    /// Each fires, the oldest first; of more than [`CronSchedule::most_missed`] the newest.
+    All,
+    /// None fires that is later than a minute ([`MISSED_AFTER`]).
+    None,
+}
+
+/// How late a firing may be under [`MissedRule::None`].
+pub const MISSED_AFTER: Duration = Duration::from_secs(60);
+
+/// Times by a cron expression.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CronSchedule {
+    /// Minute, hour, day of month, month, day of week; a field of seconds may come first, one of years last. `@hourly`, `@daily`,
+    /// `@weekly`, `@monthly` and `@yearly` too. Where both day fields are restricted, either is enough.
+    pub expression: String,
+    /// The name of a time zone, such as `Europe/Berlin`. UTC by default.
+    #[serde(default = "utc")]
+    pub time_zone: String,
+    /// What becomes of times that were missed.
+    #[serde(default)]
+    pub missed: MissedRule,
+    /// How many are made up for under `all`: 1 to 1,000.
+    #[serde(default = "most_missed")]
+    pub most_missed: u32,
+    /// By how many seconds at most a firing is delayed: the same for an occurrence on every broker, and never to the next one.
+    #[serde(default)]
+    pub jitter_seconds: u32,
+    /// Keys that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+fn most_missed() -> u32 {
+    100
+}
+
+impl CronSchedule {
+    /// An expression in UTC, of which missed times fire once, without jitter.
+    pub fn new(expression: impl Into<String>) -> Self {
+        Self {
+            expression: expression.into(),
+            time_zone: utc(),
+            missed: MissedRule::Once,
+            most_missed: most_missed(),
+            jitter_seconds: 0,
+            other: Map::new(),
+        }
+    }
+
+    /// The same in a time zone.
+    #[must_use]
+    pub fn in_zone(mut self, time_zone: impl Into<String>) -> Self {
+        self.time_zone = time_zone.into();
+        self
+    }
+
+    /// The same under another rule for missed times.
+    #[must_use]
+    pub fn with_missed(mut self, missed: MissedRule) -> Self {
+        self.missed = missed;
+        self
+    }
+
+    /// The same, delayed by up to so many seconds.
+    #[must_use]
+    pub fn with_jitter_seconds(mut self, jitter_seconds: u32) -> Self {
+        self.jitter_seconds = jitter_seconds;
+        self
+    }
+
+    fn check(&self) -> Result<(), BrokerError> {
+        if !(1..=MAX_MISSED).contains(&self.most_missed) {
+            return Err(invalid(
+                format!("`most_missed` is {}", self.most_missed),
+                format!("take 1 to {MAX_MISSED}"),
+            ));
+        }
+        if self.jitter_seconds > MAX_JITTER_SECONDS {
+            return Err(invalid(
+                format!("`jitter_seconds` is {}", self.jitter_seconds),
+                format!("take at most {MAX_JITTER_SECONDS}: a day"),
+            ));
+        }
+        CronTimes::parse(&self.expression, &self.time_zone).map(drop)
+    }
+}
+
+/// One time.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AtSchedule {
+    /// When: RFC 3339, UTC.
+    #[serde(with = "rfc3339")]
+    #[schemars(with = "String")]
+    pub time: SystemTime,
+    /// Whether it fires late: not under `none`.
+    #[serde(default)]
+    pub missed: MissedRule,
+    /// Keys that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl AtSchedule {
+    /// A time at which it fires, or later if it was missed.
+    #[must_use]
+    pub fn new(time: SystemTime) -> Self {
+        Self { time: time::whole_milli(time), missed: MissedRule::Once, other: Map::new() }
+    }
+}
+
+/// Events of a name.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct EventSchedule {
+    /// The name, as `Triggers::fire_event` has it: a line of 1 to 256 bytes.
+    pub name: String,
+    /// Keys that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl EventSchedule {
+    /// Events of this name.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), other: Map::new() }
+    }
+}
+
+/// Signed requests over HTTP.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WebhookSchedule {
+    /// The environment variable of the broker that has the secret. Left out, it is in the broker's folder of secrets. It never stands here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_environment: Option<String>,
+    /// How many requests a minute are taken, rightly signed: 1 to 6,000. 60 by default.
+    #[serde(default = "max_per_minute")]
+    pub max_per_minute: u32,
+    /// Keys that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+fn max_per_minute() -> u32 {
+    60
+}
+
+impl WebhookSchedule {
+    /// 60 requests a minute, with a secret in the broker's folder.
+    #[must_use]
+    pub fn in_folder() -> Self {
+        Self { secret_environment: None, max_per_minute: max_per_minute(), other: Map::new() }
+    }
+
+    /// 60 requests a minute, with the secret in an environment variable of the broker.
+    pub fn in_environment(name: impl Into<String>) -> Self {
+        Self { secret_environment: Some(name.into()), ..Self::in_folder() }
+    }
+
+    fn check(&self) -> Result<(), BrokerError> {
+        if !(1..=6000).contains(&self.max_per_minute) {
+            return Err(invalid(format!("`max_per_minute` is {}", self.max_per_minute), "take 1 to 6000"));
+        }
+        let Some(name) = &self.secret_environment else { return Ok(()) };
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        let begins = name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
+        if begins && name.len() <= MAX_TEXT_BYTES && name.bytes().all(fits) {
+            return Ok(());
+        }
+        // Whoever wrote the secret in place of the name would find it in the error.
+        Err(invalid(
+            "`secret_environment` is no name of an environment variable",
+            "take letters, digits and `_`; the secret itself has its place in the variable",
+        ))
+    }
+}
+
+/// Reports of agents.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CompletionSchedule {
+    /// The agent that reports. Left out, any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The task that is reported on. Left out, any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// How it ended. Either by default.
+    #[serde(default = "either", skip_serializing_if = "Vec::is_empty")]
+    pub outcomes: Vec<CompletionOutcome>,
+    /// Keys that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+fn either() -> Vec<CompletionOutcome> {
+    vec![CompletionOutcome::Completed, CompletionOutcome::Failed]
+}
+
+/// How a task ended.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CompletionOutcome {
+    /// It is done: a `status_update` of `completed`, or a `result`.
+    Completed,
+    /// It is given up: a `status_update` of `failed`.
+    Failed,
+}
+
+impl CompletionSchedule {
+    /// Any task of an agent, however it ends.
+    pub fn of_agent(agent: impl Into<String>) -> Self {
+        Self { agent: Some(agent.into()), task: None, outcomes: either(), other: Map::new() }
+    }
+
+    /// A task, whoever does it and however it ends.
+    pub fn of_task(task: impl Into<String>) -> Self {
+        Self { agent: None, task: Some(task.into()), outcomes: either(), other: Map::new() }
+    }
+
+    fn check(&self) -> Result<(), BrokerError> {
+        if self.agent.is_none() && self.task.is_none() {
+            return Err(invalid("the trigger names neither an agent nor a task", "name one of them"));
+        }
+        if let Some(agent) = &self.agent {
+            Address::agent(agent)?;
+        }
+        if self.task.as_deref().is_some_and(|task| !is_text(task)) {
+            return Err(invalid("`task` is no line of 1 to 256 bytes", "name the task by its id"));
+        }
+        Ok(())
+    }
+}

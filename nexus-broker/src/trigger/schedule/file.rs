@@ -1,0 +1,119 @@
+//! When a trigger fires by files.
+
+use std::path::{Path, PathBuf};
+
+use globset::GlobBuilder;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{invalid, is_text};
+use crate::error::BrokerError;
+
+/// Shortest and longest quiet time, in milliseconds.
+const QUIET_MILLISECONDS: std::ops::RangeInclusive<u64> = 50..=3_600_000;
+
+/// A file, or the files of a folder.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileSchedule {
+    /// An absolute path. It need not be there yet.
+    pub path: PathBuf,
+    /// Whether `path` is a folder.
+    #[serde(default)]
+    pub folder: bool,
+    /// Which files of the folder, by a glob over the path below it, such as `*.csv` or `in/**/*.json`. All by default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pattern: Option<String>,
+    /// Whether folders below it are looked at.
+    #[serde(default)]
+    pub recursive: bool,
+    /// For how long nothing may change before it fires, in milliseconds: 50 to 3,600,000. 500 by default.
+    #[serde(default = "quiet_milliseconds")]
+    pub quiet_milliseconds: u64,
+    /// How often it is looked at, in milliseconds, where the system does not tell of changes, as on a network file system: 100 to 3,600,000.
+    /// Left out, the system tells.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub poll_milliseconds: Option<u64>,
+    /// Whether it fires for a file that was deleted.
+    #[serde(default)]
+    pub deleted: bool,
+    /// The machine whose path it is: brokers of another name leave it alone. Left out, every broker of the store looks at its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
+    /// Keys that this version does not know.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+fn quiet_milliseconds() -> u64 {
+    500
+}
+
+impl FileSchedule {
+    /// One file.
+    pub fn file(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            folder: false,
+            pattern: None,
+            recursive: false,
+            quiet_milliseconds: quiet_milliseconds(),
+            poll_milliseconds: None,
+            deleted: false,
+            machine: None,
+            other: Map::new(),
+        }
+    }
+
+    /// The files of a folder, but not of folders below it.
+    pub fn folder(path: impl Into<PathBuf>) -> Self {
+        Self { folder: true, ..Self::file(path) }
+    }
+
+    pub(super) fn check(&self) -> Result<(), BrokerError> {
+        let path: &Path = &self.path;
+        if !path.is_absolute() || path.as_os_str().len() > 4096 || path.to_str().is_none() {
+            return Err(invalid(
+                "the path of the trigger is not absolute",
+                "write it from the root, in UTF-8",
+            ));
+        }
+        if path.components().any(|part| part == std::path::Component::ParentDir) {
+            return Err(invalid("the path of the trigger has `..` in it", "write where it leads"));
+        }
+        if !self.folder && (path.file_name().is_none() || self.pattern.is_some() || self.recursive) {
+            return Err(invalid(
+                "`pattern` and `recursive` are of folders",
+                "name the folder as `path`, and set `folder`",
+            ));
+        }
+        if let Some(pattern) = &self.pattern {
+            self.glob(pattern)?;
+        }
+        if !QUIET_MILLISECONDS.contains(&self.quiet_milliseconds) {
+            return Err(invalid(
+                format!("`quiet_milliseconds` is {}", self.quiet_milliseconds),
+                "take 50 to 3600000: an hour",
+            ));
+        }
+        if self.poll_milliseconds.is_some_and(|poll| !(100..=3_600_000).contains(&poll)) {
+            return Err(invalid("`poll_milliseconds` is out of bounds", "take 100 to 3600000: an hour"));
+        }
+        if self.machine.as_deref().is_some_and(|machine| !is_text(machine)) {
+            return Err(invalid("`machine` is no name", "take the name that its broker is given"));
+        }
+        Ok(())
+    }
+
+    /// The glob of `pattern`.
+    pub(in super::super) fn glob(&self, pattern: &str) -> Result<globset::GlobMatcher, BrokerError> {
+        if !is_text(pattern) {
+            return Err(invalid("`pattern` is no line of 1 to 256 bytes", "shorten it"));
+        }
+        let glob = GlobBuilder::new(pattern).literal_separator(true).build().map_err(|error| {
+            invalid(format!("`pattern` cannot be read: {}", error.kind()), "write a glob, such as *.csv")
+        })?;
+        Ok(glob.compile_matcher())
+    }
+}

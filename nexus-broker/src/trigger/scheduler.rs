@@ -1,0 +1,176 @@
+//! What runs as long as the broker does, and fires triggers by time, by reports and by files.
+
+use std::{
+    collections::HashSet,
+    sync::Mutex,
+    time::{Duration, SystemTime},
+};
+
+use nexus_core::CancelToken;
+
+use super::{
+    completion::CompletionLog,
+    document::Trigger,
+    file::FileWatch,
+    firing::TriggerFiring,
+    schedule::TriggerSchedule,
+    timed,
+    triggers::{TriggerList, Triggers},
+};
+use crate::error::BrokerError;
+
+/// How a scheduler looks at its store.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct SchedulerSettings {
+    /// For how long it sleeps at most before it looks at the clock again, which may have stepped or stood still meanwhile. A second by default.
+    pub look_every: Duration,
+    /// How often it reads the triggers, for changes by other brokers and programs, and the log for reports. Two seconds by default.
+    pub read_every: Duration,
+}
+
+impl Default for SchedulerSettings {
+    fn default() -> Self {
+        Self { look_every: Duration::from_secs(1), read_every: Duration::from_secs(2) }
+    }
+}
+
+/// Fires the triggers of a store by time, by reports of agents and by files. Any number of them may run on one store: each occurrence
+/// fires once. Events and webhooks need none.
+///
+/// A clock that steps back fires nothing again, and nothing anew until it is where it was. After one that was far ahead, a trigger that is switched
+/// off and on ([`Triggers::set_enabled`]) starts anew from now.
+#[derive(Debug)]
+pub struct Scheduler {
+    triggers: Triggers,
+    settings: SchedulerSettings,
+    completions: CompletionLog,
+    /// Damaged documents that were told of, each as it was.
+    told: Mutex<HashSet<(String, String)>>,
+}
+
+/// What a look at the triggers came to.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default)]
+pub struct SchedulerLook {
+    /// What was due, also where another broker was first.
+    pub firings: Vec<TriggerFiring>,
+    /// What failed: it is tried again at the next look.
+    pub failures: Vec<BrokerError>,
+    /// When the next trigger is due, by the clock.
+    pub next_run: Option<SystemTime>,
+    /// Whether the log has more reports to look at.
+    pub more: bool,
+}
+
+impl Scheduler {
+    /// A scheduler that does nothing before it is run.
+    pub fn new(triggers: Triggers, settings: SchedulerSettings) -> Self {
+        Self { triggers, settings, completions: CompletionLog::default(), told: Mutex::default() }
+    }
+
+    /// Fires what is due now, by time and by reports, and says when something is next. Reads every trigger.
+    ///
+    /// # Errors
+    ///
+    /// The triggers cannot be listed. What fails for one trigger stops no other, and is in the look.
+    pub async fn look(&self) -> Result<SchedulerLook, BrokerError> {
+        let list = self.triggers.list().await?;
+        self.tell(&list);
+        Ok(self.fire_due(&list.triggers).await)
+    }
+
+    /// Runs until it is cancelled. What fails is logged, and tried again.
+    pub async fn run(&self, cancel: &CancelToken) {
+        let files = FileWatch::new(&self.triggers, self.settings.read_every);
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => {}
+            ((), ()) = async { tokio::join!(self.run_times(), files.run()) } => {}
+        }
+    }
+
+    async fn run_times(&self) {
+        let mut list = TriggerList::default();
+        let mut read_at = None;
+        // What is tried again every second is told of once.
+        let mut failing = HashSet::new();
+        loop {
+            let now = tokio::time::Instant::now();
+            if read_at.is_none_or(|at| now.duration_since(at) >= self.settings.read_every) {
+                // A store that cannot be read is asked again as late as one that can.
+                read_at = Some(now);
+                match self.triggers.list().await {
+                    Ok(read) => {
+                        self.tell(&read);
+                        list = read;
+                    }
+                    Err(error) => tracing::warn!(%error, "the triggers cannot be read"),
+                }
+            }
+            let look = self.fire_due(&list.triggers).await;
+            let now_failing: HashSet<_> = look.failures.iter().map(ToString::to_string).collect();
+            for failure in now_failing.difference(&failing) {
+                tracing::warn!(failure, "a trigger did not fire");
+            }
+            failing = now_failing;
+            if !look.firings.is_empty() || look.more {
+                // Their next runs have moved.
+                read_at = None;
+            }
+            if look.failures.is_empty() && read_at.is_none() {
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let until = look.next_run.map_or(self.settings.look_every, |next| {
+                next.duration_since(self.triggers.now()).unwrap_or_default().max(Duration::from_millis(1))
+            });
+            tokio::select! {
+                () = tokio::time::sleep(until.min(self.settings.look_every)) => {}
+                () = self.triggers.times_changed() => read_at = None,
+            }
+        }
+    }
+
+    async fn fire_due(&self, triggers: &[Trigger]) -> SchedulerLook {
+        let mut look = SchedulerLook::default();
+        let mut completions = Vec::new();
+        for trigger in triggers.iter().filter(|trigger| trigger.enabled) {
+            match trigger.schedule {
+                TriggerSchedule::Cron(_) | TriggerSchedule::At(_) => {
+                    if let Some(next) = trigger.next_run.filter(|&next| next > self.triggers.now()) {
+                        look.next_run = Some(look.next_run.map_or(next, |first| first.min(next)));
+                        continue;
+                    }
+                    if let Err(error) = self.fire_timed(trigger, &mut look).await {
+                        look.failures.push(error);
+                    }
+                }
+                TriggerSchedule::Completion(_) => completions.push(trigger),
+                _ => {}
+            }
+        }
+        match self.completions.look(&self.triggers, &completions, &mut look.firings).await {
+            Ok(more) => look.more = more,
+            Err(error) => look.failures.push(error),
+        }
+        look
+    }
+
+    /// Fires by the document as it is now: it may be a while since the triggers were listed.
+    async fn fire_timed(&self, listed: &Trigger, look: &mut SchedulerLook) -> Result<(), BrokerError> {
+        let Some(trigger) = self.triggers.find(&listed.id).await? else { return Ok(()) };
+        timed::fire_due(&self.triggers, &trigger, &mut look.firings).await
+    }
+
+    /// Logs each damaged document once.
+    fn tell(&self, list: &TriggerList) {
+        let mut told = self.told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let now: HashSet<_> =
+            list.damaged.iter().map(|(key, error)| (key.clone(), error.message.clone())).collect();
+        for (key, problem) in now.difference(&told) {
+            tracing::warn!(key, problem, "a trigger fires nothing: its document cannot be read");
+        }
+        *told = now;
+    }
+}

@@ -1,0 +1,281 @@
+//! Making, listing and deleting triggers, and the events that programs send.
+
+use std::{sync::Arc, time::SystemTime};
+
+use nexus_core::Clock;
+use serde_json::Value;
+use tokio::sync::Notify;
+
+use super::{
+    cron::CronTimes,
+    document::{NewTrigger, Trigger, TriggerId},
+    due::Occurrences,
+    file::FileScan,
+    firing::{TriggerFirer, TriggerFiring, named},
+    schedule::TriggerSchedule,
+    targets::TriggerTargets,
+    time::whole_milli,
+};
+use crate::{
+    error::{BrokerError, BrokerErrorKind},
+    store::{BrokerStore, DocumentKind, Expected},
+};
+
+/// Longest id of an event, in bytes.
+const MAX_EVENT_ID_BYTES: usize = 256;
+
+/// The triggers of a store: what makes, lists, switches and deletes them, and sends events to them. Cheap to clone.
+///
+/// Any number of them may work on one store. Nothing fires by time, by file or by a report before a [`Scheduler`](super::Scheduler) runs.
+#[derive(Clone, Debug)]
+pub struct Triggers {
+    firer: TriggerFirer,
+    machine: Option<Arc<str>>,
+    changed: Arc<Changed>,
+}
+
+/// Tells the parts of a scheduler that triggers were changed in this process.
+#[derive(Debug, Default)]
+struct Changed {
+    times: Notify,
+    files: Notify,
+}
+
+/// What triggers there are.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default)]
+pub struct TriggerList {
+    /// Those that can be read, by their ids.
+    pub triggers: Vec<Trigger>,
+    /// The documents that cannot, by their keys, and why. They fire nothing.
+    pub damaged: Vec<(String, BrokerError)>,
+}
+
+impl Triggers {
+    /// The triggers of a store.
+    pub fn new(store: Arc<dyn BrokerStore>, clock: Arc<dyn Clock>, targets: Arc<dyn TriggerTargets>) -> Self {
+        Self { firer: TriggerFirer { store, clock, targets }, machine: None, changed: Arc::default() }
+    }
+
+    /// The same on a machine of this name, where brokers of several machines share the store: triggers of type `file` that are made here
+    /// watch the files of this machine alone, and those of other machines are left to them.
+    #[must_use]
+    pub fn on_machine(mut self, name: &str) -> Self {
+        self.machine = Some(name.into());
+        self
+    }
+
+    /// Makes a trigger. It fires for what happens from now on.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`](BrokerErrorKind::Invalid) for what can never fire, [`Conflict`](BrokerErrorKind::Conflict) if there is one by this id.
+    pub async fn create(&self, new: NewTrigger) -> Result<Trigger, BrokerError> {
+        let mut trigger = new.made_at(self.firer.clock.now());
+        if let TriggerSchedule::File(schedule) = &mut trigger.schedule
+            && schedule.machine.is_none()
+        {
+            schedule.machine = self.machine().map(ToOwned::to_owned);
+        }
+        trigger.check()?;
+        trigger.decided_state = self.state_of_files(&trigger).await?;
+        trigger.next_run = next_run(&trigger);
+        if trigger.decided().is_some() && trigger.next_run.is_none() {
+            return Err(BrokerError::new(
+                BrokerErrorKind::Invalid,
+                "the time of the trigger has passed",
+                "take one that is still to come",
+            ));
+        }
+        let value = trigger.to_value();
+        let written =
+            self.firer.store.write(DocumentKind::Trigger, trigger.id.as_str(), Expected::Absent, &value);
+        written.await.map_err(|error| match error.kind {
+            BrokerErrorKind::Conflict => BrokerError::new(
+                BrokerErrorKind::Conflict,
+                format!("there is a trigger {} already", trigger.id),
+                "delete it, or take another id",
+            ),
+            _ => error,
+        })?;
+        self.tell();
+        Ok(trigger)
+    }
+
+    /// What triggers there are.
+    pub async fn list(&self) -> Result<TriggerList, BrokerError> {
+        let mut list = TriggerList::default();
+        for document in self.firer.store.documents(DocumentKind::Trigger).await? {
+            match Trigger::read(&document.key, &document.value) {
+                Ok(trigger) => list.triggers.push(trigger),
+                Err(error) => list.damaged.push((document.key, error)),
+            }
+        }
+        list.triggers.sort_by(|one, two| one.id.cmp(&two.id));
+        Ok(list)
+    }
+
+    /// One trigger. Fails with [`Unknown`](BrokerErrorKind::Unknown) if there is none by this id.
+    pub async fn trigger(&self, id: &TriggerId) -> Result<Trigger, BrokerError> {
+        self.find(id).await?.ok_or_else(|| unknown(id))
+    }
+
+    /// Switches a trigger on or off. What happened while it was off does not fire: it starts anew from now.
+    pub async fn set_enabled(&self, id: &TriggerId, enabled: bool) -> Result<Trigger, BrokerError> {
+        let now = whole_milli(self.firer.clock.now());
+        let state = if enabled { self.state_of_files(&self.trigger(id).await?).await? } else { None };
+        let changed = self.firer.change(id, |trigger| {
+            if enabled && !trigger.enabled {
+                trigger.decided_until = trigger.decided().map(|_| now);
+                trigger.decided_in_log = None;
+                trigger.decided_state.clone_from(&state);
+                trigger.created_at = now;
+            }
+            trigger.enabled = enabled;
+            trigger.next_run = if enabled { next_run(trigger) } else { None };
+        });
+        let trigger = changed.await?.ok_or_else(|| unknown(id))?;
+        self.tell();
+        Ok(trigger)
+    }
+
+    /// Deletes a trigger, also one whose document cannot be read. Messages of it that wait stay, and the secret of a webhook
+    /// ([`WebhookSecrets::delete`](super::WebhookSecrets::delete)).
+    ///
+    /// Fails with [`Unknown`](BrokerErrorKind::Unknown) if there is none by this id.
+    pub async fn delete(&self, id: &TriggerId) -> Result<(), BrokerError> {
+        let store = &self.firer.store;
+        if store.document(DocumentKind::Trigger, id.as_str()).await?.is_none() {
+            return Err(unknown(id));
+        }
+        store.delete(DocumentKind::Trigger, id.as_str(), Expected::Anything).await?;
+        self.tell();
+        Ok(())
+    }
+
+    /// Sends an event to every trigger of type `event` that waits for this name. An event of the same id fires each of them once, for as
+    /// long as the store knows the id ([`QueueLimits::remembered_for`](crate::QueueLimits::remembered_for)).
+    ///
+    /// # Errors
+    ///
+    /// The first failure, after every trigger was tried. The same call again is safe.
+    pub async fn fire_event(
+        &self,
+        name: &str,
+        event_id: &str,
+        data: Option<Value>,
+    ) -> Result<Vec<TriggerFiring>, BrokerError> {
+        if event_id.is_empty() || event_id.len() > MAX_EVENT_ID_BYTES {
+            return Err(BrokerError::new(
+                BrokerErrorKind::Invalid,
+                format!("the id of the event has {} bytes", event_id.len()),
+                format!("take 1 to {MAX_EVENT_ID_BYTES} that tell it from other events of this name"),
+            ));
+        }
+        let mut firings = Vec::new();
+        let mut failure = None;
+        for trigger in self.list().await?.triggers {
+            let TriggerSchedule::Event(event) = &trigger.schedule else { continue };
+            if !trigger.enabled || event.name != name {
+                continue;
+            }
+            match self.fire(&trigger, &named(event_id), data.clone()).await {
+                Ok(firing) => firings.push(firing),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        failure.map_or(Ok(firings), Err)
+    }
+
+    /// Fires for what is not a time.
+    pub(super) async fn fire(
+        &self,
+        trigger: &Trigger,
+        occurrence: &str,
+        data: Option<Value>,
+    ) -> Result<TriggerFiring, BrokerError> {
+        let firing = self.firer.put(trigger, occurrence, data).await?;
+        let now = whole_milli(self.firer.clock.now());
+        let moved = self.firer.change(&trigger.id, |trigger| {
+            trigger.last_run = trigger.last_run.max(Some(now));
+        });
+        // The message is there; when it was is a convenience.
+        if let Err(error) = moved.await {
+            tracing::debug!(trigger = %trigger.id, %error, "the last run of a trigger was not written");
+        }
+        Ok(firing)
+    }
+
+    /// One trigger, if there is one.
+    pub(super) async fn find(&self, id: &TriggerId) -> Result<Option<Trigger>, BrokerError> {
+        let document = self.firer.store.document(DocumentKind::Trigger, id.as_str()).await?;
+        document.map(|document| Trigger::read(&document.key, &document.value)).transpose()
+    }
+
+    pub(super) fn firer(&self) -> &TriggerFirer {
+        &self.firer
+    }
+
+    pub(super) fn now(&self) -> SystemTime {
+        self.firer.clock.now()
+    }
+
+    pub(super) fn machine(&self) -> Option<&str> {
+        self.machine.as_deref()
+    }
+
+    fn tell(&self) {
+        self.changed.times.notify_one();
+        self.changed.files.notify_one();
+    }
+
+    /// Waits until a trigger was made, switched or deleted through this or a clone of it. For what fires by time.
+    pub(super) async fn times_changed(&self) {
+        self.changed.times.notified().await;
+    }
+
+    /// As [`times_changed`](Self::times_changed), for what fires by files.
+    pub(super) async fn files_changed(&self) {
+        self.changed.files.notified().await;
+    }
+
+    /// The state of the files of a trigger, from which on changes fire. None if it has none, or they are another machine's.
+    async fn state_of_files(&self, trigger: &Trigger) -> Result<Option<String>, BrokerError> {
+        let TriggerSchedule::File(schedule) = trigger.schedule.clone() else { return Ok(None) };
+        if schedule.machine.as_deref() != self.machine() {
+            return Ok(None);
+        }
+        let shown = schedule.path.display().to_string();
+        let scan = tokio::task::spawn_blocking(move || FileScan::of(&schedule)).await;
+        match scan.unwrap_or_else(|error| Err(std::io::Error::other(error.to_string()))) {
+            Ok(scan) => Ok(Some(scan.fingerprint())),
+            Err(error) => Err(BrokerError::new(
+                BrokerErrorKind::Invalid,
+                format!("{shown} cannot be watched: {error}"),
+                "name files that this program may read",
+            )),
+        }
+    }
+}
+
+fn unknown(id: &TriggerId) -> BrokerError {
+    BrokerError::new(
+        BrokerErrorKind::Unknown,
+        format!("there is no trigger {id}"),
+        "list the triggers to see which there are",
+    )
+}
+
+/// When a trigger fires next, by the clock alone.
+pub(super) fn next_run(trigger: &Trigger) -> Option<SystemTime> {
+    let decided = trigger.decided()?;
+    match &trigger.schedule {
+        TriggerSchedule::Cron(schedule) => {
+            let times = CronTimes::parse(&schedule.expression, &schedule.time_zone).ok()?;
+            let next = Occurrences { times: &times, trigger: &trigger.id, schedule }.next(decided)?;
+            Some(next.runs_at)
+        }
+        TriggerSchedule::At(at) => (at.time > decided).then_some(at.time),
+        _ => None,
+    }
+}

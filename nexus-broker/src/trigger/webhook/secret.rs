@@ -1,0 +1,243 @@
+//! Where the secrets of webhooks are.
+
+use std::{
+    env, fmt, fs,
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use nexus_core::Secret;
+
+use super::{
+    super::{document::TriggerId, schedule::WebhookSchedule},
+    signature::{SECRET_PREFIX, WebhookKey},
+};
+use crate::error::{BrokerError, BrokerErrorKind};
+
+/// Random bytes of a new secret.
+const NEW_KEY_BYTES: usize = 32;
+/// Longest file that is read as a secret, in bytes.
+const MAX_FILE_BYTES: u64 = 1024;
+
+/// What gives the value of an environment variable.
+type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
+/// The secrets of webhooks: a file each in a folder, or an environment variable.
+///
+/// Documents are read by every program that has the store, copied with it, and shown by `list`; in JetStream they cross the network. So a secret
+/// never stands in one. As files that only their user can read they are kept as this user's logins are where there is no keyring. They
+/// are not in the keyring: a broker runs where nobody is signed in to unlock one. On several machines the file is copied, or the secret
+/// is put into an environment variable, whose name the document has.
+#[derive(Clone)]
+pub struct WebhookSecrets {
+    folder: PathBuf,
+    environment: Environment,
+}
+
+impl WebhookSecrets {
+    /// Secrets in this folder, which is made when the first one is, and in the environment of this process.
+    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
+        Self::with_environment(folder, |name| env::var(name).ok())
+    }
+
+    /// The same with an environment of its own.
+    pub fn with_environment(
+        folder: impl Into<PathBuf>,
+        environment: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self { folder: folder.into(), environment: Arc::new(environment) }
+    }
+
+    /// Makes the secret of a trigger and its file. It is shown to whoever configures the sender, and never again. It blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Conflict`](BrokerErrorKind::Conflict) if the trigger has one, [`Failed`](BrokerErrorKind::Failed) if the file cannot be made.
+    pub fn create(&self, id: &TriggerId) -> Result<Secret, BrokerError> {
+        let mut random = [0; NEW_KEY_BYTES];
+        getrandom::fill(&mut random)
+            .map_err(|error| self.failed(id, &io::Error::other(error.to_string())))?;
+        let secret = Secret::new(format!("{SECRET_PREFIX}{}", STANDARD.encode(random)));
+        match self.write(id, &secret) {
+            Ok(()) => Ok(secret),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(BrokerError::new(
+                BrokerErrorKind::Conflict,
+                format!("the webhook {id} has a secret already"),
+                "delete the trigger to have it deleted, or take another id",
+            )),
+            Err(error) => Err(self.failed(id, &error)),
+        }
+    }
+
+    /// Deletes the secret of a trigger, if its file is there. It blocks.
+    pub fn delete(&self, id: &TriggerId) -> Result<(), BrokerError> {
+        match fs::remove_file(self.path(id)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(id, &error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The key of a trigger's secret. It blocks.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown`](BrokerErrorKind::Unknown) if there is none, [`Damaged`](BrokerErrorKind::Damaged) if it is no secret, or others can read
+    /// its file, and [`Failed`](BrokerErrorKind::Failed) if the file cannot be read.
+    pub fn key(&self, id: &TriggerId, schedule: &WebhookSchedule) -> Result<WebhookKey, BrokerError> {
+        let no_secret = || {
+            BrokerError::new(
+                BrokerErrorKind::Damaged,
+                format!("the secret of the webhook {id} is none"),
+                "it is `whsec_` and the base64 of 24 to 64 bytes",
+            )
+        };
+        if let Some(name) = &schedule.secret_environment {
+            let Some(secret) = (self.environment)(name).map(Secret::new) else {
+                let message = format!("the webhook {id} has its secret in {name}, which is not set");
+                return Err(BrokerError::new(BrokerErrorKind::Unknown, message, "set it for the broker"));
+            };
+            return WebhookKey::read(secret.expose().trim()).ok_or_else(no_secret);
+        }
+        match read(&self.path(id)) {
+            Ok(secret) => WebhookKey::read(secret.expose().trim()).ok_or_else(no_secret),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(BrokerError::new(
+                BrokerErrorKind::Unknown,
+                format!("the webhook {id} has no secret here"),
+                "copy its file from the machine that made it, or have it in an environment variable",
+            )),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(BrokerError::new(
+                BrokerErrorKind::Damaged,
+                format!("the file of the secret of the webhook {id}: {error}"),
+                "delete the trigger, and make it again",
+            )),
+            Err(error) => Err(self.failed(id, &error)),
+        }
+    }
+
+    fn path(&self, id: &TriggerId) -> PathBuf {
+        self.folder.join(file_name(id))
+    }
+
+    fn failed(&self, id: &TriggerId, error: &io::Error) -> BrokerError {
+        let kind = match error.kind() {
+            io::ErrorKind::StorageFull => BrokerErrorKind::NoSpace,
+            _ => BrokerErrorKind::Failed,
+        };
+        BrokerError::new(
+            kind,
+            format!("the secret of the webhook {id}, {}: {error}", self.path(id).display()),
+            "",
+        )
+    }
+
+    /// The file is written beside, and linked, so that it is whole or not there.
+    fn write(&self, id: &TriggerId, secret: &Secret) -> io::Result<()> {
+        let mut folder = fs::DirBuilder::new();
+        folder.recursive(true);
+        let mut options = fs::OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+            folder.mode(0o700);
+            options.mode(0o600);
+        }
+        folder.create(&self.folder)?;
+        let beside = self.folder.join(format!(".new-{}", uuid::Uuid::new_v4()));
+        let written = options.open(&beside).and_then(|mut file| {
+            file.write_all(secret.expose().as_bytes())?;
+            file.sync_all()?;
+            fs::hard_link(&beside, self.path(id))
+        });
+        let _ = fs::remove_file(&beside);
+        written
+    }
+}
+
+/// The name of a trigger's file: two ids that differ in capitals are two files on every file system.
+fn file_name(id: &TriggerId) -> String {
+    let mut name = String::with_capacity(id.as_str().len() + 7);
+    for letter in id.as_str().chars() {
+        if letter.is_ascii_uppercase() {
+            name.push('+');
+        }
+        name.push(letter.to_ascii_lowercase());
+    }
+    name + ".secret"
+}
+
+/// Reads a file that only its user can read.
+fn read(path: &Path) -> io::Result<Secret> {
+    let file = fs::File::open(path)?;
+    let metadata = file.metadata()?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        if metadata.permissions().mode() & 0o077 != 0 {
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can read it"));
+        }
+    }
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut text = String::new();
+    file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
+    Ok(Secret::new(text))
+}
+
+impl fmt::Debug for WebhookSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WebhookSecrets").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_made_once_read_and_deleted() {
+        let folder = tempfile::tempdir().unwrap();
+        let secrets = WebhookSecrets::in_folder(folder.path().join("secrets"));
+        let id: TriggerId = "hook".parse().unwrap();
+        let schedule = WebhookSchedule::in_folder();
+        assert_eq!(secrets.key(&id, &schedule).unwrap_err().kind, BrokerErrorKind::Unknown);
+        let secret = secrets.create(&id).unwrap();
+        assert_eq!(secrets.create(&id).unwrap_err().kind, BrokerErrorKind::Conflict);
+        secrets.create(&"HOOK".parse().unwrap()).unwrap();
+        let signature = WebhookKey::read(secret.expose()).unwrap().sign("a", 1, b"body");
+        assert!(secrets.key(&id, &schedule).unwrap().verifies(&signature, "a", 1, b"body"));
+        assert_eq!(fs::read_dir(folder.path().join("secrets")).unwrap().count(), 2, "nothing is left beside");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let path = secrets.path(&id);
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+            let error = secrets.key(&id, &schedule).unwrap_err();
+            assert_eq!(error.kind, BrokerErrorKind::Damaged);
+            assert!(!error.to_string().contains(&secret.expose()[6..]), "{error}");
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+        fs::write(secrets.path(&id), "whsec_short").unwrap();
+        assert_eq!(secrets.key(&id, &schedule).unwrap_err().kind, BrokerErrorKind::Damaged);
+        secrets.delete(&id).unwrap();
+        secrets.delete(&id).unwrap();
+        assert_eq!(secrets.key(&id, &schedule).unwrap_err().kind, BrokerErrorKind::Unknown);
+    }
+
+    #[test]
+    fn a_secret_may_be_in_the_environment() {
+        let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+        let secrets = WebhookSecrets::with_environment("/nowhere", move |name| {
+            (name == "HOOK").then(|| secret.to_owned())
+        });
+        let id: TriggerId = "hook".parse().unwrap();
+        assert!(secrets.key(&id, &WebhookSchedule::in_environment("HOOK")).is_ok());
+        let error = secrets.key(&id, &WebhookSchedule::in_environment("OTHER")).unwrap_err();
+        assert_eq!(error.kind, BrokerErrorKind::Unknown);
+    }
+}

@@ -1,0 +1,376 @@
+//! The HTTP server of webhooks.
+
+use std::{
+    collections::VecDeque,
+    convert::Infallible,
+    future::Future,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, UNIX_EPOCH},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Full};
+use hyper::{
+    HeaderMap, Method, Request, Response, StatusCode,
+    body::Incoming,
+    header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+    http::request::Parts,
+    server::conn::http1,
+    service::service_fn,
+};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{Value, json};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::{AbortHandle, JoinSet},
+};
+
+use super::{
+    super::{
+        document::{Trigger, TriggerId},
+        firing::named,
+        schedule::{TriggerSchedule, WebhookSchedule},
+        triggers::Triggers,
+    },
+    rate::{RateLimit, TriggerRates},
+    secret::WebhookSecrets,
+    signature::WebhookKey,
+};
+use crate::error::BrokerErrorKind;
+
+/// What begins the path of a webhook.
+const PATH: &str = "/hooks/";
+/// How long no connection is taken after one could not be, as without free descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long answers that are under way may take once the server ends.
+const LAST_ANSWERS: Duration = Duration::from_secs(1);
+/// Largest head of a request, in bytes. Source: the least that hyper takes.
+const MAX_HEAD_BYTES: usize = 16 << 10;
+/// Longest `webhook-id`, in bytes.
+const MAX_ID_BYTES: usize = 256;
+
+/// What a server of webhooks listens on and takes.
+#[non_exhaustive]
+#[derive(Clone, Debug)]
+pub struct WebhookSettings {
+    /// Where it listens. A free port of 127.0.0.1 by default. It speaks no TLS: beyond this machine it stands behind a proxy that does.
+    pub address: SocketAddr,
+    /// Largest body, in bytes. 64 KiB by default.
+    pub max_body_bytes: usize,
+    /// How long the head of a request may take, and how long its body. Ten seconds by default.
+    pub read_within: Duration,
+    /// By how much the time of a request may differ from the broker's. Five minutes by default. The store is to know ids for longer.
+    pub max_time_difference: Duration,
+    /// How many connections there may be. For one more the oldest is ended. 64 by default.
+    pub max_connections: usize,
+    /// How many requests a second are looked at, whoever sends them. 100 by default.
+    pub max_per_second: u32,
+}
+
+impl Default for WebhookSettings {
+    fn default() -> Self {
+        Self {
+            address: (Ipv4Addr::LOCALHOST, 0).into(),
+            max_body_bytes: 64 << 10,
+            read_within: Duration::from_secs(10),
+            max_time_difference: Duration::from_secs(5 * 60),
+            max_connections: 64,
+            max_per_second: 100,
+        }
+    }
+}
+
+/// A server that fires triggers of type `webhook`. See [the module](super) for what it takes.
+pub struct WebhookServer {
+    listener: TcpListener,
+    address: SocketAddr,
+    handler: Arc<WebhookHandler>,
+}
+
+impl std::fmt::Debug for WebhookServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WebhookServer").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl WebhookServer {
+    /// Listens. Nothing is answered before [`WebhookServer::serve`].
+    ///
+    /// # Errors
+    ///
+    /// The address cannot be listened on.
+    pub async fn bind(
+        triggers: Triggers,
+        secrets: WebhookSecrets,
+        settings: WebhookSettings,
+    ) -> io::Result<Self> {
+        let listener = TcpListener::bind(settings.address).await?;
+        let address = listener.local_addr()?;
+        let handler = WebhookHandler {
+            triggers,
+            secrets,
+            requests: Mutex::new(RateLimit::new(settings.max_per_second)),
+            rates: TriggerRates::default(),
+            settings,
+        };
+        Ok(Self { listener, address, handler: Arc::new(handler) })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The URL of a trigger, on this machine.
+    pub fn url(&self, id: &TriggerId) -> String {
+        format!("http://{}{PATH}{id}", self.address)
+    }
+
+    /// Serves until `ended` is done.
+    pub async fn serve(self, ended: impl Future<Output = ()>) {
+        let mut connections = JoinSet::new();
+        let mut open: VecDeque<AbortHandle> = VecDeque::new();
+        let mut ended = std::pin::pin!(ended);
+        loop {
+            tokio::select! {
+                biased;
+                () = &mut ended => break,
+                // Those that are done are forgotten.
+                Some(_) = connections.join_next() => {}
+                accepted = self.listener.accept() => match accepted {
+                    Ok((stream, _)) => {
+                        open.retain(|connection| !connection.is_finished());
+                        // Whoever says nothing holds up nobody who does.
+                        while open.len() >= self.handler.settings.max_connections.max(1) {
+                            if let Some(oldest) = open.pop_front() {
+                                oldest.abort();
+                            }
+                        }
+                        open.push_back(connections.spawn(Arc::clone(&self.handler).converse(stream)));
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "a connection cannot be taken");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+            }
+        }
+        drop(self.listener);
+        let rest = async { while connections.join_next().await.is_some() {} };
+        let _ = tokio::time::timeout(LAST_ANSWERS, rest).await;
+    }
+}
+
+/// Why a request fires nothing. It says nothing about the trigger that a stranger could use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WebhookRejection {
+    NotFound,
+    Unauthenticated,
+    TooSlow,
+    TooLarge,
+    /// Too many, or too many that wait. When to try again.
+    Busy(Duration),
+    Unavailable,
+}
+
+impl WebhookRejection {
+    fn answer(self) -> Response<Full<Bytes>> {
+        let (status, words) = match self {
+            Self::NotFound => (StatusCode::NOT_FOUND, "there is nothing here\n"),
+            Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "the request is not signed as it must be\n"),
+            Self::TooSlow => (StatusCode::REQUEST_TIMEOUT, "the body did not come whole, or not in time\n"),
+            Self::TooLarge => (StatusCode::PAYLOAD_TOO_LARGE, "the body is too large\n"),
+            Self::Busy(_) => (StatusCode::TOO_MANY_REQUESTS, "too many requests: try again later\n"),
+            Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "try again later\n"),
+        };
+        let mut answer = answer(status, words);
+        let headers = answer.headers_mut();
+        if let Self::Busy(wait) = self {
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
+        }
+        // What of the request was not read is not read any more.
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        answer
+    }
+}
+
+fn answer(status: StatusCode, words: &'static str) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::new(Bytes::from_static(words.as_bytes())));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
+    answer
+}
+
+/// Answers the requests of all connections.
+struct WebhookHandler {
+    triggers: Triggers,
+    secrets: WebhookSecrets,
+    settings: WebhookSettings,
+    requests: Mutex<RateLimit>,
+    rates: TriggerRates,
+}
+
+/// The signed headers of a request.
+struct SignedHead<'h> {
+    id: &'h str,
+    timestamp: i64,
+    signatures: &'h str,
+}
+
+impl WebhookHandler {
+    /// Serves one connection to its end: one request.
+    async fn converse(self: Arc<Self>, stream: TcpStream) {
+        let service = service_fn(|request| self.respond(request));
+        let conversation = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.settings.read_within)
+            .keep_alive(false)
+            .max_buf_size(MAX_HEAD_BYTES)
+            .serve_connection(TokioIo::new(stream), service);
+        // A sender that does not read its answer holds a connection no longer than one that does not send.
+        let within = self.settings.read_within * 3;
+        // What a sender does wrong on the way is its own business.
+        let _ = tokio::time::timeout(within, conversation).await;
+    }
+
+    async fn respond(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+        Ok(match self.take(request).await {
+            Ok(()) => answer(StatusCode::ACCEPTED, "accepted\n"),
+            Err(rejection) => {
+                tracing::debug!(?rejection, "a request to a webhook was turned away");
+                rejection.answer()
+            }
+        })
+    }
+
+    async fn take(&self, request: Request<Incoming>) -> Result<(), WebhookRejection> {
+        let taken = {
+            let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            requests.take(self.settings.max_per_second, Duration::from_secs(1))
+        };
+        taken.map_err(WebhookRejection::Busy)?;
+        let (head, body) = request.into_parts();
+        let (trigger, schedule) = self.trigger(&head).await?;
+        let signed = self.signed_head(&head.headers).ok_or(WebhookRejection::Unauthenticated)?;
+        let key = self.key(&trigger, &schedule).await?;
+        let stated =
+            head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        if stated.is_some_and(|length| length > self.settings.max_body_bytes as u64) {
+            return Err(WebhookRejection::TooLarge);
+        }
+        let body = self.read(body).await?;
+        if !key.verifies(signed.signatures, signed.id, signed.timestamp, &body) {
+            return Err(WebhookRejection::Unauthenticated);
+        }
+        self.rates.take(&trigger.id, schedule.max_per_minute).map_err(WebhookRejection::Busy)?;
+        let fired = self.triggers.fire(&trigger, &named(signed.id), data(&body)).await;
+        fired.map(drop).map_err(|error| {
+            tracing::warn!(trigger = %trigger.id, %error, "a webhook did not fire");
+            match error.kind {
+                BrokerErrorKind::QueueFull => WebhookRejection::Busy(Duration::from_secs(60)),
+                BrokerErrorKind::Invalid => WebhookRejection::TooLarge,
+                _ => WebhookRejection::Unavailable,
+            }
+        })
+    }
+
+    /// The trigger that a request is for.
+    async fn trigger(&self, head: &Parts) -> Result<(Trigger, WebhookSchedule), WebhookRejection> {
+        let id = head.uri.path().strip_prefix(PATH).and_then(|id| id.parse::<TriggerId>().ok());
+        let Some(id) = id.filter(|_| head.method == Method::POST && head.uri.query().is_none()) else {
+            return Err(WebhookRejection::NotFound);
+        };
+        let trigger = match self.triggers.find(&id).await {
+            Ok(trigger) => trigger.filter(|trigger| trigger.enabled),
+            Err(error) if error.kind == BrokerErrorKind::Damaged => None,
+            Err(error) => {
+                tracing::warn!(trigger = %id, %error, "the trigger of a webhook cannot be read");
+                return Err(WebhookRejection::Unavailable);
+            }
+        };
+        let trigger = trigger.ok_or(WebhookRejection::NotFound)?;
+        match trigger.schedule.clone() {
+            TriggerSchedule::Webhook(schedule) => Ok((trigger, schedule)),
+            _ => Err(WebhookRejection::NotFound),
+        }
+    }
+
+    async fn key(
+        &self,
+        trigger: &Trigger,
+        schedule: &WebhookSchedule,
+    ) -> Result<WebhookKey, WebhookRejection> {
+        let (secrets, id, schedule) = (self.secrets.clone(), trigger.id.clone(), schedule.clone());
+        let key = tokio::task::spawn_blocking(move || secrets.key(&id, &schedule)).await;
+        match key {
+            Ok(Ok(key)) => Ok(key),
+            Ok(Err(error)) => {
+                tracing::warn!(trigger = %trigger.id, %error, "a webhook takes no request");
+                Err(WebhookRejection::NotFound)
+            }
+            Err(_) => Err(WebhookRejection::Unavailable),
+        }
+    }
+
+    /// The signed headers, if each is there once and the time is near.
+    fn signed_head<'h>(&self, headers: &'h HeaderMap) -> Option<SignedHead<'h>> {
+        let id = only(headers, "webhook-id")?;
+        let timestamp = only(headers, "webhook-timestamp")?.parse().ok()?;
+        let signatures = only(headers, "webhook-signature")?;
+        if id.is_empty() || id.len() > MAX_ID_BYTES || id.bytes().any(|byte| !byte.is_ascii_graphic()) {
+            return None;
+        }
+        let now = self.triggers.now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let difference = i64::try_from(now).ok()?.abs_diff(timestamp);
+        (difference <= self.settings.max_time_difference.as_secs()).then_some(SignedHead {
+            id,
+            timestamp,
+            signatures,
+        })
+    }
+
+    /// Reads a body, as far as it is within its bound and in time.
+    async fn read(&self, mut body: Incoming) -> Result<BytesMut, WebhookRejection> {
+        let whole = async {
+            let mut whole = BytesMut::new();
+            while let Some(frame) = body.frame().await {
+                // Trailers say nothing that is asked for.
+                let Ok(piece) = frame.map_err(|_broken| WebhookRejection::TooSlow)?.into_data() else {
+                    continue;
+                };
+                if whole.len() + piece.len() > self.settings.max_body_bytes {
+                    return Err(WebhookRejection::TooLarge);
+                }
+                whole.extend_from_slice(&piece);
+            }
+            Ok(whole)
+        };
+        let read = tokio::time::timeout(self.settings.read_within, whole).await;
+        read.unwrap_or(Err(WebhookRejection::TooSlow))
+    }
+}
+
+/// The value of a header that is there once.
+fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (Some(value), None) => value.to_str().ok(),
+        _ => None,
+    }
+}
+
+/// The body, as the trigger's data. None if there is none.
+fn data(body: &[u8]) -> Option<Value> {
+    if body.is_empty() {
+        return None;
+    }
+    Some(match (serde_json::from_slice(body), std::str::from_utf8(body)) {
+        (Ok(value), _) => value,
+        (Err(_), Ok(text)) => text.into(),
+        (Err(_), Err(_)) => json!({ "base64": STANDARD.encode(body) }),
+    })
+}
