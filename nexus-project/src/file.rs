@@ -2,7 +2,7 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File, Permissions},
+    fs::{self, File, OpenOptions, Permissions},
     io::{self, Write as _},
     path::Path,
     thread,
@@ -36,9 +36,20 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<String>, ProjectError> {
     })
 }
 
+/// Refuses to write what could not be read again.
+pub(crate) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> {
+    if bytes as u64 <= MOST_BYTES {
+        return Ok(());
+    }
+    let message = format!("{path:?} would have {bytes} bytes, and {MOST_BYTES} are read");
+    let instead = "write less, or move the file away, and another is begun; it was not changed";
+    Err(ProjectError::new(ProjectErrorKind::WrongState, message, instead))
+}
+
 /// Replaces a file as a whole, in a folder that is made if it is not there: it has the old content or the new one, whenever and
 /// however this ends. Its mode stays; a new one has that of the process.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
+    check_size(path, bytes.len())?;
     replace_io(path, bytes).map_err(|error| ProjectError::unusable(path, &error))
 }
 
@@ -131,6 +142,8 @@ pub(crate) struct Lock {
 impl Lock {
     /// Takes the lock of the file at `path`, which is made where there is none. Waits up to half a minute for others.
     pub(crate) fn take(path: &Path) -> Result<Self, ProjectError> {
+        // With the mode that new files have here: whoever may write in the folder may take its lock. One that is there is no error.
+        let _ = OpenOptions::new().write(true).create_new(true).open(path);
         let began = Instant::now();
         let mut pause = PAUSES[0];
         loop {

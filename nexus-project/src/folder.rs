@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::{
     branch,
-    error::ProjectError,
+    error::{ProjectError, ProjectErrorKind},
     file::{self, Lock},
     state::{Cycle, Document, History, Pending, ProjectPlan, ProjectTasks},
     time::Time,
@@ -105,8 +105,9 @@ impl ProjectFolder {
             file::remove(&legacy)?;
             report.removed.push(format!("{FOLDER}/{STATE}/{LEGACY_TRACKER}"));
         }
-        file::remove_pending(&self.root.join(FOLDER).join(STATE));
-        file::remove_pending(&self.root.join(FOLDER));
+        for folder in ["", STATE].into_iter().chain(KNOWLEDGE) {
+            file::remove_pending(&self.path(folder));
+        }
         self.finish()?;
         report.plan_left = self.plan()?.map(|plan| plan.topic);
         report.tasks_left = self.tasks()?.map(|tasks| tasks.tasks.len());
@@ -148,18 +149,41 @@ impl ProjectFolder {
         tasks.write(&self.state_path(ProjectTasks::NAME))
     }
 
-    /// Runs a change, or a look at more than one file: nobody else writes meanwhile, and what a process that died had begun is finished
+    /// Runs a change: nobody else writes meanwhile, and what a process that died had begun is finished
     /// first. `.nexus/` is made where there is none.
     pub(crate) fn locked<T>(
         &self,
         call: impl FnOnce() -> Result<T, ProjectError>,
     ) -> Result<T, ProjectError> {
+        let _lock = self.enter()?;
+        call()
+    }
+
+    /// Runs a look at files, as [`Self::locked`] does. Where this user may write nothing, files are read as they are, unless a process that died
+    /// has begun something that is to be finished first.
+    pub(crate) fn looked<T>(
+        &self,
+        call: impl FnOnce() -> Result<T, ProjectError>,
+    ) -> Result<T, ProjectError> {
+        let _lock = match self.enter() {
+            Err(error)
+                if error.kind == ProjectErrorKind::PermissionDenied
+                    && !self.state_path(Pending::NAME).exists() =>
+            {
+                None
+            }
+            entered => Some(entered?),
+        };
+        call()
+    }
+
+    fn enter(&self) -> Result<Lock, ProjectError> {
         if !self.state_path("").is_dir() {
             self.init()?;
         }
-        let _lock = self.lock()?;
+        let lock = self.lock()?;
         self.finish()?;
-        call()
+        Ok(lock)
     }
 
     fn lock(&self) -> Result<Lock, ProjectError> {
@@ -173,10 +197,12 @@ impl ProjectFolder {
         tasks: Option<ProjectTasks>,
         next_plan: Option<ProjectPlan>,
     ) -> Result<Cycle, ProjectError> {
-        // A history that cannot be read keeps everything as it is.
-        self.history()?;
         let branch = branch::of(&self.root);
         let cycle = Cycle { id: new_id()?, closed_at: Time::now(), branch, plan, tasks };
+        // A history that cannot be read, or could not be after, keeps everything as it is.
+        let mut history = self.history()?;
+        history.cycles.push(cycle.clone());
+        history.text(&self.path(History::NAME))?;
         Pending::new(cycle.clone(), next_plan).write(&self.state_path(Pending::NAME))?;
         self.finish()?;
         Ok(cycle)
@@ -199,6 +225,10 @@ impl ProjectFolder {
         if cycle.tasks.is_some() {
             file::remove(&self.state_path(ProjectTasks::NAME))?;
         }
+        if next_plan.is_none() {
+            // The cycle is closed, whatever becomes of these.
+            let _ = self.end_session_files();
+        }
         file::remove(&path)
     }
 }
@@ -209,7 +239,7 @@ pub(crate) fn new_id() -> Result<String, ProjectError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         let message = format!("the system gives no random numbers: {error}");
-        ProjectError::new(crate::ProjectErrorKind::Failed, message, "do the same again")
+        ProjectError::new(ProjectErrorKind::Failed, message, "do the same again")
     })?;
     Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

@@ -13,7 +13,8 @@ use nexus_project::{
     ProjectError, ProjectErrorKind, ProjectFolder,
     harness::Harness,
     role::{AgentType, Role},
-    state::{History, ProjectPlan, ProjectTaskStatus, ProjectTasks, schema_of},
+    schemas,
+    state::ProjectTaskStatus,
     tools::{
         HistorySearchRequest, PlanAction, PlanDecideRequest, PlanStartRequest, PlanUpdateRequest,
         TaskAddRequest, TaskCloseRequest, TaskUpdateRequest, TasksRequest,
@@ -26,7 +27,7 @@ use crate::{
     EXIT_FAILED,
     args::{ProjectArgs, ProjectCommand},
     command_error::CommandError,
-    output::{say, say_bytes, say_json},
+    output::{complain, printable_lines, say, say_bytes, say_json},
     task,
 };
 
@@ -40,11 +41,13 @@ pub(crate) async fn project(args: ProjectArgs) -> Result<ExitCode, CommandError>
         ProjectCommand::Roles { register: true, .. } => return register(&out).await,
         ProjectCommand::Roles { name, .. } => return roles(name.as_deref(), &out),
         ProjectCommand::Schema { file } => {
-            say_json(&match file.as_str() {
-                "plan.json" => schema_of::<ProjectPlan>(),
-                "tasks.json" => schema_of::<ProjectTasks>(),
-                _ => schema_of::<History>(),
-            });
+            let known = schemas();
+            let Some((_, schema)) = known.iter().find(|(name, _)| *name == file) else {
+                let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+                let message = format!("there is no schema of {file:?}, but of {}", names.join(", "));
+                return Err(CommandError::usage(message));
+            };
+            say_json(schema);
             return Ok(ExitCode::SUCCESS);
         }
         _ => {}
@@ -66,7 +69,7 @@ pub(crate) fn find(named: Option<&Path>) -> Result<ProjectFolder, CommandError> 
     let folder: PathBuf = folder
         .map_err(|error| CommandError::failed(format_args!("the current folder cannot be told: {error}")))?;
     let project = if named.is_some() { ProjectFolder::at(folder) } else { ProjectFolder::find(&folder) };
-    if project.root().join(".nexus") == nexus::BuildContext::from_process().home {
+    if is_home(&project) {
         let message = format!(
             "{} is where Nexus keeps its own files: name a project by --project",
             project.root().join(".nexus").display()
@@ -74,6 +77,13 @@ pub(crate) fn find(named: Option<&Path>) -> Result<ProjectFolder, CommandError> 
         return Err(CommandError::usage(message));
     }
     Ok(project)
+}
+
+/// Whether a project's `.nexus/` is the folder in which Nexus keeps its own files, whatever links lead to it.
+pub(crate) fn is_home(project: &ProjectFolder) -> bool {
+    let (folder, home) = (project.root().join(".nexus"), nexus::BuildContext::from_process().home);
+    folder == home
+        || matches!((folder.canonicalize(), home.canonicalize()), (Ok(folder), Ok(home)) if folder == home)
 }
 
 /// How answers are printed.
@@ -148,7 +158,7 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<()
                 return Err(CommandError::usage(format_args!("there is no task {task}")));
             };
             let prompt = project.task_prompt(task).map_err(failed)?;
-            out.say(&prompt, |prompt| say_bytes(prompt.as_bytes()));
+            out.say(&prompt, |prompt| say_bytes(printable_lines(prompt).as_bytes()));
         }
         ProjectCommand::Begin { task, agent } => {
             update(project, (task, ProjectTaskStatus::InProgress), agent, Vec::new(), out)?;
@@ -180,6 +190,11 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<()
             let harness = Harness::find(&harness).map_err(failed)?;
             let report = harness.install(project, &command).map_err(failed)?;
             out.say(&report, |report| show::installed(&harness, report));
+            if !project.root().join(".nexus").is_dir() {
+                complain(
+                    "there is no .nexus/ yet, and without it the hooks do nothing: call `nexus project init`",
+                );
+            }
         }
         ProjectCommand::Uninstall { harness } => {
             let harness = Harness::find(&harness).map_err(failed)?;

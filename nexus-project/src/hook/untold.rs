@@ -8,7 +8,7 @@ use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document};
 /// What was not told yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Untold {
+pub(crate) struct Untold {
     /// The version of this file: 1.
     version: u32,
     /// The session whose model is to be told.

@@ -66,7 +66,7 @@ impl ProjectFolder {
     ///
     /// [`ProjectError`].
     pub fn history_search(&self, request: &HistorySearchRequest) -> Result<HistoryPage, ProjectError> {
-        let history = self.locked(|| self.history())?;
+        let history = self.looked(|| self.history())?;
         let query = request.query.as_deref().unwrap_or_default().to_lowercase();
         let words: Vec<_> = query.split_whitespace().collect();
         let found: Vec<_> = history.cycles.iter().rev().filter(|cycle| has_all(cycle, &words)).collect();

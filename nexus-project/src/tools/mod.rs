@@ -27,6 +27,10 @@ use crate::error::ProjectError;
 const MOST_TITLE: usize = 500;
 /// Longest text of any other field, in bytes. Source: our own bound.
 const MOST_TEXT: usize = 64 << 10;
+/// Most numbers of an answer's list. Source: our own bound: with two lists there is room for a page beside them.
+const MOST_NUMBERS: usize = 300;
+/// Most numbers that an error names.
+const MOST_NAMED: usize = 50;
 
 /// A title is one line of text that says something.
 fn checked_title(field: &str, text: &str) -> Result<String, ProjectError> {
@@ -42,7 +46,7 @@ fn checked_title(field: &str, text: &str) -> Result<String, ProjectError> {
 }
 
 /// A text may be long. A blank one counts as left out.
-fn checked_text(field: &str, text: Option<String>) -> Result<Option<String>, ProjectError> {
+pub(crate) fn checked_text(field: &str, text: Option<String>) -> Result<Option<String>, ProjectError> {
     match text {
         Some(text) if text.trim().is_empty() => Ok(None),
         Some(text) if text.len() > MOST_TEXT => {
@@ -53,8 +57,14 @@ fn checked_text(field: &str, text: Option<String>) -> Result<Option<String>, Pro
     }
 }
 
-/// The numbers that there are, for errors.
+/// The numbers that there are, for errors: the first of them.
 fn numbers(ids: impl Iterator<Item = u32>) -> String {
-    let ids: Vec<_> = ids.map(|id| id.to_string()).collect();
-    if ids.is_empty() { "none".to_owned() } else { ids.join(", ") }
+    let mut ids: Vec<_> = ids.map(|id| id.to_string()).collect();
+    let more = ids.len().saturating_sub(MOST_NAMED);
+    ids.truncate(MOST_NAMED);
+    match (ids.is_empty(), more) {
+        (true, _) => "none".to_owned(),
+        (false, 0) => ids.join(", "),
+        (false, more) => format!("{}, and {more} more", ids.join(", ")),
+    }
 }
