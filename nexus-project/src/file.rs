@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fs::{self, File, OpenOptions, Permissions},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -34,6 +34,23 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<String>, ProjectError> {
         let at = error.utf8_error().valid_up_to();
         ProjectError::damaged(path, format_args!("byte {at} is no UTF-8"))
     })
+}
+
+/// The beginning of a file that holds text, of at most `most` bytes. `None` if it is no regular file, or no text.
+pub(crate) fn read_start(path: &Path, most: u64) -> Option<String> {
+    if !fs::symlink_metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+    let end = match str::from_utf8(&bytes) {
+        Ok(text) => text.len(),
+        // The last character was cut.
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        Err(_) => return None,
+    };
+    bytes.truncate(end);
+    String::from_utf8(bytes).ok()
 }
 
 /// Refuses to write what could not be read again.
@@ -87,6 +104,24 @@ fn keep_mode(file: &File, mode: Permissions) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
         done => done,
     }
+}
+
+/// Has git leave out what these patterns name in a folder, beside what its `.gitignore` has. Whether anything was missing.
+pub(crate) fn ignore(folder: &Path, patterns: &[&str]) -> Result<bool, ProjectError> {
+    let path = folder.join(".gitignore");
+    let before = read_text(&path)?.unwrap_or_default();
+    let mut text = before.clone();
+    for pattern in patterns {
+        if !before.lines().any(|line| line.trim_end() == *pattern) {
+            let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            text = format!("{text}{gap}{pattern}\n");
+        }
+    }
+    let is_missing = text != before;
+    if is_missing {
+        replace(&path, text.as_bytes())?;
+    }
+    Ok(is_missing)
 }
 
 /// Removes a file. One that is not there is no error.

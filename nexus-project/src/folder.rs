@@ -1,6 +1,9 @@
 //! The folder `.nexus/` of a project, and how its files are read and changed.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -87,17 +90,15 @@ impl ProjectFolder {
     /// [`ProjectErrorKind::Damaged`](crate::ProjectErrorKind::Damaged) for a plan or tasks that cannot be read; those of the file system.
     pub fn init(&self) -> Result<InitReport, ProjectError> {
         let mut report = InitReport::default();
+        // A link in its place would lead everything elsewhere.
+        file::make_folder(&self.root.join(FOLDER))?;
         for folder in [STATE, "state/artifacts"].into_iter().chain(KNOWLEDGE) {
             if file::make_folder(&self.path(folder))? {
                 report.made.push(format!("{FOLDER}/{folder}"));
             }
         }
         let _lock = self.lock()?;
-        let ignore = self.path(".gitignore");
-        let text = file::read_text(&ignore)?.unwrap_or_default();
-        if !text.lines().any(|line| line.trim_end() == IGNORED) {
-            let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-            file::replace(&ignore, format!("{text}{gap}{IGNORED}\n").as_bytes())?;
+        if file::ignore(&self.path(""), &[IGNORED])? {
             report.made.push(format!("{FOLDER}/.gitignore"));
         }
         let legacy = self.state_path(LEGACY_TRACKER);
@@ -159,12 +160,17 @@ impl ProjectFolder {
         call()
     }
 
-    /// Runs a look at files, as [`Self::locked`] does. Where this user may write nothing, files are read as they are, unless a process that died
-    /// has begun something that is to be finished first.
+    /// Runs a look at files, as [`Self::locked`] does, but makes no folder. Where this user may write nothing, files are read as they are, unless a
+    /// process that died has begun something that is to be finished first.
     pub(crate) fn looked<T>(
         &self,
         call: impl FnOnce() -> Result<T, ProjectError>,
     ) -> Result<T, ProjectError> {
+        // Without a state nobody has begun anything.
+        if self.state_folders().any(|found| found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound))
+        {
+            return call();
+        }
         let _lock = match self.enter() {
             Err(error)
                 if error.kind == ProjectErrorKind::PermissionDenied
@@ -177,8 +183,14 @@ impl ProjectFolder {
         call()
     }
 
+    /// What stands where `.nexus/` and `.nexus/state/` are to be.
+    fn state_folders(&self) -> impl Iterator<Item = io::Result<fs::Metadata>> {
+        let folder = self.root.join(FOLDER);
+        [folder.join(STATE), folder].into_iter().map(fs::symlink_metadata)
+    }
+
     fn enter(&self) -> Result<Lock, ProjectError> {
-        if !self.state_path("").is_dir() {
+        if !self.state_folders().all(|found| found.is_ok_and(|found| found.is_dir())) {
             self.init()?;
         }
         let lock = self.lock()?;
