@@ -59,8 +59,9 @@ fn answer(args: &HookArgs) -> Result<Option<Value>, String> {
         serde_json::from_slice(&text).map_err(|error| format!("standard input is no JSON: {error}"))?;
     let mut input = harness.read(&input);
     // A program that does not tell its folder works in that of its hooks.
-    let here = env::current_dir().map_err(|error| format!("the current folder cannot be told: {error}"))?;
-    input.working_directory = here.join(&input.working_directory);
+    if let Ok(here) = env::current_dir() {
+        input.working_directory = here.join(&input.working_directory);
+    }
     let Some(project) = project_of(args.project.as_deref(), &input)? else { return Ok(None) };
     let reply = project.on_hook(&harness, event, &input).unwrap_or_else(|error| {
         complain(&error);

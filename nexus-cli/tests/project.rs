@@ -96,6 +96,11 @@ fn a_cycle_by_hand_as_the_help_has_it() {
 #[test]
 fn what_cannot_be_done_says_what_can() {
     let stage = Stage::new();
+    // A look makes nothing.
+    for look in ["status", "tasks", "history"] {
+        stage.said(&["project", look]);
+        assert!(!stage.project.join(".nexus").exists(), "{look}");
+    }
     let (code, said) = stage.refused(&["project", "begin", "1"]);
     assert!(code == 1 && said.contains("task_add"), "{code} {said}");
     stage.said(&["project", "add", "one"]);

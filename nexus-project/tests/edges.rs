@@ -7,7 +7,7 @@ use nexus_project::{
     ProjectErrorKind, ProjectFolder,
     harness::Harness,
     hook::{HookEvent, HookReply},
-    state::ProjectTaskStatus,
+    state::ProjectTaskStatus::{self, Completed, InProgress},
     tools::{
         HistorySearchRequest, PlanDecideRequest, PlanStartRequest, PlanStatusRequest, TaskAddRequest,
         TaskCloseRequest, TaskUpdateRequest, TasksRequest,
@@ -87,12 +87,8 @@ fn many_tasks_have_answers_that_clients_pass_on_and_soon() {
     let project = &stage.project;
     fits(&project.task_list(&TasksRequest::default()).unwrap());
     fits(&project.context().unwrap());
-    let begin = TaskUpdateRequest {
-        task: 1,
-        status: ProjectTaskStatus::InProgress,
-        agent: None,
-        files_touched: BTreeSet::new(),
-    };
+    let begin =
+        TaskUpdateRequest { task: 1, status: InProgress, agent: None, files_touched: BTreeSet::new() };
     fits(&project.task_update(begin).unwrap());
     let dependencies = (1..=3_000).collect();
     fits(
@@ -126,6 +122,57 @@ fn what_could_not_be_read_again_is_not_written() {
     assert!(fs::read(stage.path(".nexus/history.json")).unwrap() == history.as_bytes());
     fs::remove_file(stage.path(".nexus/history.json")).unwrap();
     project.task_close(&TaskCloseRequest::default()).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_the_place_of_a_folder_leads_nowhere() {
+    for place in [".nexus", ".nexus/state"] {
+        let stage = Stage::new();
+        let elsewhere = stage.folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::remove_dir_all(stage.path(place)).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, stage.path(place)).unwrap();
+        let add = TaskAddRequest { title: "a".into(), ..Default::default() };
+        let error = stage.project.task_add(add).unwrap_err();
+        assert_eq!(error.kind, ProjectErrorKind::Damaged, "{error}");
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "{place}");
+    }
+}
+
+#[test]
+fn the_same_file_has_one_name_and_is_in_its_folder() {
+    let stage = Stage::new();
+    let files = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let add = |owner: &str, names: &[&str]| {
+        let request = TaskAddRequest {
+            title: "t".into(),
+            owner: Some(owner.into()),
+            files: files(names),
+            ..Default::default()
+        };
+        stage.project.task_add(request).unwrap().id
+    };
+    let update = |task: u32, status: ProjectTaskStatus, agent: &str, touched: &[&str]| {
+        let request =
+            TaskUpdateRequest { task, status, agent: Some(agent.into()), files_touched: files(touched) };
+        stage.project.task_update(request).unwrap().resume_agent
+    };
+    let first = add("engineer", &["src"]);
+    let (second, third) = (add("engineer", &["./src//a.rs"]), add("engineer", &["src"]));
+    let other = add("writer", &[]);
+    assert_eq!(update(first, InProgress, "one", &[]), None);
+    update(first, Completed, "one", &["src/"]);
+    // The file is in the folder that was worked on.
+    assert_eq!(update(second, InProgress, "one", &[]).as_deref(), Some("one"));
+    update(second, Completed, "one", &["src/"]);
+    update(other, InProgress, "two", &[]);
+    update(other, Completed, "two", &["./src/b.rs"]);
+    // Another has touched a file of the folder since.
+    assert_eq!(update(third, InProgress, "three", &[]), None);
+    assert_eq!(stage.project.tasks().unwrap().unwrap().tasks[1].files, files(&["src/a.rs"]));
+    let out = TaskAddRequest { title: "t".into(), files: files(&["."]), ..Default::default() };
+    assert_eq!(stage.project.task_add(out).unwrap_err().kind, ProjectErrorKind::InvalidArgument);
 }
 
 #[cfg(unix)]

@@ -16,8 +16,8 @@ use nexus_project::{
     schemas,
     state::ProjectTaskStatus,
     tools::{
-        HistorySearchRequest, PlanAction, PlanDecideRequest, PlanStartRequest, PlanUpdateRequest,
-        TaskAddRequest, TaskCloseRequest, TaskUpdateRequest, TasksRequest,
+        PlanAction, PlanDecideRequest, PlanStartRequest, PlanUpdateRequest, TaskAddRequest, TaskCloseRequest,
+        TaskUpdateRequest,
     },
 };
 use nexus_spawn::AgentRegisterRequest;
@@ -143,13 +143,7 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<()
             out.say(&added, show::added);
         }
         ProjectCommand::Tasks => {
-            // All of them: pages are for models.
-            let mut view = project.task_list(&TasksRequest::default()).map_err(failed)?;
-            while let Some(offset) = view.next_offset {
-                let more = project.task_list(&TasksRequest { offset: Some(offset) }).map_err(failed)?;
-                view.next_offset = more.next_offset;
-                view.tasks.get_or_insert_default().extend(more.tasks.unwrap_or_default());
-            }
+            let view = project.all_tasks().map_err(failed)?;
             out.say(&view, show::tasks);
         }
         ProjectCommand::Prompt { task } => {
@@ -174,16 +168,7 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<()
             out.say(&closed, show::closed);
         }
         ProjectCommand::History { words } => {
-            let query = Some(words.join(" "));
-            let mut found = project
-                .history_search(&HistorySearchRequest { query: query.clone(), offset: None })
-                .map_err(failed)?;
-            while let Some(offset) = found.next_offset {
-                let request = HistorySearchRequest { query: query.clone(), offset: Some(offset) };
-                let more = project.history_search(&request).map_err(failed)?;
-                found.next_offset = more.next_offset;
-                found.cycles.extend(more.cycles);
-            }
+            let found = project.all_cycles(&words.join(" ")).map_err(failed)?;
             out.say(&found, show::history);
         }
         ProjectCommand::Install { harness, command } => {

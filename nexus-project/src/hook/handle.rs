@@ -247,7 +247,7 @@ impl ProjectFolder {
     fn rules(&self) -> Result<Option<String>, ProjectError> {
         let mut text = String::new();
         for known in self.knowledge()?.iter().filter(|known| known.path.starts_with(".nexus/rules/")) {
-            let rule = file::read_text(&self.root().join(&known.path))?.unwrap_or_default();
+            let rule = file::read_start(&self.root().join(&known.path), file::MOST_BYTES).unwrap_or_default();
             let rule = nexus_mcp::page::cut(rule.trim_end(), MOST_RULE);
             if text.len() + rule.len() > MOST_RULES {
                 break;

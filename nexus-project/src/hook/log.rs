@@ -16,6 +16,9 @@ use super::{
 };
 use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document as _, time::Time};
 
+/// Largest log, in bytes: above it the older half goes. Source: our own bound, some 50,000 calls.
+const MOST_LOG: u64 = 16 << 20;
+
 /// A tool that was run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -53,9 +56,22 @@ impl ProjectFolder {
             if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
             }
-            OpenOptions::new().append(true).create(true).open(&path)?.write_all(text.as_bytes())
+            let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+            file.write_all(text.as_bytes())?;
+            Ok(file.metadata()?.len())
         };
-        self.locked(|| append().map_err(|error| ProjectError::unusable(&path, &error)))
+        self.locked(|| {
+            let bytes = append().map_err(|error| ProjectError::unusable(&path, &error))?;
+            if bytes <= MOST_LOG {
+                return Ok(());
+            }
+            // The newer half stays.
+            let all = file::read(&path)?.unwrap_or_default();
+            let half = all.len() / 2;
+            let next =
+                all[half..].iter().position(|byte| *byte == b'\n').map_or(all.len(), |at| half + at + 1);
+            file::replace(&path, &all[next..])
+        })
     }
 
     /// Removes what lasts for a cycle, beside its plan and tasks: the log, the agents, and the skills. Artifacts stay: they are nowhere else.

@@ -4,7 +4,7 @@ use nexus_mcp::page::{MOST_BYTES, fitted, page};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MOST_NUMBERS, checked_text, checked_title, numbers};
+use super::argument::{MOST_NUMBERS, checked_text, checked_title, numbers};
 use crate::{
     error::ProjectError,
     folder::{ProjectFolder, new_id},

@@ -6,7 +6,7 @@ use nexus_mcp::page::{MOST_BYTES, cut, fitted, page};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{MOST_NUMBERS, checked_text, checked_title, numbers};
+use super::argument::{MOST_NUMBERS, checked_files, checked_text, checked_title, numbers};
 use crate::{
     error::ProjectError,
     folder::{ProjectFolder, new_id},
@@ -112,6 +112,19 @@ pub struct TaskView {
     /// The tasks that must be completed before it begins; the first 300.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub dependencies: BTreeSet<u32>,
+}
+
+impl TasksView {
+    fn of(tasks: &ProjectTasks, shown: Vec<TaskView>, most_numbers: usize) -> Self {
+        Self {
+            exists: true,
+            ready: Some(tasks.ready().map(|task| task.id).take(most_numbers).collect()),
+            total: Some(tasks.tasks.len()),
+            completed: Some(tasks.tasks.len() - tasks.open().count()),
+            tasks: Some(shown),
+            next_offset: None,
+        }
+    }
 }
 
 impl TaskView {
@@ -250,14 +263,20 @@ impl ProjectFolder {
         Ok(fitted(|most| {
             let views = tasks.tasks.iter().map(|task| TaskView::of(task, most));
             let (shown, next_offset) = page(views, offset, MOST_BYTES * 3 / 4);
-            TasksView {
-                exists: true,
-                ready: Some(tasks.ready().map(|task| task.id).take(MOST_NUMBERS).collect()),
-                total: Some(tasks.tasks.len()),
-                completed: Some(tasks.tasks.len() - tasks.open().count()),
-                tasks: Some(shown),
-                next_offset,
-            }
+            TasksView { next_offset, ..TasksView::of(&tasks, shown, MOST_NUMBERS) }
+        }))
+    }
+
+    /// All tasks with their whole texts, for who is no model.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`].
+    pub fn all_tasks(&self) -> Result<TasksView, ProjectError> {
+        let tasks = self.looked(|| self.tasks())?;
+        Ok(tasks.map_or_else(TasksView::default, |tasks| {
+            let shown = tasks.tasks.iter().map(|task| TaskView::of(task, usize::MAX)).collect();
+            TasksView::of(&tasks, shown, usize::MAX)
         }))
     }
 
@@ -374,23 +393,4 @@ fn refuse_transition(
     let message = format!("task {} is {}, and cannot become {}", task.id, task.status.as_str(), to.as_str());
     let words: Vec<_> = possible.iter().map(|status| status.as_str()).collect();
     Err(ProjectError::wrong_state(message, format!("it can become {}", words.join(" or "))))
-}
-
-/// Paths of files, relative to the project.
-fn checked_files(field: &str, files: BTreeSet<String>) -> Result<BTreeSet<String>, ProjectError> {
-    for file in &files {
-        let path = std::path::Path::new(file);
-        let leads_out = path
-            .components()
-            .any(|part| !matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir));
-        if file.is_empty() || file.len() > 4_096 || leads_out || file.chars().any(char::is_control) {
-            let message = format!("{file:?} in `{field}` is no path below the project");
-            return Err(ProjectError::invalid(message, "name files relative to the project"));
-        }
-    }
-    if files.len() > 10_000 {
-        let message = format!("`{field}` names {} files, and 10,000 are taken", files.len());
-        return Err(ProjectError::invalid(message, "name the folders that they are in"));
-    }
-    Ok(files)
 }
