@@ -256,3 +256,43 @@ fn a_file_of_no_version_is_not_said_to_be_of_a_later_one() {
     let error = stage.project.history_search(&HistorySearchRequest::default()).unwrap_err();
     assert!(error.message.contains("`version` is 0") && !error.instead.contains("update"), "{error}");
 }
+
+#[cfg(unix)]
+#[test]
+fn who_may_only_read_is_told_where_things_stand() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let stage = Stage::new();
+    let add = || stage.project.task_add(TaskAddRequest { title: "the task".into(), ..Default::default() });
+    add().unwrap();
+    let set = |below: &str, mode: u32| {
+        fs::set_permissions(stage.path(below), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(".nexus/state/.lock", 0o444);
+    set(".nexus/state", 0o555);
+    set(".nexus", 0o555);
+    // Root may write nevertheless.
+    let is_root = fs::write(stage.path(".nexus/state/x"), "").is_ok();
+    let added = add();
+    assert_eq!(added.is_ok(), is_root, "{added:?}");
+    assert!(stage.project.task_list(&TasksRequest::default()).unwrap().exists);
+    assert!(stage.project.context().unwrap().tasks.is_some());
+    assert_eq!(stage.project.history_search(&HistorySearchRequest::default()).unwrap().found, 0);
+    let session = json!({ "session_id": "a", "cwd": stage.project.root(), "tool_name": "Read" });
+    let told = stage.hook(HookEvent::SessionStart, session.clone()).context.unwrap();
+    assert!(told.contains("the task"), "{told}");
+    assert_eq!(stage.hook(HookEvent::PostToolUse, session), HookReply::default());
+    // The folder is removed at the end.
+    set(".nexus", 0o755);
+    set(".nexus/state", 0o755);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_lock_has_the_mode_that_other_files_have() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let stage = Stage::new();
+    let mode = |below: &str| fs::metadata(stage.path(below)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(".nexus/state/.lock"), mode(".nexus/.gitignore"));
+}
