@@ -36,9 +36,9 @@ impl Stage {
         self.project.root().join(below)
     }
 
-    fn hook(&self, event: HookEvent, input: Value) -> HookReply {
+    fn hook(&self, event: HookEvent, input: &Value) -> HookReply {
         let harness = Harness::find("claude").unwrap();
-        let input = harness.read(&input);
+        let input = harness.read(input);
         self.project.on_hook(&harness, event, &input).unwrap()
     }
 
@@ -183,7 +183,7 @@ fn an_edit_by_another_name_of_the_folder_is_refused_too() {
     std::os::unix::fs::symlink(stage.project.root(), &link).unwrap();
     let edit = |cwd: &std::path::Path, path: PathBuf| {
         let input = json!({ "cwd": cwd, "tool_name": "Write", "tool_input": { "file_path": path } });
-        stage.hook(HookEvent::PreToolUse, input).refusal.is_some()
+        stage.hook(HookEvent::PreToolUse, &input).refusal.is_some()
     };
     let root = stage.project.root();
     assert!(edit(root, link.join("new/a.rs")));
@@ -200,22 +200,22 @@ fn a_skill_ends_with_its_session_and_goes_on_with_it() {
     let active = || stage.project.context().unwrap().active_skill;
     stage.hook(
         HookEvent::UserMessage,
-        json!({ "session_id": "a", "cwd": stage.project.root(), "prompt": "[plan:auto] x" }),
+        &json!({ "session_id": "a", "cwd": stage.project.root(), "prompt": "[plan:auto] x" }),
     );
     assert_eq!(active().as_deref(), Some("plan:auto"));
-    stage.hook(HookEvent::SessionEnd, session("b"));
+    stage.hook(HookEvent::SessionEnd, &session("b"));
     assert_eq!(active().as_deref(), Some("plan:auto"));
-    stage.hook(HookEvent::SessionEnd, session("a"));
+    stage.hook(HookEvent::SessionEnd, &session("a"));
     assert_eq!(active(), None);
     // The same session again, as `--continue` has it.
-    stage.hook(HookEvent::SessionStart, session("a"));
+    stage.hook(HookEvent::SessionStart, &session("a"));
     assert_eq!(active().as_deref(), Some("plan:auto"));
-    let told = stage.hook(HookEvent::ContextCompact, session("a")).context.unwrap();
+    let told = stage.hook(HookEvent::ContextCompact, &session("a")).context.unwrap();
     assert!(told.contains("Variant: auto"), "{told}");
-    stage.hook(HookEvent::SessionEnd, session("a"));
-    stage.hook(HookEvent::SessionStart, session("c"));
+    stage.hook(HookEvent::SessionEnd, &session("a"));
+    stage.hook(HookEvent::SessionStart, &session("c"));
     assert_eq!(active(), None);
-    stage.hook(HookEvent::SessionStart, session("a"));
+    stage.hook(HookEvent::SessionStart, &session("a"));
     assert_eq!(active(), None);
 }
 
@@ -225,7 +225,7 @@ fn a_decision_is_recorded_whatever_its_first_line_has() {
     stage.project.plan_start(PlanStartRequest { topic: "t".into(), ..Default::default() }).unwrap();
     let say = |prompt: String| {
         let input = json!({ "session_id": "a", "cwd": stage.project.root(), "prompt": prompt });
-        stage.hook(HookEvent::UserMessage, input).context.unwrap()
+        stage.hook(HookEvent::UserMessage, &input).context.unwrap()
     };
     let told = say("[d] by key:\tvalue\nand why".to_owned());
     assert!(told.contains("was recorded"), "{told}");
@@ -279,9 +279,9 @@ fn who_may_only_read_is_told_where_things_stand() {
     assert!(stage.project.context().unwrap().tasks.is_some());
     assert_eq!(stage.project.history_search(&HistorySearchRequest::default()).unwrap().found, 0);
     let session = json!({ "session_id": "a", "cwd": stage.project.root(), "tool_name": "Read" });
-    let told = stage.hook(HookEvent::SessionStart, session.clone()).context.unwrap();
+    let told = stage.hook(HookEvent::SessionStart, &session).context.unwrap();
     assert!(told.contains("the task"), "{told}");
-    assert_eq!(stage.hook(HookEvent::PostToolUse, session), HookReply::default());
+    assert_eq!(stage.hook(HookEvent::PostToolUse, &session), HookReply::default());
     // The folder is removed at the end.
     set(".nexus", 0o755);
     set(".nexus/state", 0o755);
