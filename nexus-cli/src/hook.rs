@@ -1,6 +1,7 @@
 //! `nexus hook`: what a program starts when something happens in it.
 
 use std::{
+    env,
     io::{self, Read as _},
     path::Path,
     process::ExitCode,
@@ -48,12 +49,19 @@ fn answer(args: &HookArgs) -> Result<Option<Value>, String> {
     let mut text = Vec::new();
     io::stdin()
         .lock()
-        .take(MOST_INPUT)
+        .take(MOST_INPUT + 1)
         .read_to_end(&mut text)
         .map_err(|error| format!("standard input cannot be read: {error}"))?;
+    if text.len() as u64 > MOST_INPUT {
+        return Err(format!("standard input has more than {MOST_INPUT} bytes"));
+    }
     let input: Value =
         serde_json::from_slice(&text).map_err(|error| format!("standard input is no JSON: {error}"))?;
-    let input = harness.read(&input);
+    let mut input = harness.read(&input);
+    // A program that does not tell its folder works in that of its hooks.
+    if let Ok(here) = env::current_dir() {
+        input.working_directory = here.join(&input.working_directory);
+    }
     let Some(project) = project_of(args.project.as_deref(), &input)? else { return Ok(None) };
     let reply = project.on_hook(&harness, event, &input).unwrap_or_else(|error| {
         complain(&error);
@@ -70,10 +78,10 @@ fn answer(args: &HookArgs) -> Result<Option<Value>, String> {
 fn project_of(named: Option<&Path>, input: &HookInput) -> Result<Option<ProjectFolder>, String> {
     let project = match named {
         Some(_) => project::find(named).map_err(|error| error.to_string())?,
-        None if input.working_directory.as_os_str().is_empty() => {
-            project::find(None).map_err(|error| error.to_string())?
-        }
         None => ProjectFolder::find(&input.working_directory),
     };
+    if project::is_home(&project) {
+        return Ok(None);
+    }
     Ok(project.root().join(".nexus").is_dir().then_some(project))
 }

@@ -2,7 +2,12 @@
 
 mod support;
 
-use std::{fs, io::Write as _, path::PathBuf, process::Stdio};
+use std::{
+    fs,
+    io::Write as _,
+    path::PathBuf,
+    process::{Command, Stdio},
+};
 
 use serde_json::{Value, json};
 use support::{Folder, text};
@@ -35,15 +40,23 @@ impl Stage {
 
     /// Answers an event.
     fn hook(&self, event: &str, input: &str) -> (i32, String, String) {
-        let mut child = self
-            .folder
-            .command(&["hook", event, "--harness", "claude"])
+        self.hook_with(event, input, |_| {})
+    }
+
+    fn hook_with(
+        &self,
+        event: &str,
+        input: &str,
+        change: impl FnOnce(&mut Command),
+    ) -> (i32, String, String) {
+        let mut command = self.folder.command(&["hook", event, "--harness", "claude"]);
+        command
             .current_dir(&self.project)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+            .stderr(Stdio::piped());
+        change(&mut command);
+        let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
         (output.status.code().unwrap(), text(&output.stdout).to_owned(), text(&output.stderr).to_owned())
@@ -83,6 +96,11 @@ fn a_cycle_by_hand_as_the_help_has_it() {
 #[test]
 fn what_cannot_be_done_says_what_can() {
     let stage = Stage::new();
+    // A look makes nothing.
+    for look in ["status", "tasks", "history"] {
+        stage.said(&["project", look]);
+        assert!(!stage.project.join(".nexus").exists(), "{look}");
+    }
     let (code, said) = stage.refused(&["project", "begin", "1"]);
     assert!(code == 1 && said.contains("task_add"), "{code} {said}");
     stage.said(&["project", "add", "one"]);
@@ -125,4 +143,56 @@ fn a_hook_never_stops_a_program_by_an_accident() {
         stage.hook("session_start", &json!({ "session_id": "s", "cwd": stage.project }).to_string());
     assert!(code == 0 && said.contains("plan.json"), "{said}");
     assert_eq!(fs::read_to_string(stage.project.join(".nexus/state/plan.json")).unwrap(), "{");
+}
+
+#[test]
+fn an_edit_is_refused_wherever_the_program_says_that_it_is() {
+    let stage = Stage::new();
+    stage.said(&["project", "init"]);
+    let edit = |cwd: Value| {
+        json!({ "cwd": cwd, "tool_name": "Write", "tool_input": { "file_path": "a" } }).to_string()
+    };
+    for cwd in [Value::Null, json!(""), json!("."), json!(stage.project), json!(stage.project.join("sub"))] {
+        let (code, said, _) = stage.hook("pre_tool_use", &edit(cwd.clone()));
+        assert!(code == 0 && said.contains("deny"), "{cwd}: {said}");
+    }
+    // The folder of Nexus's own files is no project, whoever asks, and by whatever name.
+    let other = Stage::new();
+    let home = other.project.join(".nexus");
+    fs::create_dir(&home).unwrap();
+    let link = other.folder.path().join("link");
+    std::os::unix::fs::symlink(&other.project, &link).unwrap();
+    let start = json!({ "session_id": "s", "cwd": other.project }).to_string();
+    for named in [home.clone(), link.join(".nexus")] {
+        let command = |command: &mut Command| {
+            command.env("NEXUS_HOME", &named);
+        };
+        assert_eq!(other.hook_with("session_start", &start, command), (0, String::new(), String::new()));
+    }
+    assert_eq!(fs::read_dir(&home).unwrap().count(), 0);
+}
+
+#[test]
+fn a_fixture_never_leads_out_of_its_project() {
+    let stage = Stage::new();
+    fs::write(
+        stage.project.join("out.json"),
+        r#"{ "about": "x", "fixtures": [{ "name": "out", "precondition": { "files": { "../x": "" } }, "steps": [] }] }"#,
+    )
+    .unwrap();
+    let (code, said) = stage.refused(&["project", "conformance", "--server", "true", "out.json"]);
+    assert!(code == 2 && said.contains("leads out"), "{code} {said}");
+    assert!(!stage.project.parent().unwrap().join("x").exists());
+}
+
+#[test]
+fn installing_says_what_is_missing_and_refuses_what_starts_nothing() {
+    let stage = Stage::new();
+    let output =
+        stage.folder.command(&["project", "install", "claude"]).current_dir(&stage.project).output().unwrap();
+    assert!(output.status.success() && text(&output.stderr).contains("nexus project init"));
+    let (code, said) = stage.refused(&["project", "install", "claude", "--command", " "]);
+    assert!(code == 2 && said.contains("the command is empty"), "{code} {said}");
+    let (code, said) = stage.refused(&["project", "schema", "x.json"]);
+    assert!(code == 2 && said.contains("tool-log.jsonl"), "{code} {said}");
 }

@@ -2,8 +2,8 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File, Permissions},
-    io::{self, Write as _},
+    fs::{self, File, OpenOptions, Permissions},
+    io::{self, Read as _, Write as _},
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -36,9 +36,37 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<String>, ProjectError> {
     })
 }
 
+/// The beginning of a file that holds text, of at most `most` bytes. `None` if it is no regular file, or no text.
+pub(crate) fn read_start(path: &Path, most: u64) -> Option<String> {
+    if !fs::symlink_metadata(path).ok()?.is_file() {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+    let end = match str::from_utf8(&bytes) {
+        Ok(text) => text.len(),
+        // The last character was cut.
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        Err(_) => return None,
+    };
+    bytes.truncate(end);
+    String::from_utf8(bytes).ok()
+}
+
+/// Refuses to write what could not be read again.
+pub(crate) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> {
+    if bytes as u64 <= MOST_BYTES {
+        return Ok(());
+    }
+    let message = format!("{path:?} would have {bytes} bytes, and {MOST_BYTES} are read");
+    let instead = "write less, or move the file away, and another is begun; it was not changed";
+    Err(ProjectError::new(ProjectErrorKind::WrongState, message, instead))
+}
+
 /// Replaces a file as a whole, in a folder that is made if it is not there: it has the old content or the new one, whenever and
 /// however this ends. Its mode stays; a new one has that of the process.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
+    check_size(path, bytes.len())?;
     replace_io(path, bytes).map_err(|error| ProjectError::unusable(path, &error))
 }
 
@@ -76,6 +104,24 @@ fn keep_mode(file: &File, mode: Permissions) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::Unsupported => Ok(()),
         done => done,
     }
+}
+
+/// Has git leave out what these patterns name in a folder, beside what its `.gitignore` has. Whether anything was missing.
+pub(crate) fn ignore(folder: &Path, patterns: &[&str]) -> Result<bool, ProjectError> {
+    let path = folder.join(".gitignore");
+    let before = read_text(&path)?.unwrap_or_default();
+    let mut text = before.clone();
+    for pattern in patterns {
+        if !before.lines().any(|line| line.trim_end() == *pattern) {
+            let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            text = format!("{text}{gap}{pattern}\n");
+        }
+    }
+    let is_missing = text != before;
+    if is_missing {
+        replace(&path, text.as_bytes())?;
+    }
+    Ok(is_missing)
 }
 
 /// Removes a file. One that is not there is no error.
@@ -131,6 +177,8 @@ pub(crate) struct Lock {
 impl Lock {
     /// Takes the lock of the file at `path`, which is made where there is none. Waits up to half a minute for others.
     pub(crate) fn take(path: &Path) -> Result<Self, ProjectError> {
+        // With the mode that new files have here: whoever may write in the folder may take its lock. One that is there is no error.
+        let _ = OpenOptions::new().write(true).create_new(true).open(path);
         let began = Instant::now();
         let mut pause = PAUSES[0];
         loop {

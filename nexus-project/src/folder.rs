@@ -1,13 +1,16 @@
 //! The folder `.nexus/` of a project, and how its files are read and changed.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+};
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::{
     branch,
-    error::ProjectError,
+    error::{ProjectError, ProjectErrorKind},
     file::{self, Lock},
     state::{Cycle, Document, History, Pending, ProjectPlan, ProjectTasks},
     time::Time,
@@ -87,17 +90,15 @@ impl ProjectFolder {
     /// [`ProjectErrorKind::Damaged`](crate::ProjectErrorKind::Damaged) for a plan or tasks that cannot be read; those of the file system.
     pub fn init(&self) -> Result<InitReport, ProjectError> {
         let mut report = InitReport::default();
+        // A link in its place would lead everything elsewhere.
+        file::make_folder(&self.root.join(FOLDER))?;
         for folder in [STATE, "state/artifacts"].into_iter().chain(KNOWLEDGE) {
             if file::make_folder(&self.path(folder))? {
                 report.made.push(format!("{FOLDER}/{folder}"));
             }
         }
         let _lock = self.lock()?;
-        let ignore = self.path(".gitignore");
-        let text = file::read_text(&ignore)?.unwrap_or_default();
-        if !text.lines().any(|line| line.trim_end() == IGNORED) {
-            let gap = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
-            file::replace(&ignore, format!("{text}{gap}{IGNORED}\n").as_bytes())?;
+        if file::ignore(&self.path(""), &[IGNORED])? {
             report.made.push(format!("{FOLDER}/.gitignore"));
         }
         let legacy = self.state_path(LEGACY_TRACKER);
@@ -105,8 +106,9 @@ impl ProjectFolder {
             file::remove(&legacy)?;
             report.removed.push(format!("{FOLDER}/{STATE}/{LEGACY_TRACKER}"));
         }
-        file::remove_pending(&self.root.join(FOLDER).join(STATE));
-        file::remove_pending(&self.root.join(FOLDER));
+        for folder in ["", STATE].into_iter().chain(KNOWLEDGE) {
+            file::remove_pending(&self.path(folder));
+        }
         self.finish()?;
         report.plan_left = self.plan()?.map(|plan| plan.topic);
         report.tasks_left = self.tasks()?.map(|tasks| tasks.tasks.len());
@@ -148,18 +150,52 @@ impl ProjectFolder {
         tasks.write(&self.state_path(ProjectTasks::NAME))
     }
 
-    /// Runs a change, or a look at more than one file: nobody else writes meanwhile, and what a process that died had begun is finished
+    /// Runs a change: nobody else writes meanwhile, and what a process that died had begun is finished
     /// first. `.nexus/` is made where there is none.
     pub(crate) fn locked<T>(
         &self,
         call: impl FnOnce() -> Result<T, ProjectError>,
     ) -> Result<T, ProjectError> {
-        if !self.state_path("").is_dir() {
+        let _lock = self.enter()?;
+        call()
+    }
+
+    /// Runs a look at files, as [`Self::locked`] does, but makes no folder. Where this user may write nothing, files are read as they are, unless a
+    /// process that died has begun something that is to be finished first.
+    pub(crate) fn looked<T>(
+        &self,
+        call: impl FnOnce() -> Result<T, ProjectError>,
+    ) -> Result<T, ProjectError> {
+        // Without a state nobody has begun anything.
+        if self.state_folders().any(|found| found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound))
+        {
+            return call();
+        }
+        let _lock = match self.enter() {
+            Err(error)
+                if error.kind == ProjectErrorKind::PermissionDenied
+                    && !self.state_path(Pending::NAME).exists() =>
+            {
+                None
+            }
+            entered => Some(entered?),
+        };
+        call()
+    }
+
+    /// What stands where `.nexus/` and `.nexus/state/` are to be.
+    fn state_folders(&self) -> impl Iterator<Item = io::Result<fs::Metadata>> {
+        let folder = self.root.join(FOLDER);
+        [folder.join(STATE), folder].into_iter().map(fs::symlink_metadata)
+    }
+
+    fn enter(&self) -> Result<Lock, ProjectError> {
+        if !self.state_folders().all(|found| found.is_ok_and(|found| found.is_dir())) {
             self.init()?;
         }
-        let _lock = self.lock()?;
+        let lock = self.lock()?;
         self.finish()?;
-        call()
+        Ok(lock)
     }
 
     fn lock(&self) -> Result<Lock, ProjectError> {
@@ -173,10 +209,12 @@ impl ProjectFolder {
         tasks: Option<ProjectTasks>,
         next_plan: Option<ProjectPlan>,
     ) -> Result<Cycle, ProjectError> {
-        // A history that cannot be read keeps everything as it is.
-        self.history()?;
         let branch = branch::of(&self.root);
         let cycle = Cycle { id: new_id()?, closed_at: Time::now(), branch, plan, tasks };
+        // A history that cannot be read, or could not be after, keeps everything as it is.
+        let mut history = self.history()?;
+        history.cycles.push(cycle.clone());
+        history.text(&self.path(History::NAME))?;
         Pending::new(cycle.clone(), next_plan).write(&self.state_path(Pending::NAME))?;
         self.finish()?;
         Ok(cycle)
@@ -199,6 +237,10 @@ impl ProjectFolder {
         if cycle.tasks.is_some() {
             file::remove(&self.state_path(ProjectTasks::NAME))?;
         }
+        if next_plan.is_none() {
+            // The cycle is closed, whatever becomes of these.
+            let _ = self.end_session_files();
+        }
         file::remove(&path)
     }
 }
@@ -209,7 +251,7 @@ pub(crate) fn new_id() -> Result<String, ProjectError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         let message = format!("the system gives no random numbers: {error}");
-        ProjectError::new(crate::ProjectErrorKind::Failed, message, "do the same again")
+        ProjectError::new(ProjectErrorKind::Failed, message, "do the same again")
     })?;
     Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");

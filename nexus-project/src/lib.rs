@@ -10,6 +10,7 @@ mod folder;
 pub mod harness;
 pub mod hook;
 pub mod role;
+mod schema;
 pub mod skill;
 pub mod state;
 mod time;
@@ -17,5 +18,6 @@ pub mod tools;
 
 pub use error::{ProjectError, ProjectErrorKind};
 pub use folder::{InitReport, ProjectFolder};
+pub use schema::schemas;
 pub use time::Time;
 pub use tools::{ProjectTools, ToolPrefix};

@@ -138,8 +138,7 @@ pub(crate) enum ProjectCommand {
     },
     /// Print the JSON Schema of a file of .nexus/
     Schema {
-        /// The file
-        #[arg(value_parser = ["plan.json", "tasks.json", "history.json"])]
+        /// The file, as plan.json. One that is not known prints those that are
         file: String,
     },
     /// Hold a server of the eleven tools against the fixtures

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::judged;
 use crate::{
     command_error::CommandError,
-    output::{printable, say, say_json},
+    output::{complain, printable, say, say_json},
 };
 
 pub(super) async fn run(
@@ -39,6 +39,12 @@ pub(super) async fn run(
                 failure.faults.iter().for_each(|fault| say(format_args!("    {}", printable(fault))));
             }
             failures.push(json!({ "file": name, "fixture": failure.fixture, "step": failure.step, "faults": failure.faults }));
+        }
+        if report.is_abandoned {
+            complain(
+                "the server did not answer in time twice, one after the other: what follows was not run",
+            );
+            break;
         }
     }
     if as_json {

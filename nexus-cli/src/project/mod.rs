@@ -13,10 +13,11 @@ use nexus_project::{
     ProjectError, ProjectErrorKind, ProjectFolder,
     harness::Harness,
     role::{AgentType, Role},
-    state::{History, ProjectPlan, ProjectTaskStatus, ProjectTasks, schema_of},
+    schemas,
+    state::ProjectTaskStatus,
     tools::{
-        HistorySearchRequest, PlanAction, PlanDecideRequest, PlanStartRequest, PlanUpdateRequest,
-        TaskAddRequest, TaskCloseRequest, TaskUpdateRequest, TasksRequest,
+        PlanAction, PlanDecideRequest, PlanStartRequest, PlanUpdateRequest, TaskAddRequest, TaskCloseRequest,
+        TaskUpdateRequest,
     },
 };
 use nexus_spawn::AgentRegisterRequest;
@@ -26,7 +27,7 @@ use crate::{
     EXIT_FAILED,
     args::{ProjectArgs, ProjectCommand},
     command_error::CommandError,
-    output::{say, say_bytes, say_json},
+    output::{complain, printable_lines, say, say_bytes, say_json},
     task,
 };
 
@@ -40,11 +41,13 @@ pub(crate) async fn project(args: ProjectArgs) -> Result<ExitCode, CommandError>
         ProjectCommand::Roles { register: true, .. } => return register(&out).await,
         ProjectCommand::Roles { name, .. } => return roles(name.as_deref(), &out),
         ProjectCommand::Schema { file } => {
-            say_json(&match file.as_str() {
-                "plan.json" => schema_of::<ProjectPlan>(),
-                "tasks.json" => schema_of::<ProjectTasks>(),
-                _ => schema_of::<History>(),
-            });
+            let known = schemas();
+            let Some((_, schema)) = known.iter().find(|(name, _)| *name == file) else {
+                let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
+                let message = format!("there is no schema of {file:?}, but of {}", names.join(", "));
+                return Err(CommandError::usage(message));
+            };
+            say_json(schema);
             return Ok(ExitCode::SUCCESS);
         }
         _ => {}
@@ -66,7 +69,7 @@ pub(crate) fn find(named: Option<&Path>) -> Result<ProjectFolder, CommandError> 
     let folder: PathBuf = folder
         .map_err(|error| CommandError::failed(format_args!("the current folder cannot be told: {error}")))?;
     let project = if named.is_some() { ProjectFolder::at(folder) } else { ProjectFolder::find(&folder) };
-    if project.root().join(".nexus") == nexus::BuildContext::from_process().home {
+    if is_home(&project) {
         let message = format!(
             "{} is where Nexus keeps its own files: name a project by --project",
             project.root().join(".nexus").display()
@@ -74,6 +77,13 @@ pub(crate) fn find(named: Option<&Path>) -> Result<ProjectFolder, CommandError> 
         return Err(CommandError::usage(message));
     }
     Ok(project)
+}
+
+/// Whether a project's `.nexus/` is the folder in which Nexus keeps its own files, whatever links lead to it.
+pub(crate) fn is_home(project: &ProjectFolder) -> bool {
+    let (folder, home) = (project.root().join(".nexus"), nexus::BuildContext::from_process().home);
+    folder == home
+        || matches!((folder.canonicalize(), home.canonicalize()), (Ok(folder), Ok(home)) if folder == home)
 }
 
 /// How answers are printed.
@@ -133,13 +143,7 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<()
             out.say(&added, show::added);
         }
         ProjectCommand::Tasks => {
-            // All of them: pages are for models.
-            let mut view = project.task_list(&TasksRequest::default()).map_err(failed)?;
-            while let Some(offset) = view.next_offset {
-                let more = project.task_list(&TasksRequest { offset: Some(offset) }).map_err(failed)?;
-                view.next_offset = more.next_offset;
-                view.tasks.get_or_insert_default().extend(more.tasks.unwrap_or_default());
-            }
+            let view = project.all_tasks().map_err(failed)?;
             out.say(&view, show::tasks);
         }
         ProjectCommand::Prompt { task } => {
@@ -148,7 +152,7 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<()
                 return Err(CommandError::usage(format_args!("there is no task {task}")));
             };
             let prompt = project.task_prompt(task).map_err(failed)?;
-            out.say(&prompt, |prompt| say_bytes(prompt.as_bytes()));
+            out.say(&prompt, |prompt| say_bytes(printable_lines(prompt).as_bytes()));
         }
         ProjectCommand::Begin { task, agent } => {
             update(project, (task, ProjectTaskStatus::InProgress), agent, Vec::new(), out)?;
@@ -164,22 +168,18 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<()
             out.say(&closed, show::closed);
         }
         ProjectCommand::History { words } => {
-            let query = Some(words.join(" "));
-            let mut found = project
-                .history_search(&HistorySearchRequest { query: query.clone(), offset: None })
-                .map_err(failed)?;
-            while let Some(offset) = found.next_offset {
-                let request = HistorySearchRequest { query: query.clone(), offset: Some(offset) };
-                let more = project.history_search(&request).map_err(failed)?;
-                found.next_offset = more.next_offset;
-                found.cycles.extend(more.cycles);
-            }
+            let found = project.all_cycles(&words.join(" ")).map_err(failed)?;
             out.say(&found, show::history);
         }
         ProjectCommand::Install { harness, command } => {
             let harness = Harness::find(&harness).map_err(failed)?;
             let report = harness.install(project, &command).map_err(failed)?;
             out.say(&report, |report| show::installed(&harness, report));
+            if !project.root().join(".nexus").is_dir() {
+                complain(
+                    "there is no .nexus/ yet, and without it the hooks do nothing: call `nexus project init`",
+                );
+            }
         }
         ProjectCommand::Uninstall { harness } => {
             let harness = Harness::find(&harness).map_err(failed)?;

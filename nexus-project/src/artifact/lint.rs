@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     check::{self, Check, Fault, planned},
-    document::Artifact,
+    document::{Artifact, TextPosition},
     frontmatter::{Meta, Research},
     kind::{Kind, Place},
     research,
@@ -93,14 +93,14 @@ fn lint_file(path: &Path, options: &LintOptions, report: &mut LintReport) -> Res
     }
     let place = Place::of(path);
     let Some(kind) = options.kind.or(place.map(|place| place.kind)) else { return Ok(()) };
-    let add = |report: &mut LintReport, line, column, rule, message| {
-        report.findings.push(LintFinding { path: path.to_owned(), line, column, rule, message });
+    let mut add = |position: TextPosition, rule: Rule, message: String| {
+        report.findings.push(LintFinding::at(path, position, rule, message));
     };
     let bytes = match tree::read_bytes(path) {
         Ok(Some(bytes)) => bytes,
         Ok(None) => return Ok(()),
         Err(error) => {
-            add(report, 1, 1, Rule::Unreadable, error.message);
+            add(TextPosition { line: 1, column: 1 }, Rule::Unreadable, error.message);
             return Ok(());
         }
     };
@@ -110,13 +110,7 @@ fn lint_file(path: &Path, options: &LintOptions, report: &mut LintReport) -> Res
             let good = error.utf8_error().valid_up_to();
             let before = String::from_utf8_lossy(&error.as_bytes()[..good]).into_owned();
             let position = Artifact::parse(kind, before).position(good);
-            add(
-                report,
-                position.line,
-                position.column,
-                Rule::Encoding,
-                "the bytes here are no UTF-8".to_owned(),
-            );
+            add(position, Rule::Encoding, "the bytes here are no UTF-8".to_owned());
             return Ok(());
         }
     };
@@ -131,8 +125,7 @@ fn lint_file(path: &Path, options: &LintOptions, report: &mut LintReport) -> Res
         faults.extend(together.unwrap_or_else(|error| vec![(0, Rule::Unreadable, error.to_string())]));
     }
     for (at, rule, message) in faults {
-        let position = document.position(at);
-        add(report, position.line, position.column, rule, message);
+        add(document.position(at), rule, message);
     }
     Ok(())
 }

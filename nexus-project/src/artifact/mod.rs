@@ -29,6 +29,7 @@ mod rule;
 mod scaffold;
 mod status;
 mod task_block;
+mod template;
 mod todo;
 mod tree;
 mod yaml;

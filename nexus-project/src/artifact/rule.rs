@@ -1,8 +1,13 @@
 //! The rules of the lint, each with a name that stays.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use serde::{Serialize, Serializer};
+
+use super::document::TextPosition;
 
 macro_rules! rules {
     ($($rule:ident = $id:literal, $about:literal;)*) => {
@@ -97,6 +102,13 @@ pub struct LintFinding {
     pub rule: Rule,
     /// How, and what to do.
     pub message: String,
+}
+
+impl LintFinding {
+    pub(super) fn at(path: &Path, position: TextPosition, rule: Rule, message: String) -> Self {
+        let TextPosition { line, column } = position;
+        Self { path: path.to_owned(), line, column, rule, message }
+    }
 }
 
 impl fmt::Display for LintFinding {

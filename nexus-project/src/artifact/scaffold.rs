@@ -1,25 +1,26 @@
 //! New milestones, slices and tasks, and the files of tasks from a slice's plan.
 
-use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use serde::Serialize;
 
 use super::{
-    check::{Check, PlannedTask, planned},
+    check::{self, Check, Fault, PlannedTask, planned},
     document::{Artifact, NONE},
     frontmatter::{Meta, SuccessCriterion},
     id::{MilestoneId, SliceId, SliceTaskId},
     kind::{Kind, Place},
     review::{self, Appended},
     rule::{LintFinding, Rule},
-    task_block::inner,
+    template::{or_none, plan_of, summary_of, tags, today},
     tree::Artifacts,
-    yaml,
 };
 use crate::{
     error::{ProjectError, ProjectErrorKind},
     file,
-    time::Time,
 };
 
 /// Longest name of something new, in bytes.
@@ -118,12 +119,9 @@ impl Artifacts {
             "# {id} — {name} — Roadmap\n\n**Generated:** {}\n\n## Slices (execution order)\n\n{NONE}\n",
             today()
         );
-        let folder = self.milestone_folder(id).join("slices");
-        self.guard(&folder)?;
-        file::make_folder(&folder)?;
-        self.write(&self.milestone_file(id, Kind::Context), &context)?;
-        self.write(&self.milestone_file(id, Kind::Roadmap), &roadmap)?;
-        self.write(&self.milestone_file(id, Kind::Meta), &format!("{meta}\n"))?;
+        let files = [(Kind::Context, context), (Kind::Roadmap, roadmap), (Kind::Meta, format!("{meta}\n"))];
+        let files = files.map(|(kind, text)| (self.milestone_file(id, kind), Artifact::parse(kind, text)));
+        self.make(&self.milestone_folder(id).join("slices"), &files)?;
         Ok(id)
     }
 
@@ -155,12 +153,9 @@ impl Artifacts {
             + &tags(&[("risk", NONE), ("effort", NONE), ("dependencies", NONE), ("blockers", NONE)]);
         let uat = head("UAT", "Defined")
             + &tags(&[("acceptance_criteria", NONE), ("happy_path", NONE), ("edge_cases", NONE)]);
-        let tasks = self.slice_folder(id).join("tasks");
-        self.guard(&tasks)?;
-        file::make_folder(&tasks)?;
-        self.write(&self.slice_file(id, Kind::Assessment), &assessment)?;
-        self.write(&self.slice_file(id, Kind::Uat), &uat)?;
-        self.write(&self.slice_file(id, Kind::SlicePlan), &plan)?;
+        let files = [(Kind::Assessment, assessment), (Kind::Uat, uat), (Kind::SlicePlan, plan)];
+        let files = files.map(|(kind, text)| (self.slice_file(id, kind), Artifact::parse(kind, text)));
+        self.make(&self.slice_folder(id).join("tasks"), &files)?;
         let path = self.milestone_file(milestone, Kind::Roadmap);
         if let Some(mut roadmap) = self.read(&path, Kind::Roadmap)? {
             roadmap.add_to_section("Slices", &format!("- **{id}** — {name}"))?;
@@ -268,6 +263,21 @@ impl Artifacts {
         review::append(&path, &head, entry, expected_sha256)
     }
 
+    /// Makes a folder, and writes new files that have nothing in them for the lint to find.
+    fn make(&self, folder: &Path, files: &[(PathBuf, Artifact)]) -> Result<(), ProjectError> {
+        for (path, document) in files {
+            let faults = check::faults(document, Place::of(path).as_ref(), "", &[]);
+            if let Some(findings) = findings_of(path, document, faults) {
+                let message =
+                    format!("what would be made does not pass the lint:{findings}\nnothing was written");
+                return Err(ProjectError::invalid(message, "write other names and texts"));
+            }
+        }
+        self.guard(folder)?;
+        file::make_folder(folder)?;
+        files.iter().try_for_each(|(path, document)| self.write(path, document.text()))
+    }
+
     /// The tasks of a plan, if nothing is wrong with any.
     fn planned_tasks(
         &self,
@@ -284,21 +294,8 @@ impl Artifacts {
         for task in &tasks {
             self.check_dependencies(task, &mut check)?;
         }
-        let mut findings: Vec<LintFinding> = check
-            .faults
-            .into_iter()
-            .map(|(at, rule, message)| {
-                let position = plan.position(at);
-                let path = path.clone();
-                LintFinding { path, line: position.line, column: position.column, rule, message }
-            })
-            .collect();
-        findings.sort();
-        if findings.is_empty() {
-            return Ok(tasks);
-        }
-        let lines = findings.iter().map(|finding| format!("\n{finding}")).collect::<String>();
-        let message = format!("the plan of {slice} cannot be used:{lines}\nnothing was written");
+        let Some(findings) = findings_of(&path, plan, check.faults) else { return Ok(tasks) };
+        let message = format!("the plan of {slice} cannot be used:{findings}\nnothing was written");
         Err(ProjectError::wrong_state(message, "mend the plan, then do the same again"))
     }
 
@@ -358,6 +355,16 @@ impl Artifacts {
     }
 }
 
+/// What is wrong with an artifact, a line each. `None`: nothing is.
+fn findings_of(path: &Path, document: &Artifact, faults: Vec<Fault>) -> Option<String> {
+    let mut findings: Vec<_> = faults
+        .into_iter()
+        .map(|(at, rule, message)| LintFinding::at(path, document.position(at), rule, message))
+        .collect();
+    findings.sort();
+    (!findings.is_empty()).then(|| findings.iter().map(|finding| format!("\n{finding}")).collect())
+}
+
 fn next(last: u32) -> Result<u32, ProjectError> {
     let next = last.checked_add(1).filter(|next| *next <= 999_999_999);
     next.ok_or_else(|| {
@@ -367,10 +374,6 @@ fn next(last: u32) -> Result<u32, ProjectError> {
             "move the folder with the highest away",
         )
     })
-}
-
-fn today() -> String {
-    Time::now().to_string().chars().take(10).collect()
 }
 
 fn one_line<'a>(what: &str, text: &'a str) -> Result<&'a str, ProjectError> {
@@ -384,51 +387,4 @@ fn one_line<'a>(what: &str, text: &'a str) -> Result<&'a str, ProjectError> {
         return Err(ProjectError::invalid(message, "write another one"));
     }
     Ok(text)
-}
-
-fn or_none(text: &str) -> &str {
-    let text = text.trim();
-    if text.is_empty() { NONE } else { text }
-}
-
-fn tags(parts: &[(&str, &str)]) -> String {
-    let written = parts.iter().map(|(name, text)| format!("<{name}>\n{text}\n</{name}>\n"));
-    written.collect::<Vec<_>>().join("\n")
-}
-
-fn list(values: impl IntoIterator<Item = String>) -> String {
-    let lines: String = values.into_iter().map(|value| format!("\n  - {}", yaml::quoted(&value))).collect();
-    if lines.is_empty() { " []".to_owned() } else { lines }
-}
-
-/// The plan of a task, from its block.
-fn plan_of(task: &PlannedTask) -> String {
-    let PlannedTask { id, body, .. } = task;
-    let name = inner(body, "name").unwrap_or("(unnamed)").split_whitespace().collect::<Vec<_>>().join(" ");
-    let files = inner(body, "files_modified").or_else(|| inner(body, "files")).unwrap_or_default();
-    let files = files.split([',', '\n']).map(|file| file.trim().trim_start_matches("- ").trim().to_owned());
-    let mut text = format!(
-        "---\nid: \"{id}\"\nslice: \"{}\"\nmilestone: \"{}\"\ntype: execute\nstatus: pending\ntier: {}\nowner: executor\nwave: {}\ndepends_on:{}\nfiles_modified:{}\nautonomous: true\nmust_haves: {{}}\n---\n\n# {id} — {name}\n\n",
-        id.slice,
-        id.slice.milestone,
-        yaml::quoted(&task.tier),
-        id.slice.number(),
-        list(task.depends_on.iter().map(SliceTaskId::to_string)),
-        list(files.filter(|file| !file.is_empty())),
-    );
-    let parts = ["read_first", "action", "verify", "acceptance_criteria", "done"];
-    text += &tags(&parts.map(|part| (part, inner(body, part).unwrap_or(NONE))));
-    let _ = write!(
-        text,
-        "\n<output>\nFill {}-SUMMARY.md in: what changed, which checks ran, what is left.\n</output>\n",
-        id.short()
-    );
-    text
-}
-
-fn summary_of(id: SliceTaskId) -> String {
-    format!(
-        "---\nid: \"{id}\"\nslice: \"{}\"\nmilestone: \"{}\"\ntype: summary\nstatus: pending\n---\n\n# {id} — Summary\n\n## Changes\n\n{NONE}\n\n## Verification\n\n{NONE}\n\n## Follow-ups\n\n{NONE}\n",
-        id.slice, id.slice.milestone
-    )
 }

@@ -22,6 +22,10 @@ use crate::{
 
 /// The folder of a project's artifacts.
 pub(super) const FOLDER: &str = ".nubos-pilot";
+/// The lock of the tree.
+const LOCK: &str = ".lock";
+/// The lines of its `.gitignore`: the lock, and files that a writer which was ended did not put in place.
+const IGNORED: [&str; 2] = ["/.lock", ".*.new"];
 /// Most bytes of a file. Source: our own bound.
 const MOST_BYTES: u64 = 4 << 20;
 
@@ -158,7 +162,10 @@ impl Artifacts {
     pub(super) fn lock(&self) -> Result<Lock, ProjectError> {
         self.guard(&self.folder())?;
         file::make_folder(&self.folder())?;
-        Lock::take(&self.folder().join(".lock"))
+        let lock = Lock::take(&self.folder().join(LOCK))?;
+        // Without it more is shown by git, and nothing else is different.
+        let _ = file::ignore(&self.folder(), &IGNORED);
+        Ok(lock)
     }
 
     /// Refuses a path below the tree that goes over a link.

@@ -1,6 +1,10 @@
 //! What a file of fixtures holds.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Component, Path},
+};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -165,6 +169,14 @@ impl FixtureFile {
         let read: Self = serde_path_to_error::deserialize(&mut reader)
             .map_err(|error| failed(format!("{}, at {}", error.inner(), error.path())))?;
         reader.end().map_err(|error| failed(error.to_string()))?;
+        let is_inside =
+            |name: &str| Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+        for fixture in &read.fixtures {
+            let mut names = fixture.precondition.files.keys();
+            if let Some(name) = names.find(|name| !is_inside(name)) {
+                return Err(failed(format!("{name:?} of {:?} leads out of the project", fixture.name)));
+            }
+        }
         Ok(read)
     }
 }

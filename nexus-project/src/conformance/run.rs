@@ -33,6 +33,8 @@ pub struct Report {
     pub passed: usize,
     /// Those that were not.
     pub failures: Vec<FixtureFailure>,
+    /// Whether the server answered too late in two fixtures one after the other: those that follow were not run.
+    pub is_abandoned: bool,
 }
 
 /// Runs every fixture of a file, each in a project of its own.
@@ -42,33 +44,50 @@ pub struct Report {
 /// A folder for the projects could not be made.
 pub async fn run(command: &ServerCommand, file: &FixtureFile) -> io::Result<Report> {
     let mut report = Report::default();
+    let mut was_timeout = false;
     for fixture in &file.fixtures {
         let folder = tempfile::tempdir()?;
-        let (step, faults) = run_one(command, fixture, folder.path()).await;
-        if faults.is_empty() {
+        let Err(Failure { step, faults, is_timeout }) = run_one(command, fixture, folder.path()).await else {
             report.passed += 1;
-        } else {
-            report.failures.push(FixtureFailure { fixture: fixture.name.clone(), step, faults });
+            was_timeout = false;
+            continue;
+        };
+        report.failures.push(FixtureFailure { fixture: fixture.name.clone(), step, faults });
+        if is_timeout && was_timeout {
+            report.is_abandoned = true;
+            break;
         }
+        was_timeout = is_timeout;
     }
     Ok(report)
 }
 
-async fn run_one(command: &ServerCommand, fixture: &Fixture, folder: &Path) -> (usize, Vec<String>) {
-    let failed = |step: usize, error: ServerError| (step, vec![error.to_string()]);
-    let mut server = match begin(command, &fixture.precondition, folder).await {
-        Ok(server) => server,
-        Err(error) => return failed(0, error),
+/// Why a fixture is not passed: the step, from 1, or 0 before the first.
+struct Failure {
+    step: usize,
+    faults: Vec<String>,
+    is_timeout: bool,
+}
+
+async fn run_one(command: &ServerCommand, fixture: &Fixture, folder: &Path) -> Result<(), Failure> {
+    let failed = |step: usize| {
+        move |error: ServerError| Failure {
+            step,
+            faults: vec![error.to_string()],
+            is_timeout: error.is_timeout,
+        }
     };
+    let judged = |step: usize, faults: Vec<String>| match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Failure { step, faults, is_timeout: false }),
+    };
+    let mut server = begin(command, &fixture.precondition, folder).await.map_err(failed(0))?;
     for (number, step) in (1..).zip(&fixture.steps) {
         let outcome = match &step.action {
             Action::Call(call) => server.call(call).await.map(Some),
             Action::Restart => {
                 server.end().await;
-                match Server::start(command, folder).await {
-                    Ok(other) => server = other,
-                    Err(error) => return failed(number, error),
-                }
+                server = Server::start(command, folder).await.map_err(failed(number))?;
                 Ok(None)
             }
             Action::Together { servers, times, call } => {
@@ -76,31 +95,19 @@ async fn run_one(command: &ServerCommand, fixture: &Fixture, folder: &Path) -> (
             }
             Action::Kill { rounds, call } => {
                 server.end().await;
-                match kill_rounds(command, fixture, *rounds, call, &step.postcondition).await {
-                    Ok(faults) if faults.is_empty() => {}
-                    Ok(faults) => return (number, faults),
-                    Err(error) => return failed(number, error),
-                }
+                let faults = kill_rounds(command, fixture, *rounds, call, &step.postcondition).await;
+                judged(number, faults.map_err(failed(number))?)?;
                 // Each round had a project of its own, and so this one goes on as it was.
-                match Server::start(command, folder).await {
-                    Ok(other) => server = other,
-                    Err(error) => return failed(number, error),
-                }
+                server = Server::start(command, folder).await.map_err(failed(number))?;
                 continue;
             }
         };
-        let answer = match outcome {
-            Ok(answer) => answer,
-            Err(error) => return failed(number, error),
-        };
-        match faults_after(&server, &step.postcondition, answer.as_ref(), folder).await {
-            Ok(faults) if faults.is_empty() => {}
-            Ok(faults) => return (number, faults),
-            Err(error) => return failed(number, error),
-        }
+        let answer = outcome.map_err(failed(number))?;
+        let faults = faults_after(&server, &step.postcondition, answer.as_ref(), folder).await;
+        judged(number, faults.map_err(failed(number))?)?;
     }
     server.end().await;
-    (0, Vec::new())
+    Ok(())
 }
 
 /// Makes the project, and starts the server in it.
@@ -112,14 +119,14 @@ async fn begin(command: &ServerCommand, before: &Precondition, folder: &Path) ->
             value => value.to_string(),
         };
         let parent = path.parent().unwrap_or(folder);
-        fs::create_dir_all(parent)
-            .and_then(|()| fs::write(&path, text))
-            .map_err(|error| ServerError(format!("{name} of the precondition cannot be written: {error}")))?;
+        fs::create_dir_all(parent).and_then(|()| fs::write(&path, text)).map_err(|error| {
+            ServerError::new(format!("{name} of the precondition cannot be written: {error}"))
+        })?;
     }
     let server = Server::start(command, folder).await?;
     for call in &before.calls {
         if let Answer::Error(text) = server.call(call).await? {
-            return Err(ServerError(format!("{} of the precondition failed: {text}", call.tool)));
+            return Err(ServerError::new(format!("{} of the precondition failed: {text}", call.tool)));
         }
     }
     Ok(server)
@@ -156,7 +163,7 @@ async fn together(
         let server = Server::start(command, folder).await?;
         for _ in 0..times {
             if let Answer::Error(text) = server.call(call).await? {
-                return Err(ServerError(format!("{} failed beside others: {text}", call.tool)));
+                return Err(ServerError::new(format!("{} failed beside others: {text}", call.tool)));
             }
         }
         server.end().await;
@@ -177,7 +184,7 @@ async fn kill_rounds(
     let mut whole = Duration::from_millis(20);
     for round in 0..rounds {
         let folder = tempfile::tempdir()
-            .map_err(|error| ServerError(format!("a folder cannot be made for a project: {error}")))?;
+            .map_err(|error| ServerError::new(format!("a folder cannot be made for a project: {error}")))?;
         let server = begin(command, &fixture.precondition, folder.path()).await?;
         if round == 0 {
             let began = Instant::now();

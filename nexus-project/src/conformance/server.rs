@@ -28,11 +28,25 @@ pub struct ServerCommand {
 
 /// A server could not be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerError(pub String);
+pub struct ServerError {
+    message: String,
+    /// Whether it did not answer in time.
+    pub is_timeout: bool,
+}
+
+impl ServerError {
+    pub(super) fn new(message: String) -> Self {
+        Self { message, is_timeout: false }
+    }
+
+    fn timeout(message: String) -> Self {
+        Self { message, is_timeout: true }
+    }
+}
 
 impl fmt::Display for ServerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -62,14 +76,16 @@ impl Server {
             .stderr(Stdio::null())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|error| ServerError(format!("{:?} cannot be started: {error}", command.program)))?;
+            .map_err(|error| ServerError::new(format!("{:?} cannot be started: {error}", command.program)))?;
         let (Some(output), Some(input)) = (child.stdout.take(), child.stdin.take()) else {
-            return Err(ServerError("its input and output cannot be had".to_owned()));
+            return Err(ServerError::new("its input and output cannot be had".to_owned()));
         };
         let client = tokio::time::timeout(PATIENCE, ().serve((output, input)))
             .await
-            .map_err(|_elapsed| ServerError(format!("it did not begin within {} s", PATIENCE.as_secs())))?
-            .map_err(|error| ServerError(format!("it does not begin as an MCP server does: {error}")))?;
+            .map_err(|_elapsed| {
+                ServerError::timeout(format!("it did not begin within {} s", PATIENCE.as_secs()))
+            })?
+            .map_err(|error| ServerError::new(format!("it does not begin as an MCP server does: {error}")))?;
         Ok(Self { client, child, prefix: command.prefix.clone() })
     }
 
@@ -78,13 +94,17 @@ impl Server {
         let request = CallToolRequestParams::new(name).with_arguments(call.arguments.clone());
         let answer =
             tokio::time::timeout(PATIENCE, self.client.call_tool(request)).await.map_err(|_elapsed| {
-                ServerError(format!("{} was not answered within {} s", call.tool, PATIENCE.as_secs()))
+                ServerError::timeout(format!(
+                    "{} was not answered within {} s",
+                    call.tool,
+                    PATIENCE.as_secs()
+                ))
             })?;
         match answer {
             Ok(result) => Ok(answered(result)),
             // An implementation may refuse arguments by the protocol's own error.
             Err(rmcp::ServiceError::McpError(error)) => Ok(Answer::Error(error.message.into_owned())),
-            Err(error) => Err(ServerError(format!("{} was not answered: {error}", call.tool))),
+            Err(error) => Err(ServerError::new(format!("{} was not answered: {error}", call.tool))),
         }
     }
 

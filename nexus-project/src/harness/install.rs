@@ -29,6 +29,9 @@ impl Harness {
     /// [`ProjectErrorKind::Damaged`](crate::ProjectErrorKind::Damaged) for settings that cannot be read as JSON; they stay as they are. Those of the
     /// file system.
     pub fn install(&self, project: &ProjectFolder, command: &str) -> Result<InstallReport, ProjectError> {
+        if command.trim().is_empty() {
+            return Err(ProjectError::invalid("the command is empty", "name what starts nexus, for a shell"));
+        }
         let path = self.settings(project);
         let damaged = |problem: String| ProjectError::damaged(&path, problem);
         let before = file::read_text(&path)?;
@@ -83,8 +86,8 @@ impl Harness {
     pub fn is_installed(&self, project: &ProjectFolder) -> Result<bool, ProjectError> {
         let path = self.settings(project);
         let Some(text) = file::read_text(&path)? else { return Ok(false) };
-        let ours = splice::groups_in(&text).map_err(|problem| ProjectError::damaged(&path, problem))?;
-        Ok(ours.iter().any(|group| self.command_of(group).is_some()))
+        let hooks = splice::hooks_in(&text).map_err(|problem| ProjectError::damaged(&path, problem))?;
+        Ok(hooks.into_iter().any(|hook| self.command_of(hook).is_some()))
     }
 
     fn settings(&self, project: &ProjectFolder) -> PathBuf {
@@ -118,10 +121,9 @@ impl Harness {
         groups
     }
 
-    /// What starts `nexus` in an entry of a program's settings. `None`: it is none of ours.
-    fn command_of(&self, group: &str) -> Option<String> {
-        let group: serde_json::Value = serde_json::from_str(group).ok()?;
-        let [hook] = group["hooks"].as_array()?.as_slice() else { return None };
+    /// What starts `nexus` in a hook of a program's settings. `None`: it is none of ours.
+    fn command_of(&self, hook: &str) -> Option<String> {
+        let hook: serde_json::Value = serde_json::from_str(hook).ok()?;
         let command = hook["command"].as_str()?;
         let ours = HookEvent::ALL.into_iter().find_map(|event| command.strip_suffix(&self.mark(event)));
         ours.map(str::to_owned)
@@ -129,10 +131,10 @@ impl Harness {
 
     /// The settings without our entries. `None`: nothing is left, for nobody else wrote any.
     fn without(&self, text: &str) -> Result<Option<String>, String> {
-        let ours = splice::groups_in(text)?;
-        let Some(command) = ours.iter().find_map(|group| self.command_of(group)) else {
+        let hooks = splice::hooks_in(text)?;
+        let Some(command) = hooks.into_iter().find_map(|hook| self.command_of(hook)) else {
             return Ok(Some(text.to_owned()));
         };
-        splice::without(text, &self.groups(&command), |group| self.command_of(group).is_some())
+        splice::without(text, &self.groups(&command), |hook| self.command_of(hook).is_some())
     }
 }

@@ -42,11 +42,11 @@ pub(super) fn with(text: &str, groups: &Groups) -> Result<String, String> {
             None => inserts.push((start_of(text, container) + 1, alone)),
         }
     };
-    let root: Object<'_> = read(text, "the document")?;
+    let root: Object<'_> = read(text, text, "the document")?;
     match root.get("hooks") {
         None => insert(text.trim_start(), last_of(text, root.values()), &hooks_member(groups), 1),
         Some(hooks) => {
-            let events: Object<'_> = read(hooks.get(), "`hooks`")?;
+            let events: Object<'_> = read(text, hooks.get(), "`hooks`")?;
             let (missing, there): (Vec<_>, Vec<_>) =
                 groups.iter().partition(|(event, _)| !events.contains_key(*event));
             let members: Vec<_> = missing.iter().map(|(event, groups)| event_member(event, groups)).collect();
@@ -55,7 +55,7 @@ pub(super) fn with(text: &str, groups: &Groups) -> Result<String, String> {
             }
             for (event, groups) in there {
                 let list = events[event];
-                let known: Vec<&RawValue> = read(list.get(), &format!("`hooks.{event}`"))?;
+                let known: Vec<&RawValue> = read(text, list.get(), &format!("`hooks.{event}`"))?;
                 insert(list.get(), last_of(text, known.iter()), &groups.join(",\n      "), 3);
             }
         }
@@ -68,7 +68,7 @@ pub(super) fn with(text: &str, groups: &Groups) -> Result<String, String> {
     Ok(text)
 }
 
-/// The document without groups that are `ours`. `None`: nothing else is in it.
+/// The document without hooks that are `ours`. `None`: nothing else is in it.
 pub(super) fn without(
     text: &str,
     groups: &Groups,
@@ -78,7 +78,7 @@ pub(super) fn without(
         return Ok(None);
     }
     let mut text = text.to_owned();
-    let is_gone = |text: &str| Ok::<_, String>(!groups_in(text)?.iter().any(|group| ours(group)));
+    let mut left = ours_in(&text, &ours)?.len();
     // From the largest piece that may have been put in to the smallest.
     let mut pieces = vec![put(&hooks_member(groups), 1)];
     // Events that were missing were put in at once, in their order.
@@ -89,22 +89,23 @@ pub(super) fn without(
     }
     pieces.extend(groups.values().map(|groups| put(&groups.join(",\n      "), 3)));
     for piece in pieces.iter().flatten() {
-        if let Some(at) = text.find(piece.as_str()) {
-            let mut shorter = text.clone();
-            shorter.replace_range(at..at + piece.len(), "");
-            // A piece that is part of another's text is none.
-            if serde_json::from_str::<&RawValue>(&shorter).is_ok() {
-                text = shorter;
-            }
-        }
-        if is_gone(&text)? {
+        if left == 0 {
             return Ok(Some(text));
         }
+        // A piece that is part of another's text is none.
+        let shorter = text.match_indices(piece.as_str()).find_map(|(at, _)| {
+            let shorter = [&text[..at], &text[at + piece.len()..]].concat();
+            let still = ours_in(&shorter, &ours).ok()?.len();
+            (still < left).then_some((shorter, still))
+        });
+        if let Some(found) = shorter {
+            (text, left) = found;
+        }
     }
-    // Somebody has written the document anew: the groups go one by one, with the comma on one side.
-    while let Some(group) = groups_in(&text)?.into_iter().find(|group| ours(group)).map(str::to_owned) {
-        let Some(start) = text.find(&group) else { break };
-        let end = start + group.len();
+    // Somebody has written the document anew: what is ours goes piece by piece, with the comma on one side.
+    while let Some(piece) = ours_in(&text, &ours)?.first() {
+        let start = start_of(&text, piece);
+        let end = start + piece.len();
         let (before, after) = (text[..start].trim_end(), text[end..].trim_start());
         let range = if before.ends_with(',') {
             before.len() - 1..end
@@ -129,20 +130,57 @@ fn runs(items: &[String], count: usize) -> impl Iterator<Item = Vec<String>> {
 }
 
 /// All groups of a document, as they are written.
-pub(super) fn groups_in(text: &str) -> Result<Vec<&str>, String> {
-    let root: Object<'_> = read(text, "the document")?;
+fn groups_in(text: &str) -> Result<Vec<&str>, String> {
+    let root: Object<'_> = read(text, text, "the document")?;
     let Some(hooks) = root.get("hooks") else { return Ok(Vec::new()) };
-    let events: Object<'_> = read(hooks.get(), "`hooks`")?;
+    let events: Object<'_> = read(text, hooks.get(), "`hooks`")?;
     let mut groups = Vec::new();
     for (event, list) in events {
-        let list: Vec<&RawValue> = read(list.get(), &format!("`hooks.{event}`"))?;
+        let list: Vec<&RawValue> = read(text, list.get(), &format!("`hooks.{event}`"))?;
         groups.extend(list.into_iter().map(RawValue::get));
     }
     Ok(groups)
 }
 
-fn read<'t, T: serde::Deserialize<'t>>(text: &'t str, what: &str) -> Result<T, String> {
-    serde_json::from_str(text).map_err(|error| format!("{what}: {error}"))
+/// All hooks of a document, as they are written.
+pub(super) fn hooks_in(text: &str) -> Result<Vec<&str>, String> {
+    Ok(groups_in(text)?.into_iter().flat_map(hooks_of).collect())
+}
+
+/// The hooks of a group. What is no group has none.
+fn hooks_of(group: &str) -> Vec<&str> {
+    let Ok(members) = serde_json::from_str::<Object<'_>>(group) else { return Vec::new() };
+    let hooks =
+        members.get("hooks").and_then(|hooks| serde_json::from_str::<Vec<&RawValue>>(hooks.get()).ok());
+    hooks.unwrap_or_default().into_iter().map(RawValue::get).collect()
+}
+
+/// What of a document is `ours`: whole groups, and single hooks of a group that has others too.
+fn ours_in<'t>(text: &'t str, ours: &impl Fn(&str) -> bool) -> Result<Vec<&'t str>, String> {
+    let mut found = Vec::new();
+    for group in groups_in(text)? {
+        let hooks = hooks_of(group);
+        let own: Vec<_> = hooks.iter().copied().filter(|hook| ours(hook)).collect();
+        match own.len() == hooks.len() && !own.is_empty() {
+            true => found.push(group),
+            false => found.extend(own),
+        }
+    }
+    Ok(found)
+}
+
+/// Reads a part of a text. An error says where in the text the part is wrong.
+fn read<'t, T: serde::Deserialize<'t>>(text: &str, part: &'t str, what: &str) -> Result<T, String> {
+    serde_json::from_str(part).map_err(|error| {
+        let line = text[..start_of(text, part)].matches('\n').count() + error.line().max(1);
+        let words = error.to_string();
+        match words.rsplit_once(" at line ") {
+            // The column of a part that has the wrong type is none.
+            Some((words, _)) if error.is_data() => format!("{what}, line {line}: {words}"),
+            Some((words, _)) => format!("{what}, line {line}, column {}: {words}", error.column()),
+            None => format!("{what}, line {line}: {words}"),
+        }
+    })
 }
 
 /// Where a part of a text begins in it.
@@ -201,7 +239,7 @@ mod tests {
                 serde_json::from_str(&put_in).unwrap_or_else(|error| panic!("{error}: {put_in}"));
             assert!(value["hooks"]["SessionStart"].as_array().unwrap().len() >= 2, "{put_in}");
             assert_eq!(
-                groups_in(&put_in).unwrap().iter().filter(|group| is_ours(group)).count(),
+                hooks_in(&put_in).unwrap().into_iter().filter(|hook| is_ours(hook)).count(),
                 4,
                 "{put_in}"
             );
@@ -221,6 +259,34 @@ mod tests {
             assert_eq!(left["hooks"]["Stop"], serde_json::json!([{ "hooks": [] }]));
             assert_eq!(left["hooks"]["PreToolUse"], serde_json::json!([]));
         }
+    }
+
+    #[test]
+    fn hooks_that_share_a_group_with_others_go_alone() {
+        let ours = r#"{"type":"command","command":"nexus pre"}"#;
+        let other = r#"{"type":"command","command":"mine"}"#;
+        for hooks in
+            [format!("{ours},{other}"), format!("{other}, {ours}"), format!("{ours},{other} ,{ours}")]
+        {
+            // What has the same words elsewhere is another's.
+            let text =
+                format!(r#"{{"saved":[{ours}],"hooks":{{"Stop":[{{"matcher":"x","hooks":[{hooks}]}}]}}}}"#);
+            let left = without(&text, &groups(), is_ours).unwrap().unwrap();
+            let left: serde_json::Value =
+                serde_json::from_str(&left).unwrap_or_else(|error| panic!("{error}: {left}"));
+            let other: serde_json::Value = serde_json::from_str(other).unwrap();
+            assert_eq!(left["hooks"]["Stop"][0]["hooks"], serde_json::json!([other]), "{hooks}");
+            assert_eq!(left["saved"].as_array().unwrap().len(), 1);
+        }
+    }
+
+    #[test]
+    fn what_has_the_wrong_type_is_named_with_its_line() {
+        let text = "{\n  \"hooks\": {\n    \"Stop\": {}\n  }\n}";
+        let problem = groups_in(text).unwrap_err();
+        assert!(problem.starts_with("`hooks.Stop`, line 3: invalid type"), "{problem}");
+        let problem = groups_in("{\n  // mine\n}").unwrap_err();
+        assert!(problem.starts_with("the document, line 2, column 3: "), "{problem}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{
     log::ToolLogLine,
 };
 use crate::{
-    error::ProjectError,
+    error::{ProjectError, ProjectErrorKind},
     file,
     folder::{InitReport, ProjectFolder},
     harness::Harness,
@@ -55,9 +55,7 @@ impl ProjectFolder {
             HookEvent::PreToolUse => self.before_tool(input),
             HookEvent::PostToolUse => self.after_tool(harness, input),
             HookEvent::SessionEnd => {
-                if self.skill_of(harness, &input.session)?.is_some() {
-                    self.end_skill(harness)?;
-                }
+                self.leave_skill(harness, &input.session)?;
                 Ok(HookReply::default())
             }
             HookEvent::ContextCompact => self.on_compact(harness, input),
@@ -65,11 +63,12 @@ impl ProjectFolder {
     }
 
     fn on_session_start(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
-        let report = self.init()?;
-        // A skill of a session that ended without a word.
-        if self.skill_of(harness, &input.session)?.is_none() {
-            self.end_skill(harness)?;
-        }
+        let report = match self.init() {
+            // Where nothing may be written, what is there is told nevertheless.
+            Err(error) if error.kind == ProjectErrorKind::PermissionDenied => InitReport::default(),
+            made => made?,
+        };
+        self.take_up_skill(harness, &input.session)?;
         let mut parts = vec![self.standing()?];
         parts.extend(left(&report));
         parts.extend(self.index()?);
@@ -171,14 +170,19 @@ impl ProjectFolder {
         if let Some(tool) = &input.tool {
             // The folder's name is checked by the way.
             self.harness_path(harness)?;
-            self.log_tool(&ToolLogLine {
+            let logged = self.log_tool(&ToolLogLine {
                 at: Time::now(),
                 harness: harness.to_owned(),
                 session: input.session.clone(),
                 agent: input.agent.clone(),
                 tool: nexus_mcp::page::cut(&tool.name, 200),
                 files_touched: self.touched(tool, &input.working_directory),
-            })?;
+            });
+            match logged {
+                // Where nothing may be written, no tool's answer is the place to say so.
+                Err(error) if error.kind == ProjectErrorKind::PermissionDenied => {}
+                logged => logged?,
+            }
         }
         Ok(HookReply::default())
     }
@@ -243,7 +247,7 @@ impl ProjectFolder {
     fn rules(&self) -> Result<Option<String>, ProjectError> {
         let mut text = String::new();
         for known in self.knowledge()?.iter().filter(|known| known.path.starts_with(".nexus/rules/")) {
-            let rule = file::read_text(&self.root().join(&known.path))?.unwrap_or_default();
+            let rule = file::read_start(&self.root().join(&known.path), file::MOST_BYTES).unwrap_or_default();
             let rule = nexus_mcp::page::cut(rule.trim_end(), MOST_RULE);
             if text.len() + rule.len() > MOST_RULES {
                 break;

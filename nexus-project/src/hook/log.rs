@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document as _, time::Time};
 
-pub(super) const NAME: &str = "tool-log.jsonl";
+/// Largest log, in bytes: above it the older half goes. Source: our own bound, some 50,000 calls.
+const MOST_LOG: u64 = 16 << 20;
 
 /// A tool that was run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -38,10 +39,15 @@ pub struct ToolLogLine {
     pub files_touched: BTreeSet<String>,
 }
 
+impl ToolLogLine {
+    /// The log's name.
+    pub(crate) const NAME: &str = "tool-log.jsonl";
+}
+
 impl ProjectFolder {
     /// Adds a line. Several processes may do so at once.
     pub(super) fn log_tool(&self, line: &ToolLogLine) -> Result<(), ProjectError> {
-        let path = self.state_path(NAME);
+        let path = self.state_path(ToolLogLine::NAME);
         let mut text = serde_json::to_string(line).map_err(|error| {
             ProjectError::damaged(&path, format_args!("a line cannot be written: {error}"))
         })?;
@@ -50,9 +56,22 @@ impl ProjectFolder {
             if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
             }
-            OpenOptions::new().append(true).create(true).open(&path)?.write_all(text.as_bytes())
+            let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
+            file.write_all(text.as_bytes())?;
+            Ok(file.metadata()?.len())
         };
-        self.locked(|| append().map_err(|error| ProjectError::unusable(&path, &error)))
+        self.locked(|| {
+            let bytes = append().map_err(|error| ProjectError::unusable(&path, &error))?;
+            if bytes <= MOST_LOG {
+                return Ok(());
+            }
+            // The newer half stays.
+            let all = file::read(&path)?.unwrap_or_default();
+            let half = all.len() / 2;
+            let next =
+                all[half..].iter().position(|byte| *byte == b'\n').map_or(all.len(), |at| half + at + 1);
+            file::replace(&path, &all[next..])
+        })
     }
 
     /// Removes what lasts for a cycle, beside its plan and tasks: the log, the agents, and the skills. Artifacts stay: they are nowhere else.
@@ -61,12 +80,12 @@ impl ProjectFolder {
             file::remove(&path.with_file_name(AgentTracker::NAME))?;
             file::remove(&path)?;
         }
-        file::remove(&self.state_path(NAME))
+        file::remove(&self.state_path(ToolLogLine::NAME))
     }
 
     /// The files that an agent changed, by the log. A line that cannot be read counts as none.
     pub(super) fn files_of(&self, harness: &str, agent: &str) -> Result<BTreeSet<String>, ProjectError> {
-        let text = file::read_text(&self.state_path(NAME))?.unwrap_or_default();
+        let text = file::read_text(&self.state_path(ToolLogLine::NAME))?.unwrap_or_default();
         let lines = text.lines().filter_map(|line| serde_json::from_str::<ToolLogLine>(line).ok());
         let own = lines.filter(|line| line.harness == harness && line.agent.as_deref() == Some(agent));
         Ok(own.flat_map(|line| line.files_touched).collect())
@@ -80,13 +99,24 @@ impl ProjectFolder {
         tool.paths.iter().filter_map(|path| self.relative(path, working_directory)).collect()
     }
 
-    /// A path relative to the project, by its text alone. `None`: it is outside of it.
+    /// A path relative to the project: by its text, or by where its links lead. `None`: it is outside of it.
     pub(super) fn relative(&self, path: &Path, working_directory: &Path) -> Option<String> {
         let path = plain(&working_directory.join(path));
-        let inside = path.strip_prefix(plain(self.root())).ok()?;
+        let inside = match path.strip_prefix(plain(self.root())) {
+            Ok(inside) => inside.to_owned(),
+            // The same folder has another name where a link leads to it.
+            Err(_) => real(&path).strip_prefix(real(self.root())).ok()?.to_owned(),
+        };
         let text = inside.to_str()?.replace('\\', "/");
         (!text.is_empty()).then_some(text)
     }
+}
+
+/// A path as far as it is there without links.
+fn real(path: &Path) -> PathBuf {
+    let mut above = path.ancestors();
+    let found = above.find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
+    found.unwrap_or_else(|| path.to_owned())
 }
 
 /// A path without `.` and `..`, by its text alone.

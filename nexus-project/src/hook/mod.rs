@@ -8,7 +8,7 @@
 //! | [`SubagentComplete`](HookEvent::SubagentComplete) | notes its end and the files that it changed, also in the task that it does |
 //! | [`PreToolUse`](HookEvent::PreToolUse) | refuses an edit while there are no tasks |
 //! | [`PostToolUse`](HookEvent::PostToolUse) | notes the call in `state/tool-log.jsonl` |
-//! | [`SessionEnd`](HookEvent::SessionEnd) | ends the session's skill |
+//! | [`SessionEnd`](HookEvent::SessionEnd) | ends the session's skill, until the same session goes on |
 //! | [`ContextCompact`](HookEvent::ContextCompact) | tells again what was lost: where the work stands, the active skill, the rules |
 
 mod agents;
@@ -20,3 +20,4 @@ mod untold;
 pub use agents::{AgentTracker, TrackedAgent};
 pub use event::{HookEvent, HookInput, HookReply, HookTool, UseOfFiles};
 pub use log::ToolLogLine;
+pub(crate) use untold::Untold;

@@ -5,10 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document};
 
+/// Longest texts together, in bytes: above it the oldest go. Source: our own bound.
+const MOST_UNTOLD: usize = 32 << 10;
+
 /// What was not told yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Untold {
+pub(crate) struct Untold {
     /// The version of this file: 1.
     version: u32,
     /// The session whose model is to be told.
@@ -37,6 +40,9 @@ impl ProjectFolder {
             let before = Untold::read(&path)?.filter(|untold| untold.session == session);
             let mut texts = before.map(|untold| untold.texts).unwrap_or_default();
             texts.push(text);
+            while texts.len() > 1 && texts.iter().map(String::len).sum::<usize>() > MOST_UNTOLD {
+                texts.remove(0);
+            }
             Untold { version: 1, session: session.to_owned(), texts }.write(&path)
         })
     }

@@ -12,6 +12,8 @@ use crate::{
     state::ProjectTask,
 };
 
+/// How much of a file its title is looked for in, in bytes.
+const MOST_HEAD: u64 = 4 << 10;
 /// Most files of one folder that are named. Source: our own bound; whoever needs more reads the folder.
 const MOST_NAMED: usize = 100;
 
@@ -38,12 +40,14 @@ impl ProjectFolder {
             let mut names: Vec<_> = entries
                 .flatten()
                 .filter_map(|entry| entry.file_name().into_string().ok())
-                .filter(|name| name.ends_with(".md") && !name.starts_with('.'))
+                .filter(|name| {
+                    name.ends_with(".md") && !name.starts_with('.') && !name.contains(char::is_control)
+                })
                 .collect();
             names.sort();
             for name in names.into_iter().take(MOST_NAMED) {
                 // What is no file, or no text, is nothing to read.
-                let Ok(Some(text)) = file::read_text(&path.join(&name)) else { continue };
+                let Some(text) = file::read_start(&path.join(&name), MOST_HEAD) else { continue };
                 let first = text
                     .lines()
                     .map(|line| line.trim_start_matches('#').trim())

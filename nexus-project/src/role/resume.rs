@@ -52,15 +52,22 @@ pub(crate) fn agent_for(tasks: &ProjectTasks, task: &ProjectTask) -> Option<Stri
         OwnerReusePolicy::ResumeIfSameArtifact => {
             let worked_on =
                 if earlier.files_touched.is_empty() { &earlier.files } else { &earlier.files_touched };
-            let is_same = !task.files.is_empty() && task.files.is_subset(worked_on);
+            let is_same = !task.files.is_empty()
+                && task.files.iter().all(|file| worked_on.iter().any(|worked| is_in(file, worked)));
             let others = tasks.tasks.iter().filter(|other| {
                 other.agent != earlier.agent && other.changed_at >= earlier.changed_at && other.id != task.id
             });
-            let is_touched =
-                others.flat_map(|other| &other.files_touched).any(|file| task.files.contains(file));
+            let is_touched = others
+                .flat_map(|other| &other.files_touched)
+                .any(|touched| task.files.iter().any(|file| is_in(touched, file) || is_in(file, touched)));
             if is_same && !is_touched { earlier.agent.clone() } else { None }
         }
     }
+}
+
+/// Whether a file is the other, or in it, where that is a folder.
+fn is_in(file: &str, folder: &str) -> bool {
+    Path::new(file).starts_with(folder)
 }
 
 #[cfg(test)]

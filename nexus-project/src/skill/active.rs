@@ -23,6 +23,9 @@ pub struct ActiveSkill {
     pub session: String,
     /// When it began.
     pub since: Time,
+    /// When its session ended. It is active again where that session goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_at: Option<Time>,
 }
 
 impl Document for ActiveSkill {
@@ -66,6 +69,7 @@ impl ProjectFolder {
             variant,
             session: session.to_owned(),
             since: Time::now(),
+            left_at: None,
         };
         self.locked(|| active.write(&self.skill_path(harness)?))
     }
@@ -77,7 +81,46 @@ impl ProjectFolder {
     /// [`ProjectError`].
     pub fn skill_of(&self, harness: &str, session: &str) -> Result<Option<ActiveSkill>, ProjectError> {
         let active = ActiveSkill::read(&self.skill_path(harness)?)?;
-        Ok(active.filter(|active| active.session == session))
+        Ok(active.filter(|active| active.session == session && active.left_at.is_none()))
+    }
+
+    /// The session has ended. Its skill is no longer active, unless the session goes on.
+    pub(crate) fn leave_skill(&self, harness: &str, session: &str) -> Result<(), ProjectError> {
+        self.change_skill(harness, |active| {
+            if active.session == session && active.left_at.is_none() {
+                active.left_at = Some(Time::now());
+            }
+            true
+        })
+    }
+
+    /// The session begins, or goes on: its skill with it. One of another session is over.
+    pub(crate) fn take_up_skill(&self, harness: &str, session: &str) -> Result<(), ProjectError> {
+        self.change_skill(harness, |active| {
+            active.left_at = None;
+            active.session == session
+        })
+    }
+
+    /// Changes the skill of a program, if it has one. It is removed where `change` says that it does not stay.
+    fn change_skill(
+        &self,
+        harness: &str,
+        change: impl FnOnce(&mut ActiveSkill) -> bool,
+    ) -> Result<(), ProjectError> {
+        let path = self.skill_path(harness)?;
+        if path.symlink_metadata().is_err() {
+            return Ok(());
+        }
+        self.locked(|| {
+            let Some(before) = ActiveSkill::read(&path)? else { return Ok(()) };
+            let mut after = before.clone();
+            match change(&mut after) {
+                false => file::remove(&path),
+                true if after != before => after.write(&path),
+                true => Ok(()),
+            }
+        })
     }
 
     /// Ends the skill of a program, if one is active.
@@ -94,7 +137,7 @@ impl ProjectFolder {
     pub(crate) fn active_skill(&self) -> Result<Option<String>, ProjectError> {
         let mut last: Option<ActiveSkill> = None;
         for path in self.skill_paths() {
-            let active = ActiveSkill::read(&path)?;
+            let active = ActiveSkill::read(&path)?.filter(|active| active.left_at.is_none());
             last = last.into_iter().chain(active).max_by_key(|active| active.since);
         }
         Ok(last.map(|active| match active.variant {

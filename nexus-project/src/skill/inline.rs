@@ -9,7 +9,7 @@ use crate::{
     folder::ProjectFolder,
     state::IssueStatus,
     time::Time,
-    tools::{PlanAction, PlanDecideRequest, PlanUpdateRequest},
+    tools::{PlanAction, PlanDecideRequest, PlanUpdateRequest, breaks_line, checked_text},
 };
 
 /// What became of a tag, in words for the model.
@@ -63,8 +63,10 @@ impl ProjectFolder {
             (Some(issue), _) if !rest.is_empty() => (issue.id, rest),
             (_, [only]) => (*only, text),
             _ => {
+                // Nothing is added for a decision that is not taken.
+                checked_text("decision", Some(text.to_owned()))?;
                 let line = text.lines().next().unwrap_or_default();
-                let title = nexus_mcp::page::cut(line, 200);
+                let title = nexus_mcp::page::cut(&line.replace(breaks_line, " "), 200);
                 let request = PlanUpdateRequest { action: PlanAction::Add, issue: None, title: Some(title) };
                 (self.plan_update(&request)?.issue.id, text)
             }

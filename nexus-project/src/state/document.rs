@@ -45,38 +45,56 @@ pub trait Document: Serialize + DeserializeOwned + JsonSchema {
                     return Err(newer(path, version));
                 }
                 let place = match error.path().to_string() {
-                    place if place == "." => String::new(),
+                    place if place == "." || place == "?" => String::new(),
                     place => format!(", at {place}"),
                 };
                 return Err(ProjectError::damaged(path, format_args!("{}{place}", error.inner())));
             }
         };
         reader.end().map_err(|error| ProjectError::damaged(path, error))?;
-        if document.version() != VERSION {
-            return Err(newer(path, document.version().into()));
+        match document.version() {
+            VERSION => {}
+            0 => return Err(ProjectError::damaged(path, "`version` is 0, and the first is 1")),
+            later => return Err(newer(path, later.into())),
         }
         document.check().map_err(|problem| ProjectError::damaged(path, problem))?;
         Ok(Some(document))
+    }
+
+    /// The document as its file has it.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectErrorKind::Damaged`] for a document that is none; [`ProjectErrorKind::WrongState`] for one that is too large to be read
+    /// again.
+    fn text(&self, path: &Path) -> Result<String, ProjectError> {
+        self.check().map_err(|problem| ProjectError::damaged(path, problem))?;
+        let mut text = serde_json::to_string_pretty(self)
+            .map_err(|error| ProjectError::damaged(path, format_args!("it cannot be written: {error}")))?;
+        text.push('\n');
+        file::check_size(path, text.len())?;
+        Ok(text)
     }
 
     /// Replaces a document as a whole.
     ///
     /// # Errors
     ///
-    /// Those of the file system; the old document is in place then.
+    /// Those of [`Self::text`] and of the file system; the old document is in place then.
     fn write(&self, path: &Path) -> Result<(), ProjectError> {
-        self.check().map_err(|problem| ProjectError::damaged(path, problem))?;
-        let mut text = serde_json::to_string_pretty(self)
-            .map_err(|error| ProjectError::damaged(path, format_args!("it cannot be written: {error}")))?;
-        text.push('\n');
-        file::replace(path, text.as_bytes())
+        file::replace(path, self.text(path)?.as_bytes())
     }
 }
 
 /// The JSON Schema of a file of the state.
 pub fn schema_of<D: Document>() -> Value {
-    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<D>().to_value();
-    schema["title"] = D::NAME.into();
+    titled_schema::<D>(D::NAME)
+}
+
+/// The JSON Schema of what a file of this name holds.
+pub(crate) fn titled_schema<T: JsonSchema>(name: &str) -> Value {
+    let mut schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>().to_value();
+    schema["title"] = name.into();
     schema
 }
 

@@ -6,6 +6,7 @@ mod pending;
 mod plan;
 mod tasks;
 
+pub(crate) use document::titled_schema;
 pub use document::{Document, schema_of};
 pub use history::{Cycle, History};
 pub(crate) use pending::Pending;

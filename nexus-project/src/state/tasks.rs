@@ -107,7 +107,8 @@ impl ProjectTasks {
 
     /// The task with this number.
     pub fn task(&self, id: u32) -> Option<&ProjectTask> {
-        self.tasks.iter().find(|task| task.id == id)
+        // The number of a task is its place.
+        self.tasks.get(usize::try_from(id).ok()?.checked_sub(1)?)
     }
 
     /// The dependencies of a task that are not completed.

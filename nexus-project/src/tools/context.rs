@@ -70,7 +70,7 @@ impl ProjectFolder {
     /// [`ProjectError`].
     pub fn context(&self) -> Result<ContextView, ProjectError> {
         let (plan, tasks, active_skill) =
-            self.locked(|| Ok((self.plan()?, self.tasks()?, self.active_skill()?)))?;
+            self.looked(|| Ok((self.plan()?, self.tasks()?, self.active_skill()?)))?;
         let branch = branch::of(self.root());
         let decided: Vec<_> = plan
             .iter()

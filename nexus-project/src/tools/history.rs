@@ -4,7 +4,15 @@ use nexus_mcp::page::{MOST_BYTES, cut, cut_list, fitted, page};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{error::ProjectError, folder::ProjectFolder, state::Cycle, time::Time};
+use crate::{
+    error::ProjectError,
+    folder::ProjectFolder,
+    state::{Cycle, History},
+    time::Time,
+};
+
+/// Longest text of a cycle that is shown to people, in bytes.
+const MOST_SHOWN: usize = 4_000;
 
 /// Arguments of `history_search`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -66,10 +74,8 @@ impl ProjectFolder {
     ///
     /// [`ProjectError`].
     pub fn history_search(&self, request: &HistorySearchRequest) -> Result<HistoryPage, ProjectError> {
-        let history = self.locked(|| self.history())?;
-        let query = request.query.as_deref().unwrap_or_default().to_lowercase();
-        let words: Vec<_> = query.split_whitespace().collect();
-        let found: Vec<_> = history.cycles.iter().rev().filter(|cycle| has_all(cycle, &words)).collect();
+        let history = self.looked(|| self.history())?;
+        let found = found_in(&history, request.query.as_deref().unwrap_or_default());
         let offset = request.offset.unwrap_or_default();
         Ok(fitted(|most| {
             let views = found.iter().map(|cycle| view(cycle, most));
@@ -77,6 +83,25 @@ impl ProjectFolder {
             HistoryPage { found: found.len(), cycles, next_offset }
         }))
     }
+
+    /// All cycles that have these words, for who is no model.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`].
+    pub fn all_cycles(&self, query: &str) -> Result<HistoryPage, ProjectError> {
+        let history = self.looked(|| self.history())?;
+        let found = found_in(&history, query);
+        let cycles = found.iter().map(|cycle| view(cycle, MOST_SHOWN)).collect();
+        Ok(HistoryPage { found: found.len(), cycles, next_offset: None })
+    }
+}
+
+/// The cycles in which all words of a query are, newest first.
+fn found_in<'h>(history: &'h History, query: &str) -> Vec<&'h Cycle> {
+    let query = query.to_lowercase();
+    let words: Vec<_> = query.split_whitespace().collect();
+    history.cycles.iter().rev().filter(|cycle| has_all(cycle, &words)).collect()
 }
 
 fn has_all(cycle: &Cycle, words: &[&str]) -> bool {

@@ -1,5 +1,6 @@
 //! The eleven tools, each a call of [`ProjectFolder`](crate::ProjectFolder): their arguments and results are their schemas.
 
+mod argument;
 mod artifact;
 mod context;
 mod descriptions;
@@ -8,6 +9,7 @@ mod plan;
 mod serve;
 mod task;
 
+pub(crate) use argument::{breaks_line, checked_text};
 pub use artifact::{ArtifactWriteRequest, ArtifactWritten};
 pub use context::{ContextRequest, ContextView, PlanInContext, TasksInContext};
 pub use history::{CycleView, DecisionView, HistoryPage, HistorySearchRequest};
@@ -20,41 +22,3 @@ pub use task::{
     TaskAddRequest, TaskAdded, TaskCloseRequest, TaskUpdateRequest, TaskUpdated, TaskView, TasksClosed,
     TasksRequest, TasksView,
 };
-
-use crate::error::ProjectError;
-
-/// Longest title or topic, in bytes. Source: our own bound: lists of them are shown whole.
-const MOST_TITLE: usize = 500;
-/// Longest text of any other field, in bytes. Source: our own bound.
-const MOST_TEXT: usize = 64 << 10;
-
-/// A title is one line of text that says something.
-fn checked_title(field: &str, text: &str) -> Result<String, ProjectError> {
-    let text = text.trim();
-    if text.is_empty() || text.len() > MOST_TITLE || text.chars().any(char::is_control) {
-        let message = format!("`{field}` is not one line of 1 to {MOST_TITLE} bytes");
-        return Err(ProjectError::invalid(
-            message,
-            "shorten it, and put the rest where longer texts are taken",
-        ));
-    }
-    Ok(text.to_owned())
-}
-
-/// A text may be long. A blank one counts as left out.
-fn checked_text(field: &str, text: Option<String>) -> Result<Option<String>, ProjectError> {
-    match text {
-        Some(text) if text.trim().is_empty() => Ok(None),
-        Some(text) if text.len() > MOST_TEXT => {
-            let message = format!("`{field}` has {} bytes, and {MOST_TEXT} are taken", text.len());
-            Err(ProjectError::invalid(message, "write it to a file by artifact_write, and name that"))
-        }
-        text => Ok(text),
-    }
-}
-
-/// The numbers that there are, for errors.
-fn numbers(ids: impl Iterator<Item = u32>) -> String {
-    let ids: Vec<_> = ids.map(|id| id.to_string()).collect();
-    if ids.is_empty() { "none".to_owned() } else { ids.join(", ") }
-}

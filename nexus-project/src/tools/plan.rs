@@ -4,7 +4,7 @@ use nexus_mcp::page::{MOST_BYTES, fitted, page};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{checked_text, checked_title, numbers};
+use super::argument::{MOST_NUMBERS, checked_text, checked_title, numbers};
 use crate::{
     error::ProjectError,
     folder::{ProjectFolder, new_id},
@@ -95,10 +95,10 @@ pub struct PlanView {
     /// What research found out; cut if it is long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub research_summary: Option<String>,
-    /// The numbers of all issues that are to be decided.
+    /// The numbers of the issues that are to be decided; the first 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<Vec<u32>>,
-    /// The numbers of all issues that are decided.
+    /// The numbers of the issues that are decided; the first 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decided: Option<Vec<u32>>,
     /// The issues of this page.
@@ -152,7 +152,7 @@ pub enum PlanAction {
 pub struct PlanUpdated {
     /// The issue as it is now, or as it was when it was removed.
     pub issue: IssueView,
-    /// The numbers of the issues that are to be decided.
+    /// The numbers of the issues that are to be decided; the first 300.
     pub pending: Vec<u32>,
 }
 
@@ -171,7 +171,7 @@ pub struct PlanDecideRequest {
 pub struct PlanDecided {
     /// The issue.
     pub issue: IssueView,
-    /// The numbers of the issues that are still to be decided.
+    /// The numbers of the issues that are still to be decided; the first 300.
     pub pending: Vec<u32>,
     /// Where the plan stands now.
     pub state: PlanState,
@@ -217,7 +217,7 @@ impl ProjectFolder {
     ///
     /// [`ProjectError`].
     pub fn plan_status(&self, request: &PlanStatusRequest) -> Result<PlanView, ProjectError> {
-        let Some(plan) = self.locked(|| self.plan())? else { return Ok(PlanView::default()) };
+        let Some(plan) = self.looked(|| self.plan())? else { return Ok(PlanView::default()) };
         let offset = request.offset.unwrap_or_default();
         Ok(fitted(|most| {
             let cut = |text: &String| nexus_mcp::page::cut(text, most);
@@ -232,12 +232,13 @@ impl ProjectFolder {
                 state: Some(state_of(&plan)),
                 topic: Some(plan.topic.clone()),
                 research_summary: plan.research_summary.as_ref().map(cut),
-                pending: Some(plan.pending().map(|issue| issue.id).collect()),
+                pending: Some(pending_of(&plan)),
                 decided: Some(
                     plan.issues
                         .iter()
                         .filter(|issue| issue.decision.is_some())
                         .map(|issue| issue.id)
+                        .take(MOST_NUMBERS)
                         .collect(),
                 ),
                 issues: Some(issues),
@@ -294,7 +295,7 @@ impl ProjectFolder {
                 }
             };
             self.write_plan(&plan)?;
-            Ok(PlanUpdated { issue, pending: plan.pending().map(|issue| issue.id).collect() })
+            Ok(PlanUpdated { issue, pending: pending_of(&plan) })
         })
     }
 
@@ -321,13 +322,20 @@ impl ProjectFolder {
                 }
                 None => issue.decision = Some(PlanDecision { text, at: Time::now() }),
             }
-            let mut view = IssueView::from(&*issue);
-            view.decision = view.decision.map(|text| nexus_mcp::page::cut(&text, 2_000));
+            let view = IssueView::from(&*issue);
             self.write_plan(&plan)?;
-            let pending = plan.pending().map(|issue| issue.id).collect();
-            Ok(PlanDecided { issue: view, pending, state: state_of(&plan) })
+            Ok(fitted(|most| {
+                let decision = view.decision.as_ref().map(|text| nexus_mcp::page::cut(text, most.min(2_000)));
+                let issue = IssueView { decision, ..view.clone() };
+                PlanDecided { issue, pending: pending_of(&plan), state: state_of(&plan) }
+            }))
         })
     }
+}
+
+/// The numbers of the issues that are to be decided, as far as an answer has them.
+fn pending_of(plan: &ProjectPlan) -> Vec<u32> {
+    plan.pending().map(|issue| issue.id).take(MOST_NUMBERS).collect()
 }
 
 pub(super) fn state_of(plan: &ProjectPlan) -> PlanState {

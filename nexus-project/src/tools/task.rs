@@ -6,7 +6,7 @@ use nexus_mcp::page::{MOST_BYTES, cut, fitted, page};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{checked_text, checked_title, numbers};
+use super::argument::{MOST_NUMBERS, checked_files, checked_text, checked_title, numbers};
 use crate::{
     error::ProjectError,
     folder::{ProjectFolder, new_id},
@@ -68,7 +68,7 @@ pub struct TasksRequest {
 pub struct TasksView {
     /// Whether there are tasks.
     pub exists: bool,
-    /// The numbers of all tasks that can begin: pending, with every dependency completed.
+    /// The numbers of the tasks that can begin: pending, with every dependency completed; the first 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Vec<u32>>,
     /// How many there are in all.
@@ -109,9 +109,22 @@ pub struct TaskView {
     /// The agent that did it, or does it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The tasks that must be completed before it begins.
+    /// The tasks that must be completed before it begins; the first 300.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub dependencies: BTreeSet<u32>,
+}
+
+impl TasksView {
+    fn of(tasks: &ProjectTasks, shown: Vec<TaskView>, most_numbers: usize) -> Self {
+        Self {
+            exists: true,
+            ready: Some(tasks.ready().map(|task| task.id).take(most_numbers).collect()),
+            total: Some(tasks.tasks.len()),
+            completed: Some(tasks.tasks.len() - tasks.open().count()),
+            tasks: Some(shown),
+            next_offset: None,
+        }
+    }
 }
 
 impl TaskView {
@@ -126,7 +139,7 @@ impl TaskView {
             acceptance: cut(&task.acceptance),
             owner: task.owner.clone(),
             agent: task.agent.clone(),
-            dependencies: task.dependencies.clone(),
+            dependencies: task.dependencies.iter().copied().take(MOST_NUMBERS).collect(),
         }
     }
 }
@@ -157,7 +170,7 @@ pub struct TaskUpdated {
     /// With a task that begins: the agent that goes on with it. Without it a new one does it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume_agent: Option<String>,
-    /// The tasks that can begin now.
+    /// The tasks that can begin now; the first 300.
     pub ready: Vec<u32>,
     /// How many tasks are not completed.
     pub open: usize,
@@ -184,7 +197,7 @@ pub struct TasksClosed {
     pub decisions: usize,
     /// How many tasks are in it.
     pub tasks: usize,
-    /// The numbers of tasks that were not completed.
+    /// The numbers of tasks that were not completed; the first 300.
     pub open: Vec<u32>,
 }
 
@@ -245,19 +258,25 @@ impl ProjectFolder {
     ///
     /// [`ProjectError`].
     pub fn task_list(&self, request: &TasksRequest) -> Result<TasksView, ProjectError> {
-        let Some(tasks) = self.locked(|| self.tasks())? else { return Ok(TasksView::default()) };
+        let Some(tasks) = self.looked(|| self.tasks())? else { return Ok(TasksView::default()) };
         let offset = request.offset.unwrap_or_default();
         Ok(fitted(|most| {
             let views = tasks.tasks.iter().map(|task| TaskView::of(task, most));
             let (shown, next_offset) = page(views, offset, MOST_BYTES * 3 / 4);
-            TasksView {
-                exists: true,
-                ready: Some(tasks.ready().map(|task| task.id).collect()),
-                total: Some(tasks.tasks.len()),
-                completed: Some(tasks.tasks.len() - tasks.open().count()),
-                tasks: Some(shown),
-                next_offset,
-            }
+            TasksView { next_offset, ..TasksView::of(&tasks, shown, MOST_NUMBERS) }
+        }))
+    }
+
+    /// All tasks with their whole texts, for who is no model.
+    ///
+    /// # Errors
+    ///
+    /// [`ProjectError`].
+    pub fn all_tasks(&self) -> Result<TasksView, ProjectError> {
+        let tasks = self.looked(|| self.tasks())?;
+        Ok(tasks.map_or_else(TasksView::default, |tasks| {
+            let shown = tasks.tasks.iter().map(|task| TaskView::of(task, usize::MAX)).collect();
+            TasksView::of(&tasks, shown, usize::MAX)
         }))
     }
 
@@ -294,7 +313,7 @@ impl ProjectFolder {
                 id: request.task,
                 status: request.status,
                 resume_agent,
-                ready: tasks.ready().map(|task| task.id).take(1_000).collect(),
+                ready: tasks.ready().map(|task| task.id).take(MOST_NUMBERS).collect(),
                 open: tasks.open().count(),
             })
         })
@@ -312,7 +331,7 @@ impl ProjectFolder {
                 let message = "there is neither a plan nor a task to close";
                 return Err(ProjectError::wrong_state(message, "begin by plan_start or task_add"));
             }
-            let open: Vec<_> = tasks.iter().flat_map(ProjectTasks::open).map(|task| task.id).collect();
+            let mut open: Vec<_> = tasks.iter().flat_map(ProjectTasks::open).map(|task| task.id).collect();
             if !open.is_empty() && !request.force {
                 let message = format!("tasks are open: {}", numbers(open.iter().copied()));
                 let instead = "complete them by task_update, or close with `force`";
@@ -324,7 +343,7 @@ impl ProjectFolder {
             let topic = plan.as_ref().map(|plan| plan.topic.clone());
             let count = tasks.as_ref().map_or(0, |tasks| tasks.tasks.len());
             let cycle = self.archive(plan, tasks, None)?;
-            self.end_session_files()?;
+            open.truncate(MOST_NUMBERS);
             Ok(TasksClosed { cycle: cycle.id, topic, decisions, tasks: count, open })
         })
     }
@@ -374,23 +393,4 @@ fn refuse_transition(
     let message = format!("task {} is {}, and cannot become {}", task.id, task.status.as_str(), to.as_str());
     let words: Vec<_> = possible.iter().map(|status| status.as_str()).collect();
     Err(ProjectError::wrong_state(message, format!("it can become {}", words.join(" or "))))
-}
-
-/// Paths of files, relative to the project.
-fn checked_files(field: &str, files: BTreeSet<String>) -> Result<BTreeSet<String>, ProjectError> {
-    for file in &files {
-        let path = std::path::Path::new(file);
-        let leads_out = path
-            .components()
-            .any(|part| !matches!(part, std::path::Component::Normal(_) | std::path::Component::CurDir));
-        if file.is_empty() || file.len() > 4_096 || leads_out || file.chars().any(char::is_control) {
-            let message = format!("{file:?} in `{field}` is no path below the project");
-            return Err(ProjectError::invalid(message, "name files relative to the project"));
-        }
-    }
-    if files.len() > 10_000 {
-        let message = format!("`{field}` names {} files, and 10,000 are taken", files.len());
-        return Err(ProjectError::invalid(message, "name the folders that they are in"));
-    }
-    Ok(files)
 }

@@ -2,7 +2,10 @@
 
 use std::fs;
 
-use nexus_project::artifact::{Kind, NewMilestone, NewTask, WorkStatus};
+use nexus_project::{
+    ProjectErrorKind,
+    artifact::{Kind, NewMilestone, NewTask, WorkStatus},
+};
 
 use crate::support::{empty, files, findings, good};
 
@@ -151,4 +154,36 @@ fn a_file_keeps_its_mode() {
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     artifacts.mark_task(task, WorkStatus::Parked).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
+}
+
+#[test]
+fn what_is_not_to_be_tracked_is_ignored_beside_what_others_ignore() {
+    let (folder, artifacts) = empty();
+    let ignore = folder.path().join(".nubos-pilot/.gitignore");
+    fs::create_dir(artifacts.folder()).unwrap();
+    fs::write(&ignore, "mine").unwrap();
+    for _ in 0..2 {
+        artifacts.new_milestone(&NewMilestone { name: "A name".into(), ..Default::default() }).unwrap();
+        assert_eq!(fs::read_to_string(&ignore).unwrap(), "mine\n/.lock\n.*.new\n");
+    }
+}
+
+#[test]
+fn what_would_not_pass_the_lint_is_not_made() {
+    let (folder, artifacts) = empty();
+    let new = |goal: &str| NewMilestone { name: "A name".into(), goal: goal.into(), ..Default::default() };
+    for goal in ["```\nx", "<!-- x", "[object Object]"] {
+        let error = artifacts.new_milestone(&new(goal)).unwrap_err();
+        assert_eq!(error.kind, ProjectErrorKind::InvalidArgument, "{goal}: {error}");
+        assert!(error.message.contains("M001-CONTEXT.md:"), "{error}");
+    }
+    assert!(artifacts.milestones().unwrap().is_empty());
+    let milestone = artifacts.new_milestone(&new("```\nx\n```")).unwrap();
+    for name in ["```", "~~~"] {
+        let error = artifacts.new_slice(milestone, name).unwrap_err();
+        assert!(error.message.contains("S001-PLAN.md:"), "{error}");
+    }
+    assert!(artifacts.slices(milestone).unwrap().is_empty());
+    artifacts.new_slice(milestone, "`a`").unwrap();
+    assert_eq!(findings(folder.path()), Vec::<String>::new());
 }

@@ -1,0 +1,93 @@
+//! What arguments of tools must be, and numbers in answers.
+
+use std::{
+    collections::BTreeSet,
+    path::{Component, Path},
+};
+
+use nexus_mcp::page::cut;
+
+use crate::error::ProjectError;
+
+/// Longest title or topic, in bytes. Source: our own bound: lists of them are shown whole.
+const MOST_TITLE: usize = 500;
+/// Longest text of any other field, in bytes. Source: our own bound.
+const MOST_TEXT: usize = 64 << 10;
+/// Most numbers of an answer's list. Source: our own bound: with two lists there is room for a page beside them.
+pub(super) const MOST_NUMBERS: usize = 300;
+/// Most numbers that an error names.
+const MOST_NAMED: usize = 50;
+
+/// Whether a character begins another line, or is none to be read.
+pub(crate) fn breaks_line(character: char) -> bool {
+    character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
+}
+
+/// A title is one line of text that says something.
+pub(super) fn checked_title(field: &str, text: &str) -> Result<String, ProjectError> {
+    let text = text.trim();
+    if text.is_empty() || text.len() > MOST_TITLE || text.contains(breaks_line) {
+        let message = format!("`{field}` is not one line of 1 to {MOST_TITLE} bytes");
+        return Err(ProjectError::invalid(
+            message,
+            "shorten it, and put the rest where longer texts are taken",
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+/// A text may be long. A blank one counts as left out.
+pub(crate) fn checked_text(field: &str, text: Option<String>) -> Result<Option<String>, ProjectError> {
+    match text {
+        Some(text) if text.trim().is_empty() => Ok(None),
+        Some(text) if text.len() > MOST_TEXT => {
+            let message = format!("`{field}` has {} bytes, and {MOST_TEXT} are taken", text.len());
+            Err(ProjectError::invalid(message, "write it to a file by artifact_write, and name that"))
+        }
+        text => Ok(text),
+    }
+}
+
+/// The numbers that there are, for errors: the first of them.
+pub(super) fn numbers(ids: impl Iterator<Item = u32>) -> String {
+    let mut ids: Vec<_> = ids.map(|id| id.to_string()).collect();
+    let more = ids.len().saturating_sub(MOST_NAMED);
+    ids.truncate(MOST_NAMED);
+    match (ids.is_empty(), more) {
+        (true, _) => "none".to_owned(),
+        (false, 0) => ids.join(", "),
+        (false, more) => format!("{}, and {more} more", ids.join(", ")),
+    }
+}
+
+/// Paths of files, relative to the project.
+pub(super) fn checked_files(field: &str, files: BTreeSet<String>) -> Result<BTreeSet<String>, ProjectError> {
+    if files.len() > 10_000 {
+        let message = format!("`{field}` names {} files, and 10,000 are taken", files.len());
+        return Err(ProjectError::invalid(message, "name the folders that they are in"));
+    }
+    let checked = files.into_iter().map(|file| {
+        plain_path(&file).ok_or_else(|| {
+            let shown = cut(&file, 200);
+            let message = format!("{shown:?} in `{field}` is no path below the project");
+            ProjectError::invalid(message, "name files relative to the project")
+        })
+    });
+    checked.collect()
+}
+
+/// A path as every file is named, so that the same file has the same name. `None`: it leads out of the project, or is none.
+fn plain_path(file: &str) -> Option<String> {
+    if file.len() > 4_096 || file.chars().any(char::is_control) {
+        return None;
+    }
+    let mut plain = Vec::new();
+    for part in Path::new(file).components() {
+        match part {
+            Component::Normal(name) => plain.push(name.to_str()?),
+            Component::CurDir => {}
+            _ => return None,
+        }
+    }
+    (!plain.is_empty()).then(|| plain.join("/"))
+}

@@ -1,0 +1,298 @@
+//! What a project's files hold to where somebody means it ill, or where there is very much of it.
+#![allow(missing_docs, reason = "tests")]
+
+use std::{collections::BTreeSet, fs, path::PathBuf};
+
+use nexus_project::{
+    ProjectErrorKind, ProjectFolder,
+    harness::Harness,
+    hook::{HookEvent, HookReply},
+    state::ProjectTaskStatus::{self, Completed, InProgress},
+    tools::{
+        HistorySearchRequest, PlanDecideRequest, PlanStartRequest, PlanStatusRequest, TaskAddRequest,
+        TaskCloseRequest, TaskUpdateRequest, TasksRequest,
+    },
+};
+use serde::Serialize;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+struct Stage {
+    folder: TempDir,
+    project: ProjectFolder,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().canonicalize().unwrap().join("work");
+        fs::create_dir(&root).unwrap();
+        let project = ProjectFolder::at(root);
+        project.init().unwrap();
+        Self { folder, project }
+    }
+
+    fn path(&self, below: &str) -> PathBuf {
+        self.project.root().join(below)
+    }
+
+    fn hook(&self, event: HookEvent, input: &Value) -> HookReply {
+        let harness = Harness::find("claude").unwrap();
+        let input = harness.read(input);
+        self.project.on_hook(&harness, event, &input).unwrap()
+    }
+
+    fn write_tasks(&self, count: u32, dependencies: impl Fn(u32) -> Vec<u32>) {
+        let tasks: Vec<_> = (1..=count)
+            .map(|id| {
+                json!({
+                    "id": id, "title": "a", "status": "pending", "created_at": "2026-01-31T12:00:00.000Z",
+                    "dependencies": dependencies(id),
+                })
+            })
+            .collect();
+        let text = json!({ "version": 1, "id": "x", "tasks": tasks }).to_string();
+        fs::write(self.path(".nexus/state/tasks.json"), text).unwrap();
+    }
+}
+
+/// Every answer of a tool is one that every client passes on.
+fn fits<T: Serialize>(answer: &T) {
+    let bytes = serde_json::to_vec(answer).unwrap().len();
+    assert!(bytes <= 9_900, "{bytes} bytes");
+}
+
+#[test]
+fn many_issues_have_answers_that_clients_pass_on() {
+    let Stage { project, folder: _folder } = Stage::new();
+    let issues = (0..5_000).map(|number| format!("issue {number}")).collect();
+    fits(
+        &project.plan_start(PlanStartRequest { topic: "t".into(), issues, research_summary: None }).unwrap(),
+    );
+    let decision = "\u{1}".repeat(60_000);
+    let decided = project.plan_decide(PlanDecideRequest { issue: 3, decision }).unwrap();
+    fits(&decided);
+    assert_eq!((decided.pending.len(), decided.pending[2]), (300, 4));
+    fits(&project.plan_status(&PlanStatusRequest::default()).unwrap());
+    let error = project.plan_decide(PlanDecideRequest { issue: 9_999, decision: "x".into() }).unwrap_err();
+    assert!(error.instead.contains("and 4950 more") && error.instead.len() < 1_000, "{error}");
+}
+
+#[test]
+fn many_tasks_have_answers_that_clients_pass_on_and_soon() {
+    let stage = Stage::new();
+    let began = std::time::Instant::now();
+    // Each waits for many, of which the last is not done.
+    stage.write_tasks(3_000, |id| (1.max(id.saturating_sub(20))..id).collect());
+    let project = &stage.project;
+    fits(&project.task_list(&TasksRequest::default()).unwrap());
+    fits(&project.context().unwrap());
+    let begin =
+        TaskUpdateRequest { task: 1, status: InProgress, agent: None, files_touched: BTreeSet::new() };
+    fits(&project.task_update(begin).unwrap());
+    let dependencies = (1..=3_000).collect();
+    fits(
+        &project.task_add(TaskAddRequest { title: "b".into(), dependencies, ..Default::default() }).unwrap(),
+    );
+    fits(&project.task_list(&TasksRequest { offset: Some(3_000) }).unwrap());
+    let closed = project.task_close(&TaskCloseRequest { force: true }).unwrap();
+    fits(&closed);
+    assert_eq!((closed.tasks, closed.open.len()), (3_001, 300));
+    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+}
+
+#[test]
+fn what_could_not_be_read_again_is_not_written() {
+    let stage = Stage::new();
+    let project = &stage.project;
+    let plan = |topic: &str| PlanStartRequest { topic: topic.into(), ..Default::default() };
+    project.plan_start(plan("first")).unwrap();
+    let cycle =
+        json!({ "id": "0", "closed_at": "2026-01-31T12:00:00.000Z", "branch": "b".repeat((64 << 20) - 200) });
+    let history = json!({ "version": 1, "cycles": [cycle] }).to_string();
+    fs::write(stage.path(".nexus/history.json"), &history).unwrap();
+    let error = project.plan_start(plan("second")).unwrap_err();
+    assert_eq!(error.kind, ProjectErrorKind::WrongState, "{error}");
+    assert!(
+        error.message.contains("history.json") && error.instead.contains("move the file away"),
+        "{error}"
+    );
+    // Nothing was begun that could not be finished.
+    assert_eq!(project.plan().unwrap().unwrap().topic, "first");
+    assert!(fs::read(stage.path(".nexus/history.json")).unwrap() == history.as_bytes());
+    fs::remove_file(stage.path(".nexus/history.json")).unwrap();
+    project.task_close(&TaskCloseRequest::default()).unwrap();
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_in_the_place_of_a_folder_leads_nowhere() {
+    for place in [".nexus", ".nexus/state"] {
+        let stage = Stage::new();
+        let elsewhere = stage.folder.path().join("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        fs::remove_dir_all(stage.path(place)).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, stage.path(place)).unwrap();
+        let add = TaskAddRequest { title: "a".into(), ..Default::default() };
+        let error = stage.project.task_add(add).unwrap_err();
+        assert_eq!(error.kind, ProjectErrorKind::Damaged, "{error}");
+        assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0, "{place}");
+    }
+}
+
+#[test]
+fn the_same_file_has_one_name_and_is_in_its_folder() {
+    let stage = Stage::new();
+    let files = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let add = |owner: &str, names: &[&str]| {
+        let request = TaskAddRequest {
+            title: "t".into(),
+            owner: Some(owner.into()),
+            files: files(names),
+            ..Default::default()
+        };
+        stage.project.task_add(request).unwrap().id
+    };
+    let update = |task: u32, status: ProjectTaskStatus, agent: &str, touched: &[&str]| {
+        let request =
+            TaskUpdateRequest { task, status, agent: Some(agent.into()), files_touched: files(touched) };
+        stage.project.task_update(request).unwrap().resume_agent
+    };
+    let first = add("engineer", &["src"]);
+    let (second, third) = (add("engineer", &["./src//a.rs"]), add("engineer", &["src"]));
+    let other = add("writer", &[]);
+    assert_eq!(update(first, InProgress, "one", &[]), None);
+    update(first, Completed, "one", &["src/"]);
+    // The file is in the folder that was worked on.
+    assert_eq!(update(second, InProgress, "one", &[]).as_deref(), Some("one"));
+    update(second, Completed, "one", &["src/"]);
+    update(other, InProgress, "two", &[]);
+    update(other, Completed, "two", &["./src/b.rs"]);
+    // Another has touched a file of the folder since.
+    assert_eq!(update(third, InProgress, "three", &[]), None);
+    assert_eq!(stage.project.tasks().unwrap().unwrap().tasks[1].files, files(&["src/a.rs"]));
+    let out = TaskAddRequest { title: "t".into(), files: files(&["."]), ..Default::default() };
+    assert_eq!(stage.project.task_add(out).unwrap_err().kind, ProjectErrorKind::InvalidArgument);
+}
+
+#[cfg(unix)]
+#[test]
+fn an_edit_by_another_name_of_the_folder_is_refused_too() {
+    let stage = Stage::new();
+    let link = stage.folder.path().join("link");
+    std::os::unix::fs::symlink(stage.project.root(), &link).unwrap();
+    let edit = |cwd: &std::path::Path, path: PathBuf| {
+        let input = json!({ "cwd": cwd, "tool_name": "Write", "tool_input": { "file_path": path } });
+        stage.hook(HookEvent::PreToolUse, &input).refusal.is_some()
+    };
+    let root = stage.project.root();
+    assert!(edit(root, link.join("new/a.rs")));
+    assert!(edit(&link, root.join("a.rs")));
+    assert!(edit(&link, "a.rs".into()));
+    assert!(!edit(root, link.join(".nexus/memory/a.md")));
+    assert!(!edit(root, stage.folder.path().join("elsewhere.rs")));
+}
+
+#[test]
+fn a_skill_ends_with_its_session_and_goes_on_with_it() {
+    let stage = Stage::new();
+    let session = |name: &str| json!({ "session_id": name, "cwd": stage.project.root() });
+    let active = || stage.project.context().unwrap().active_skill;
+    stage.hook(
+        HookEvent::UserMessage,
+        &json!({ "session_id": "a", "cwd": stage.project.root(), "prompt": "[plan:auto] x" }),
+    );
+    assert_eq!(active().as_deref(), Some("plan:auto"));
+    stage.hook(HookEvent::SessionEnd, &session("b"));
+    assert_eq!(active().as_deref(), Some("plan:auto"));
+    stage.hook(HookEvent::SessionEnd, &session("a"));
+    assert_eq!(active(), None);
+    // The same session again, as `--continue` has it.
+    stage.hook(HookEvent::SessionStart, &session("a"));
+    assert_eq!(active().as_deref(), Some("plan:auto"));
+    let told = stage.hook(HookEvent::ContextCompact, &session("a")).context.unwrap();
+    assert!(told.contains("Variant: auto"), "{told}");
+    stage.hook(HookEvent::SessionEnd, &session("a"));
+    stage.hook(HookEvent::SessionStart, &session("c"));
+    assert_eq!(active(), None);
+    stage.hook(HookEvent::SessionStart, &session("a"));
+    assert_eq!(active(), None);
+}
+
+#[test]
+fn a_decision_is_recorded_whatever_its_first_line_has() {
+    let stage = Stage::new();
+    stage.project.plan_start(PlanStartRequest { topic: "t".into(), ..Default::default() }).unwrap();
+    let say = |prompt: String| {
+        let input = json!({ "session_id": "a", "cwd": stage.project.root(), "prompt": prompt });
+        stage.hook(HookEvent::UserMessage, &input).context.unwrap()
+    };
+    let told = say("[d] by key:\tvalue\nand why".to_owned());
+    assert!(told.contains("was recorded"), "{told}");
+    let told = say(format!("[d] {}", "long ".repeat(20_000)));
+    assert!(told.contains("was not carried out") && told.contains("65536"), "{told}");
+    // The one that was not taken left no issue behind.
+    let plan = stage.project.plan().unwrap().unwrap();
+    assert_eq!(plan.issues.len(), 1);
+    assert_eq!(plan.issues[0].title, "by key: value");
+}
+
+#[test]
+fn what_a_killed_writer_left_is_taken_away_everywhere() {
+    let stage = Stage::new();
+    for folder in [".nexus", ".nexus/state", ".nexus/memory", ".nexus/rules"] {
+        fs::write(stage.path(folder).join(".a.md.x1.new"), "").unwrap();
+    }
+    stage.project.init().unwrap();
+    for folder in [".nexus", ".nexus/state", ".nexus/memory", ".nexus/rules"] {
+        assert!(!stage.path(folder).join(".a.md.x1.new").exists(), "{folder}");
+    }
+}
+
+#[test]
+fn a_file_of_no_version_is_not_said_to_be_of_a_later_one() {
+    let stage = Stage::new();
+    fs::write(stage.path(".nexus/history.json"), r#"{ "version": 0, "cycles": [] }"#).unwrap();
+    let error = stage.project.history_search(&HistorySearchRequest::default()).unwrap_err();
+    assert!(error.message.contains("`version` is 0") && !error.instead.contains("update"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn who_may_only_read_is_told_where_things_stand() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let stage = Stage::new();
+    let add = || stage.project.task_add(TaskAddRequest { title: "the task".into(), ..Default::default() });
+    add().unwrap();
+    let set = |below: &str, mode: u32| {
+        fs::set_permissions(stage.path(below), fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(".nexus/state/.lock", 0o444);
+    set(".nexus/state", 0o555);
+    set(".nexus", 0o555);
+    // Root may write nevertheless.
+    let is_root = fs::write(stage.path(".nexus/state/x"), "").is_ok();
+    let added = add();
+    assert_eq!(added.is_ok(), is_root, "{added:?}");
+    assert!(stage.project.task_list(&TasksRequest::default()).unwrap().exists);
+    assert!(stage.project.context().unwrap().tasks.is_some());
+    assert_eq!(stage.project.history_search(&HistorySearchRequest::default()).unwrap().found, 0);
+    let session = json!({ "session_id": "a", "cwd": stage.project.root(), "tool_name": "Read" });
+    let told = stage.hook(HookEvent::SessionStart, &session).context.unwrap();
+    assert!(told.contains("the task"), "{told}");
+    assert_eq!(stage.hook(HookEvent::PostToolUse, &session), HookReply::default());
+    // The folder is removed at the end.
+    set(".nexus", 0o755);
+    set(".nexus/state", 0o755);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_lock_has_the_mode_that_other_files_have() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let stage = Stage::new();
+    let mode = |below: &str| fs::metadata(stage.path(below)).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(".nexus/state/.lock"), mode(".nexus/.gitignore"));
+}
