@@ -53,6 +53,12 @@ impl SessionKey {
         &self.context
     }
 
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        Address::Session { agent: self.agent.clone(), context: self.context.clone() }
+    }
+
     /// The conversation that it is. No two sessions have one: names have no dot.
     #[must_use]
     pub fn conversation(&self) -> ConversationName {

@@ -3,28 +3,27 @@
 use std::{
     fmt::Write as _,
     io::{IsTerminal as _, Read as _},
+    net::SocketAddr,
     path::PathBuf,
     pin::pin,
     process::ExitCode,
-    sync::Arc,
     time::{Duration, Instant, SystemTime},
 };
 
-use nexus::{BuildContext, CancelToken, Router, SystemClock};
+use nexus::CancelToken;
 use nexus_broker::{
-    Address, AgentRecord, Broker, BrokerOptions, BrokerSettings, Envelope, MessagePriority, Payload,
-    QueueLimits, QueueStatus, SendOptions, SqliteStore, Views, line,
+    Address, AgentRecord, Broker, Envelope, MessagePriority, Payload, QueueStatus, SendOptions, Views, line,
+    trigger::{Scheduler, SchedulerSettings, WebhookServer, WebhookSettings},
 };
 use serde_json::{Map, json};
 
 use crate::{
     EXIT_FAILED,
     args::{BrokerCommand, ConfigArgs},
+    broker_home::{self, BrokerHome},
     command_error::CommandError,
-    config, conversation,
     interrupt::{self, Interrupts},
     output::{complain, printable, printable_lines, say, say_json},
-    session,
     spoken_time::spoken_instant,
 };
 
@@ -36,15 +35,17 @@ const PAGE: usize = 500;
 const LAST_MESSAGES: usize = 12;
 
 pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Result<ExitCode, CommandError> {
-    let router = config::load_for_tasks(config)?;
-    let settings = BrokerSettings::of(&router).map_err(CommandError::failed)?;
+    let home = BrokerHome::load(config)?;
+    let settings = &home.settings;
     match command {
-        BrokerCommand::Run { turns, views } => {
+        BrokerCommand::Run { turns, views, webhooks } => {
             let turns = turns.map_or(settings.max_turns_at_once, std::num::NonZeroUsize::get);
-            return run(open(router, &settings, turns).await?, &settings, views).await;
+            let broker = home.open(turns).await?;
+            home.configure(&broker).await?;
+            return run(broker, &home, views, webhooks).await;
         }
         BrokerCommand::Send { to, text, task, priority, caller, wait, json } => {
-            let broker = open_with_agents(router, &settings).await?;
+            let broker = home.open_with_agents().await?;
             let sent = send(&broker, &caller, &to, text, task, priority).await?;
             let Some(wait) = wait else {
                 match json {
@@ -56,27 +57,27 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
             return wait_for(&broker, &caller, &sent.message_id, wait, json).await;
         }
         BrokerCommand::Inbox { caller, json } => {
-            let broker = open(router, &settings, 1).await?;
+            let broker = home.open(1).await?;
             for envelope in inbox(&broker, &caller, usize::MAX).await? {
                 show(&envelope, json);
             }
         }
-        BrokerCommand::Status { json } => status(&open_with_agents(router, &settings).await?, json).await?,
+        BrokerCommand::Status { json } => status(&home.open_with_agents().await?, json).await?,
         BrokerCommand::Watch { every } => {
-            return watch(&open_with_agents(router, &settings).await?, every).await;
+            return watch(&home.open_with_agents().await?, every).await;
         }
-        BrokerCommand::Log { json } => log(&open(router, &settings, 1).await?, json).await?,
+        BrokerCommand::Log { json } => log(&home.open(1).await?, json).await?,
         BrokerCommand::Stop { name } => {
-            let broker = open_with_agents(router, &settings).await?;
+            let broker = home.open_with_agents().await?;
             broker.stop(agent(&name)?).await.map_err(CommandError::failed)?;
             say(format_args!("{name} is stopped"));
         }
         BrokerCommand::Land { name } => {
-            let broker = open(router, &settings, 1).await?;
+            let broker = home.open(1).await?;
             say(printable_lines(&broker.land(agent(&name)?).await.map_err(CommandError::failed)?));
         }
         BrokerCommand::Clean { name, unlanded } => {
-            let broker = open(router, &settings, 1).await?;
+            let broker = home.open(1).await?;
             say(broker.clean(agent(&name)?, unlanded).await.map_err(CommandError::failed)?);
         }
     }
@@ -91,56 +92,44 @@ fn agent(address: &Address) -> Result<&str, CommandError> {
     }
 }
 
-/// The folder of the broker, in Nexus's home.
-pub(crate) fn folder() -> PathBuf {
-    BuildContext::from_process().home.join("broker")
-}
-
-async fn open(router: Router, settings: &BrokerSettings, turns: usize) -> Result<Broker, CommandError> {
-    let (folder, clock) = (folder(), Arc::new(SystemClock));
-    let store = SqliteStore::open(folder.join("messages.db"), QueueLimits::default(), clock).await;
-    let store = Arc::new(store.map_err(CommandError::failed)?);
-    let mut options = BrokerOptions::new(store, router, conversation::store(), folder);
-    options.memory = Some(session::memory().map_err(CommandError::failed)?);
-    options.max_turns_at_once = turns;
-    options.turn_deadline = Duration::from_secs(settings.turn_seconds);
-    Ok(Broker::new(options))
-}
-
-/// A broker that knows the agents of the configuration.
-async fn open_with_agents(router: Router, settings: &BrokerSettings) -> Result<Broker, CommandError> {
-    let broker = open(router, settings, 1).await?;
-    configure(&broker, settings).await?;
-    Ok(broker)
-}
-
-async fn configure(broker: &Broker, settings: &BrokerSettings) -> Result<(), CommandError> {
-    for record in settings.records() {
-        broker.configure(&record).await.map_err(CommandError::failed)?;
-    }
-    Ok(())
-}
-
 async fn run(
     broker: Broker,
-    settings: &BrokerSettings,
+    home: &BrokerHome,
     views: Option<PathBuf>,
+    webhooks: Option<SocketAddr>,
 ) -> Result<ExitCode, CommandError> {
-    configure(&broker, settings).await?;
-    if settings.agents.is_empty() {
+    if home.settings.agents.is_empty() {
         complain("nexus.yaml names no agents in its section `broker`: messages wait until it does");
     }
-    let mut views = Views::begin(views.unwrap_or_else(folder)).map_err(CommandError::failed)?;
+    let mut views = Views::begin(views.unwrap_or_else(broker_home::folder)).map_err(CommandError::failed)?;
     let signals = |error| CommandError::failed(format_args!("signals cannot be listened to: {error}"));
     let mut interrupts = Interrupts::listen().map_err(signals)?;
     let (drain, end) = (CancelToken::new(), CancelToken::new());
     // What was there before is no news.
     let mut seen = last_number(&broker).await?;
-    say(format_args!("{} agents; messages are in {}", settings.agents.len(), folder().display()));
-    let mut running = pin!(broker.run(drain.clone(), end.clone()));
+    say(format_args!("{} agents; messages are in {}", home.settings.agents.len(), home.place()));
+    let triggers = home.triggers(&broker);
+    let scheduler = Scheduler::new(triggers.clone(), SchedulerSettings::default());
+    let mut hooks = None;
+    if let Some(address) = webhooks {
+        let mut settings = WebhookSettings::default();
+        settings.address = address;
+        let server = WebhookServer::bind(triggers, broker_home::secrets(), settings).await;
+        let server = server.map_err(|error| CommandError::failed(format_args!("{address}: {error}")))?;
+        say(format_args!("webhooks are taken at http://{}", server.address()));
+        let drained = drain.clone();
+        hooks = Some(server.serve(async move { drained.cancelled().await }));
+    }
+    let serving = async {
+        if let Some(hooks) = hooks {
+            hooks.await;
+        }
+    };
+    let work = async { tokio::join!(broker.run(drain.clone(), end.clone()), scheduler.run(&drain), serving) };
+    let mut running = pin!(work);
     loop {
         tokio::select! {
-            () = &mut running => break,
+            _ = &mut running => break,
             came = interrupts.next() => {
                 came.map_err(signals)?;
                 if drain.is_cancelled() {

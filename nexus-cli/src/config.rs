@@ -37,6 +37,18 @@ pub(crate) const BEGIN: &str = "begin with `nexus check --example > nexus.yaml`"
 /// Loads the configuration of tasks, debates and the broker: the one that the command line names, else that of the home. Never one of the folder that the
 /// command is started in: it may be a stranger's repository, and a configuration names programs to run.
 pub(crate) fn load_for_tasks(args: &ConfigArgs) -> Result<Router, CommandError> {
+    load_file(&find_for_tasks(args)?, BuildContext::from_process())
+}
+
+/// The same, with the share in the fleet that it names, if it names one.
+pub(crate) fn load_for_broker(args: &ConfigArgs) -> Result<(Router, Option<Fleet>), CommandError> {
+    let (path, context) = (find_for_tasks(args)?, BuildContext::from_process());
+    let router = load_file(&path, context.clone())?;
+    let fleet = fleet_in(&router, &path, context)?;
+    Ok((router, fleet))
+}
+
+fn find_for_tasks(args: &ConfigArgs) -> Result<PathBuf, CommandError> {
     let context = BuildContext::from_process();
     let beside = Path::new(FILE);
     let unused = args.config.is_none() && beside.exists();
@@ -58,7 +70,7 @@ pub(crate) fn load_for_tasks(args: &ConfigArgs) -> Result<Router, CommandError> 
     if !unused.is_empty() {
         complain(format_args!("the configuration is {}{unused}", place.display()));
     }
-    load_file(&place, context)
+    Ok(place)
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {

@@ -8,6 +8,7 @@ mod args;
 mod artifact;
 mod availability;
 mod broker;
+mod broker_home;
 mod check;
 mod command_error;
 mod config;
@@ -38,6 +39,7 @@ mod project;
 mod run;
 mod session;
 mod show;
+mod skills;
 #[cfg_attr(not(feature = "login"), allow(dead_code, reason = "logins need more of it"))]
 mod spoken_time;
 mod status;
@@ -47,6 +49,7 @@ mod task;
 #[cfg(feature = "otlp")]
 mod telemetry;
 mod testbed;
+mod trigger;
 mod versions;
 mod warnings;
 mod worker;
@@ -161,6 +164,10 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Artifact(artifact) => artifact::artifact(&args.config, artifact),
         Command::Project(args) => project::project(args).await,
         Command::Worker(worker) => worker::worker(&args.config, &worker, trace_context).await,
+        Command::Trigger(command) => trigger::trigger(&args.config, command).await,
+        Command::Init(init) => skills::init(&init),
+        Command::Onboard(onboard) => skills::onboard(onboard).await,
+        Command::Skills(skills) => skills::skills(skills).await,
         Command::Session(command) => session::session(command).await,
         Command::Broker(command) => broker::broker(&args.config, command).await,
         Command::Fleet(command) => fleet::fleet(&args.config, command).await,

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use nexus::{ConversationError, harness::run_blocking};
-use nexus_broker::{BrokerError, MemoryIndex, SessionKey, Sessions};
+use nexus_broker::{BrokerError, SessionKey, Sessions};
 use serde_json::json;
 
 use crate::{
     args::SessionCommand,
-    broker,
+    broker_home::memory,
     command_error::CommandError,
     conversation::{self, described, text_of},
     output::{printable, printable_lines, say, say_json},
@@ -76,11 +76,6 @@ pub(crate) async fn session(command: SessionCommand) -> Result<ExitCode, Command
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// The index of the home.
-pub(crate) fn memory() -> Result<MemoryIndex, BrokerError> {
-    MemoryIndex::open(broker::folder().join("memory.db"))
 }
 
 async fn load(key: &SessionKey) -> Result<(nexus::ConversationSummary, nexus::Conversation), CommandError> {

@@ -18,6 +18,7 @@ use crate::{
     broker::SendOptions,
     error::{BrokerError, BrokerErrorKind},
     message::{Address, EnvelopeId, MessagePriority, Payload, ReportedStatus},
+    trigger::{TriggerTools, Triggers},
 };
 
 /// The longest that a turn waits for a message, in seconds.
@@ -138,6 +139,18 @@ pub(super) fn of(turn: &Arc<AgentTurn>) -> Toolbox {
     }
     if turn.agent.scope.max_workers > 0 && turn.agent.scope.max_depth > 0 {
         tools = tools.with(start(turn)).with(stop(turn)).with(land(turn)).with(clean(turn));
+    }
+    let triggers = Triggers::new(
+        Arc::clone(turn.broker.store()),
+        Arc::clone(&turn.broker.options().clock),
+        Arc::new(turn.broker.clone()),
+    );
+    let mut of_agent = TriggerTools::of_agent(triggers, &turn.agent.name).in_session(turn.session.clone());
+    if turn.agent.folder.is_some() {
+        of_agent = of_agent.with_files();
+    }
+    for tool in of_agent.tools() {
+        tools = tools.with(tool);
     }
     if turn.broker.options().memory.is_some() {
         tools = tools.with(query(turn));

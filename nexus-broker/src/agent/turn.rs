@@ -9,8 +9,8 @@ use nexus_conversation::{
     ConversationError, ConversationErrorKind, ConversationOptions, ConversationOutcome, HeldConversation,
 };
 use nexus_core::{
-    CancelToken, Effects, EventEnvelope, Limits, ParticipantScope, Retry, Session, ToolAccess, TurnHost,
-    TurnRequest,
+    Brief, CancelToken, Effects, EventEnvelope, Limits, ParticipantScope, Retry, Session, ToolAccess,
+    ToolPattern, TurnHost, TurnRequest,
 };
 
 use crate::{
@@ -43,6 +43,8 @@ pub(super) struct AgentTurn {
     /// Who it is of.
     pub(super) agent: AgentRecord,
     pub(super) queue: String,
+    /// The session that the turn is of.
+    pub(super) session: Address,
     /// Further messages that the turn took. They are finished with it, so that one whose turn is lost is given out again.
     pub(super) taken: Mutex<Vec<HandlingLease>>,
 }
@@ -101,6 +103,7 @@ async fn one(
         broker: broker.clone(),
         agent: record,
         queue: queue.to_owned(),
+        session: SessionKey::of(name, &envelope.target_agent_id).address(),
         taken: Mutex::default(),
     });
     let ended = run(&turn, &lease, &envelope, end).await;
@@ -162,7 +165,11 @@ async fn run(turn: &Arc<AgentTurn>, lease: &HandlingLease, envelope: &Envelope, 
         None => request.with_tool_access(ToolAccess::ScopedOnly),
     };
     let tools = Arc::new(tools::of(turn));
-    let session = Session::mint(record.name.as_str(), ParticipantScope::unrestricted(), tools);
+    let scope = match scope(record) {
+        Ok(scope) => scope,
+        Err(error) => return Ended::Folder(error),
+    };
+    let session = Session::mint(record.name.as_str(), scope, tools);
     let host = TurnHost::new().with_session(session).with_cancel(cancel.clone());
     let mut nobody = |_: EventEnvelope| {};
     let running = held.run_turn(
@@ -201,6 +208,15 @@ async fn remember(turn: &AgentTurn, key: SessionKey, held: HeldConversation) {
     if let Ok(Err(error)) = captured.await {
         tracing::warn!(agent = %turn.agent.name, %error, "what was said is not in the index yet");
     }
+}
+
+/// What an agent may name in calls of its tools: all of them, which are offered by its record, and paths of its folder.
+fn scope(record: &AgentRecord) -> Result<ParticipantScope, BrokerError> {
+    let Some(folder) = &record.folder else { return Ok(ParticipantScope::unrestricted()) };
+    let brief = Brief::new(folder).tool(ToolPattern::every()).reading(".");
+    ParticipantScope::assemble(&brief, None, None).map_err(|error| {
+        BrokerError::new(BrokerErrorKind::Failed, format!("its folder is no scope: {error}"), "")
+    })
 }
 
 /// Keeps the messages of a turn and says that it runs. Returns when the turn is to end: the agent was stopped, or the message is

@@ -1,6 +1,6 @@
 //! The command line of `nexus broker`.
 
-use std::{num::NonZeroUsize, path::PathBuf, time::Duration};
+use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::Subcommand;
 use nexus_broker::{Address, MessagePriority};
@@ -26,6 +26,10 @@ pub(crate) enum BrokerCommand {
         /// Where AGENT_COMMUNICATIONS.log, ACTIVE_AGENTS.md and TASKS.md are kept. Default: `broker` of Nexus's home
         #[arg(long, value_name = "FOLDER")]
         views: Option<PathBuf>,
+        /// Take signed requests for triggers at this address, such as 127.0.0.1:8791. It speaks no TLS: beyond this machine it stands behind
+        /// a proxy that does
+        #[arg(long, value_name = "ADDRESS")]
+        webhooks: Option<SocketAddr>,
     },
     /// Send a message, and with --wait print the answer
     Send {

@@ -18,9 +18,11 @@ mod mcp;
 mod project;
 mod run;
 mod session;
+mod skills;
 mod status;
 mod task;
 mod testbed;
+mod trigger;
 
 use std::{path::PathBuf, time::Duration};
 
@@ -41,9 +43,11 @@ pub(crate) use mcp::{McpCommand, McpServerArgs};
 pub(crate) use project::{HookArgs, ProjectArgs, ProjectCommand};
 pub(crate) use run::RunArgs;
 pub(crate) use session::SessionCommand;
+pub(crate) use skills::{InitArgs, OnboardArgs, SkillsArgs, SkillsCommand};
 pub(crate) use status::StatusArgs;
 pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
 pub(crate) use testbed::{RunTestbedArgs, TestbedCommand, TrapArgs};
+pub(crate) use trigger::{TriggerArgs, TriggerCommand};
 
 /// Runs one turn of agent work on whichever vendor nexus.yaml names.
 #[derive(Debug, Parser)]
@@ -149,6 +153,16 @@ pub(crate) enum Command {
     /// Let agents reach each other, and write to them
     #[command(subcommand, after_help = broker::BROKER_HELP)]
     Broker(BrokerCommand),
+    /// Have messages sent by time, files, requests, events and reports
+    #[command(subcommand, after_help = trigger::TRIGGER_HELP)]
+    Trigger(TriggerCommand),
+    /// Make a place to work: AGENTS.md, SOUL.md, IDENTITY.md and the folders of skills. What is there stays as it is
+    Init(InitArgs),
+    /// Make a place to work, see which skill packs suit this machine, and sign in
+    Onboard(OnboardArgs),
+    /// Skills of a place to work: your own, and those of a hub
+    #[command(after_help = skills::SKILLS_HELP)]
+    Skills(SkillsArgs),
     /// Look into the sessions of agents, and fork them
     #[command(subcommand, after_help = session::SESSION_HELP)]
     Session(SessionCommand),
@@ -218,9 +232,13 @@ impl Command {
             Self::Fleet(fleet) => fleet.wants_json(),
             Self::Broker(broker) => broker.wants_json(),
             Self::Session(session) => session.wants_json(),
+            Self::Trigger(trigger) => trigger.wants_json(),
+            Self::Init(init) => init.json,
+            Self::Skills(skills) => skills.json,
             Self::Artifact(artifact) => artifact.json,
             Self::Project(project) => project.json,
             Self::Acp(_)
+            | Self::Onboard(_)
             | Self::Hook(_)
             | Self::Worker(_)
             | Self::Mcp(_)

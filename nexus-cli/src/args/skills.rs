@@ -1,0 +1,89 @@
+//! The command line of `nexus init`, `nexus onboard` and `nexus skills`.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+/// What follows the options of `nexus skills`.
+pub(super) const SKILLS_HELP: &str = "\
+A skill is a folder with a SKILL.md, below skills/tools, skills/connectors or skills/guides. A hub is a folder, git+URL of a repository, or the https:// address
+of a folder, with a hub.json: the skills by name, each with the SHA-256 of its files, and packs of them. What does not pass its check is not
+installed, and of what was asked for with it nothing. A skill of your own, and one that you changed, is never touched.";
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct InitArgs {
+    /// The folder
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Make it a git repository, too
+    #[arg(long)]
+    pub(crate) git: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct OnboardArgs {
+    /// The place to work
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// The hub whose packs are suggested
+    #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB")]
+    pub(crate) hub: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SkillsArgs {
+    /// The folder of the skills
+    #[arg(long, value_name = "FOLDER", default_value = "skills", global = true)]
+    pub(crate) skills: PathBuf,
+    /// Print JSON
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: SkillsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SkillsCommand {
+    /// List the skills that are there, or those of a hub
+    List {
+        /// The hub
+        #[arg(long, value_name = "HUB")]
+        hub: Option<String>,
+    },
+    /// Print what an agent reads of a skill
+    Use {
+        /// The skill
+        name: String,
+    },
+    /// Print where a skill came from, and what of it was changed
+    Info {
+        /// The skill
+        name: String,
+    },
+    /// Install skills and packs
+    Install {
+        /// Skills and packs
+        #[arg(required = true)]
+        names: Vec<String>,
+        /// The hub
+        #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB")]
+        hub: String,
+    },
+    /// Bring skills to what their hub has now
+    Update {
+        /// Skills. Default: all that came from the hub
+        names: Vec<String>,
+        /// The hub
+        #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB")]
+        hub: String,
+    },
+    /// Remove skills that came from a hub
+    Remove {
+        /// Skills
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+}

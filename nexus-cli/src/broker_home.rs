@@ -1,0 +1,94 @@
+//! What the commands on agents have in common: the configuration, the store and what is kept beside it.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use nexus::{BuildContext, Fleet, Router, SystemClock};
+use nexus_broker::{
+    Broker, BrokerError, BrokerOptions, BrokerSettings, BrokerStore, JetStreamStore, MemoryIndex,
+    QueueLimits, SqliteStore,
+    trigger::{Triggers, WebhookSecrets},
+};
+
+use crate::{args::ConfigArgs, command_error::CommandError, config, conversation};
+
+/// The configuration, and what of it is the broker's.
+pub(crate) struct BrokerHome {
+    router: Router,
+    fleet: Option<Fleet>,
+    pub(crate) settings: BrokerSettings,
+}
+
+impl BrokerHome {
+    pub(crate) fn load(config: &ConfigArgs) -> Result<Self, CommandError> {
+        let (router, fleet) = config::load_for_broker(config)?;
+        let settings = BrokerSettings::of(&router).map_err(CommandError::failed)?;
+        Ok(Self { router, fleet, settings })
+    }
+
+    /// Where messages are, for people.
+    pub(crate) fn place(&self) -> String {
+        match &self.fleet {
+            Some(_) => "the streams of the fleet".to_owned(),
+            None => folder().display().to_string(),
+        }
+    }
+
+    /// A broker over the store of this home, or that of the fleet where the configuration names one.
+    pub(crate) async fn open(&self, turns: usize) -> Result<Broker, CommandError> {
+        let (folder, clock, limits) = (folder(), Arc::new(SystemClock), QueueLimits::default());
+        let store: Arc<dyn BrokerStore> = match &self.fleet {
+            Some(fleet) => {
+                Arc::new(JetStreamStore::open(fleet, limits, clock).await.map_err(CommandError::failed)?)
+            }
+            None => {
+                let opened = SqliteStore::open(folder.join("messages.db"), limits, clock).await;
+                Arc::new(opened.map_err(CommandError::failed)?)
+            }
+        };
+        let mut options = BrokerOptions::new(store, self.router.clone(), conversation::store(), folder);
+        options.memory = Some(memory().map_err(CommandError::failed)?);
+        options.max_turns_at_once = turns;
+        options.turn_deadline = Duration::from_secs(self.settings.turn_seconds);
+        Ok(Broker::new(options))
+    }
+
+    /// The same, which knows the agents of the configuration.
+    pub(crate) async fn open_with_agents(&self) -> Result<Broker, CommandError> {
+        let broker = self.open(1).await?;
+        self.configure(&broker).await?;
+        Ok(broker)
+    }
+
+    pub(crate) async fn configure(&self, broker: &Broker) -> Result<(), CommandError> {
+        for record in self.settings.records() {
+            broker.configure(&record).await.map_err(CommandError::failed)?;
+        }
+        Ok(())
+    }
+
+    /// The triggers of a broker's store, whose messages go by its route and its scopes.
+    pub(crate) fn triggers(&self, broker: &Broker) -> Triggers {
+        let triggers =
+            Triggers::new(Arc::clone(broker.store()), Arc::new(SystemClock), Arc::new(broker.clone()));
+        // Machines of a fleet share the store, and have files of their own.
+        match (&self.fleet, rustix::system::uname().nodename().to_str()) {
+            (Some(_), Ok(machine)) => triggers.on_machine(machine),
+            _ => triggers,
+        }
+    }
+}
+
+/// The folder of the broker, in Nexus's home.
+pub(crate) fn folder() -> PathBuf {
+    BuildContext::from_process().home.join("broker")
+}
+
+/// The index of what was said. Blocks.
+pub(crate) fn memory() -> Result<MemoryIndex, BrokerError> {
+    MemoryIndex::open(folder().join("memory.db"))
+}
+
+/// The secrets of webhooks.
+pub(crate) fn secrets() -> WebhookSecrets {
+    WebhookSecrets::in_folder(folder().join("webhooks"))
+}

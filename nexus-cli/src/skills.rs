@@ -1,0 +1,261 @@
+//! `nexus init`, `nexus onboard` and `nexus skills`: places to work, and the skills in them.
+
+use std::{
+    collections::BTreeMap,
+    io::{IsTerminal as _, Write as _},
+    process::{Command, ExitCode},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use nexus::{
+    BuildContext,
+    harness::run_blocking,
+    http::{ClientPlan, Network, read_whole},
+};
+use nexus_broker::{
+    BrokerError, BrokerErrorKind, make_work_place,
+    skill::{FolderHub, HubIndex, HubReader, SkillChange, SkillPlace, clone_hub},
+};
+use serde_json::json;
+
+use crate::{
+    EXIT_FAILED,
+    args::{InitArgs, OnboardArgs, SkillsArgs, SkillsCommand},
+    command_error::CommandError,
+    output::{printable, printable_lines, say, say_json},
+};
+
+/// How long a connection to a hub may take to be made, and a file to be read.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+const READ_TIME: Duration = Duration::from_secs(60);
+
+pub(crate) fn init(args: &InitArgs) -> Result<ExitCode, CommandError> {
+    let report = make_work_place(&args.folder, args.git).map_err(CommandError::failed)?;
+    if args.json {
+        say_json(&report);
+        return Ok(ExitCode::SUCCESS);
+    }
+    for (what, paths) in [("made", &report.made), ("kept", &report.kept)] {
+        for path in paths {
+            say(printable(&format!("{what} {}", path.display())));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Makes a place to work, says which packs suit this platform, and starts the sign-ins that a person wants.
+pub(crate) async fn onboard(args: OnboardArgs) -> Result<ExitCode, CommandError> {
+    init(&InitArgs { folder: args.folder.clone(), git: false, json: false })?;
+    match &args.hub {
+        None => say("no hub is named: --hub, or NEXUS_SKILL_HUB, has its packs suggested"),
+        Some(source) => {
+            let hub = open(source).await?;
+            let index = HubIndex::read(&*hub).await.map_err(CommandError::failed)?;
+            for (pack, names) in &index.packs {
+                let suits = |name: &String| {
+                    let platforms = &index.skills[name].platforms;
+                    platforms.is_empty() || platforms.iter().any(|platform| platform == std::env::consts::OS)
+                };
+                if names.iter().all(suits) {
+                    say(printable(&format!("pack {pack}: {}", names.join(", "))));
+                }
+            }
+            say("install one with `nexus skills install PACK`");
+        }
+    }
+    sign_in()
+}
+
+#[cfg(not(feature = "login"))]
+fn sign_in() -> Result<ExitCode, CommandError> {
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(feature = "login")]
+fn sign_in() -> Result<ExitCode, CommandError> {
+    let program = std::env::current_exe().map_err(CommandError::failed)?;
+    let mut code = ExitCode::SUCCESS;
+    for login in nexus::logins() {
+        let word = login.as_str();
+        if !std::io::stdin().is_terminal() {
+            say(format_args!("sign in with `nexus login {word}`"));
+            continue;
+        }
+        let _ = write!(std::io::stderr(), "log in to {word}? [y/N] ");
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer).map_err(CommandError::failed)?;
+        if answer.trim().eq_ignore_ascii_case("y") {
+            let status =
+                Command::new(&program).args(["login", word]).status().map_err(CommandError::failed)?;
+            if !status.success() {
+                code = ExitCode::from(EXIT_FAILED);
+            }
+        }
+    }
+    Ok(code)
+}
+
+pub(crate) async fn skills(args: SkillsArgs) -> Result<ExitCode, CommandError> {
+    let place = SkillPlace::new(&args.skills);
+    let failed = |error: BrokerError| CommandError::failed(error);
+    match args.command {
+        SkillsCommand::List { hub: Some(hub) } => {
+            let hub = open(&hub).await?;
+            let index = HubIndex::read(&*hub).await.map_err(failed)?;
+            if args.json {
+                say_json(&index);
+                return Ok(ExitCode::SUCCESS);
+            }
+            for (name, skill) in &index.skills {
+                say(printable(&format!("{name}  {} {}  {}", skill.kind, skill.version, skill.description)));
+            }
+            for (pack, names) in &index.packs {
+                say(printable(&format!("pack {pack}: {}", names.join(", "))));
+            }
+        }
+        SkillsCommand::List { hub: None } => {
+            for skill in place.list().map_err(failed)? {
+                match args.json {
+                    true => say_json(&skill),
+                    false => {
+                        let from = if skill.hub.is_some() { "hub" } else { "own" };
+                        say(printable(&format!(
+                            "{}  {} ({from})  {}",
+                            skill.name, skill.kind, skill.description
+                        )));
+                    }
+                }
+            }
+        }
+        SkillsCommand::Use { name } => {
+            let text = place.text(&name).map_err(failed)?;
+            match args.json {
+                true => say_json(&json!({ "skill": name, "text": text })),
+                false => say(printable_lines(text.trim_end_matches('\n'))),
+            }
+        }
+        SkillsCommand::Info { name } => {
+            let skill = place.find(&name).map_err(failed)?;
+            if args.json {
+                say_json(&skill);
+                return Ok(ExitCode::SUCCESS);
+            }
+            say(printable(&format!("{}: {}", skill.name, skill.description)));
+            say(printable(&format!("folder: {}", skill.folder.display())));
+            match &skill.hub {
+                None => say("your own: no command changes it"),
+                Some((hub, version)) => say(printable(&format!("version {version} of {hub}"))),
+            }
+            if !skill.changed.is_empty() {
+                say(printable(&format!("changed: {}", skill.changed.join(", "))));
+            }
+            say("it adds no right: what an agent may do with it is the agent's scope");
+        }
+        SkillsCommand::Install { names, hub } => {
+            let hub = open(&hub).await?;
+            tell(&place.install(&*hub, &names).await.map_err(failed)?, args.json);
+        }
+        SkillsCommand::Update { names, hub } => {
+            let hub = open(&hub).await?;
+            tell(&place.update(&*hub, &names).await.map_err(failed)?, args.json);
+        }
+        SkillsCommand::Remove { names } => {
+            let mut changes = BTreeMap::new();
+            for name in names {
+                let change = place.remove(&name).map_err(failed)?;
+                changes.insert(name, change);
+            }
+            let is_kept = changes.values().any(|change| matches!(change, SkillChange::Kept { .. }));
+            tell(&changes, args.json);
+            if is_kept {
+                return Ok(ExitCode::from(EXIT_FAILED));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(changes: &BTreeMap<String, SkillChange>, json: bool) {
+    if json {
+        say_json(changes);
+        return;
+    }
+    for (name, change) in changes {
+        let what = match change {
+            SkillChange::Installed { version } => format!("installed, version {version}"),
+            SkillChange::Updated { from, to } => format!("updated from {from} to {to}"),
+            SkillChange::Unchanged => "as it was".to_owned(),
+            SkillChange::Kept { reason } => format!("left alone: {reason}"),
+            SkillChange::Removed => "removed".to_owned(),
+            _ => "done".to_owned(),
+        };
+        say(printable(&format!("{name}: {what}")));
+    }
+}
+
+/// The hub that a word names.
+async fn open(source: &str) -> Result<Box<dyn HubReader>, CommandError> {
+    if let Some(repository) = source.strip_prefix("git+") {
+        let repository = repository.to_owned();
+        let cloned = run_blocking(move || clone_hub(&repository)).await;
+        let cloned = cloned.map_err(|_| CommandError::failed("the work on files ended early"))?;
+        return Ok(Box::new(cloned.map_err(CommandError::failed)?));
+    }
+    if source.starts_with("https://")
+        || source.starts_with("http://127.0.0.1")
+        || source.starts_with("http://localhost")
+    {
+        return Ok(Box::new(UrlHub { base: source.trim_end_matches('/').to_owned() }));
+    }
+    if source.contains("://") {
+        return Err(CommandError::usage("a hub is a folder, git+URL, or an https:// address"));
+    }
+    Ok(Box::new(FolderHub::new(source)))
+}
+
+/// A hub whose files are read over HTTP.
+#[derive(Debug)]
+struct UrlHub {
+    base: String,
+}
+
+#[async_trait]
+impl HubReader for UrlHub {
+    async fn read(&self, path: &str, at_most: u64) -> Result<Vec<u8>, BrokerError> {
+        let failed = |reason: String| {
+            BrokerError::new(BrokerErrorKind::Failed, format!("{path} of {}: {reason}", self.base), "")
+        };
+        let network = Network::default().with_inherited_proxy(true);
+        let plan = ClientPlan::new(&network, &BuildContext::from_process(), CONNECT_TIME);
+        let client = plan
+            .map_err(|error| failed(error.reason))?
+            .build(true)
+            .map_err(|error| failed(error.to_string()))?;
+        // Its characters were checked: only a space has another form in a URL.
+        let address = format!("{}/{}", self.base, path.replace(' ', "%20"));
+        let answer = tokio::time::timeout(READ_TIME, async {
+            let response =
+                client.get(address).send().await.map_err(|error| failed(error.without_url().to_string()))?;
+            if !response.status().is_success() {
+                let kind = match response.status().as_u16() {
+                    404 => BrokerErrorKind::Unknown,
+                    _ => BrokerErrorKind::Failed,
+                };
+                return Err(BrokerError::new(
+                    kind,
+                    format!("{path} of {}: {}", self.base, response.status()),
+                    "",
+                ));
+            }
+            let limit = usize::try_from(at_most).unwrap_or(usize::MAX);
+            let bytes = read_whole(response, limit).await.map_err(|error| failed(format!("it cannot be read: {error:?}")))?;
+            Ok(bytes.to_vec())
+        });
+        answer.await.unwrap_or_else(|_| Err(failed(format!("it took more than {} s", READ_TIME.as_secs()))))
+    }
+
+    fn name(&self) -> &str {
+        &self.base
+    }
+}
