@@ -21,7 +21,7 @@ use nexus_core::SystemClock;
 use nexus_fleet::{Fleet, FleetSettings};
 
 /// Messages whose cost is that at a mark: the last before it.
-const WINDOW: usize = 500;
+const WINDOW: usize = 200;
 /// What a message may cost at the last mark, in those at the first.
 const MUST_GROWTH: f64 = 2.0;
 const QUEUES: usize = 10;
@@ -33,10 +33,20 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     if has("--help") {
-        println!("cargo bench --bench broker -- [--quick] [--strict]");
+        println!("cargo bench --bench broker -- [--quick | --messages N] [--strict]");
         return ExitCode::SUCCESS;
     }
-    let marks = if has("--quick") { [500, 1_000, 2_000] } else { [1_000, 10_000, 100_000] };
+    let named = arguments.iter().skip_while(|argument| *argument != "--messages").nth(1);
+    let marks = match named.map(|count| count.parse::<usize>()) {
+        _ if has("--quick") => [200, 400, 800],
+        None => [1_000, 10_000, 100_000],
+        Some(Ok(count)) if count >= 20_000 => [count / 100, count / 10, count],
+        Some(Ok(count)) if count >= 2_000 => [count / 10, count / 2, count],
+        Some(_) => {
+            eprintln!("--messages takes a number from 2000 on");
+            return ExitCode::FAILURE;
+        }
+    };
     match measure(marks) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) if has("--strict") => ExitCode::FAILURE,

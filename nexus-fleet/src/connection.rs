@@ -5,7 +5,7 @@ use async_nats::jetstream::{Context, message::PublishMessage, stream};
 use crate::{
     error::FleetError,
     fleet::Fleet,
-    link::{Link, StoreError},
+    link::{FleetStoreError, Link},
     setup,
 };
 
@@ -52,8 +52,8 @@ impl FleetConnection {
     ///
     /// # Errors
     ///
-    /// [`StoreError`]
-    pub async fn store(&self, subject: &str, message: PublishMessage) -> Result<u64, StoreError> {
+    /// [`FleetStoreError`]
+    pub async fn store(&self, subject: &str, message: PublishMessage) -> Result<u64, FleetStoreError> {
         self.link.store(subject, message).await
     }
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::{
     error::FleetError,
-    link::{API, Link, StoreError},
+    link::{API, FleetStoreError, Link},
     protocol::key_subject,
 };
 
@@ -105,12 +105,12 @@ impl Key {
     async fn store(&self, link: &Link, message: PublishMessage) -> Result<Option<u64>, FleetError> {
         match link.store(&self.subject(), message).await {
             Ok(revision) => Ok(Some(revision)),
-            Err(StoreError::Superseded) => Ok(None),
-            Err(StoreError::NoStream) => Err(FleetError::NotSetUp {
+            Err(FleetStoreError::Superseded) => Ok(None),
+            Err(FleetStoreError::NoStream) => Err(FleetError::NotSetUp {
                 what: self.bucket.to_owned(),
                 reason: "no stream takes its keys".to_owned(),
             }),
-            Err(StoreError::Unclear(reason)) => Err(self.unclear(&reason)),
+            Err(FleetStoreError::Unclear(reason)) => Err(self.unclear(&reason)),
             Err(error) => Err(error.into()),
         }
     }

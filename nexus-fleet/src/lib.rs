@@ -49,7 +49,7 @@ pub use error::FleetError;
 pub use fleet::Fleet;
 pub use fleet_key::FleetKey;
 pub use hold_store::FleetHoldStore;
-pub use link::StoreError;
+pub use link::FleetStoreError;
 pub use login_owner::LoginOwner;
 pub use pools::FleetPools;
 pub use protocol::{PROTOCOL_VERSION, Priority, name_fault};

@@ -149,8 +149,8 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// [`StoreError`]
-    pub(crate) async fn store(&self, subject: &str, message: PublishMessage) -> Result<u64, StoreError> {
+    /// [`FleetStoreError`]
+    pub(crate) async fn store(&self, subject: &str, message: PublishMessage) -> Result<u64, FleetStoreError> {
         let publish = async {
             let acknowledged =
                 self.jetstream.send_publish(subject.to_owned(), message).await.map_err(store_error)?;
@@ -160,9 +160,9 @@ impl Link {
         tokio::select! {
             biased;
             stored = tokio::time::timeout(ACK_TIME + Duration::from_secs(1), publish) => {
-                stored.unwrap_or_else(|_elapsed| Err(StoreError::Unclear("the servers did not answer".to_owned())))
+                stored.unwrap_or_else(|_elapsed| Err(FleetStoreError::Unclear("the servers did not answer".to_owned())))
             }
-            denied = self.denied(Instant::now(), |denied| denied == subject) => Err(StoreError::Forbidden(denied)),
+            denied = self.denied(Instant::now(), |denied| denied == subject) => Err(FleetStoreError::Forbidden(denied)),
         }
     }
 
@@ -252,7 +252,7 @@ impl Link {
 /// Why a message was not stored.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreError {
+pub enum FleetStoreError {
     /// Another message was the last on the subject.
     Superseded,
     /// The stream, or the subject's share of it, is full.
@@ -265,33 +265,33 @@ pub enum StoreError {
     Unclear(String),
 }
 
-impl From<StoreError> for FleetError {
-    fn from(error: StoreError) -> Self {
+impl From<FleetStoreError> for FleetError {
+    fn from(error: FleetStoreError) -> Self {
         match error {
-            StoreError::Forbidden(subject) => Self::Forbidden { subject },
-            StoreError::NoStream => Self::NotSetUp {
+            FleetStoreError::Forbidden(subject) => Self::Forbidden { subject },
+            FleetStoreError::NoStream => Self::NotSetUp {
                 what: "a stream of the fleet".to_owned(),
                 reason: "no stream takes the message".to_owned(),
             },
-            StoreError::Superseded => Self::Unclear { reason: "another message came first".to_owned() },
-            StoreError::Full => Self::Unclear { reason: "the stream is full".to_owned() },
-            StoreError::Unclear(reason) => Self::Unclear { reason },
+            FleetStoreError::Superseded => Self::Unclear { reason: "another message came first".to_owned() },
+            FleetStoreError::Full => Self::Unclear { reason: "the stream is full".to_owned() },
+            FleetStoreError::Unclear(reason) => Self::Unclear { reason },
         }
     }
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
-fn store_error(error: async_nats::jetstream::context::PublishError) -> StoreError {
+fn store_error(error: async_nats::jetstream::context::PublishError) -> FleetStoreError {
     match error.kind() {
-        PublishErrorKind::WrongLastSequence => StoreError::Superseded,
-        PublishErrorKind::StreamNotFound => StoreError::NoStream,
+        PublishErrorKind::WrongLastSequence => FleetStoreError::Superseded,
+        PublishErrorKind::StreamNotFound => FleetStoreError::NoStream,
         _ => {
             // The client has no kind of its own for error 10077 of the server.
             let source = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
             if source.contains("maximum messages") {
-                StoreError::Full
+                FleetStoreError::Full
             } else {
-                StoreError::Unclear(format!("{error}: {source}"))
+                FleetStoreError::Unclear(format!("{error}: {source}"))
             }
         }
     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::{
     error::FleetError,
-    link::{Link, StoreError},
+    link::{FleetStoreError, Link},
     protocol::{STARTED_STREAM, StartedBy, started_subject},
 };
 
@@ -54,15 +54,17 @@ pub(crate) async fn claim(
         match link.store(&subject, message).await {
             Ok(_) => return Ok(Claim::Won),
             // By an earlier try of this very claim, whose answer was lost, or by another.
-            Err(StoreError::Superseded | StoreError::Full) => match read(link, caller, turn).await {
-                Ok(Some(holder)) if holder.attempt == attempt => return Ok(Claim::Won),
-                Ok(Some(holder)) => return Ok(Claim::Lost(holder)),
-                // The answer of a server that lags behind.
-                Ok(None) | Err(FleetError::Unclear { .. }) => {}
-                Err(error) => return Err(error),
-            },
-            Err(StoreError::Unclear(_) | StoreError::NoStream) => {}
-            Err(error @ StoreError::Forbidden(_)) => return Err(error.into()),
+            Err(FleetStoreError::Superseded | FleetStoreError::Full) => {
+                match read(link, caller, turn).await {
+                    Ok(Some(holder)) if holder.attempt == attempt => return Ok(Claim::Won),
+                    Ok(Some(holder)) => return Ok(Claim::Lost(holder)),
+                    // The answer of a server that lags behind.
+                    Ok(None) | Err(FleetError::Unclear { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Err(FleetStoreError::Unclear(_) | FleetStoreError::NoStream) => {}
+            Err(error @ FleetStoreError::Forbidden(_)) => return Err(error.into()),
         }
         if Instant::now() >= until {
             return Ok(Claim::Unclear);

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::FleetBackend;
 use crate::{
-    link::StoreError,
+    link::FleetStoreError,
     measure::{self, Of},
     protocol::Lane,
 };
@@ -17,15 +17,17 @@ impl FleetBackend {
     }
 
     /// Counts a turn that was put into a queue, or not.
-    pub(super) fn sent(&self, lane: &Lane, stored: &Result<u64, StoreError>) {
+    pub(super) fn sent(&self, lane: &Lane, stored: &Result<u64, FleetStoreError>) {
         let lane = match lane {
             Lane::Any(priority) => priority.as_str(),
             Lane::At(_) => "kept",
         };
         let error = stored.as_ref().err().map(|error| match error {
-            StoreError::Full => "full",
-            StoreError::Forbidden(_) => "forbidden",
-            StoreError::Superseded | StoreError::NoStream | StoreError::Unclear(_) => "unclear",
+            FleetStoreError::Full => "full",
+            FleetStoreError::Forbidden(_) => "forbidden",
+            FleetStoreError::Superseded | FleetStoreError::NoStream | FleetStoreError::Unclear(_) => {
+                "unclear"
+            }
         });
         let of = Of { pool: Some(&self.pool), lane: Some(lane), error, ..Of::default() };
         measure::SENT.add(1, Of { operation: Some("send"), ..of });

@@ -32,7 +32,7 @@ use super::{
 use crate::{
     blocking::off_thread,
     error::FleetError,
-    link::{Link, StoreError},
+    link::{FleetStoreError, Link},
     measure,
     objects::{self, FileToStore},
     protocol::{
@@ -272,11 +272,11 @@ impl<'b> RemoteTurn<'b> {
         backend.sent(&lane, &stored);
         match stored {
             Ok(number) => guard.queue_number = Some(number),
-            Err(StoreError::Full) => {
+            Err(FleetStoreError::Full) => {
                 guard.is_queued = false;
                 return Err(overloaded(backend, &link).await);
             }
-            Err(error @ StoreError::Forbidden(_)) => {
+            Err(error @ FleetStoreError::Forbidden(_)) => {
                 guard.is_queued = false;
                 return Err(FleetError::from(error).into_turn_error(id));
             }
@@ -748,8 +748,8 @@ async fn put_into_queue(
     subject: &str,
     queued: &QueuedTurn,
     wait: Duration,
-) -> Result<u64, StoreError> {
-    let unclear = |error: &dyn std::fmt::Display| StoreError::Unclear(error.to_string());
+) -> Result<u64, FleetStoreError> {
+    let unclear = |error: &dyn std::fmt::Display| FleetStoreError::Unclear(error.to_string());
     let text = serde_json::to_vec(queued).map_err(|error| unclear(&error))?;
     let message = || {
         PublishMessage::build()
@@ -762,7 +762,7 @@ async fn put_into_queue(
     loop {
         let stored = link.store(subject, message()).await;
         match &stored {
-            Err(StoreError::NoStream) if !is_made => {
+            Err(FleetStoreError::NoStream) if !is_made => {
                 let made = async {
                     setup::ensure_shared(link).await?;
                     setup::ensure_pool(link, pool).await
@@ -780,13 +780,15 @@ async fn put_into_queue(
                 }
             }
             // As during an election, before which and after which no stream is found either. The id keeps it from being there twice.
-            Err(error @ (StoreError::Unclear(_) | StoreError::NoStream)) if Instant::now() < until => {
-                is_unclear |= matches!(error, StoreError::Unclear(_));
+            Err(error @ (FleetStoreError::Unclear(_) | FleetStoreError::NoStream))
+                if Instant::now() < until =>
+            {
+                is_unclear |= matches!(error, FleetStoreError::Unclear(_));
                 tokio::time::sleep(TICK).await;
             }
             // The one that the queue has no room beside may be this one.
-            Err(StoreError::Full) if is_unclear => {
-                return Err(StoreError::Unclear("the queue is full".to_owned()));
+            Err(FleetStoreError::Full) if is_unclear => {
+                return Err(FleetStoreError::Unclear("the queue is full".to_owned()));
             }
             _ => return stored,
         }

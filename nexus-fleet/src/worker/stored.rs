@@ -7,7 +7,7 @@ use nexus_core::{BackendId, Effects, ErrorKind, EventEnvelope, TurnEvent, harnes
 
 use crate::{
     error::FleetError,
-    link::{Link, StoreError},
+    link::{FleetStoreError, Link},
     measure::{self, Of},
     objects,
     protocol::{
@@ -72,7 +72,7 @@ async fn store_at_last(link: &Link, subject: &str, message: PublishMessage, what
     let mut wait = STORE_AGAIN.0;
     while let Err(error) = link.store(subject, message.clone()).await {
         unstored(what);
-        if let StoreError::Forbidden(subject) = error {
+        if let FleetStoreError::Forbidden(subject) = error {
             tracing::error!(subject, "this worker may not store what a turn did: see its permissions");
             return;
         }

@@ -1,6 +1,6 @@
 //! What the servers and the connection report, in our words.
 
-use nexus_fleet::{FleetError, StoreError};
+use nexus_fleet::{FleetError, FleetStoreError};
 
 use crate::error::{BrokerError, BrokerErrorKind};
 
@@ -27,23 +27,23 @@ pub(super) fn fleet(error: &FleetError) -> BrokerError {
     BrokerError::new(kind, error.to_string(), instead)
 }
 
-/// Why a message of the stream was not stored. [`StoreError::Superseded`] is for the caller to tell.
-pub(super) fn store(what: &str, error: StoreError) -> BrokerError {
+/// Why a message of the stream was not stored. [`FleetStoreError::Superseded`] is for the caller to tell.
+pub(super) fn store(what: &str, error: FleetStoreError) -> BrokerError {
     match error {
         // The client has no kinds for what servers say that are full.
-        StoreError::Unclear(reason) if NO_SPACE.iter().any(|words| reason.contains(words)) => {
+        FleetStoreError::Unclear(reason) if NO_SPACE.iter().any(|words| reason.contains(words)) => {
             BrokerError::new(
                 BrokerErrorKind::NoSpace,
                 format!("{what}: the servers have no room ({reason})"),
                 "make room: nothing that was stored is lost",
             )
         }
-        StoreError::NoStream => BrokerError::new(
+        FleetStoreError::NoStream => BrokerError::new(
             BrokerErrorKind::Failed,
             format!("{what}: the stream of messages is not there any more"),
             "start the broker again, which makes it",
         ),
-        StoreError::Superseded => BrokerError::new(
+        FleetStoreError::Superseded => BrokerError::new(
             BrokerErrorKind::Conflict,
             format!("{what}: another wrote first"),
             "read it again",
@@ -57,7 +57,7 @@ pub(super) fn request(what: &str, error: &dyn std::error::Error) -> BrokerError 
     let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
     let reason = format!("{error}{source}");
     if reason.contains("stream not found") {
-        return store(what, StoreError::NoStream);
+        return store(what, FleetStoreError::NoStream);
     }
     unclear(what, &reason)
 }

@@ -87,14 +87,17 @@ impl Followed {
         self.reach_where(|position| position.made == made && position.applied >= last).await
     }
 
-    async fn reach_where(&self, is_there: impl FnMut(&Position) -> bool) -> Result<(), BrokerError> {
+    /// Waits for as long as the stream is read on: there may be much of it.
+    async fn reach_where(&self, is_there: impl Fn(&Position) -> bool) -> Result<(), BrokerError> {
         let mut position = self.position.subscribe();
-        let reached = timeout(ANSWER_TIME, position.wait_for(is_there)).await;
-        match reached {
-            Ok(Ok(_)) => Ok(()),
-            _ => {
+        loop {
+            let before = position.borrow().applied;
+            if let Ok(Ok(_)) = timeout(ANSWER_TIME, position.wait_for(&is_there)).await {
+                return Ok(());
+            }
+            if position.borrow().applied == before {
                 self.again.notify_one();
-                Err(fault::unclear("the stream of messages", &"it is not read on"))
+                return Err(fault::unclear("the stream of messages", &"it is not read on"));
             }
         }
     }

@@ -275,7 +275,7 @@ impl JetStreamStore {
             let (hash, entry, state) = self.held(held).await?;
             match state.stage {
                 Stage::Handled => return Ok(()),
-                Stage::Finishing => return self.put_outcome(hash).await,
+                Stage::Finishing => return self.put_outcome(hash, None).await,
                 Stage::Taken | Stage::Waiting | Stage::Expired => {}
             }
             let now = self.now();
@@ -287,7 +287,7 @@ impl JetStreamStore {
                 None => (Stage::Handled, None),
             };
             if self.change(hash, &entry, &next_state(&entry, stage, now, now), inside).await? {
-                return self.put_outcome(hash).await;
+                return self.put_outcome(hash, Some(outcome)).await;
             }
         }
     }
@@ -314,8 +314,8 @@ impl JetStreamStore {
         Ok(Some(inside))
     }
 
-    /// Puts what came of a message that is handled, as far as it is not there, and says that it is.
-    async fn put_outcome(&self, hash: Hash) -> Result<(), BrokerError> {
+    /// Puts what came of a message that is handled, as far as it is not there, and says that it is. `known`: by whoever has just finished it.
+    async fn put_outcome(&self, hash: Hash, known: Option<&[Checked]>) -> Result<(), BrokerError> {
         loop {
             let entry = self.0.followed.index().entry(hash).cloned();
             let Some(entry) = entry else { return Ok(()) };
@@ -323,21 +323,19 @@ impl JetStreamStore {
             if !is_finishing {
                 return Ok(());
             }
-            let Some(read) = self.0.requests.message(entry.revision).await? else {
-                // Another has said it meanwhile.
-                self.catch_up().await?;
-                let is_same =
-                    self.0.followed.index().entry(hash).is_some_and(|now| now.revision == entry.revision);
-                if is_same {
-                    return Err(check::unreadable(STREAM, "what came of a message", &"it was deleted"));
-                }
-                continue;
+            let read;
+            let outcome = match known {
+                Some(known) => known,
+                None => match self.read_outcome(hash, &entry).await? {
+                    Some(found) => {
+                        read = found;
+                        &read
+                    }
+                    None => continue,
+                },
             };
-            let outcome: Vec<Queued> = serde_json::from_slice(&read.payload)
-                .map_err(|error| check::unreadable(STREAM, "what came of a message", &error))?;
-            for Queued { queue, envelope } in outcome {
-                let json = serde_json::to_string(&envelope).map_err(unwritable)?;
-                Box::pin(self.put_checked(&Checked { queue, envelope, json }, false)).await?;
+            for message in outcome {
+                Box::pin(self.put_checked(message, false)).await?;
             }
             let now = self.now();
             if self.change(hash, &entry, &next_state(&entry, Stage::Handled, now, now), None).await? {
@@ -346,11 +344,30 @@ impl JetStreamStore {
         }
     }
 
+    /// What came of a message. `None`: another has put it meanwhile.
+    async fn read_outcome(&self, hash: Hash, entry: &Entry) -> Result<Option<Vec<Checked>>, BrokerError> {
+        let unreadable =
+            |reason: &dyn std::fmt::Display| check::unreadable(STREAM, "what came of a message", reason);
+        let Some(read) = self.0.requests.message(entry.revision).await? else {
+            self.catch_up().await?;
+            let is_same =
+                self.0.followed.index().entry(hash).is_some_and(|now| now.revision == entry.revision);
+            return if is_same { Err(unreadable(&"it was deleted")) } else { Ok(None) };
+        };
+        let outcome: Vec<Queued> =
+            serde_json::from_slice(&read.payload).map_err(|error| unreadable(&error))?;
+        let checked = outcome.into_iter().map(|Queued { queue, envelope }| {
+            let json = serde_json::to_string(&envelope).map_err(|error| unreadable(&error))?;
+            Ok(Checked { queue, envelope, json })
+        });
+        checked.collect::<Result<_, BrokerError>>().map(Some)
+    }
+
     /// Puts what came of all messages that are handled, as far as it is not there. `false`: there was none.
     pub(super) async fn put_all_outcomes(&self) -> Result<bool, BrokerError> {
         let finishing = self.0.followed.index().finishing();
         for hash in &finishing {
-            match self.put_outcome(*hash).await {
+            match self.put_outcome(*hash, None).await {
                 // Who finished it was told. One that cannot be read keeps nobody from the others.
                 Err(error) if error.kind == BrokerErrorKind::Damaged => {}
                 put => put?,

@@ -12,7 +12,7 @@ use async_nats::jetstream::{
 };
 use bytes::Bytes;
 use futures::StreamExt as _;
-use nexus_fleet::{FleetConnection, StoreError};
+use nexus_fleet::{FleetConnection, FleetStoreError};
 use tokio::time::timeout;
 
 use super::{
@@ -144,7 +144,7 @@ impl Requests {
         };
         match self.connection.store(subject, message).await {
             Ok(number) => Ok(Some(number)),
-            Err(StoreError::Superseded) => Ok(None),
+            Err(FleetStoreError::Superseded) => Ok(None),
             Err(error) => Err(fault::store(what, error)),
         }
     }

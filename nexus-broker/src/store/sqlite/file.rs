@@ -169,7 +169,8 @@ fn connect(path: &Path) -> Result<(Connection, Place), Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIME)?;
-    check_version(path, &connection)?;
+    // As one: another process may be about to make it.
+    check_version(path, &*connection.unchecked_transaction()?)?;
     // The answer is the mode that it has, which is another where the file system cannot share memory.
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
     if mode != "wal" {
