@@ -1,10 +1,4 @@
-//! Triggers of type `completion`: reports that pass the store's log.
-//!
-//! A report is a `status_update` of `completed` or `failed`, or a `result`, which counts as completed. Its occurrence is named by who reports, on
-//! which task, and how it ended: `AGENT:TASK:completed` or `AGENT:TASK:failed`, or the SHA-256 of that where it is long or has other letters. So
-//! a `status_update` and the `result` that follows it fire once, a task that failed and was then completed fires twice, and a task
-//! that is completed again fires again only when the store has forgotten the first time. Reports from before the trigger was made do not fire,
-//! by the clocks of the brokers that took them.
+//! Triggers of type `completion`: reports that pass the store's log, as [`CompletionSchedule`] has them.
 
 use std::{collections::HashMap, sync::Mutex};
 

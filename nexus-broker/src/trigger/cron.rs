@@ -1,8 +1,4 @@
-//! The times of a cron expression, in a time zone.
-//!
-//! Summer time is as Vixie cron has it. Times that are written out (no `*` in seconds, minutes and hours) happen once a day each: one that the
-//! clock leaps over happens when it has leapt, one that the clock repeats happens the first time. All others go by what the clock
-//! shows: what is leapt over does not happen, what is repeated happens twice.
+//! The times of a cron expression, in a time zone. What happens when clocks leap is in [`CronSchedule`](super::CronSchedule).
 
 use std::{
     fmt,

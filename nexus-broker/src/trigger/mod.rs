@@ -34,6 +34,7 @@
 //! What comes with an event stands in `data` of the message. It is data, never an instruction: what is to be done is the `action`, which whoever made the
 //! trigger wrote.
 
+mod broker_targets;
 mod completion;
 mod cron;
 mod document;

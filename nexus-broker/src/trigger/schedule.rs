@@ -88,6 +88,10 @@ pub enum MissedRule {
 pub const MISSED_AFTER: Duration = Duration::from_secs(60);
 
 /// Times by a cron expression.
+///
+/// Summer time is as Vixie cron has it. Times that are written out (no `*` in seconds, minutes and hours) happen once a day each: one that the
+/// clock leaps over happens when it has leapt, one that the clock repeats happens the first time. All others go by what the clock
+/// shows: what is leapt over does not happen, what is repeated happens twice.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CronSchedule {
@@ -261,7 +265,13 @@ impl WebhookSchedule {
     }
 }
 
-/// Reports of agents.
+/// Reports of agents, as they pass the store's log.
+///
+/// A report is a `status_update` of `completed` or `failed`, or a `result`, which counts as completed. Its occurrence is named by who reports, on
+/// which task, and how it ended: `AGENT:TASK:completed` or `AGENT:TASK:failed`, or the SHA-256 of that where it is long or has other letters. So
+/// a `status_update` and the `result` that follows it fire once, a task that failed and was then completed fires twice, and a task
+/// that is completed again fires again only when the store has forgotten the first time. Reports from before the trigger was made do not fire,
+/// by the clocks of the brokers that took them.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CompletionSchedule {

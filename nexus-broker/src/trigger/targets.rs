@@ -5,14 +5,13 @@ use std::{fmt, sync::Arc};
 use async_trait::async_trait;
 
 use crate::{
-    broker::Broker,
     error::{BrokerError, BrokerErrorKind},
     message::{Address, Envelope},
     route::queue_of,
     store::{BrokerStore, PutOutcome},
 };
 
-/// How the message of a firing gets to whom it is for, and whom an agent may have a trigger address. A [`Broker`] does both by its route and
+/// How the message of a firing gets to whom it is for, and whom an agent may have a trigger address. A [`Broker`](crate::Broker) does both by its route and
 /// its scopes; [`StoreTargets`] by the address alone.
 #[async_trait]
 pub trait TriggerTargets: fmt::Debug + Send + Sync + 'static {
@@ -23,18 +22,6 @@ pub trait TriggerTargets: fmt::Debug + Send + Sync + 'static {
     /// Puts a message by its id. A failure that is [`NotAllowed`](BrokerErrorKind::NotAllowed), [`Unknown`](BrokerErrorKind::Unknown) or
     /// [`Invalid`](BrokerErrorKind::Invalid) is final: the occurrence passes. Any other is tried again.
     async fn deliver(&self, envelope: &Envelope) -> Result<PutOutcome, BrokerError>;
-}
-
-#[async_trait]
-impl TriggerTargets for Broker {
-    async fn check_target(&self, agent: &str, target: &Address) -> Result<(), BrokerError> {
-        self.may_send(&Address::agent(agent)?, target).await
-    }
-
-    /// As a message of the agent whose trigger it is: by its scope as it is now.
-    async fn deliver(&self, envelope: &Envelope) -> Result<PutOutcome, BrokerError> {
-        self.submit(&envelope.source_agent_id, envelope.clone()).await.map(|sent| sent.outcome)
-    }
 }
 
 /// Puts messages into the queues of a store by their address alone. An agent may address itself, its sessions and its manager.

@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod kit;
+mod triggers;
 
 use std::{
     sync::{

@@ -4,6 +4,7 @@ use std::{
     collections::{HashMap, HashSet},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
@@ -13,6 +14,9 @@ use super::{super::schedule::FileSchedule, scan::watched_folder};
 
 /// Most paths of changes that are kept apart; with more, everything is looked at.
 const MAX_TOUCHED: usize = 1000;
+
+/// How long it may take to have a folder watched.
+const WATCH_WITHIN: Duration = Duration::from_secs(5);
 
 /// What the system told of.
 #[derive(Debug, Default)]
@@ -25,7 +29,7 @@ pub(super) struct Touched {
 pub(super) struct SystemWatch {
     touched: Arc<Touched>,
     /// Made when the first folder is watched.
-    watcher: Option<RecommendedWatcher>,
+    watcher: Arc<Mutex<Option<RecommendedWatcher>>>,
     folders: HashMap<PathBuf, bool>,
 }
 
@@ -52,7 +56,7 @@ impl Touched {
 
 impl SystemWatch {
     pub(super) fn new(touched: &Arc<Touched>) -> Self {
-        Self { touched: Arc::clone(touched), watcher: None, folders: HashMap::new() }
+        Self { touched: Arc::clone(touched), watcher: Arc::default(), folders: HashMap::new() }
     }
 
     pub(super) fn has(&self, folder: &Path, recursive: bool) -> bool {
@@ -60,40 +64,66 @@ impl SystemWatch {
     }
 
     /// Watches the folder of a trigger anew, whatever was watched by its name.
-    pub(super) fn watch(&mut self, schedule: &FileSchedule, is_there: bool) -> notify::Result<()> {
-        let folder = watched_folder(schedule);
-        let watched = self.folders.remove(folder);
+    ///
+    /// A folder that does not answer holds up a thread and the watcher that it was given to: the others get a new one at their next look.
+    pub(super) async fn watch(&mut self, schedule: &FileSchedule, is_there: bool) -> notify::Result<()> {
+        let folder = watched_folder(schedule).to_owned();
+        let watched = self.folders.remove(&folder);
         let recursive = schedule.recursive || watched == Some(true);
-        if let (Some(watcher), true) = (&mut self.watcher, watched.is_some()) {
-            // What is gone is not watched any more.
-            let _ = watcher.unwatch(folder);
-        }
-        if !is_there {
+        if watched.is_none() && !is_there {
             return Ok(());
         }
-        let watcher = match &mut self.watcher {
-            Some(watcher) => watcher,
-            none => {
-                let touched = Arc::clone(&self.touched);
-                none.insert(notify::recommended_watcher(move |event| touched.told(event))?)
+        let (watcher, touched) = (Arc::clone(&self.watcher), Arc::clone(&self.touched));
+        let begun = folder.clone();
+        let watching = tokio::task::spawn_blocking(move || {
+            let mut watcher = watcher.lock().unwrap_or_else(PoisonError::into_inner);
+            if let (Some(watcher), true) = (&mut *watcher, watched.is_some()) {
+                // What is gone is not watched any more.
+                let _ = watcher.unwatch(&begun);
             }
-        };
-        let mode = if recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
-        watcher.watch(folder, mode)?;
-        self.folders.insert(folder.to_owned(), recursive);
+            if !is_there {
+                return Ok(());
+            }
+            let watcher = match &mut *watcher {
+                Some(watcher) => watcher,
+                none => none.insert(notify::recommended_watcher(move |event| touched.told(event))?),
+            };
+            let mode = if recursive { RecursiveMode::Recursive } else { RecursiveMode::NonRecursive };
+            watcher.watch(&begun, mode)
+        });
+        match tokio::time::timeout(WATCH_WITHIN, watching).await {
+            Ok(Ok(watching)) => watching?,
+            Ok(Err(error)) => return Err(notify::Error::generic(&error.to_string())),
+            Err(_) => {
+                self.watcher = Arc::default();
+                self.folders.clear();
+                return Err(notify::Error::generic("the folder does not answer"));
+            }
+        }
+        if is_there {
+            self.folders.insert(folder, recursive);
+        }
         Ok(())
     }
 
     /// Ends with folders of no trigger.
-    pub(super) fn keep<'s>(&mut self, schedules: impl Iterator<Item = &'s FileSchedule>) {
+    pub(super) async fn keep<'s>(&mut self, schedules: impl Iterator<Item = &'s FileSchedule>) {
         let needed: HashSet<_> = schedules.map(watched_folder).collect();
         let gone: Vec<_> =
             self.folders.keys().filter(|folder| !needed.contains(folder.as_path())).cloned().collect();
-        for folder in gone {
-            self.folders.remove(&folder);
-            if let Some(watcher) = &mut self.watcher {
-                let _ = watcher.unwatch(&folder);
-            }
+        if gone.is_empty() {
+            return;
         }
+        self.folders.retain(|folder, _| !gone.contains(folder));
+        let watcher = Arc::clone(&self.watcher);
+        let ending = tokio::task::spawn_blocking(move || {
+            if let Some(watcher) = &mut *watcher.lock().unwrap_or_else(PoisonError::into_inner) {
+                for folder in gone {
+                    let _ = watcher.unwatch(&folder);
+                }
+            }
+        });
+        // Word of a folder of no trigger is of nothing. But one that is watched again is watched after this.
+        let _ = tokio::time::timeout(WATCH_WITHIN, ending).await;
     }
 }

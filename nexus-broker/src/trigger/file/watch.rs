@@ -80,7 +80,7 @@ impl<'t> FileWatch<'t> {
                     Ok(list) => self.take_up(&mut watched, list.triggers),
                     Err(error) => tracing::warn!(%error, "the triggers cannot be read"),
                 }
-                system.keep(watched.values().filter_map(WatchedFiles::schedule));
+                system.keep(watched.values().filter_map(WatchedFiles::schedule)).await;
             }
             let (paths, all) = touched.take();
             for files in watched.values_mut() {
@@ -157,7 +157,7 @@ impl<'t> FileWatch<'t> {
         };
         if interval.is_none() && (!is_watched || files.folder != scan.folder) {
             // The folder has come, or another has its name.
-            let watching = system.watch(&schedule, scan.folder.is_some());
+            let watching = system.watch(&schedule, scan.folder.is_some()).await;
             if let Err(error) = &watching {
                 files.tell(&format!("the system does not tell of changes, so it is looked at: {error}"));
             }
