@@ -135,7 +135,8 @@ impl Future for SentInput {
     type Output = InputDelivery;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        let answered = Pin::new(&mut self.0).poll(context);
+        // What has an end has it at once, however many are looked at.
+        let answered = pin!(tokio::task::unconstrained(&mut self.0)).poll(context);
         // Nobody is left who could deliver it.
         answered.map(|answer| answer.unwrap_or(InputDelivery::NotDelivered(NotDelivered::TurnEnded)))
     }

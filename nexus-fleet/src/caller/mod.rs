@@ -51,6 +51,8 @@ impl FleetBackend {
     /// A backend like `local`, whose turns run in `pool`. `local` itself runs none.
     pub fn new(local: Arc<dyn ExecutionBackend>, pool: impl Into<String>, fleet: Fleet) -> Self {
         let mut capabilities = local.capabilities();
+        // Nothing is said to the worker's agent but the request.
+        capabilities.steering = nexus_core::Support::No;
         // Which machine runs a turn is not known; the result says what held its processes.
         capabilities.containment = capabilities.containment.map(|_| nexus_core::Containment::default());
         Self { local, capabilities, pool: pool.into(), fleet }

@@ -120,11 +120,15 @@ pub(crate) async fn input_is_refused_at_once_where_it_cannot_be_delivered(trial:
     let (steering, cancel) = (Steering::new(), CancelToken::new());
     cancel.cancel();
     let sent = steering.send("Hello?");
-    let host = TurnHost::new().with_cancel(cancel).with_steering(steering);
+    let host = TurnHost::new().with_cancel(cancel).with_steering(steering.clone());
     staged.run_with(staged.request("Nothing."), host, SinkPace::Ready).await?.error()?;
     let told = sent.now_or_never();
     let is_refused = matches!(told, Some(InputDelivery::NotDelivered(_)));
-    ensure(is_refused, "what the sender is told of a turn that does not begin", || short(&told))?;
+    ensure(
+        is_refused && steering.is_over(),
+        "what the sender is told of a turn that does not begin",
+        || short(&told),
+    )?;
     if Feature::Steering.is_declared(&staged.capabilities()) {
         return Ok(());
     }
