@@ -39,6 +39,8 @@ const FORGET_TIME: Duration = Duration::from_secs(30);
 ///
 /// It claims what the backend claims that it was built over, which is of the same kind and with the same settings; the workers'
 /// backends have settings of their own, in their own files. A request that a worker's cannot run is refused there.
+///
+/// But it cannot be steered: what a [`Steering`](nexus_core::Steering) says is refused at once.
 #[derive(Debug)]
 pub struct FleetBackend {
     local: Arc<dyn ExecutionBackend>,
