@@ -12,7 +12,7 @@ use nexus_core::{
 };
 use nexus_router::Router;
 
-use crate::support::{builder, capabilities, chain};
+use crate::support::{Fake, builder, capabilities, chain, router};
 
 /// What a backend does in a turn: it sends this to itself, takes so much of what waits, and fails or answers.
 struct Part {
@@ -85,12 +85,12 @@ impl ExecutionBackend for Steered {
 async fn run(parts: [(Part, Support); 2]) -> (Vec<Option<InputDelivery>>, String, Vec<String>) {
     let steering = Steering::new();
     let (sent, prompt) = (Arc::default(), Arc::default());
-    let mut router = builder(&[]);
+    let mut builder = builder(&[]);
     for ((part, support), id) in parts.into_iter().zip(["alpha", "beta"]) {
         let (steering, sent, prompt) = (steering.clone(), Arc::clone(&sent), Arc::clone(&prompt));
-        router = router.backend(Arc::new(Steered { id: id.into(), steering, support, part, sent, prompt }));
+        builder = builder.backend(Arc::new(Steered { id: id.into(), steering, support, part, sent, prompt }));
     }
-    let router: Router = router.from_str(&chain("alpha, beta")).unwrap();
+    let router: Router = builder.from_str(&chain("alpha, beta")).unwrap();
     let mut received = Vec::new();
     let mut sink = |envelope: EventEnvelope| {
         if let TurnEvent::InputReceived(input) = envelope.event {
@@ -137,7 +137,7 @@ async fn what_waits_is_refused_by_the_next_if_it_cannot_be_steered() {
 async fn a_turn_that_goes_nowhere_has_an_end_as_well() {
     let steering = Steering::new();
     let sent = steering.send("a");
-    let router = builder(&[]).from_str(&chain("")).unwrap();
+    let router = router(&chain("alpha"), &[&Fake::answering("alpha")]);
     let host = TurnHost::new().with_steering(steering.clone());
     let mut unwatched = |_: EventEnvelope| {};
     router.run_turn("nothing", TurnRequest::new("Do it."), host, &mut unwatched).await.unwrap_err();

@@ -36,9 +36,9 @@ fn what_is_said_in_a_call_is_delivered_when_it_becomes_an_item() {
     assert!(!server.takes_input());
     let name = &asked["params"]["clientUserMessageId"];
     assert_eq!(user_message(&mut server, "item/started", name).delivered, [7]);
-    assert_eq!(user_message(&mut server, "item/completed", name).delivered, []);
+    assert!(user_message(&mut server, "item/completed", name).delivered.is_empty());
     // The prompt is one, too.
-    assert_eq!(user_message(&mut server, "item/started", &Value::Null).delivered, []);
+    assert!(user_message(&mut server, "item/started", &Value::Null).delivered.is_empty());
 }
 
 #[test]
