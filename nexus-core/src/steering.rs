@@ -422,7 +422,9 @@ mod tests {
         let steering = Steering::new();
         let turn = begin(&steering, Support::Yes);
         assert!(turn.arrived().now_or_never().is_none());
-        let (_, _sent) = tokio::join!(turn.arrived(), async { steering.send("a") });
+        let mut sent = None;
+        tokio::join!(turn.arrived(), async { sent = Some(steering.send("a")) });
+        assert!(end(sent.unwrap()).is_none());
         assert!(turn.arrived().now_or_never().is_some());
         assert!(SteeredTurn::begin(None, Support::Yes).arrived().now_or_never().is_none());
     }
