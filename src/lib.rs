@@ -21,6 +21,7 @@
 //! | say what the turn is | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`], [`Effort`] |
 //! | watch it | [`TurnEvent`], [`EventSink`], or [`TurnStream`] |
 //! | stop it | drop the future, or [`CancelToken`] in [`TurnHost::with_cancel`] |
+//! | say something to its agent while it runs | [`Steering`], [`TurnHost::with_steering`] |
 //! | read the answer | [`TurnResult`], [`Usage`], [`Cost`], [`Provenance`] |
 //! | get a typed answer | [`OutputSchema`], [`TurnResult::output_as`] |
 //! | go on with a conversation | [`ResumeHandle`], [`ConversationMode`] |
@@ -99,18 +100,19 @@ pub use nexus_core::{
     Containment, ConversationMode, Cost, CostReport, CostSource, Credential, CredentialError,
     CredentialSource, Decision, Denial, Effects, Effort, Enforcement, ErrorKind, EventEnvelope, EventSink,
     EventSinkExt, ExecutionBackend, ExecutionBackendExt, FailedAttempt, FileChanges, FinishReason,
-    ForgetError, ForgetSupport, Forgotten, Handover, IdleLimits, IntoToolResult, Json, Limit, LimitSupport,
-    Limits, LoopMode, Message, MessageId, ModelId, NoTools, NotApproved, NullSink, OnLost, Outbox,
-    OutputProblem, OutputSchema, OutputSupport, Overlay, Partial, ParticipantId, ParticipantScope,
-    PathAccess, PathArgument, PathDenial, PathRule, Permit, Phase, Picture, Pools, ProcessExit,
-    ProcessReport, PromptBlock, Provenance, QuarantineReason, Quarantined, RecordError, RecordFile,
-    RecordLog, RecordedOutcome, RecordedRequest, Recorder, Registry, RemoteSession, ResumeHandle, Retry,
-    ScopeError, ScopedFiles, Secret, Session, SessionMark, SessionToken, SettingsError, SharedLogins,
-    Skipped, Standing, StreamItem, Submission, Support, Survivor, SystemClock, TextGranularity, Tool,
-    ToolAccess, ToolCall, ToolCallRecord, ToolCallStatus, ToolContent, ToolDefinition, ToolFault,
-    ToolPattern, ToolResult, ToolRouter, Toolbox, TraceContext, TurnError, TurnErrorReport, TurnEvent,
-    TurnHost, TurnOverride, TurnRecord, TurnRecording, TurnRequest, TurnResult, TurnSession, TurnStream,
-    Unmet, Usage, Usd, VendorId, WriteSlice, error, harness, record, redact, schemars, scope, tool, turn,
+    ForgetError, ForgetSupport, Forgotten, Handover, IdleLimits, InputDelivery, IntoToolResult, Json, Limit,
+    LimitSupport, Limits, LoopMode, Message, MessageId, ModelId, NoTools, NotApproved, NotDelivered,
+    NullSink, OnLost, Outbox, OutputProblem, OutputSchema, OutputSupport, Overlay, Partial, ParticipantId,
+    ParticipantScope, PathAccess, PathArgument, PathDenial, PathRule, PendingInput, Permit, Phase, Picture,
+    Pools, ProcessExit, ProcessReport, PromptBlock, Provenance, QuarantineReason, Quarantined, RecordError,
+    RecordFile, RecordLog, RecordedOutcome, RecordedRequest, Recorder, Registry, RemoteSession, ResumeHandle,
+    Retry, ScopeError, ScopedFiles, Secret, SentInput, Session, SessionMark, SessionToken, SettingsError,
+    SharedLogins, Skipped, Standing, SteeredTurn, Steering, StreamItem, Submission, Support, Survivor,
+    SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord, ToolCallStatus, ToolContent,
+    ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox, TraceContext, TurnError,
+    TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRecord, TurnRecording, TurnRequest, TurnResult,
+    TurnSession, TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, error, harness, record, redact,
+    schemars, scope, tool, turn,
 };
 #[cfg(feature = "fleet")]
 pub use nexus_fleet::{

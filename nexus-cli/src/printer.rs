@@ -193,6 +193,7 @@ impl<W: Write + Send> EventSink for TurnPrinter<W> {
                 let mark = if call.status == ToolCallStatus::Succeeded { "  ->" } else { "  !!" };
                 self.note(mark, &shorten(&content_text(&call.output)));
             }
+            TurnEvent::InputReceived(input) => self.note(">", &shorten(&input.text)),
             TurnEvent::MessageEnded(_) => self.end_line(),
             TurnEvent::MessageVoided(_) => self.note("<", "the message above is taken back"),
             TurnEvent::RateLimit(limit) => {

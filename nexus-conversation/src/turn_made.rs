@@ -19,23 +19,29 @@ use crate::{
 /// What the texts of one turn, and the pictures of one turn, have together at most, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The order in which messages and calls began, by the events of the turn: its result has each in a list of its own.
+/// The order in which messages and calls began, by the events of the turn: its result has each in a list of its own. And what was
+/// said to the agent meanwhile, which no result has.
 #[derive(Clone, Debug, Default)]
 pub struct TurnOrder {
     messages: HashMap<MessageId, usize>,
     calls: HashMap<CallId, usize>,
+    inputs: Vec<(usize, String)>,
 }
 
 impl TurnOrder {
     /// Takes the next event of the turn.
     pub fn observe(&mut self, event: &TurnEvent) {
-        let place = self.messages.len() + self.calls.len();
+        let place = self.messages.len() + self.calls.len() + self.inputs.len();
         let message = match event {
             TurnEvent::TextDelta(delta) => &delta.message,
             TurnEvent::ThinkingDelta(delta) => &delta.message,
             TurnEvent::MessageEnded(ended) => &ended.message,
             TurnEvent::ToolCallStarted(started) => {
                 self.calls.entry(started.call.clone()).or_insert(place);
+                return;
+            }
+            TurnEvent::InputReceived(input) => {
+                self.inputs.push((place, input.text.clone()));
                 return;
             }
             _ => return,
@@ -147,6 +153,10 @@ impl Making<'_> {
                 let place = order.calls.get(&call.call).map_or((usize::MAX - 1, index), |place| (*place, 0));
                 said.push((place, self.call(call)));
             }
+        }
+        for (place, input) in &order.inputs {
+            let content = vec![PromptBlock::text(self.text(input))];
+            said.push(((*place, 0), ConversationMessage::User { content }));
         }
         said.sort_by_key(|(place, _)| *place);
         said.into_iter().map(|(_, message)| message).collect()

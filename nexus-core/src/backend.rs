@@ -12,11 +12,13 @@ use crate::{
     budget::Budget,
     cancel::CancelToken,
     capabilities::Capabilities,
+    capabilities::Support,
     error::TurnError,
     file_changes::FileChanges,
     forget::{ForgetError, Forgotten},
     id::BackendId,
     scope::{ParticipantScope, Session, TurnSession},
+    steering::{SteeredTurn, Steering},
     tool::{NoTools, ToolRouter},
     trace_context::TraceContext,
     turn::{EventSink, ResumeHandle, TurnRequest, TurnResult},
@@ -43,6 +45,11 @@ use crate::{
 /// is not voided is delivered once. A slow [`EventSink`] costs display deltas at most, never a tool event,
 /// never the record, and it delays neither cancellation nor the deadline. What is not understood is
 /// [`TurnEvent::Unrecognized`](crate::TurnEvent::Unrecognized), never dropped.
+///
+/// **Input.** What comes by the host's [`Steering`] while the turn runs reaches the model between its tool calls, if
+/// [`Capabilities::steering`] says so: in its order, once, and told by [`TurnEvent::InputReceived`](crate::TurnEvent::InputReceived)
+/// where it was handed over. Whatever is not handed over is refused at the turn's end; a backend that cannot be steered refuses at
+/// once. [`TurnHost::steered`] is the first thing that a turn asks for; [`RunningTurn`](crate::harness::RunningTurn) does it.
 ///
 /// **Outcome.** It is judged from the vendor's structured record, never from the model's words, and never from
 /// the exit code alone. An answer that breaks off, an error where the answer belongs, or no answer at all is
@@ -238,6 +245,8 @@ pub struct TurnHost {
     pub file_changes: Option<FileChanges>,
     /// Decides on calls that need an approval. The session of the turn asks it ([`TurnHost::open_turn`]).
     pub approver: Option<Approver>,
+    /// Says something to the agent while the turn runs. A backend reads it by [`TurnHost::steered`].
+    pub steering: Option<Steering>,
     /// What this turn and others may use together. The router keeps it, and hands a backend none.
     pub budget: Option<Budget>,
 }
@@ -252,6 +261,7 @@ impl TurnHost {
             before_retry: None,
             file_changes: None,
             approver: None,
+            steering: None,
             budget: None,
         }
     }
@@ -320,6 +330,21 @@ impl TurnHost {
     pub fn with_approver(mut self, approver: Approver) -> Self {
         self.approver = Some(approver);
         self
+    }
+
+    /// Lets `steering` say something to the agent while the turn runs. One serves one turn: hosts that share it, as clones of one do,
+    /// share what it sends, and each input goes to one of their turns.
+    #[must_use]
+    pub fn with_steering(mut self, steering: Steering) -> Self {
+        self.steering = Some(steering);
+        self
+    }
+
+    /// Begins a turn that can be steered, or that cannot, for whoever runs it. It ends when this is dropped, so it is kept until the
+    /// turn's outcome is known; a layer above backends, such as a router, keeps one of its own around them.
+    #[must_use = "the turn ends for its senders when this is dropped"]
+    pub fn steered(&self, support: Support) -> SteeredTurn {
+        SteeredTurn::begin(self.steering.clone(), support)
     }
 
     /// Has the turn counted in a budget that it shares with others, and bounded by what is left of it. The router does that;

@@ -44,6 +44,10 @@ pub struct Capabilities {
     /// Whether the host's [`Approver`](crate::Approver) is asked about calls of the harness's own tools that the access level
     /// neither allows nor forbids. Without that they are refused.
     pub approvals: Support,
+    /// Whether what is sent by [`Steering`](crate::Steering) reaches the agent between its tool calls. No request needs it:
+    /// without it, every input is refused at once.
+    #[serde(default = "not_supported")]
+    pub steering: Support,
     /// Whether folders beside the working directory can be opened to the agent.
     pub extra_roots: Support,
     /// The steps of effort that some model of the vendor's takes. Empty: effort is not supported.
@@ -57,6 +61,11 @@ pub struct Capabilities {
     /// What ends the processes of a turn on this machine, at least; [`Provenance`](crate::Provenance) says what ended those of
     /// one turn. `None`: a turn has no processes.
     pub containment: Option<Containment>,
+}
+
+/// What one says that does not know the question.
+fn not_supported() -> Support {
+    Support::No
 }
 
 /// Who keeps the sandbox of each access level.
@@ -100,6 +109,7 @@ impl Capabilities {
             caller_tools: Support::No,
             harness_tools: Support::No,
             approvals: Support::No,
+            steering: Support::No,
             extra_roots: Support::No,
             efforts: Vec::new(),
             access: AccessTable {

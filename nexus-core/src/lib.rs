@@ -18,6 +18,7 @@
 //! | have the answer handed in as a value, which ends the turn | [`Tool::submit`], [`Submission`] |
 //! | hold an agent to a scope | [`ParticipantScope`], [`Session`], [`TurnHost::with_session`] |
 //! | have the calls of a turn decided on elsewhere than it runs | [`RemoteSession`], [`Session::remote`] |
+//! | say something to an agent while its turn runs | [`Steering`], [`TurnHost::with_steering`] |
 //! | have a person decide on single calls | [`Approver`], [`TurnHost::with_approver`] |
 //! | see what it called, and what it was denied | [`Session::decisions`], [`Decision`], [`Denial`] |
 //! | lend credentials of your own | [`CredentialSource`] |
@@ -52,6 +53,7 @@ pub mod registry;
 pub mod scope;
 pub mod secret;
 pub mod settings_schema;
+mod steering;
 pub mod tool;
 mod trace_context;
 pub mod turn;
@@ -94,6 +96,7 @@ pub use scope::{
     ToolPattern, TurnOverride, TurnSession, WriteSlice,
 };
 pub use secret::Secret;
+pub use steering::{InputDelivery, NotDelivered, PendingInput, SentInput, SteeredTurn, Steering};
 pub use tool::{
     IntoToolResult, Json, NoTools, Picture, QuarantineReason, Quarantined, Submission, Tool, ToolCall,
     ToolContent, ToolDefinition, ToolFault, ToolResult, ToolRouter, Toolbox,

@@ -27,6 +27,8 @@ pub(crate) struct TurnEvents<'a> {
     shown: Vec<MessageId>,
     /// What the attempt told of but for its deltas: all that is left of a backend that panics.
     record: Recorder,
+    /// What was said to the agents of all attempts.
+    inputs: Vec<String>,
 }
 
 impl<'a> TurnEvents<'a> {
@@ -41,7 +43,13 @@ impl<'a> TurnEvents<'a> {
             names_now: BTreeSet::new(),
             shown: Vec::new(),
             record: Recorder::new(),
+            inputs: Vec::new(),
         }
+    }
+
+    /// What was said to the agents of the attempts so far, in order, without the secrets of the turn.
+    pub(crate) fn inputs(&self) -> &[String] {
+        &self.inputs
     }
 
     /// Another backend begins.
@@ -164,6 +172,9 @@ impl EventSink for TurnEvents<'_> {
         let mut event = envelope.event;
         if !event.is_display_only() {
             self.record.observe(&event);
+        }
+        if let TurnEvent::InputReceived(input) = &event {
+            self.inputs.push(input.text.clone());
         }
         self.take_in(&mut event);
         // A backend that did not ask whether the sink is ready must not overtake what waits for it.

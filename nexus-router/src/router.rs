@@ -10,7 +10,8 @@ use std::{
 
 use nexus_core::{
     BackendId, BuildContext, Clock, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, ForgetError,
-    Forgotten, Registry, ResumeHandle, SystemClock, TurnError, TurnHost, TurnRequest, TurnResult, VendorId,
+    Forgotten, Registry, ResumeHandle, Support, SystemClock, TurnError, TurnHost, TurnRequest, TurnResult,
+    VendorId,
 };
 
 use serde_json::Value;
@@ -177,6 +178,9 @@ impl Router {
     /// of tool calls, output tokens and cost are handed on too, less what the ones before have used. Under the
     /// rule [`Restore`](crate::FallbackRule::Restore) tool calls begin anew with each backend.
     ///
+    /// What the host's [steering](TurnHost::with_steering) says while no backend runs, and what one that fails had not taken, waits for
+    /// the next. What was delivered to one that failed stands at the end of the next one's prompt.
+    ///
     /// A host's [budget](TurnHost::with_budget) bounds the turn by what is left of it, and is booked with what every backend used.
     ///
     /// # Errors
@@ -196,6 +200,7 @@ impl Router {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
+        let _steered = host.steered(Support::Yes);
         let configuration = self.configuration();
         let work_type = configuration.work_type(&kind.into()).map_err(KindError::from)?.clone();
         let binding = match work_type.target {
@@ -281,6 +286,7 @@ impl Router {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
+        let _steered = host.steered(Support::Yes);
         let configuration = self.configuration();
         if !configuration.backends.contains_key(backend) {
             let known: Vec<&str> = configuration.backends.keys().map(BackendId::as_str).collect();

@@ -144,6 +144,8 @@ impl Run<'_> {
                 spent.continued(&continuation.failed, &mut passed_over);
                 request.prompt.push(PromptBlock::text(continuation.record));
             }
+            // It was delivered to one that is gone, and whoever said it is told nothing more.
+            request.prompt.extend(events.inputs().iter().map(PromptBlock::text));
             // Only now does another backend run. Where none does, what the last one showed stays, and is in the error.
             events.void_attempt();
             for skipped in passed_over.drain(..) {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use nexus_core::{BackendId, EventSink, TurnError, TurnHost, TurnRequest, TurnResult, VendorId};
+use nexus_core::{BackendId, EventSink, Support, TurnError, TurnHost, TurnRequest, TurnResult, VendorId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -201,6 +201,7 @@ impl Router {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> SeatOutcome {
+        let _steered = host.steered(Support::Yes);
         let configuration = self.configuration();
         let request = match &seat.lens {
             Some(lens) => with_lens(request, &lens.text),

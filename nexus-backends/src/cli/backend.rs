@@ -117,12 +117,14 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
         let capabilities = self.cli.capabilities();
+        let steered = host.steered(capabilities.steering);
         let span = TurnSpan::new(&self.id, &capabilities, &request);
         let turn = async {
             admit(&self.id, &capabilities, &request, &host)
                 .map_err(|failure| failure.into_error(self.id.clone()))?;
             self.sweep();
-            Turn::new(&self.id, &self.cli, &self.driver, Arc::new(request), host, &span).run(events).await
+            let request = Arc::new(request);
+            Turn::new(&self.id, &self.cli, &self.driver, request, host, steered, &span).run(events).await
         };
         span.run(turn).await
     }

@@ -78,6 +78,8 @@ pub struct TurnPlan {
     pub tools: Option<CallerTools>,
     /// Whether the host can be asked about calls that its level neither allows nor forbids.
     pub has_approver: bool,
+    /// Whether something may be said to the agent while its turn runs.
+    pub is_steered: bool,
     /// Where the process works: the request's directory made absolute, or an empty private one.
     pub working_directory: PathBuf,
     /// Whether the working directory is a private one that the request did not name.

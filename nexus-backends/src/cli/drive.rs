@@ -1,13 +1,13 @@
 //! One process of a turn: its lines carried to the translator, its events to the sink, and its end.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nexus_core::{
-    Denial, ErrorKind, EventSink, FinishReason, Limit, Phase, ProcessExit, ProcessReport, Session, Survivor,
-    ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
+    Denial, ErrorKind, EventSink, FinishReason, Limit, PendingInput, Phase, ProcessExit, ProcessReport,
+    Session, SteeredTurn, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
     harness::{Checked, Failure, is_submitted, over_limit, over_limit_with, sleep_until},
-    turn::{ToolOrigin, Unrecognized},
+    turn::{InputReceived, ToolOrigin, Unrecognized},
 };
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -51,12 +51,23 @@ pub(super) struct Drive<'a> {
     pub(super) session: &'a Session,
     /// What the host was asked, and has not answered.
     pub(super) asks: Asks<'a>,
+    /// What is said to the agent while its turn runs.
+    pub(super) steered: &'a SteeredTurn,
+    /// What was handed to the process, which has not said that it took it.
+    pub(super) handed: Handed,
     pub(super) home: Option<&'a Path>,
     pub(super) request: &'a TurnRequest,
     pub(super) turn: &'a mut TurnState,
     pub(super) events: &'a mut dyn EventSink,
     /// Whether the process has asked the model.
     pub(super) has_asked: bool,
+}
+
+/// Inputs by their numbers. Those that are dropped go back.
+#[derive(Default)]
+pub(super) struct Handed {
+    inputs: BTreeMap<u64, PendingInput>,
+    next: u64,
 }
 
 /// Questions to the host that wait for their answers, each with its number.
@@ -148,6 +159,9 @@ impl Drive<'_> {
                     self.heard();
                     state = self.apply(&mut step, state);
                 }
+                () = self.steered.arrived(), if is_running && self.translator.takes_input() => {
+                    state = self.hand_inputs(state);
+                }
                 () = change_of(self.tools), if is_running => {
                     self.translator.tools_changed(&mut step);
                     self.heard();
@@ -170,6 +184,8 @@ impl Drive<'_> {
             self.line(&line, &mut step);
             self.said();
             state = self.apply(&mut step, state);
+            // The moment may be over with the next line.
+            state = self.hand_inputs(state);
             next = match state {
                 // What is much is handed over before more is read.
                 State::Running if !self.turn.log.outbox.is_half_full() => self.process.ready_line(),
@@ -181,6 +197,35 @@ impl Drive<'_> {
             state = self.apply(&mut step, state);
         }
         state
+    }
+
+    /// Hands to the process what is said to its agent, if it takes it now.
+    fn hand_inputs(&mut self, mut state: State) -> State {
+        let mut step = Step::default();
+        while let State::Running = state {
+            let Some(input) = self.translator.takes_input().then(|| self.steered.take()).flatten() else {
+                break;
+            };
+            let number = self.handed.next;
+            self.handed.next += 1;
+            self.translator.input(number, input.text(), &mut step);
+            self.handed.inputs.insert(number, input);
+            state = self.apply(&mut step, state);
+        }
+        state
+    }
+
+    /// Takes what a step tells into the record.
+    fn absorb(&mut self, step: &mut Step) {
+        self.turn.stats.absorb(step, &mut self.turn.log);
+        for number in step.delivered.drain(..) {
+            if let Some(input) = self.handed.inputs.remove(&number) {
+                self.turn.log.event(InputReceived::new(input.delivered()));
+            }
+        }
+        for number in step.returned.drain(..) {
+            self.handed.inputs.remove(&number);
+        }
     }
 
     /// Has the translator look elsewhere than in the lines.
@@ -210,7 +255,7 @@ impl Drive<'_> {
 
     /// Carries a step out.
     fn apply(&mut self, step: &mut Step, state: State) -> State {
-        self.turn.stats.absorb(step, &mut self.turn.log);
+        self.absorb(step);
         self.write(step);
         let session = self.session;
         for (question, request) in step.asks.drain(..) {
@@ -355,7 +400,7 @@ impl Drive<'_> {
     fn stop(&mut self, decision: Result<Ended, Failure>) -> State {
         let mut step = Step::default();
         let asked = self.translator.interrupt(&mut step);
-        self.turn.stats.absorb(&mut step, &mut self.turn.log);
+        self.absorb(&mut step);
         self.write(&mut step);
         let patience = if asked == StopRequest::Written { LAST_WORDS } else { Duration::ZERO };
         State::Stopping { decision, asked, until: Instant::now() + patience }
@@ -377,7 +422,7 @@ impl Drive<'_> {
         let end = ProcessEnd { exit: Some(status), stderr_tail: &stderr_tail, home: self.home, was_stopped };
         self.translator.ended(&end, &mut step);
         let outcome = step.outcome.take();
-        self.turn.stats.absorb(&mut step, &mut self.turn.log);
+        self.absorb(&mut step);
         let survivors =
             exit.survivors.iter().map(|one| Survivor::new(one.identity.pid, &*one.name)).collect();
         self.turn.log.process = Some(ProcessReport::new(Some(status), stderr_tail).with_survivors(survivors));
@@ -434,7 +479,7 @@ impl Drive<'_> {
     fn last_line(&mut self, line: &Line) {
         let mut step = Step::default();
         self.line(line, &mut step);
-        self.turn.stats.absorb(&mut step, &mut self.turn.log);
+        self.absorb(&mut step);
     }
 
     /// The process ended by itself, and no line gave an outcome.

@@ -54,6 +54,23 @@ pub trait Translator: std::fmt::Debug + Send {
         let _ = step;
     }
 
+    /// Whether something that was said to the agent may be handed to the process now: while a call runs, so that the model is asked
+    /// once more after it. Asked after every line.
+    ///
+    /// Default: never, as is right for a CLI that cannot be steered.
+    fn takes_input(&self) -> bool {
+        false
+    }
+
+    /// Says something to the agent, as [`Translator::takes_input`] allowed. What becomes of it is in [`Step::delivered`] and
+    /// [`Step::returned`], under the same number; without a word it is not delivered.
+    ///
+    /// Default: nothing is ever said.
+    fn input(&mut self, number: u64, text: &str, step: &mut Step) {
+        let _ = (text, number);
+        step.returned.push(number);
+    }
+
     /// How long the process may take to end by itself once it has answered and its input is closed. Default: 10 s, since some wait for
     /// background work.
     fn exit_grace(&self) -> Duration {
@@ -137,6 +154,10 @@ pub struct Step {
     pub retry_delay: Option<Duration>,
     /// Calls of the program's own tools that the host has to approve, each with the number by which it is answered.
     pub asks: Vec<(u64, ApprovalRequest)>,
+    /// Inputs that the process says to have taken: the next request to the model has them.
+    pub delivered: Vec<u64>,
+    /// Inputs that the process did not take.
+    pub returned: Vec<u64>,
     /// How the turn ended.
     pub outcome: Option<TurnOutcome>,
     /// Whether a process that failed is stopped at once: nothing that it goes on to do is wanted.

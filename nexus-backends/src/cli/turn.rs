@@ -8,7 +8,8 @@ use std::{
 
 use nexus_core::{
     AppliedEffort, BackendId, ConversationMode, Effects, ErrorKind, EventSink, FinishReason, Limit, OnLost,
-    ToolAccess, TraceContext, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, TurnSession,
+    SteeredTurn, ToolAccess, TraceContext, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    TurnSession,
     harness::{Failure, TurnSpan, is_submitted, sleep_until, with_submission},
     turn::{MessageVoided, VoidCause},
 };
@@ -16,7 +17,7 @@ use serde_json::Value;
 
 use super::caller_tools::CallerTools;
 use super::contract::{Attempt, Cli, Prepared, TurnPlan};
-use super::drive::{Asks, Drive, Ended};
+use super::drive::{Asks, Drive, Ended, Handed};
 use super::refusal::{not_started, unwritable};
 use super::startup::StartupWait;
 use super::state::TurnState;
@@ -57,6 +58,8 @@ pub(super) struct Turn<'a, C> {
     session: TurnSession,
     trace_context: Option<TraceContext>,
     has_approver: bool,
+    steered: SteeredTurn,
+    is_steered: bool,
     state: TurnState,
 }
 
@@ -74,6 +77,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         driver: &'a DriverSettings,
         request: Arc<TurnRequest>,
         host: TurnHost,
+        steered: SteeredTurn,
         span: &TurnSpan,
     ) -> Self {
         let session = host.open_turn(&request);
@@ -84,8 +88,21 @@ impl<'a, C: Cli> Turn<'a, C> {
             state.log.recorder = state.log.recorder.without_tools();
         }
         state.log.redact_with(with_key_prefixes(session.redactor()));
-        let (trace_context, has_approver) = (host.trace_context, host.approver.is_some());
-        Self { backend, cli, driver, request, effort, session, trace_context, has_approver, state }
+        let (has_approver, is_steered) = (host.approver.is_some(), host.steering.is_some());
+        let trace_context = host.trace_context;
+        Self {
+            backend,
+            cli,
+            driver,
+            request,
+            effort,
+            session,
+            trace_context,
+            has_approver,
+            steered,
+            is_steered,
+            state,
+        }
     }
 
     /// Runs the turn to its end.
@@ -143,6 +160,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         };
         let mut plan = TurnPlan {
             has_approver: self.has_approver,
+            is_steered: self.is_steered,
             backend: self.backend.clone(),
             run,
             request: Arc::clone(&self.request),
@@ -332,6 +350,8 @@ impl<'a, C: Cli> Turn<'a, C> {
             tools: plan.tools.as_ref(),
             session: &self.session,
             asks: Asks::new(),
+            steered: &self.steered,
+            handed: Handed::default(),
             home: home.as_ref().map(PrivateHome::path),
             has_asked: false,
             request: &self.request,

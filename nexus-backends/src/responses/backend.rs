@@ -86,9 +86,10 @@ impl NativeBackend {
     fn begin(&self, asked: Box<(TurnRequest, TurnHost)>) -> (TurnSpan, Result<Box<TurnLoop<'_>>, TurnError>) {
         let (request, host) = *asked;
         let capabilities = self.capabilities();
+        let steered = host.steered(capabilities.steering);
         let span = TurnSpan::new(&self.0.id, &capabilities, &request);
         let turn = match admit(&self.0.id, &capabilities, &request, &host) {
-            Ok(()) => Ok(Box::new(TurnLoop::new(&self.0, request, host, &span))),
+            Ok(()) => Ok(Box::new(TurnLoop::new(&self.0, request, host, steered, &span))),
             Err(failure) => Err(failure.into_error(self.0.id.clone())),
         };
         (span, turn)

@@ -27,6 +27,7 @@ pub(crate) fn capabilities(provider: &str, efforts: &[Effort], cost: CostReport)
     capabilities.resume = Support::Yes;
     capabilities.forget = ForgetSupport::InHandle;
     capabilities.caller_tools = Support::Yes;
+    capabilities.steering = Support::Yes;
     capabilities.efforts = efforts.to_vec();
     // There is no tool but the caller's, and so nothing to keep in; the other levels open tools of a harness.
     capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);

@@ -3,13 +3,16 @@
 use futures::StreamExt as _;
 use nexus_core::{
     CallId, ConversationMode, ErrorKind, EventSink, FinishReason, Limit, Limits, ModelId, Phase,
-    ResumeHandle, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    ResumeHandle, SteeredTurn, ToolResult, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     harness::{
         AnswerCheck, Checked, Failure, Overrun, Repeats, Round, TurnLog, TurnSpan, Watch, is_submitted,
         over_limit, with_submission,
     },
     redact::Redactor,
-    turn::{RateLimitNotification, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
+    turn::{
+        InputReceived, RateLimitNotification, ToolCallArguments, ToolCallFinished, ToolCallStarted,
+        ToolOrigin,
+    },
 };
 use serde_json::Value;
 
@@ -29,6 +32,7 @@ pub(crate) struct TurnLoop<'a> {
     pub(super) backend: &'a ModelServer,
     pub(super) request: TurnRequest,
     host: TurnHost,
+    steered: SteeredTurn,
     /// Knows what the turn is lent.
     pub(super) redactor: Redactor,
     pub(super) context: TurnContext,
@@ -50,8 +54,14 @@ pub(crate) struct TurnLoop<'a> {
 
 /// Whether the turn goes on after a reply.
 enum Next {
+    /// With the answers to its calls.
+    Answer,
+    /// To go on, or once more.
     Ask,
-    Answered { finish: FinishReason, output: Option<Value> },
+    Answered {
+        finish: FinishReason,
+        output: Option<Value>,
+    },
 }
 
 impl<'a> TurnLoop<'a> {
@@ -60,6 +70,7 @@ impl<'a> TurnLoop<'a> {
         backend: &'a ModelServer,
         request: TurnRequest,
         host: TurnHost,
+        steered: SteeredTurn,
         span: &TurnSpan,
     ) -> Self {
         let log = TurnLog::new(backend.id.clone(), request.model.clone(), None).in_span(span);
@@ -79,6 +90,7 @@ impl<'a> TurnLoop<'a> {
             limits,
             redactor: Redactor::default(),
             host,
+            steered,
             request,
         }
     }
@@ -126,8 +138,12 @@ impl<'a> TurnLoop<'a> {
         let mut dispatcher =
             ToolDispatcher::new(session, &offered, self.backend.parallel_tools, calls_before);
         let mut repeats = Repeats::new(self.backend.repeated_calls);
+        let mut has_answers = false;
         loop {
             self.may_ask()?;
+            if has_answers {
+                self.add_input(conversation);
+            }
             let mut reply = self.ask(&mut setup, conversation, events).await?;
             setup.refused_tools.drain(..).for_each(|name| dispatcher.withdraw(&name));
             // Before the conversation keeps them: each answer is paired with its call by the id.
@@ -135,7 +151,8 @@ impl<'a> TurnLoop<'a> {
             conversation.model(&reply.items);
             self.account(&reply)?;
             match self.judge(&reply, &dispatcher, &mut repeats, conversation, events).await? {
-                Next::Ask => {}
+                Next::Answer => has_answers = true,
+                Next::Ask => has_answers = false,
                 Next::Answered { finish, output } => return Ok((finish, output)),
             }
         }
@@ -158,6 +175,16 @@ impl<'a> TurnLoop<'a> {
     pub(super) fn output_tokens_left(&self) -> Option<u64> {
         let used = self.context.log.recorder.usage().all_output_tokens().unwrap_or(0);
         self.limits.output_tokens.map(|limit| limit.saturating_sub(used))
+    }
+
+    /// Adds what was said to the agent meanwhile. Nothing but the request itself can keep it from the model now, and a conversation
+    /// that is taken up again has it.
+    fn add_input(&mut self, conversation: &mut Conversation) {
+        while let Some(input) = self.steered.take() {
+            let text = input.delivered();
+            conversation.remark(&text);
+            self.context.log.event(InputReceived::new(text));
+        }
     }
 
     /// Records the model and the usage that a reply reports, and checks the record against the limits.
@@ -194,7 +221,7 @@ impl<'a> TurnLoop<'a> {
             self.answer_calls(&batches, dispatcher, repeats, conversation, events).await?;
             return Ok(match self.is_submitted {
                 true => Next::Answered { finish: FinishReason::Submitted, output: None },
-                false => Next::Ask,
+                false => Next::Answer,
             });
         }
         if matches!(reply.ending, Ending::Completed { end_turn: Some(false) }) {

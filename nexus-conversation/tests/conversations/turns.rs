@@ -16,7 +16,10 @@ use nexus_core::{
     ConversationMode, Effects, ErrorKind, EventEnvelope, EventSink, FinishReason, PromptBlock, Provenance,
     Recorder, ResumeHandle, ToolCallStatus, ToolContent, TurnHost, TurnRequest,
     redact::Redactor,
-    turn::{MessageEnded, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
+    turn::{
+        InputReceived, MessageEnded, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted,
+        ToolOrigin,
+    },
 };
 use nexus_router::Router;
 use nexus_workspace::private_file::FileHold;
@@ -387,6 +390,21 @@ async fn calls_stand_where_they_were_made_and_thinking_is_not_stored() {
     let not_stored = &conversation.turns[0].not_stored;
     assert_eq!((not_stored.thinking_bytes, not_stored.of_sub_agents), (14, 1));
     assert!(!holds(home.path(), "hidden thought"));
+}
+
+#[tokio::test]
+async fn what_was_said_while_the_turn_ran_stands_where_it_was_said() {
+    let (_home, store) = store();
+    let mut events = called(Some(ToolCallStatus::Succeeded));
+    events.insert(events.len() - 1, InputReceived::new("Look up, too.").into());
+    let alpha = Fake::new("alpha", [Act::Say(events, None)]);
+    run(&store, &router(&[&alpha]), "alpha", ask("first"), WhenLost::Fail).await;
+    let conversation = store.load(&name("talk")).unwrap();
+    let messages: Vec<_> = conversation.messages().cloned().collect();
+    let said = |text: &str| ConversationMessage::User { content: vec![PromptBlock::text(text)] };
+    assert_eq!((&messages[0], &messages[3]), (&said("first"), &said("Look up, too.")));
+    assert!(matches!(messages[2], ConversationMessage::ToolCall { .. }), "{messages:?}");
+    assert!(matches!(&messages[4], ConversationMessage::Assistant { text, .. } if text == "A tree."));
 }
 
 #[tokio::test]

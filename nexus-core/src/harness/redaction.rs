@@ -194,6 +194,7 @@ impl Redaction {
                     }
                 }
             }
+            TurnEvent::InputReceived(input) => words(&mut input.text, given),
             TurnEvent::MessageEnded(ended) => {
                 self.ids(&mut ended.message, &mut ended.parent);
                 words(&mut ended.text, given);

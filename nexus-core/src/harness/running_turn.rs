@@ -15,9 +15,9 @@ use super::{
 };
 use crate::{
     BackendId, CallId, CancelToken, Capabilities, ConversationMode, ErrorKind, EventSink, FinishReason,
-    Limits, MessageId, Phase, Secret, ToolAccess, ToolCall, ToolResult, TurnError, TurnEvent, TurnHost,
-    TurnRequest, TurnResult, TurnSession,
-    turn::{MessageVoided, ToolOrigin, VoidCause},
+    Limits, MessageId, Phase, Secret, SteeredTurn, ToolAccess, ToolCall, ToolResult, TurnError, TurnEvent,
+    TurnHost, TurnRequest, TurnResult, TurnSession,
+    turn::{InputReceived, MessageVoided, ToolOrigin, VoidCause},
 };
 
 /// How often in a row a turn may make the same calls with the same answers. Source: our own choice.
@@ -41,6 +41,7 @@ pub struct RunningTurn<'e> {
     /// Ends a turn that makes the same calls over and over: by default when they occur more than ten times in a row.
     pub repeats: Repeats,
     span: TurnSpan,
+    steered: SteeredTurn,
     cancel: CancelToken,
     events: Events<'e>,
     answer: AnswerCheck,
@@ -64,6 +65,7 @@ impl<'e> RunningTurn<'e> {
         host: TurnHost,
         events: &'e mut dyn EventSink,
     ) -> Result<Self, TurnError> {
+        let steered = host.steered(capabilities.steering);
         admit(id, capabilities, &request, &host).map_err(|failure| failure.into_error(id.clone()))?;
         let effort = request.effort.and_then(|effort| effort.clamp_to(&capabilities.efforts));
         let mut limits = request.limits.clone();
@@ -80,6 +82,7 @@ impl<'e> RunningTurn<'e> {
             log,
             watch: Watch::new(&request.limits),
             span,
+            steered,
             cancel: host.cancel,
             events: Events(events),
             answer: AnswerCheck::new(request.output.clone()),
@@ -228,6 +231,19 @@ impl<'e> RunningTurn<'e> {
         let before = before.iter().filter(|call| call.origin == ToolOrigin::Harness).count();
         let made = before + next + self.session.calls_made() as usize;
         over_limit_with(made, &self.log, &self.request.limits).map_or(Ok(()), Err)
+    }
+
+    /// What was sent to the agent meanwhile, told as handed over: for a backend that can be steered. Call it when nothing stands in the
+    /// way of the next model call any more, and add each text to that call, as words of the user, after the answers to the calls
+    /// before.
+    pub fn input(&mut self) -> Vec<String> {
+        let mut texts = Vec::new();
+        while let Some(input) = self.steered.take() {
+            let text = input.delivered();
+            self.event(InputReceived::new(text.clone()));
+            texts.push(text);
+        }
+        texts
     }
 
     /// Whether the turn is over because its answer was handed in: the model is not asked again, and the turn ends with

@@ -162,6 +162,7 @@ impl<'a> Bounded<'a> {
                 self.id("call", &mut finished.call);
                 self.contents("output", &mut finished.output);
             }
+            TurnEvent::InputReceived(input) => self.text("text", &mut input.text),
             TurnEvent::MessageEnded(ended) => {
                 self.id("message", &mut ended.message);
                 ended.parent.iter_mut().for_each(|call| self.id("parent", call));

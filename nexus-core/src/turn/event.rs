@@ -56,6 +56,8 @@ pub enum TurnEvent {
     ToolCallArguments(ToolCallArguments),
     /// A call was answered.
     ToolCallFinished(ToolCallFinished),
+    /// What was sent to the agent in the middle of the turn was handed over.
+    InputReceived(InputReceived),
     /// A message is complete.
     MessageEnded(MessageEnded),
     /// A message is taken back; forget its deltas.
@@ -97,7 +99,7 @@ macro_rules! into_event {
 into_event! {
     Queued(Queued), Started(Started), TextDelta(TextDelta), ThinkingDelta(ThinkingDelta),
     ToolCallStarted(ToolCallStarted), ToolCallArguments(ToolCallArguments),
-    ToolCallFinished(ToolCallFinished), MessageEnded(MessageEnded), MessageVoided(MessageVoided),
+    ToolCallFinished(ToolCallFinished), InputReceived(InputReceived), MessageEnded(MessageEnded), MessageVoided(MessageVoided),
     RateLimit(RateLimitNotification), Retrying(Retrying), Fallback(Fallback), Warning(Warning),
     Unrecognized(Unrecognized),
 }
@@ -263,6 +265,22 @@ impl ToolCallFinished {
     /// The end of `call`.
     pub fn new(call: CallId, status: ToolCallStatus, output: Vec<ToolContent>) -> Self {
         Self { call, status, output }
+    }
+}
+
+/// What was sent to the agent in the middle of the turn, by [`Steering`](crate::Steering), was handed over: the next request to the
+/// model has it, after what came before this.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputReceived {
+    /// What was said, without the secrets of the turn.
+    pub text: String,
+}
+
+impl InputReceived {
+    /// `text` was handed over.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into() }
     }
 }
 

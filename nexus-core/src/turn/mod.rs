@@ -18,9 +18,9 @@ pub use cost::{Cost, CostSource, Usd};
 pub use effects::Effects;
 pub use effort::{AppliedEffort, Effort, UnknownEffort};
 pub use event::{
-    EventEnvelope, Fallback, MessageEnded, MessageVoided, Queued, RateLimitNotification, RateLimitStatus,
-    Retrying, Started, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted,
-    TurnEvent, Unrecognized, VoidCause, Warning,
+    EventEnvelope, Fallback, InputReceived, MessageEnded, MessageVoided, Queued, RateLimitNotification,
+    RateLimitStatus, Retrying, Started, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
+    ToolCallStarted, TurnEvent, Unrecognized, VoidCause, Warning,
 };
 pub use limits::{IdleLimits, Limits};
 #[cfg(feature = "schema")]

@@ -39,6 +39,8 @@ const FORGET_TIME: Duration = Duration::from_secs(30);
 ///
 /// It claims what the backend claims that it was built over, which is of the same kind and with the same settings; the workers'
 /// backends have settings of their own, in their own files. A request that a worker's cannot run is refused there.
+///
+/// But it cannot be steered: what a [`Steering`](nexus_core::Steering) says is refused at once.
 #[derive(Debug)]
 pub struct FleetBackend {
     local: Arc<dyn ExecutionBackend>,
@@ -51,6 +53,8 @@ impl FleetBackend {
     /// A backend like `local`, whose turns run in `pool`. `local` itself runs none.
     pub fn new(local: Arc<dyn ExecutionBackend>, pool: impl Into<String>, fleet: Fleet) -> Self {
         let mut capabilities = local.capabilities();
+        // Nothing is said to the worker's agent but the request.
+        capabilities.steering = nexus_core::Support::No;
         // Which machine runs a turn is not known; the result says what held its processes.
         capabilities.containment = capabilities.containment.map(|_| nexus_core::Containment::default());
         Self { local, capabilities, pool: pool.into(), fleet }

@@ -80,6 +80,7 @@ pub(super) async fn run(
 ) -> Result<TurnResult, TurnError> {
     let id = backend.id();
     let started = Instant::now();
+    let _steered = host.steered(backend.capabilities.steering);
     admit(id, &backend.capabilities, &request, &host).map_err(|failure| failure.into_error(id.clone()))?;
     let deadline = request.limits.deadline.and_then(|limit| started.checked_add(limit));
     let cancel = host.cancel.clone();

@@ -18,6 +18,7 @@ mod restore;
 mod routed;
 mod run_on;
 mod sections;
+mod steering;
 mod submissions;
 mod support;
 mod telemetry;

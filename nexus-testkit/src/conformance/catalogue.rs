@@ -104,6 +104,14 @@ catalogue! { $
         a_call_that_has_to_be_approved_is_made_once_it_is [CallerTools]
         a_call_that_is_not_approved_is_not_made [CallerTools]
     }
+    steering {
+        input_reaches_the_agent_between_its_calls [Steering, AnyShell]
+        input_is_delivered_once_and_stays_in_the_conversation [Steering, AnyShell]
+        input_that_a_credential_is_in_shows_none_of_it [Steering, AnyShell, Credential]
+        a_flood_of_input_is_bounded [Steering, AnyShell]
+        input_during_the_last_answer_is_not_delivered [Steering]
+        input_is_refused_at_once_where_it_cannot_be_delivered []
+    }
     scope {
         a_tool_out_of_scope_is_invisible_and_never_asked [CallerTools]
         every_call_of_a_session_is_written_down [CallerTools]

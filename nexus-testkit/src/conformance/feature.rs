@@ -37,6 +37,8 @@ pub enum Feature {
     CallerTools,
     /// The harness brings tools of its own.
     HarnessTools,
+    /// What is sent while a turn runs reaches its agent.
+    Steering,
     /// Folders beside the working directory can be opened.
     ExtraRoots,
     /// The effort can be chosen.
@@ -86,6 +88,7 @@ impl Feature {
         Self::InHandle,
         Self::CallerTools,
         Self::HarnessTools,
+        Self::Steering,
         Self::ExtraRoots,
         Self::Efforts,
         Self::ScopedOnly,
@@ -127,6 +130,7 @@ impl Feature {
             Self::InHandle => capabilities.forget == ForgetSupport::InHandle,
             Self::CallerTools => capabilities.caller_tools.is_yes(),
             Self::HarnessTools => capabilities.harness_tools.is_yes(),
+            Self::Steering => capabilities.steering.is_yes(),
             Self::ExtraRoots => capabilities.extra_roots.is_yes(),
             Self::Efforts => !capabilities.efforts.is_empty(),
             Self::ScopedOnly => kept(ToolAccess::ScopedOnly),
@@ -185,6 +189,7 @@ impl Feature {
             Self::Deltas
             | Self::Thinking
             | Self::HarnessTools
+            | Self::Steering
             | Self::Efforts
             | Self::Cost
             | Self::Process

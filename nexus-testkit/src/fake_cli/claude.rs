@@ -13,7 +13,7 @@ mod servers;
 mod session;
 mod wire;
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -62,6 +62,8 @@ pub(super) struct Claude {
     is_tool_running: bool,
     is_streamless: bool,
     last_text: String,
+    /// Messages that came while a turn ran, with their names.
+    queued: VecDeque<(Value, Value)>,
 }
 
 /// Why there is no answer, in the vendor's words.
@@ -84,6 +86,12 @@ impl Failure {
 impl Claude {
     /// Waits for a user message; `None` at the end of input.
     fn wait_to_be_asked(&mut self, stage: &mut Stage) -> Option<Ask> {
+        // What came too late for a turn is one of its own.
+        if let Some((name, content)) = self.queued.pop_front() {
+            let ask = self.asked(&content, stage);
+            self.repeat_message(&name, &content, stage);
+            return Some(ask);
+        }
         while let Some(line) = stage.wait_for_line() {
             let Ok(line) = serde_json::from_str::<Value>(&line) else { continue };
             match line["type"].as_str() {
@@ -93,6 +101,16 @@ impl Claude {
             }
         }
         None
+    }
+
+    /// Repeats a user message that the model is about to be given, if it is to.
+    fn repeat_message(&self, name: &Value, content: &Value, stage: &mut Stage) {
+        if stage.given().has("--replay-user-messages") {
+            stage.line(&json!({
+                "type": "user", "message": { "role": "user", "content": content }, "session_id": self.session.id(),
+                "parent_tool_use_id": null, "uuid": name, "isReplay": true,
+            }));
+        }
     }
 
     fn control(&mut self, line: &Value, stage: &mut Stage) {
@@ -319,6 +337,21 @@ impl Imitation for Claude {
         }
     }
 
+    fn input(&mut self, stage: &mut Stage) -> Vec<String> {
+        let mut texts = Vec::new();
+        for (name, content) in std::mem::take(&mut self.queued) {
+            self.repeat_message(&name, &content, stage);
+            texts.extend(
+                content.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str()).map(
+                    // The real one puts it into a message of its own making, too.
+                    |text| format!("The user sent a new message while you were working:\n{text}"),
+                ),
+            );
+        }
+        self.history.user_texts.extend(texts.iter().cloned());
+        texts
+    }
+
     fn is_at_its_limit(&self) -> bool {
         self.record.is_over_budget()
     }
@@ -389,6 +422,9 @@ impl Imitation for Claude {
         match heard {
             Heard::Line(line) => {
                 let line: Value = serde_json::from_str(line).unwrap_or_default();
+                if line["type"] == "user" {
+                    self.queued.push_back((line["uuid"].clone(), line["message"]["content"].clone()));
+                }
                 if line["request"]["subtype"] != "interrupt" || stage.ignores_signals() {
                     return Reaction::GoOn;
                 }

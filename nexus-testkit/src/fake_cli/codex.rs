@@ -1,7 +1,7 @@
 //! An imitation of `codex app-server` 0.169.0, as `codex-cli` drives it.
 //!
-//! It knows `initialize`, `config/read`, `thread/start`, `thread/resume`, `mcpServerStatus/list`, `turn/start` and
-//! `turn/interrupt`, the sandboxes by their names, MCP servers, the record of a conversation, and the bundled list of
+//! It knows `initialize`, `config/read`, `thread/start`, `thread/resume`, `mcpServerStatus/list`, `turn/start`,
+//! `turn/steer` and `turn/interrupt`, the sandboxes by their names, MCP servers, the record of a conversation, and the bundled list of
 //! models. Source: its recordings, and experiments.
 //!
 //! It reacts where a replay could not: the conformance suite (`codex_conformance`), `session_decisions` and the examples ask what no
@@ -53,6 +53,8 @@ pub(super) struct Codex {
     last_text: String,
     failure: Option<Value>,
     input_is_over: bool,
+    /// What `turn/steer` brought, with its names.
+    steered: Vec<(Value, Value)>,
 }
 
 impl Codex {
@@ -102,6 +104,10 @@ impl Codex {
                         return Some(ask);
                     }
                 }
+                Some("turn/steer") => {
+                    let error = json!({ "code": -32600, "message": "no active turn to steer" });
+                    stage.line(&json!({ "error": error, "id": id }));
+                }
                 Some("turn/interrupt") => stage.line(&json!({ "id": id, "result": {} })),
                 _ => {}
             }
@@ -147,7 +153,7 @@ impl Codex {
         let turn = json!({ "id": self.wire.turn, "items": [], "status": "inProgress", "error": null });
         stage.line(&json!({ "id": id, "result": { "turn": turn } }));
         self.wire.turn_notification("turn/started", "inProgress", &Value::Null, stage);
-        self.wire.user_message(&json!(input), stage);
+        self.wire.user_message(&Value::Null, &json!(input), stage);
         self.session.note("event_msg", &json!({ "type": "task_started", "turn_id": self.wire.turn }));
         texts.iter().for_each(|text| self.session.note_message("user", text));
         self.history.user_texts.extend(texts.into_iter().map(str::to_owned));
@@ -277,6 +283,23 @@ impl Imitation for Codex {
         }
     }
 
+    fn input(&mut self, stage: &mut Stage) -> Vec<String> {
+        let mut texts = Vec::new();
+        for (name, input) in std::mem::take(&mut self.steered) {
+            self.wire.user_message(&name, &input, stage);
+            let said = input.as_array().into_iter().flatten().filter_map(|block| block["text"].as_str());
+            texts.extend(said.map(str::to_owned));
+        }
+        texts.iter().for_each(|text| self.session.note_message("user", text));
+        self.history.user_texts.extend(texts.iter().cloned());
+        texts
+    }
+
+    // The turn ends only when nothing waits.
+    fn late_input(&mut self, stage: &mut Stage) -> Vec<String> {
+        self.input(stage)
+    }
+
     fn call_server(&mut self, call: &ToolCall) -> Option<ServerCall> {
         self.servers.call(call)?.ok()
     }
@@ -370,6 +393,11 @@ impl Imitation for Codex {
         match heard {
             Heard::Line(line) => {
                 let line: Value = serde_json::from_str(line).unwrap_or_default();
+                if line["method"] == "turn/steer" && line["params"]["expectedTurnId"] == self.wire.turn {
+                    let params = &line["params"];
+                    self.steered.push((params["clientUserMessageId"].clone(), params["input"].clone()));
+                    stage.line(&json!({ "id": line["id"], "result": { "turnId": self.wire.turn } }));
+                }
                 if line["method"] != "turn/interrupt" || stage.ignores_signals() {
                     return Reaction::GoOn;
                 }

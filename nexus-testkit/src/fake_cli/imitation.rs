@@ -53,6 +53,19 @@ pub trait Imitation {
         answer.images()
     }
 
+    /// What was said to the agent while its calls ran, for the model to read after their answers. Says in the vendor's words that it
+    /// was taken.
+    fn input(&mut self, stage: &mut Stage) -> Vec<String> {
+        let _ = stage;
+        Vec::new()
+    }
+
+    /// What was said to the agent while its model wrote an answer, if the harness asks the model again for it in the same turn.
+    fn late_input(&mut self, stage: &mut Stage) -> Vec<String> {
+        let _ = stage;
+        Vec::new()
+    }
+
     /// Whether the harness ends the turn by a limit of its own, asked after the tools of a message have run.
     fn is_at_its_limit(&self) -> bool {
         false

@@ -144,6 +144,12 @@ impl Play<'_> {
                 Ok(Said::AskAgain) => tries += 1,
                 Ok(Said::Answer(text)) => {
                     call.assistant_texts.push(text);
+                    let late = self.imitation.late_input(self.stage);
+                    if !late.is_empty() {
+                        call.user_texts.extend(late);
+                        tries = 1;
+                        continue;
+                    }
                     return Stop::Ended(Ending::Answered);
                 }
                 Ok(Said::Calls(calls)) => {
@@ -155,6 +161,7 @@ impl Play<'_> {
                         }
                         Err(stop) => return stop,
                     }
+                    call.user_texts.extend(self.imitation.input(self.stage));
                     if self.imitation.is_at_its_limit() {
                         return Stop::Ended(Ending::Failed);
                     }

@@ -44,7 +44,7 @@ pub(crate) fn request(change: fn(&mut TurnRequest)) -> Wrong {
     Wrong { request: Some(change), ..Wrong::default() }
 }
 
-fn event(change: fn(TurnEvent) -> Vec<TurnEvent>) -> Wrong {
+pub(crate) fn event(change: fn(TurnEvent) -> Vec<TurnEvent>) -> Wrong {
     Wrong { event: Some(change), ..Wrong::default() }
 }
 
@@ -65,6 +65,7 @@ pub(crate) fn promises() -> Vec<Row> {
         tools(),
         tool_rows::caller_tools(),
         tool_rows::scope(),
+        tool_rows::steering(),
         tool_rows::submission(),
         tool_rows::own_loop(),
         session(),

@@ -10,14 +10,14 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{
-    Approval, Approver, CancelToken, Effects, Limits, LoopMode, ToolCall as CallerCall, ToolContent,
-    ToolDefinition, ToolResult, ToolRouter, TurnHost,
+    Approval, Approver, CancelToken, Effects, Limits, LoopMode, Support, ToolCall as CallerCall, ToolContent,
+    ToolDefinition, ToolResult, ToolRouter, TurnEvent, TurnHost,
 };
 use nexus_testkit::sim::{Reply, ToolCall};
 use serde_json::json;
 
 use crate::{
-    rows::{BesideTurn as _, Row, change_calls, life, outcome, request, row, setting, well},
+    rows::{BesideTurn as _, Row, change_calls, event, life, outcome, request, row, setting, well},
     wrong::{Life, Wrong},
 };
 
@@ -75,6 +75,38 @@ pub(crate) fn caller_tools() -> Vec<Row> {
             "a_call_that_is_not_approved_is_not_made",
             "what the caller was asked",
             host(|it| it.with_approver(Approver::new(|_| async { Approval::Granted }))),
+        ),
+    ]
+}
+
+pub(crate) fn steering() -> Vec<Row> {
+    let unheard = || {
+        host(|mut it| {
+            it.steering = None;
+            it
+        })
+    };
+    let told = |times| match times {
+        0 => event(|it| if matches!(it, TurnEvent::InputReceived(_)) { vec![] } else { vec![it] }),
+        _ => event(
+            |it| if matches!(it, TurnEvent::InputReceived(_)) { vec![it.clone(), it] } else { vec![it] },
+        ),
+    };
+    vec![
+        row("input_reaches_the_agent_between_its_calls", "what the senders are told", unheard()),
+        row("input_is_delivered_once_and_stays_in_the_conversation", "what is told as received", told(2)),
+        row("input_that_a_credential_is_in_shows_none_of_it", "what the senders are told", unheard()),
+        row("a_flood_of_input_is_bounded", "what is told as received", told(0)),
+        row("input_during_the_last_answer_is_not_delivered", "what the sender is told", unheard()),
+        row(
+            "input_is_refused_at_once_where_it_cannot_be_delivered",
+            "what the sender is told of a turn that does not begin",
+            unheard(),
+        ),
+        row(
+            "input_is_refused_at_once_where_it_cannot_be_delivered",
+            "what the sender is told while the turn runs",
+            Wrong { capabilities: Some(|it, _| it.steering = Support::No), ..Wrong::default() },
         ),
     ]
 }

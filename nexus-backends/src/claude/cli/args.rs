@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 use super::mcp_config::EVERY_TOOL;
 use super::tools::{EVERYTHING, READERS};
 
+/// Has the CLI repeat each user message when its model is about to be given it. Source: observed with claude 2.1.197 and 2.1.329.
+pub(super) const ECHO: &str = "--replay-user-messages";
+
 /// Builds the command line of one process.
 ///
 /// The CLI's own tools are kept out of the folders in `closed`. What its shell runs is not, unless the CLI can tell

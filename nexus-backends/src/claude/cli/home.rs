@@ -262,6 +262,7 @@ mod tests {
             };
             TurnPlan {
                 has_approver: false,
+                is_steered: false,
                 backend: "claude-cli".into(),
                 run,
                 request: Arc::new(request),

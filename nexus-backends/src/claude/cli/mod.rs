@@ -44,6 +44,7 @@ mod account;
 pub(super) mod args;
 mod conversation;
 pub(super) mod home;
+mod inputs;
 mod mcp_config;
 mod messages;
 mod models;
@@ -196,6 +197,7 @@ impl Cli for Claude {
         capabilities.caller_tools = Support::Yes;
         capabilities.extra_roots = Support::Yes;
         capabilities.approvals = Support::Yes;
+        capabilities.steering = Support::Yes;
         capabilities.efforts = args::EFFORTS.to_vec();
         capabilities.access = AccessTable {
             scoped_only: AccessSupport::Kept(AccessEnforcer::Vendor),
@@ -269,7 +271,7 @@ impl Cli for Claude {
         let closed = plan.login_folders();
         let resume = place.resume.as_deref();
         let has_tools = plan.tools.is_some();
-        let arguments = args::arguments(
+        let mut arguments = args::arguments(
             request,
             plan.effort,
             keeps_conversation,
@@ -278,6 +280,9 @@ impl Cli for Claude {
             has_tools,
             plan.has_approver,
         );
+        if plan.is_steered {
+            arguments.push(args::ECHO.into());
+        }
         let model_and_effort = request.model.as_ref().zip(plan.effort);
         let first_turn = lease.is_none().then(FirstTurn::default);
         let startup =

@@ -70,6 +70,15 @@ pub(super) fn user(content: &[Value]) -> Bytes {
     line(&json!({ "type": "user", "message": { "role": "user", "content": content } }))
 }
 
+/// A user message of these blocks for a turn that runs. Its name comes back when the model is about to be given it.
+///
+/// Source: observed with claude 2.1.197 and 2.1.329. While a tool runs the CLI keeps the message, and gives it to the model beside
+/// the answer to the call; while the model writes, the message waits for the next call or, if there is none, is asked for by itself
+/// after the `result` line, which another one follows then.
+pub(super) fn input(name: &str, content: &[Value]) -> Bytes {
+    line(&json!({ "type": "user", "uuid": name, "message": { "role": "user", "content": content } }))
+}
+
 fn line(value: &Value) -> Bytes {
     let mut text = value.to_string();
     text.push('\n');

@@ -1,5 +1,7 @@
 //! The conversation alone: lines in, steps out.
 
+mod inputs;
+
 use std::{path::Path, sync::Arc};
 
 use async_trait::async_trait;

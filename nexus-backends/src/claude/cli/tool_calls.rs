@@ -188,6 +188,11 @@ impl Calls {
         !self.waiting.is_empty()
     }
 
+    /// Whether a call has no answer yet that the model goes on from.
+    pub(super) fn is_going_on(&self) -> bool {
+        self.waiting.iter().any(|waiting| !matches!(waiting.kind, Kind::Answer))
+    }
+
     /// No answer comes any more.
     pub(super) fn forget(&mut self) {
         self.waiting.clear();

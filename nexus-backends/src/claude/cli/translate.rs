@@ -14,10 +14,13 @@ use nexus_core::{
 use serde_json::Value;
 
 use super::conversation::ConversationState;
+use super::inputs::Inputs;
 use super::messages::{BlockKind, Messages};
 use super::models::takes_effort;
 use super::outcome::Witness;
-use super::outgoing::{System, allow, deny, initialize, interrupt, refuse, server_status, set_servers, user};
+use super::outgoing::{
+    System, allow, deny, initialize, input, interrupt, refuse, server_status, set_servers, user,
+};
 use super::startup_throttle::FirstTurn;
 use super::tool_calls::Calls;
 use super::wire::{
@@ -91,6 +94,7 @@ pub(crate) struct ClaudeTranslator {
     /// The questions that the host has not answered, by their numbers.
     questions: BTreeMap<u64, Question>,
     next_question: u64,
+    inputs: Inputs,
 }
 
 /// A call whose permission the CLI asked for.
@@ -132,6 +136,7 @@ impl ClaudeTranslator {
             excuse: None,
             questions: BTreeMap::new(),
             next_question: 0,
+            inputs: Inputs::default(),
         }
     }
 
@@ -152,6 +157,8 @@ impl ClaudeTranslator {
                 self.system(subtype, serde_json::from_slice(line).ok()?, step)
             }
             "result" => self.result(serde_json::from_slice(line).ok()?, step),
+            // What becomes of an input of ours; the echo of it says so in every version.
+            "command_lifecycle" => Some(()),
             "rate_limit_event" => self.rate_limit(serde_json::from_slice(line).ok()?, step),
             "control_response" => self.control(serde_json::from_slice(line).ok()?, step),
             "control_request" => self.asked(serde_json::from_slice(line).ok()?, step),
@@ -250,6 +257,9 @@ impl ClaudeTranslator {
 
     fn user(&mut self, line: UserLine, step: &mut Step) -> Option<()> {
         let is_nudge = line.parent_tool_use_id.is_none() && !line.is_replay;
+        if line.is_replay {
+            step.delivered.extend(line.uuid.as_deref().and_then(|name| self.inputs.taken(name)));
+        }
         let blocks = match line.message.content {
             Value::Array(blocks) => blocks,
             Value::String(text) => {
@@ -327,6 +337,7 @@ impl ClaudeTranslator {
     /// The CLI is about to ask the model.
     fn init(&mut self, line: SystemLine, step: &mut Step) {
         self.stage = Stage::Asked;
+        self.inputs.goes_on();
         self.is_streaming = false;
         step.model = line.model.map(ModelId::new);
         step.version = line.claude_code_version;
@@ -531,17 +542,28 @@ impl ClaudeTranslator {
         step.resume = self.opening.session.handle();
         self.witness = Witness::default();
         self.calls.forget();
-        if self.tasks.is_empty() || matches!(verdict, TurnOutcome::Failed(_)) || self.is_stopping {
+        if self.inputs.are_waiting() && !self.is_stopping {
+            match verdict {
+                // The CLI asks for it by itself now.
+                TurnOutcome::Failed(failure) => step.failed_and_stops(failure),
+                answered if self.tasks.is_empty() => self.inputs.hold(answered),
+                answered => self.hold(answered, step),
+            }
+        } else if self.tasks.is_empty() || matches!(verdict, TurnOutcome::Failed(_)) || self.is_stopping {
             self.held = None;
             step.outcome = Some(verdict);
         } else {
-            // The model is told when the tasks end, and gives another answer then.
-            step.event(TurnEvent::warning("the answer waits for what the agent runs in the background"));
-            self.held = Some(verdict);
-            self.refuse_questions(step);
-            step.close_stdin = true;
+            self.hold(verdict, step);
         }
         Some(())
+    }
+
+    /// The model is told when the background tasks end, and gives another answer then.
+    fn hold(&mut self, verdict: TurnOutcome, step: &mut Step) {
+        step.event(TurnEvent::warning("the answer waits for what the agent runs in the background"));
+        self.held = Some(verdict);
+        self.refuse_questions(step);
+        step.close_stdin = true;
     }
 
     fn answered(&mut self, line: ResultLine, finish: FinishReason, step: &mut Step) -> TurnOutcome {
@@ -595,6 +617,7 @@ impl Translator for ClaudeTranslator {
         if line.iter().all(u8::is_ascii_whitespace) {
             return;
         }
+        self.inputs.heard();
         if self.read(line, step).is_none() {
             let unknown = Self::unrecognized(line);
             // What streams is confirmed, block by block, by lines of their own.
@@ -613,6 +636,21 @@ impl Translator for ClaudeTranslator {
                 step.write(allow(&request_id, &input));
             }
             Err(denial) => step.write(deny(&request_id, &denial.to_string())),
+        }
+    }
+
+    fn takes_input(&self) -> bool {
+        self.stage == Stage::Asked && !self.is_stopping && self.held.is_none() && self.calls.is_going_on()
+    }
+
+    fn input(&mut self, number: u64, text: &str, step: &mut Step) {
+        let name = self.inputs.name(number);
+        step.write(input(&name, &super::prompt::text_blocks(text)));
+    }
+
+    fn look(&mut self, _stderr_tail: &dyn Fn() -> String, step: &mut Step) {
+        if let Some(verdict) = self.inputs.is_silent() {
+            step.outcome = Some(verdict);
         }
     }
 
@@ -657,8 +695,8 @@ impl Translator for ClaudeTranslator {
             return;
         }
         self.messages.close_subs(step);
-        step.outcome =
-            Some(self.held.take().unwrap_or_else(|| TurnOutcome::Failed(outcome::without_record(end))));
+        let verdict = self.held.take().or_else(|| self.inputs.held());
+        step.outcome = Some(verdict.unwrap_or_else(|| TurnOutcome::Failed(outcome::without_record(end))));
     }
 }
 

@@ -146,6 +146,9 @@ pub(super) struct UserLine {
     /// An echo of one of our own messages.
     #[serde(default, rename = "isReplay", deserialize_with = "lenient")]
     pub(super) is_replay: bool,
+    /// Of such an echo, the name that the message was given.
+    #[serde(default, deserialize_with = "lenient")]
+    pub(super) uuid: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub(super) message: UserMessage,
 }

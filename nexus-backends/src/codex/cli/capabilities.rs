@@ -23,6 +23,7 @@ pub(super) fn capabilities() -> Capabilities {
     capabilities.caller_tools = Support::Yes;
     capabilities.harness_tools = Support::Yes;
     capabilities.extra_roots = Support::Yes;
+    capabilities.steering = Support::Yes;
     capabilities.efforts = EFFORTS.to_vec();
     // The program offers the model none of its own tools, and refuses the calls it makes all the same.
     capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::Vendor);

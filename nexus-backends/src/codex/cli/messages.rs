@@ -116,6 +116,14 @@ impl Messages {
         let void = self.ended.drain(..).chain(open).chain(self.thinking.take());
         void.map(|message| MessageVoided::new(message, VoidCause::Retry).into()).collect()
     }
+
+    /// The model was interrupted in what it was saying, and begins anew. What it had said stands. Observed with codex 0.169.0.
+    pub(super) fn void_open(&mut self) -> Vec<TurnEvent> {
+        self.summaries.clear();
+        self.streamed.clear();
+        let open = std::mem::take(&mut self.open).into_values().chain(self.thinking.take());
+        open.map(|message| MessageVoided::new(message, VoidCause::Retry).into()).collect()
+    }
 }
 
 /// Gives messages their names.

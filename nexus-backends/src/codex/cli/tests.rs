@@ -1,5 +1,6 @@
 //! What the translation makes of output that no program should write, and what a run's home holds.
 
+mod inputs;
 mod tools;
 
 use nexus_core::{BuildContext, Phase, ToolAccess, TurnEvent, TurnRequest};

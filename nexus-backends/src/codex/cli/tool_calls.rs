@@ -92,6 +92,7 @@ impl ItemCall {
             Item::AgentMessage { .. }
             | Item::Reasoning { .. }
             | Item::ContextCompaction {}
+            | Item::UserMessage { .. }
             | Item::Silent {} => return None,
         })
     }

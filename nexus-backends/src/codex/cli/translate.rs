@@ -22,6 +22,9 @@ use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNotific
 use super::{failure, mcp_config, session_log, switches};
 use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator};
 
+/// What the name of an input begins with; its number follows.
+const INPUT: &str = "nexus-input-";
+
 /// What the program is asked, made ready before it runs.
 #[derive(Debug)]
 pub(crate) struct Script {
@@ -65,6 +68,7 @@ pub(crate) struct AppServer {
     problem: Option<Problem>,
     has_answer: bool,
     is_over: bool,
+    is_stopping: bool,
     warned: BTreeSet<String>,
     /// Whether the program said what it is set to.
     is_checked: bool,
@@ -79,6 +83,8 @@ enum Asked {
     Tools,
     Turn,
     Interrupt,
+    /// An input of this number.
+    Input(u64),
 }
 
 impl Asked {
@@ -128,6 +134,7 @@ impl AppServer {
             problem: None,
             has_answer: false,
             is_over: false,
+            is_stopping: false,
             warned: BTreeSet::new(),
             is_checked: false,
         }
@@ -193,7 +200,9 @@ impl AppServer {
                 Some(failure) => step.failed_and_stops(failure),
                 None => self.begin_turn(step),
             },
-            (Asked::Interrupt, _) => {}
+            (Asked::Interrupt, _) | (Asked::Input(_), Ok(_)) => {}
+            // Such as "no active turn to steer".
+            (Asked::Input(number), Err(_)) => step.returned.push(number),
             (Asked::Thread, Err(error)) => {
                 let tools = self.setting.tools.as_ref();
                 let unavailable = tools.and_then(|own| mcp_config::not_connected(own, &error));
@@ -340,6 +349,7 @@ impl Translator for AppServer {
     }
 
     fn interrupt(&mut self, step: &mut Step) -> StopRequest {
+        self.is_stopping = true;
         match (self.thread.clone(), self.turns.last().cloned()) {
             (Some(thread), Some(turn)) if !self.is_over => {
                 let params = json!({ "threadId": thread, "turnId": turn });
@@ -349,6 +359,21 @@ impl Translator for AppServer {
             _ => step.close_stdin = true,
         }
         StopRequest::Written
+    }
+
+    fn takes_input(&self) -> bool {
+        !self.is_over && !self.is_stopping && !self.running.is_empty() && !self.turns.is_empty()
+    }
+
+    // Source: the schema of codex 0.169.0, and observed with it. The message is taken when the call has been answered, and told as an
+    // item of its own. One that comes while the model writes ends that answer, which is asked for anew.
+    fn input(&mut self, number: u64, text: &str, step: &mut Step) {
+        let params = json!({
+            "threadId": self.thread, "expectedTurnId": self.turns.last(),
+            "clientUserMessageId": format!("{INPUT}{number}"),
+            "input": [{ "type": "text", "text": text }],
+        });
+        self.ask(Asked::Input(number), "turn/steer", &params, step);
     }
 
     fn repair(&mut self, instruction: &str, step: &mut Step) -> Repair {
@@ -394,7 +419,9 @@ fn refused(asked: Asked, thread_method: &str, error: &RpcError) -> Failure {
         // Source: recording prompt-too-long.
         Asked::Turn if reason == Some("input_too_large") => ErrorKind::InvalidRequest,
         Asked::Thread | Asked::Turn => ErrorKind::InvalidRequest,
-        Asked::Initialize | Asked::Configuration | Asked::Tools | Asked::Interrupt => ErrorKind::Protocol,
+        Asked::Initialize | Asked::Configuration | Asked::Tools | Asked::Interrupt | Asked::Input(_) => {
+            ErrorKind::Protocol
+        }
     };
     Failure::new(kind, error.message.clone())
 }

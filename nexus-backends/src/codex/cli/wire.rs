@@ -358,10 +358,15 @@ pub(super) enum Item {
         duration_ms: Value,
     },
     ContextCompaction {},
+    /// What was said to the agent, when the next request to its model has it.
+    UserMessage {
+        /// The name that it was given, where it was given one.
+        #[serde(default)]
+        client_id: Option<String>,
+    },
     /// Echoes of what was sent, and marks that other lines give a meaning to.
     #[serde(
-        rename = "userMessage",
-        alias = "hookPrompt",
+        rename = "hookPrompt",
         alias = "plan",
         alias = "enteredReviewMode",
         alias = "exitedReviewMode",

@@ -16,6 +16,7 @@ pub(super) mod request;
 pub(super) mod scope;
 pub(super) mod secrets;
 pub(super) mod session;
+pub(super) mod steering;
 pub(super) mod submission;
 pub(super) mod telemetry;
 pub(super) mod text;

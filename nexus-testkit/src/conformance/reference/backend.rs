@@ -63,6 +63,7 @@ impl ExecutionBackend for ReferenceBackend {
         capabilities.resume = Support::Yes;
         capabilities.forget = ForgetSupport::Deletes;
         capabilities.caller_tools = Support::Yes;
+        capabilities.steering = Support::Yes;
         capabilities.harness_tools = self.harness;
         capabilities.extra_roots = self.harness;
         capabilities.efforts = vec![Effort::Low, Effort::Medium, Effort::High];

@@ -97,8 +97,9 @@ impl Turn<'_, '_> {
         sandbox: &Sandbox,
     ) -> Result<(FinishReason, Option<Value>), Failure> {
         let mut broken = 0;
+        let mut takes_input = false;
         loop {
-            let delivered = match self.ask(history, sandbox).await {
+            let delivered = match self.ask(history, sandbox, takes_input).await {
                 Err(failure) if self.renews(&failure).await? => continue,
                 delivered => delivered?,
             };
@@ -117,11 +118,13 @@ impl Turn<'_, '_> {
                     for result in self.run_tools(&calls, sandbox).await? {
                         history.take_result(&result.content);
                     }
+                    takes_input = true;
                     if self.running.is_submitted() {
                         return Ok((FinishReason::Submitted, None));
                     }
                 }
                 Delivered::Answer(text) => {
+                    takes_input = false;
                     history.assistant_texts.push(text);
                     match self.running.check_answer(None) {
                         Checked::Fits(output) => return Ok((FinishReason::Stop, output)),
@@ -150,8 +153,16 @@ impl Turn<'_, '_> {
     }
 
     /// One call of the model.
-    async fn ask(&mut self, history: &History, sandbox: &Sandbox) -> Result<Delivered, Failure> {
+    async fn ask(
+        &mut self,
+        history: &mut History,
+        sandbox: &Sandbox,
+        takes_input: bool,
+    ) -> Result<Delivered, Failure> {
         self.running.model_call()?;
+        if takes_input {
+            history.user_texts.extend(self.running.input());
+        }
         if let (Some(source), None) = (&self.backend.credential, &self.credential) {
             let lent = source.credential(LIFE).await?;
             self.running.hide(&lent.token);

@@ -53,8 +53,9 @@ impl Wire {
         format!("{prefix}_{}", self.items)
     }
 
-    pub(super) fn user_message(&mut self, content: &Value, stage: &mut Stage) {
-        let item = json!({ "type": "userMessage", "id": self.name("user"), "content": content });
+    pub(super) fn user_message(&mut self, name: &Value, content: &Value, stage: &mut Stage) {
+        let id = self.name("user");
+        let item = json!({ "type": "userMessage", "id": id, "clientId": name, "content": content });
         self.item("item/started", &item, stage);
         self.item("item/completed", &item, stage);
     }

@@ -8,7 +8,7 @@ use nexus_core::{
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{AppServer, Messages, no_answer};
+use super::{AppServer, INPUT, Messages, no_answer};
 use crate::cli::Step;
 use crate::codex::cli::tool_calls::ItemCall;
 use crate::codex::cli::wire::{
@@ -137,6 +137,15 @@ impl AppServer {
                     let names = &mut self.names;
                     step.events.extend(messages.thought_whole(names, parent.as_ref(), &id, &parts));
                 }
+            }
+            Item::UserMessage { client_id } => {
+                let number = client_id.as_deref().and_then(|name| name.strip_prefix(INPUT)?.parse().ok());
+                let Some(number) = number.filter(|_| is_own && !is_complete) else { return };
+                // What the model was writing is asked for anew.
+                let messages = self.messages.entry(thread.unwrap_or_default()).or_default();
+                step.events.extend(messages.void_open());
+                self.has_answer = false;
+                step.delivered.push(number);
             }
             Item::ContextCompaction {} if is_complete => {
                 step.event(TurnEvent::warning("the conversation was shortened to fit the model's window"));
