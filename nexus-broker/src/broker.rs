@@ -9,23 +9,19 @@ use std::{
 };
 
 use nexus_conversation::Conversations;
-use nexus_core::{CancelToken, Clock, SystemClock};
+use nexus_core::{Clock, SystemClock};
 use nexus_router::Router;
-use tokio::{sync::Notify, task::JoinSet};
+use tokio::sync::Notify;
 
 use crate::{
-    agent::{self, AgentRecord, AgentStatus, Directory, WorkerOrder, Workers},
+    agent::{AgentDocument, AgentStatus, Directory},
     error::{BrokerError, BrokerErrorKind},
     memory::MemoryIndex,
     message::{Address, Envelope, EnvelopeId, MessagePriority, Payload},
     route::{Agents, ByAddress, Route, queue_of},
     store::{BrokerStore, PutOutcome},
+    worker::{WorkerOrder, Workers},
 };
-
-/// How long the store is left alone where nothing is said to have come. What other processes put is seen after that.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
-/// How long the store is left alone after it failed.
-const AFTER_FAILURE: Duration = Duration::from_secs(2);
 
 /// What a broker is made of.
 #[derive(Clone, Debug)]
@@ -181,7 +177,7 @@ impl Broker {
     }
 
     /// Adds an agent, or changes what is configured of one that is there: what it did stays.
-    pub async fn configure(&self, record: &AgentRecord) -> Result<(), BrokerError> {
+    pub async fn configure(&self, record: &AgentDocument) -> Result<(), BrokerError> {
         Address::agent(&record.name)?;
         self.parts.options.router.binding(record.kind.as_str()).map_err(|error| {
             BrokerError::new(BrokerErrorKind::Invalid, format!("agent {:?}: {error}", record.name), "")
@@ -219,7 +215,7 @@ impl Broker {
     }
 
     /// Every agent.
-    pub async fn agents(&self) -> Result<Vec<AgentRecord>, BrokerError> {
+    pub async fn agents(&self) -> Result<Vec<AgentDocument>, BrokerError> {
         self.directory().all().await
     }
 
@@ -333,7 +329,7 @@ impl Broker {
     }
 
     /// Stops an agent: its turn ends, and it takes no further message. What it did stays.
-    pub async fn stop(&self, name: &str) -> Result<AgentRecord, BrokerError> {
+    pub async fn stop(&self, name: &str) -> Result<AgentDocument, BrokerError> {
         self.directory().set_status(name, AgentStatus::Stopped).await
     }
 
@@ -348,56 +344,8 @@ impl Broker {
         self.parts.workers.clean(self.directory(), name, even_unlanded).await
     }
 
-    /// Runs the turns of agents until `drain` is cancelled, and then those that are running to their end, or until `end` is.
-    ///
-    /// A store that fails is asked again, and told of by a warning.
-    pub async fn run(&self, drain: CancelToken, end: CancelToken) {
-        let mut turns = JoinSet::new();
-        while !drain.is_cancelled() {
-            let wait = match self.begin_turns(&mut turns, &end).await {
-                Ok(()) => LOOK_EVERY,
-                Err(error) => {
-                    tracing::warn!(%error, "the broker cannot see what waits");
-                    AFTER_FAILURE
-                }
-            };
-            tokio::select! {
-                () = drain.cancelled() => {}
-                () = self.parts.woken.notified() => {}
-                () = tokio::time::sleep(wait) => {}
-                Some(ended) = turns.join_next() => report(ended),
-            }
-        }
-        while let Some(ended) = turns.join_next().await {
-            report(ended);
-        }
-    }
-
-    async fn begin_turns(&self, turns: &mut JoinSet<()>, end: &CancelToken) -> Result<(), BrokerError> {
-        for status in self.store().queues().await? {
-            if turns.len() >= self.parts.options.max_turns_at_once {
-                break;
-            }
-            let Some(name) = status.queue.strip_prefix("agent.") else { continue };
-            if status.waiting.iter().sum::<u64>() == 0 || !self.enter(name) {
-                continue;
-            }
-            let (broker, name, end) = (self.clone(), name.to_owned(), end.clone());
-            turns.spawn(async move {
-                let entered = Entered { broker: &broker, name: &name };
-                if let Err(error) = agent::handle(&broker, &name, &end).await {
-                    tracing::warn!(agent = %name, %error, "a message could not be handled, and is given out again");
-                    broker.leave_alone(&name, AFTER_FAILURE);
-                }
-                drop(entered);
-                broker.parts.woken.notify_one();
-            });
-        }
-        Ok(())
-    }
-
     /// Whether this process may begin with an agent: it is at none of its messages, and the agent is not left alone.
-    fn enter(&self, name: &str) -> bool {
+    pub(crate) fn enter(&self, name: &str) -> bool {
         let now = self.parts.options.clock.now();
         let mut here = self.here();
         if here.not_before.get(name).is_some_and(|time| *time > now) {
@@ -413,6 +361,16 @@ impl Broker {
         self.here().not_before.insert(name.to_owned(), until);
     }
 
+    /// Says that this process is not at an agent any more.
+    pub(crate) fn leave(&self, name: &str) {
+        self.here().running.remove(name);
+    }
+
+    /// Waits until this process has put something.
+    pub(crate) async fn woken(&self) {
+        self.parts.woken.notified().await;
+    }
+
     fn here(&self) -> MutexGuard<'_, Here> {
         self.parts.here.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -422,7 +380,7 @@ impl Broker {
         &self,
         manager: &str,
         order: WorkerOrder,
-    ) -> Result<AgentRecord, BrokerError> {
+    ) -> Result<AgentDocument, BrokerError> {
         let record =
             self.parts.workers.start(self.directory(), manager, &order, &self.parts.options.router).await?;
         let from = Address::agent(manager)?;
@@ -456,23 +414,5 @@ impl Broker {
 
     pub(crate) fn wake(&self) {
         self.parts.woken.notify_one();
-    }
-}
-
-/// An agent that this process is at.
-struct Entered<'b> {
-    broker: &'b Broker,
-    name: &'b str,
-}
-
-impl Drop for Entered<'_> {
-    fn drop(&mut self) {
-        self.broker.here().running.remove(self.name);
-    }
-}
-
-fn report(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "a turn of the broker broke down");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use nexus_conversation::{ConversationError, ConversationErrorKind};
+
 /// Why a call failed, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -41,6 +43,20 @@ impl BrokerError {
     /// A failure of this kind.
     pub fn new(kind: BrokerErrorKind, message: impl Into<String>, instead: impl Into<String>) -> Self {
         Self { kind, message: message.into(), instead: instead.into() }
+    }
+
+    /// A failure of a conversation as one of the broker.
+    pub(crate) fn of_conversation(error: &ConversationError) -> Self {
+        use ConversationErrorKind as Kind;
+        let kind = match error.kind() {
+            Kind::Unknown => BrokerErrorKind::Unknown,
+            Kind::NameTaken | Kind::InUse => BrokerErrorKind::Conflict,
+            Kind::Damaged | Kind::NewerVersion => BrokerErrorKind::Damaged,
+            Kind::NoSpace => BrokerErrorKind::NoSpace,
+            Kind::InvalidName | Kind::NoSuchMessage => BrokerErrorKind::Invalid,
+            _ => BrokerErrorKind::Failed,
+        };
+        Self::new(kind, error.to_string(), "")
     }
 }
 

@@ -13,33 +13,39 @@
 
 mod agent;
 mod broker;
+mod cut;
 mod error;
 mod lock;
 mod memory;
 pub mod message;
 mod rfc3339;
 mod route;
+mod runner;
 mod session;
+mod session_key;
 mod settings;
 pub mod skill;
 mod store;
 pub mod trigger;
+mod turn;
 mod view;
 mod work_place;
+mod worker;
 
-pub use agent::{AgentRecord, AgentReport, AgentScope, AgentStatus, BegunTurn, WorkerTree};
+pub use agent::{AgentDocument, AgentScope, AgentStatus, BegunTurn, ProgressReport, WorkerTree};
 pub use broker::{Broker, BrokerOptions, Reach, SendOptions, Sent};
 pub use error::{BrokerError, BrokerErrorKind};
 pub use memory::{MemoryHit, MemoryIndex};
 pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus, envelope_schema};
 pub use route::{Agents, ByAddress, Route};
-pub use session::{SessionKey, Sessions};
+pub use session::Sessions;
+pub use session_key::SessionKey;
 pub use settings::{AgentSettings, BrokerSection, BrokerSettings};
 #[cfg(feature = "jetstream")]
 pub use store::JetStreamStore;
 pub use store::{
-    BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, LoggedEvent,
-    PutOutcome, QueueLimits, QueueStatus, SqliteStore,
+    BrokerStore, Delivery, DocumentKind, ExpectedRevision, HandlingLease, LoggedEnvelope, LoggedEvent,
+    PutOutcome, QueueLimits, QueueStatus, SqliteStore, StoredDocument,
 };
 pub use view::{Views, line};
 pub use work_place::{WorkPlaceReport, make_work_place};

@@ -10,12 +10,12 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    agent::AgentRecord,
+    agent::AgentDocument,
     broker::Broker,
     error::{BrokerError, BrokerErrorKind},
     message::Address,
     rfc3339,
-    store::{Document, DocumentKind, Expected},
+    store::{DocumentKind, ExpectedRevision, StoredDocument},
 };
 
 /// The folder of the files, below that of the agent.
@@ -42,7 +42,7 @@ impl Broker {
     /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while another agent, or a file that no agent made, holds it.
     pub(crate) async fn take_lock(
         &self,
-        agent: &AgentRecord,
+        agent: &AgentDocument,
         name: &str,
         time: Duration,
     ) -> Result<String, BrokerError> {
@@ -60,7 +60,7 @@ impl Broker {
         let expected = match self.store().document(DocumentKind::Lock, &key).await? {
             None => {
                 refuse_foreign(&file)?;
-                Expected::Absent
+                ExpectedRevision::Absent
             }
             Some(document) => {
                 let held = read(&document)?;
@@ -82,7 +82,7 @@ impl Broker {
                         rfc3339::text(held.expires_at)
                     );
                 }
-                Expected::Revision(document.revision)
+                ExpectedRevision::Revision(document.revision)
             }
         };
         let record = LockRecord { agent_id: agent.name.clone(), taken_at: now, expires_at: now + time, file };
@@ -134,7 +134,7 @@ impl Broker {
         }
     }
 
-    async fn release(&self, document: &Document, held: &LockRecord) -> Result<(), BrokerError> {
+    async fn release(&self, document: &StoredDocument, held: &LockRecord) -> Result<(), BrokerError> {
         // The file first: as long as the document is there nobody else makes one.
         match fs::remove_file(&held.file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -142,7 +142,7 @@ impl Broker {
             }
             _ => {}
         }
-        let expected = Expected::Revision(document.revision);
+        let expected = ExpectedRevision::Revision(document.revision);
         match self.store().delete(DocumentKind::Lock, &document.key, expected).await {
             Err(error) if error.kind != BrokerErrorKind::Conflict => Err(error),
             _ => Ok(()),
@@ -151,7 +151,7 @@ impl Broker {
 }
 
 /// What agents share is in the project: also where each has a tree of its own.
-fn project_folder(agent: &AgentRecord) -> Option<PathBuf> {
+fn project_folder(agent: &AgentDocument) -> Option<PathBuf> {
     agent.tree.as_ref().map(|tree| tree.project.clone()).or_else(|| agent.folder.clone())
 }
 
@@ -159,7 +159,7 @@ fn key(folder: &Path, name: &str) -> String {
     format!("{name}@{}", folder.display())
 }
 
-fn read(document: &Document) -> Result<LockRecord, BrokerError> {
+fn read(document: &StoredDocument) -> Result<LockRecord, BrokerError> {
     serde_json::from_value(document.value.clone()).map_err(|error| {
         BrokerError::new(
             BrokerErrorKind::Damaged,
@@ -226,7 +226,7 @@ mod tests {
         options.clock = Arc::clone(&clock) as _;
         let broker = Broker::new(options);
         let agents = ["one", "two"].map(|name| {
-            serde_json::from_value::<AgentRecord>(json!({
+            serde_json::from_value::<AgentDocument>(json!({
                 "name": name, "kind": "k", "access": "scoped-only", "status": "started",
                 "changed_at": "2026-01-01T00:00:00Z", "folder": folder.path(),
             }))

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     error::{BrokerError, BrokerErrorKind},
     rfc3339,
-    session::{SessionKey, of_conversation},
+    session_key::SessionKey,
     store::make_private,
 };
 
@@ -142,7 +142,7 @@ impl MemoryIndex {
     ///
     /// As [`MemoryIndex::capture`].
     pub fn capture_all(&self, conversations: &Conversations) -> Result<(), BrokerError> {
-        let list = conversations.list().map_err(|error| of_conversation(&error))?;
+        let list = conversations.list().map_err(|error| BrokerError::of_conversation(&error))?;
         let mut there = Vec::new();
         for summary in list.conversations {
             let Some(key) = SessionKey::of_conversation(&summary.name) else { continue };
@@ -154,8 +154,9 @@ impl MemoryIndex {
                     .optional()
             })?;
             if known != Some(summary.messages) {
-                let conversation =
-                    conversations.load(&summary.name).map_err(|error| of_conversation(&error))?;
+                let conversation = conversations
+                    .load(&summary.name)
+                    .map_err(|error| BrokerError::of_conversation(&error))?;
                 self.capture(&key, &conversation)?;
             }
             there.push(key.to_string());

@@ -5,7 +5,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 use crate::{
-    agent::{AgentRecord, Directory},
+    agent::{AgentDocument, Directory},
     error::{BrokerError, BrokerErrorKind},
     message::{Address, Envelope},
 };
@@ -23,12 +23,12 @@ pub struct Agents(pub(crate) Directory);
 
 impl Agents {
     /// The agent of this name. Fails with [`Unknown`](BrokerErrorKind::Unknown).
-    pub async fn get(&self, name: &str) -> Result<AgentRecord, BrokerError> {
+    pub async fn get(&self, name: &str) -> Result<AgentDocument, BrokerError> {
         self.0.get(name).await
     }
 
     /// Every agent.
-    pub async fn all(&self) -> Result<Vec<AgentRecord>, BrokerError> {
+    pub async fn all(&self) -> Result<Vec<AgentDocument>, BrokerError> {
         self.0.all().await
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::{
-    agent::{AgentRecord, AgentScope, AgentStatus},
+    agent::{AgentDocument, AgentScope, AgentStatus},
     message::Address,
 };
 
@@ -130,8 +130,8 @@ impl BrokerSettings {
 
     /// The agents, as a broker takes them.
     #[must_use]
-    pub fn records(&self) -> Vec<AgentRecord> {
-        let record = |(name, agent): (&String, &AgentSettings)| AgentRecord {
+    pub fn records(&self) -> Vec<AgentDocument> {
+        let record = |(name, agent): (&String, &AgentSettings)| AgentDocument {
             name: name.clone(),
             kind: agent.kind.clone(),
             instructions: agent.instructions.clone(),

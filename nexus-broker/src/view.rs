@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    agent::AgentRecord,
+    agent::AgentDocument,
     broker::Broker,
     error::{BrokerError, BrokerErrorKind},
     rfc3339,
@@ -123,7 +123,7 @@ fn summary(text: &str) -> String {
     }
 }
 
-fn agents_table(agents: &[AgentRecord]) -> String {
+fn agents_table(agents: &[AgentDocument]) -> String {
     let mut text = String::from(
         "# Agents\n\n| agent | type | manager | status | since | folder |\n| --- | --- | --- | --- | --- | --- |\n",
     );
@@ -142,7 +142,7 @@ fn agents_table(agents: &[AgentRecord]) -> String {
     text
 }
 
-fn tasks_table(agents: &[AgentRecord]) -> String {
+fn tasks_table(agents: &[AgentDocument]) -> String {
     let mut text = String::from(
         "# Tasks\n\n| task | agent | status | kept as | landed |\n| --- | --- | --- | --- | --- |\n",
     );

@@ -12,7 +12,8 @@ use std::{
 
 use nexus::CancelToken;
 use nexus_broker::{
-    Address, AgentRecord, Broker, Envelope, MessagePriority, Payload, QueueStatus, SendOptions, Views, line,
+    Address, AgentDocument, Broker, Envelope, MessagePriority, Payload, QueueStatus, SendOptions, Views,
+    line,
     trigger::{Scheduler, SchedulerSettings, WebhookServer, WebhookSettings},
 };
 use serde_json::{Map, json};
@@ -274,7 +275,7 @@ async fn status(broker: &Broker, json: bool) -> Result<(), CommandError> {
 }
 
 /// The agents with what waits for them, and the inboxes that have something.
-fn lines(agents: &[AgentRecord], queues: &[QueueStatus]) -> Vec<String> {
+fn lines(agents: &[AgentDocument], queues: &[QueueStatus]) -> Vec<String> {
     let waiting = |name: &str| {
         queues.iter().find(|queue| queue.queue == name).map_or(0, |queue| queue.waiting.iter().sum::<u64>())
     };

@@ -249,7 +249,9 @@ impl HubReader for UrlHub {
                 ));
             }
             let limit = usize::try_from(at_most).unwrap_or(usize::MAX);
-            let bytes = read_whole(response, limit).await.map_err(|error| failed(format!("it cannot be read: {error:?}")))?;
+            let bytes = read_whole(response, limit)
+                .await
+                .map_err(|error| failed(format!("it cannot be read: {error:?}")))?;
             Ok(bytes.to_vec())
         });
         answer.await.unwrap_or_else(|_| Err(failed(format!("it took more than {} s", READ_TIME.as_secs()))))

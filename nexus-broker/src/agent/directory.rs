@@ -5,9 +5,9 @@ use std::sync::Arc;
 use nexus_core::Clock;
 
 use crate::{
-    agent::{AgentRecord, AgentStatus},
+    agent::{AgentDocument, AgentStatus},
     error::{BrokerError, BrokerErrorKind},
-    store::{BrokerStore, Document, DocumentKind, Expected},
+    store::{BrokerStore, DocumentKind, ExpectedRevision, StoredDocument},
 };
 
 /// How often a change is made anew because somebody else wrote meanwhile.
@@ -26,17 +26,17 @@ impl Directory {
     }
 
     /// Every agent, by its name.
-    pub(crate) async fn all(&self) -> Result<Vec<AgentRecord>, BrokerError> {
+    pub(crate) async fn all(&self) -> Result<Vec<AgentDocument>, BrokerError> {
         self.store.documents(DocumentKind::Agent).await?.iter().map(read).collect()
     }
 
     /// The agent of this name, if there is one.
-    pub(crate) async fn find(&self, name: &str) -> Result<Option<AgentRecord>, BrokerError> {
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<AgentDocument>, BrokerError> {
         self.store.document(DocumentKind::Agent, name).await?.as_ref().map(read).transpose()
     }
 
     /// The agent of this name. Fails with [`Unknown`](BrokerErrorKind::Unknown), and says which there are.
-    pub(crate) async fn get(&self, name: &str) -> Result<AgentRecord, BrokerError> {
+    pub(crate) async fn get(&self, name: &str) -> Result<AgentDocument, BrokerError> {
         match self.find(name).await? {
             Some(record) => Ok(record),
             None => Err(self.unknown(name).await),
@@ -54,9 +54,11 @@ impl Directory {
     }
 
     /// Adds an agent. Fails with [`Conflict`](BrokerErrorKind::Conflict) if its name is taken.
-    pub(crate) async fn add(&self, record: &AgentRecord) -> Result<(), BrokerError> {
-        let written =
-            self.store.write(DocumentKind::Agent, &record.name, Expected::Absent, &value(record)?).await;
+    pub(crate) async fn add(&self, record: &AgentDocument) -> Result<(), BrokerError> {
+        let written = self
+            .store
+            .write(DocumentKind::Agent, &record.name, ExpectedRevision::Absent, &value(record)?)
+            .await;
         written.map(drop).map_err(|error| match error.kind {
             BrokerErrorKind::Conflict => BrokerError::new(
                 BrokerErrorKind::Conflict,
@@ -71,8 +73,8 @@ impl Directory {
     pub(crate) async fn update(
         &self,
         name: &str,
-        mut change: impl FnMut(&mut AgentRecord) -> Result<(), BrokerError> + Send,
-    ) -> Result<AgentRecord, BrokerError> {
+        mut change: impl FnMut(&mut AgentDocument) -> Result<(), BrokerError> + Send,
+    ) -> Result<AgentDocument, BrokerError> {
         let mut conflict = None;
         for _ in 0..MOST_TRIES {
             let Some(document) = self.store.document(DocumentKind::Agent, name).await? else {
@@ -85,7 +87,7 @@ impl Directory {
                 return Ok(record);
             }
             record.changed_at = self.clock.now();
-            let expected = Expected::Revision(document.revision);
+            let expected = ExpectedRevision::Revision(document.revision);
             match self.store.write(DocumentKind::Agent, name, expected, &value(&record)?).await {
                 Ok(_) => return Ok(record),
                 Err(error) if error.kind == BrokerErrorKind::Conflict => conflict = Some(error),
@@ -100,7 +102,7 @@ impl Directory {
         &self,
         name: &str,
         status: AgentStatus,
-    ) -> Result<AgentRecord, BrokerError> {
+    ) -> Result<AgentDocument, BrokerError> {
         self.update(name, |record| {
             record.status = status;
             Ok(())
@@ -110,11 +112,11 @@ impl Directory {
 
     /// Removes an agent.
     pub(crate) async fn remove(&self, name: &str) -> Result<(), BrokerError> {
-        self.store.delete(DocumentKind::Agent, name, Expected::Anything).await
+        self.store.delete(DocumentKind::Agent, name, ExpectedRevision::Anything).await
     }
 }
 
-fn value(record: &AgentRecord) -> Result<serde_json::Value, BrokerError> {
+fn value(record: &AgentDocument) -> Result<serde_json::Value, BrokerError> {
     serde_json::to_value(record).map_err(|error| {
         BrokerError::new(
             BrokerErrorKind::Failed,
@@ -124,7 +126,7 @@ fn value(record: &AgentRecord) -> Result<serde_json::Value, BrokerError> {
     })
 }
 
-fn read(document: &Document) -> Result<AgentRecord, BrokerError> {
+fn read(document: &StoredDocument) -> Result<AgentDocument, BrokerError> {
     serde_json::from_value(document.value.clone()).map_err(|error| {
         BrokerError::new(
             BrokerErrorKind::Damaged,

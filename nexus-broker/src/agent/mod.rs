@@ -5,13 +5,7 @@
 //! folder is a repository.
 
 mod directory;
-mod prompt;
 mod record;
-mod tools;
-mod turn;
-mod worker;
 
 pub(crate) use directory::Directory;
-pub use record::{AgentRecord, AgentReport, AgentScope, AgentStatus, BegunTurn, WorkerTree};
-pub(crate) use turn::handle;
-pub(crate) use worker::{WorkerOrder, Workers};
+pub use record::{AgentDocument, AgentScope, AgentStatus, BegunTurn, ProgressReport, WorkerTree};

@@ -15,7 +15,7 @@ use crate::{
 /// An agent, as the store has it: a document of its kind, under its name.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct AgentRecord {
+pub struct AgentDocument {
     /// Its name, as in an [`Address`](crate::Address).
     pub name: String,
     /// The type of `nexus.yaml` whose backends run its turns.
@@ -45,7 +45,7 @@ pub struct AgentRecord {
     pub task_id: Option<String>,
     /// How far it says that it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub report: Option<AgentReport>,
+    pub report: Option<ProgressReport>,
     /// The turn that is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<BegunTurn>,
@@ -101,7 +101,7 @@ fn matches(patterns: &[String], name: &str) -> bool {
 /// How far an agent says that it is.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct AgentReport {
+pub struct ProgressReport {
     /// How far.
     pub status: ReportedStatus,
     /// How much is done, from 0 to 100.

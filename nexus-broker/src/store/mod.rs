@@ -91,22 +91,27 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError>;
 
     /// A document.
-    async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, BrokerError>;
+    async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<StoredDocument>, BrokerError>;
 
     /// Every document of a kind, by its key.
-    async fn documents(&self, kind: DocumentKind) -> Result<Vec<Document>, BrokerError>;
+    async fn documents(&self, kind: DocumentKind) -> Result<Vec<StoredDocument>, BrokerError>;
 
     /// Writes a document, and says its new revision. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if it is not as expected.
     async fn write(
         &self,
         kind: DocumentKind,
         key: &str,
-        expected: Expected,
+        expected: ExpectedRevision,
         value: &Value,
     ) -> Result<u64, BrokerError>;
 
     /// Deletes a document that is as expected. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if it is not.
-    async fn delete(&self, kind: DocumentKind, key: &str, expected: Expected) -> Result<(), BrokerError>;
+    async fn delete(
+        &self,
+        kind: DocumentKind,
+        key: &str,
+        expected: ExpectedRevision,
+    ) -> Result<(), BrokerError>;
 }
 
 /// What became of a message that was put.
@@ -198,7 +203,7 @@ pub enum DocumentKind {
 /// A document.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq)]
-pub struct Document {
+pub struct StoredDocument {
     /// Its key.
     pub key: String,
     /// Grows with every write.
@@ -209,7 +214,7 @@ pub struct Document {
 
 /// What a document must be for a write to be one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Expected {
+pub enum ExpectedRevision {
     /// There is none.
     Absent,
     /// It has this revision.

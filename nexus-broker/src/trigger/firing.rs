@@ -16,7 +16,7 @@ use super::{
 use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::{Address, Envelope, EnvelopeId, Payload},
-    store::{BrokerStore, Document, DocumentKind, Expected, PutOutcome},
+    store::{BrokerStore, DocumentKind, ExpectedRevision, PutOutcome, StoredDocument},
 };
 
 /// How often a document is written anew that somebody else wrote meanwhile. Whoever gives up decides the same again at its next look.
@@ -76,7 +76,7 @@ impl TriggerFirer {
         change: impl Fn(&mut Trigger),
     ) -> Result<Option<Trigger>, BrokerError> {
         for _ in 0..MAX_CONFLICTS {
-            let Some(Document { key, revision, value, .. }) =
+            let Some(StoredDocument { key, revision, value, .. }) =
                 self.store.document(DocumentKind::Trigger, id.as_str()).await?
             else {
                 return Ok(None);
@@ -87,7 +87,7 @@ impl TriggerFirer {
             if trigger == before {
                 return Ok(Some(trigger));
             }
-            let expected = Expected::Revision(revision);
+            let expected = ExpectedRevision::Revision(revision);
             match self.store.write(DocumentKind::Trigger, &key, expected, &trigger.to_value()).await {
                 Ok(_) => return Ok(Some(trigger)),
                 Err(error) if error.kind == BrokerErrorKind::Conflict => {}

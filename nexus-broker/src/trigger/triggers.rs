@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
-    store::{BrokerStore, DocumentKind, Expected},
+    store::{BrokerStore, DocumentKind, ExpectedRevision},
 };
 
 /// Longest id of an event, in bytes.
@@ -88,8 +88,12 @@ impl Triggers {
             ));
         }
         let value = trigger.to_value();
-        let written =
-            self.firer.store.write(DocumentKind::Trigger, trigger.id.as_str(), Expected::Absent, &value);
+        let written = self.firer.store.write(
+            DocumentKind::Trigger,
+            trigger.id.as_str(),
+            ExpectedRevision::Absent,
+            &value,
+        );
         written.await.map_err(|error| match error.kind {
             BrokerErrorKind::Conflict => BrokerError::new(
                 BrokerErrorKind::Conflict,
@@ -148,7 +152,7 @@ impl Triggers {
         if store.document(DocumentKind::Trigger, id.as_str()).await?.is_none() {
             return Err(unknown(id));
         }
-        store.delete(DocumentKind::Trigger, id.as_str(), Expected::Anything).await?;
+        store.delete(DocumentKind::Trigger, id.as_str(), ExpectedRevision::Anything).await?;
         self.tell();
         Ok(())
     }

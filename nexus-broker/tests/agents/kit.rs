@@ -13,7 +13,8 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_broker::{
-    Address, AgentRecord, AgentScope, AgentStatus, Broker, BrokerOptions, Envelope, QueueLimits, SqliteStore,
+    Address, AgentDocument, AgentScope, AgentStatus, Broker, BrokerOptions, Envelope, QueueLimits,
+    SqliteStore,
 };
 use nexus_conversation::Conversations;
 use nexus_core::{
@@ -255,8 +256,8 @@ pub(crate) fn git(path: &Path, arguments: &[&str]) -> String {
 }
 
 /// An agent of the configuration, of the type of its name.
-pub(crate) fn agent(name: &str) -> AgentRecord {
-    let mut record: AgentRecord = serde_json::from_value(json!({
+pub(crate) fn agent(name: &str) -> AgentDocument {
+    let mut record: AgentDocument = serde_json::from_value(json!({
         "name": name, "kind": name, "access": "scoped-only", "status": "started",
         "changed_at": "2026-01-01T00:00:00Z",
     }))
@@ -266,7 +267,7 @@ pub(crate) fn agent(name: &str) -> AgentRecord {
 }
 
 /// A manager in a folder, with workers of the type `worker`.
-pub(crate) fn manager(folder: &Path) -> AgentRecord {
+pub(crate) fn manager(folder: &Path) -> AgentDocument {
     let mut record = agent("manager");
     record.folder = Some(folder.to_owned());
     record.access = ToolAccess::WorkspaceWrite;
@@ -293,7 +294,7 @@ pub(crate) async fn inbox(broker: &Broker, count: usize) -> Vec<Envelope> {
 }
 
 /// Waits until an agent is so far.
-pub(crate) async fn until_status(broker: &Broker, name: &str, status: AgentStatus) -> AgentRecord {
+pub(crate) async fn until_status(broker: &Broker, name: &str, status: AgentStatus) -> AgentDocument {
     let until = tokio::time::Instant::now() + Duration::from_secs(60);
     loop {
         let agents = broker.agents().await.unwrap();

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use nexus_broker::{
-    BrokerError, BrokerErrorKind, BrokerStore, DocumentKind, Expected, JetStreamStore, QueueLimits,
+    BrokerError, BrokerErrorKind, BrokerStore, DocumentKind, ExpectedRevision, JetStreamStore, QueueLimits,
 };
 use nexus_core::{Clock, SystemClock};
 use nexus_fleet::{Fleet, FleetSettings};
@@ -201,7 +201,7 @@ async fn servers_that_take_less_than_the_limits_or_do_not_answer_are_named() {
     let outcome = [("answers".to_owned(), large), ("answers".to_owned(), second)];
     assert_eq!(kind(store.finish(&held.lease, &outcome).await), BrokerErrorKind::Invalid);
     store.finish(&held.lease, &outcome[..1]).await.unwrap();
-    store.write(DocumentKind::Agent, "a", Expected::Absent, &json!(1)).await.unwrap();
+    store.write(DocumentKind::Agent, "a", ExpectedRevision::Absent, &json!(1)).await.unwrap();
     let url = server.url();
     drop(server);
     assert_eq!(kind(connect(&url, small, clock).await), BrokerErrorKind::Unavailable);

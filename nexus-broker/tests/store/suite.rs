@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_broker::{
-    BrokerErrorKind, BrokerStore, DocumentKind, Expected, LoggedEvent, MessagePriority, PutOutcome,
+    BrokerErrorKind, BrokerStore, DocumentKind, ExpectedRevision, LoggedEvent, MessagePriority, PutOutcome,
     QueueLimits,
 };
 use nexus_core::SystemClock;
@@ -437,7 +437,7 @@ pub(crate) async fn names_and_ids_of_any_characters_stay_apart(place: &dyn Place
     let all: Vec<&str> = ODD.iter().copied().chain(long.iter().map(String::as_str)).collect();
     for text in &all {
         assert_eq!(store.put(text, &message(text, &*clock)).await.unwrap(), PutOutcome::Stored, "{text:?}");
-        store.write(DocumentKind::Lock, text, Expected::Absent, &json!(text)).await.unwrap();
+        store.write(DocumentKind::Lock, text, ExpectedRevision::Absent, &json!(text)).await.unwrap();
     }
     let mut queues: Vec<_> = store.queues().await.unwrap().into_iter().map(|status| status.queue).collect();
     queues.sort();
@@ -450,7 +450,7 @@ pub(crate) async fn names_and_ids_of_any_characters_stay_apart(place: &dyn Place
         assert_eq!(drain(&*store, text).await, [*text]);
         let document = store.document(DocumentKind::Lock, text).await.unwrap().unwrap();
         assert_eq!((document.key.as_str(), document.value), (*text, json!(text)));
-        store.delete(DocumentKind::Lock, text, Expected::Revision(document.revision)).await.unwrap();
+        store.delete(DocumentKind::Lock, text, ExpectedRevision::Revision(document.revision)).await.unwrap();
     }
     assert!(store.documents(DocumentKind::Lock).await.unwrap().is_empty());
 }
@@ -466,13 +466,16 @@ pub(crate) async fn what_is_no_name_is_refused(place: &dyn Place) {
             kind(store.waiting(text, 1).await),
             kind(store.wait(text, PATIENCE).await),
             kind(store.document(kind_of, text).await),
-            kind(store.write(kind_of, text, Expected::Absent, &json!(1)).await),
-            kind(store.delete(kind_of, text, Expected::Anything).await),
+            kind(store.write(kind_of, text, ExpectedRevision::Absent, &json!(1)).await),
+            kind(store.delete(kind_of, text, ExpectedRevision::Anything).await),
         ];
         assert_eq!(refused, [BrokerErrorKind::Invalid; 7], "{text:?}");
     }
     let large = json!("x".repeat(512 << 10));
-    assert_eq!(kind(store.write(kind_of, "k", Expected::Absent, &large).await), BrokerErrorKind::Invalid);
+    assert_eq!(
+        kind(store.write(kind_of, "k", ExpectedRevision::Absent, &large).await),
+        BrokerErrorKind::Invalid
+    );
     assert!(store.queues().await.unwrap().is_empty());
     assert!(store.documents(kind_of).await.unwrap().is_empty());
     // A lease that is none.
@@ -545,32 +548,39 @@ pub(crate) async fn documents_are_written_by_compare_and_set(place: &dyn Place) 
     let (one, other) = (open(place, &clock).await, open(place, &clock).await);
     let (agent, key) = (DocumentKind::Agent, "k");
     assert_eq!(one.document(agent, key).await.unwrap(), None);
-    let first = one.write(agent, key, Expected::Absent, &json!({ "n": 1 })).await.unwrap();
-    assert_eq!(kind(other.write(agent, key, Expected::Absent, &json!(2)).await), BrokerErrorKind::Conflict);
-    let second = other.write(agent, key, Expected::Revision(first), &json!({ "n": 2 })).await.unwrap();
+    let first = one.write(agent, key, ExpectedRevision::Absent, &json!({ "n": 1 })).await.unwrap();
+    assert_eq!(
+        kind(other.write(agent, key, ExpectedRevision::Absent, &json!(2)).await),
+        BrokerErrorKind::Conflict
+    );
+    let second =
+        other.write(agent, key, ExpectedRevision::Revision(first), &json!({ "n": 2 })).await.unwrap();
     assert!(second > first);
     for wrong in [first, second + 1, 0, u64::MAX] {
-        let refused = one.write(agent, key, Expected::Revision(wrong), &json!(3)).await;
+        let refused = one.write(agent, key, ExpectedRevision::Revision(wrong), &json!(3)).await;
         assert_eq!(kind(refused), BrokerErrorKind::Conflict, "{wrong}");
-        assert_eq!(kind(one.delete(agent, key, Expected::Revision(wrong)).await), BrokerErrorKind::Conflict);
+        assert_eq!(
+            kind(one.delete(agent, key, ExpectedRevision::Revision(wrong)).await),
+            BrokerErrorKind::Conflict
+        );
     }
-    assert_eq!(kind(one.delete(agent, key, Expected::Absent).await), BrokerErrorKind::Conflict);
+    assert_eq!(kind(one.delete(agent, key, ExpectedRevision::Absent).await), BrokerErrorKind::Conflict);
     let found = one.document(agent, key).await.unwrap().unwrap();
     assert_eq!((found.key.as_str(), found.revision, &found.value), (key, second, &json!({ "n": 2 })));
-    let third = one.write(agent, key, Expected::Anything, &json!(null)).await.unwrap();
+    let third = one.write(agent, key, ExpectedRevision::Anything, &json!(null)).await.unwrap();
     assert_eq!(other.document(agent, key).await.unwrap().unwrap().value, json!(null));
     // Kinds are apart.
     assert_eq!(one.document(DocumentKind::Trigger, key).await.unwrap(), None);
-    one.write(DocumentKind::Trigger, key, Expected::Absent, &json!("t")).await.unwrap();
+    one.write(DocumentKind::Trigger, key, ExpectedRevision::Absent, &json!("t")).await.unwrap();
     assert_eq!(other.documents(agent).await.unwrap().len(), 1);
-    one.delete(agent, key, Expected::Revision(third)).await.unwrap();
+    one.delete(agent, key, ExpectedRevision::Revision(third)).await.unwrap();
     assert_eq!(other.document(agent, key).await.unwrap(), None);
-    one.delete(agent, key, Expected::Anything).await.unwrap();
-    one.delete(agent, key, Expected::Absent).await.unwrap();
+    one.delete(agent, key, ExpectedRevision::Anything).await.unwrap();
+    one.delete(agent, key, ExpectedRevision::Absent).await.unwrap();
     // One that is written again has not the revision of the one that was there.
-    let stale = other.write(agent, key, Expected::Revision(third), &json!(0)).await;
+    let stale = other.write(agent, key, ExpectedRevision::Revision(third), &json!(0)).await;
     assert_eq!(kind(stale), BrokerErrorKind::Conflict);
-    let fourth = other.write(agent, key, Expected::Absent, &json!(4)).await.unwrap();
+    let fourth = other.write(agent, key, ExpectedRevision::Absent, &json!(4)).await.unwrap();
     assert!(fourth > third);
     assert_eq!(one.documents(DocumentKind::Trigger).await.unwrap()[0].value, json!("t"));
 }
@@ -586,8 +596,10 @@ pub(crate) async fn eight_writers_lose_no_write(place: &dyn Place) {
             while written < TIMES {
                 let found = store.document(DocumentKind::Session, "count").await.unwrap();
                 let (expected, count) = match found {
-                    Some(found) => (Expected::Revision(found.revision), found.value.as_u64().unwrap()),
-                    None => (Expected::Absent, 0),
+                    Some(found) => {
+                        (ExpectedRevision::Revision(found.revision), found.value.as_u64().unwrap())
+                    }
+                    None => (ExpectedRevision::Absent, 0),
                 };
                 match store.write(DocumentKind::Session, "count", expected, &json!(count + 1)).await {
                     Ok(_) => written += 1,
@@ -739,7 +751,7 @@ pub(crate) async fn what_is_stored_is_there_when_it_is_opened_again(place: &dyn 
     let handled = take(&*store, "q").await.unwrap();
     store.finish(&handled.lease, &[]).await.unwrap();
     let held = take(&*store, "q").await.unwrap();
-    store.write(DocumentKind::Agent, "a", Expected::Absent, &json!(1)).await.unwrap();
+    store.write(DocumentKind::Agent, "a", ExpectedRevision::Absent, &json!(1)).await.unwrap();
     drop(store);
     let store = open(place, &clock).await;
     assert_eq!(id(&store.waiting("q", 10).await.unwrap()[0]), "waiting");

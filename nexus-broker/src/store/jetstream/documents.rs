@@ -9,27 +9,27 @@ use super::{
 };
 use crate::{
     error::BrokerError,
-    store::{Document, DocumentKind, Expected, check},
+    store::{DocumentKind, ExpectedRevision, StoredDocument, check},
 };
 
-fn document(key: String, read: &Read) -> Result<Document, BrokerError> {
+fn document(key: String, read: &Read) -> Result<StoredDocument, BrokerError> {
     let value: Value = serde_json::from_slice(&read.payload)
         .map_err(|error| check::unreadable(STREAM, &format!("the document {key}"), &error))?;
-    Ok(Document { key, revision: read.number, value })
+    Ok(StoredDocument { key, revision: read.number, value })
 }
 
 pub(super) async fn one(
     requests: &Requests,
     kind: DocumentKind,
     key: &str,
-) -> Result<Option<Document>, BrokerError> {
+) -> Result<Option<StoredDocument>, BrokerError> {
     match requests.last(&records::document_subject(kind, key)).await? {
         Some(read) if !records::is_deleted(&read.headers) => document(key.to_owned(), &read).map(Some),
         _ => Ok(None),
     }
 }
 
-pub(super) async fn all(requests: &Requests, kind: DocumentKind) -> Result<Vec<Document>, BrokerError> {
+pub(super) async fn all(requests: &Requests, kind: DocumentKind) -> Result<Vec<StoredDocument>, BrokerError> {
     let mut found = Vec::new();
     let take = |read: Read| {
         if !records::is_deleted(&read.headers)
@@ -53,16 +53,16 @@ async fn expected_number(
     requests: &Requests,
     kind: DocumentKind,
     key: &str,
-    expected: Expected,
+    expected: ExpectedRevision,
 ) -> Result<Option<u64>, BrokerError> {
     match expected {
-        Expected::Anything => Ok(None),
+        ExpectedRevision::Anything => Ok(None),
         // The server takes 0 for a subject without messages, and beyond this bound reads nothing.
-        Expected::Revision(number) if number == 0 || i64::try_from(number).is_err() => {
+        ExpectedRevision::Revision(number) if number == 0 || i64::try_from(number).is_err() => {
             Err(check::not_as_expected(kind, key))
         }
-        Expected::Revision(number) => Ok(Some(number)),
-        Expected::Absent => match requests.last(&records::document_subject(kind, key)).await? {
+        ExpectedRevision::Revision(number) => Ok(Some(number)),
+        ExpectedRevision::Absent => match requests.last(&records::document_subject(kind, key)).await? {
             None => Ok(Some(0)),
             Some(read) if records::is_deleted(&read.headers) => Ok(Some(read.number)),
             Some(_) => Err(check::not_as_expected(kind, key)),
@@ -74,7 +74,7 @@ pub(super) async fn write(
     requests: &Requests,
     kind: DocumentKind,
     key: &str,
-    expected: Expected,
+    expected: ExpectedRevision,
     value: String,
 ) -> Result<u64, BrokerError> {
     let number = expected_number(requests, kind, key, expected).await?;
@@ -88,15 +88,15 @@ pub(super) async fn delete(
     requests: &Requests,
     kind: DocumentKind,
     key: &str,
-    expected: Expected,
+    expected: ExpectedRevision,
     now: i64,
 ) -> Result<(), BrokerError> {
     loop {
         let found = one(requests, kind, key).await?;
         let number = match (found, expected) {
-            (None, Expected::Absent | Expected::Anything) => return Ok(()),
-            (Some(found), Expected::Revision(number)) if found.revision == number => number,
-            (Some(found), Expected::Anything) => found.revision,
+            (None, ExpectedRevision::Absent | ExpectedRevision::Anything) => return Ok(()),
+            (Some(found), ExpectedRevision::Revision(number)) if found.revision == number => number,
+            (Some(found), ExpectedRevision::Anything) => found.revision,
             _ => return Err(check::not_as_expected(kind, key)),
         };
         let (what, subject) = (format!("the document {key}"), records::document_subject(kind, key));
@@ -104,7 +104,7 @@ pub(super) async fn delete(
         match (deleted, expected) {
             (Some(_), _) => return Ok(()),
             // Another wrote it meanwhile.
-            (None, Expected::Anything) => {}
+            (None, ExpectedRevision::Anything) => {}
             (None, _) => return Err(check::not_as_expected(kind, key)),
         }
     }

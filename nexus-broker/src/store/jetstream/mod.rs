@@ -18,8 +18,8 @@ use tokio::time::{Instant, timeout_at};
 
 use self::{follower::Followed, records::Hash, stream::Requests};
 use super::{
-    BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, PutOutcome,
-    QueueLimits, QueueStatus, check,
+    BrokerStore, Delivery, DocumentKind, ExpectedRevision, HandlingLease, LoggedEnvelope, PutOutcome,
+    QueueLimits, QueueStatus, StoredDocument, check,
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
@@ -151,12 +151,12 @@ impl BrokerStore for JetStreamStore {
         self.read_log(after, at_most).await
     }
 
-    async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, BrokerError> {
+    async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<StoredDocument>, BrokerError> {
         check::key(key)?;
         documents::one(&self.0.requests, kind, key).await
     }
 
-    async fn documents(&self, kind: DocumentKind) -> Result<Vec<Document>, BrokerError> {
+    async fn documents(&self, kind: DocumentKind) -> Result<Vec<StoredDocument>, BrokerError> {
         documents::all(&self.0.requests, kind).await
     }
 
@@ -164,14 +164,19 @@ impl BrokerStore for JetStreamStore {
         &self,
         kind: DocumentKind,
         key: &str,
-        expected: Expected,
+        expected: ExpectedRevision,
         value: &Value,
     ) -> Result<u64, BrokerError> {
         let value = check::document(key, value)?;
         documents::write(&self.0.requests, kind, key, expected, value).await
     }
 
-    async fn delete(&self, kind: DocumentKind, key: &str, expected: Expected) -> Result<(), BrokerError> {
+    async fn delete(
+        &self,
+        kind: DocumentKind,
+        key: &str,
+        expected: ExpectedRevision,
+    ) -> Result<(), BrokerError> {
         check::key(key)?;
         documents::delete(&self.0.requests, kind, key, expected, self.now()).await
     }

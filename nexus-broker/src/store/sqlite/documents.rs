@@ -4,12 +4,12 @@ use rusqlite::{OptionalExtension as _, Transaction, params};
 use serde_json::Value;
 
 use super::fault::Fault;
-use crate::store::{Document, DocumentKind, Expected, check};
+use crate::store::{DocumentKind, ExpectedRevision, StoredDocument, check};
 
-fn read(place: &str, key: String, revision: i64, value: &str) -> Result<Document, Fault> {
+fn read(place: &str, key: String, revision: i64, value: &str) -> Result<StoredDocument, Fault> {
     let parsed: Result<Value, _> = serde_json::from_str(value);
     let value = parsed.map_err(|error| check::unreadable(place, &format!("the document {key}"), &error))?;
-    Ok(Document { key, revision: revision.unsigned_abs(), value })
+    Ok(StoredDocument { key, revision: revision.unsigned_abs(), value })
 }
 
 pub(super) fn one(
@@ -17,7 +17,7 @@ pub(super) fn one(
     place: &str,
     kind: DocumentKind,
     key: &str,
-) -> Result<Option<Document>, Fault> {
+) -> Result<Option<StoredDocument>, Fault> {
     let found = transaction.query_row(
         "SELECT revision, value FROM document WHERE kind = ?1 AND key = ?2",
         params![check::kind_name(kind), key],
@@ -31,7 +31,7 @@ pub(super) fn all(
     transaction: &Transaction<'_>,
     place: &str,
     kind: DocumentKind,
-) -> Result<Vec<Document>, Fault> {
+) -> Result<Vec<StoredDocument>, Fault> {
     let mut statement =
         transaction.prepare("SELECT key, revision, value FROM document WHERE kind = ?1 ORDER BY key")?;
     let mut rows = statement.query([check::kind_name(kind)])?;
@@ -46,7 +46,7 @@ pub(super) fn write(
     transaction: &Transaction<'_>,
     kind: DocumentKind,
     key: &str,
-    expected: Expected,
+    expected: ExpectedRevision,
     value: &str,
 ) -> Result<u64, Fault> {
     check_expected(transaction, kind, key, expected)?;
@@ -63,7 +63,7 @@ pub(super) fn delete(
     transaction: &Transaction<'_>,
     kind: DocumentKind,
     key: &str,
-    expected: Expected,
+    expected: ExpectedRevision,
 ) -> Result<(), Fault> {
     check_expected(transaction, kind, key, expected)?;
     transaction
@@ -75,7 +75,7 @@ fn check_expected(
     transaction: &Transaction<'_>,
     kind: DocumentKind,
     key: &str,
-    expected: Expected,
+    expected: ExpectedRevision,
 ) -> Result<(), Fault> {
     let found = transaction.query_row(
         "SELECT revision FROM document WHERE kind = ?1 AND key = ?2",
@@ -84,9 +84,9 @@ fn check_expected(
     );
     let found = found.optional()?.map(i64::unsigned_abs);
     let is_expected = match expected {
-        Expected::Absent => found.is_none(),
-        Expected::Revision(revision) => found == Some(revision),
-        Expected::Anything => true,
+        ExpectedRevision::Absent => found.is_none(),
+        ExpectedRevision::Revision(revision) => found == Some(revision),
+        ExpectedRevision::Anything => true,
     };
     if is_expected { Ok(()) } else { Err(check::not_as_expected(kind, key).into()) }
 }

@@ -26,8 +26,8 @@ use tokio::{
 
 use self::{fault::Fault, file::Place, queues::Work};
 use super::{
-    BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, PutOutcome,
-    QueueLimits, QueueStatus, check,
+    BrokerStore, Delivery, DocumentKind, ExpectedRevision, HandlingLease, LoggedEnvelope, PutOutcome,
+    QueueLimits, QueueStatus, StoredDocument, check,
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
@@ -262,13 +262,13 @@ impl BrokerStore for SqliteStore {
         self.run(Access::Read, move |work| work.log(after, at_most)).await
     }
 
-    async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<Document>, BrokerError> {
+    async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<StoredDocument>, BrokerError> {
         check::key(key)?;
         let key = key.to_owned();
         self.run(Access::Read, move |work| documents::one(work.transaction, work.place, kind, &key)).await
     }
 
-    async fn documents(&self, kind: DocumentKind) -> Result<Vec<Document>, BrokerError> {
+    async fn documents(&self, kind: DocumentKind) -> Result<Vec<StoredDocument>, BrokerError> {
         self.run(Access::Read, move |work| documents::all(work.transaction, work.place, kind)).await
     }
 
@@ -276,7 +276,7 @@ impl BrokerStore for SqliteStore {
         &self,
         kind: DocumentKind,
         key: &str,
-        expected: Expected,
+        expected: ExpectedRevision,
         value: &Value,
     ) -> Result<u64, BrokerError> {
         let value = check::document(key, value)?;
@@ -285,7 +285,12 @@ impl BrokerStore for SqliteStore {
             .await
     }
 
-    async fn delete(&self, kind: DocumentKind, key: &str, expected: Expected) -> Result<(), BrokerError> {
+    async fn delete(
+        &self,
+        kind: DocumentKind,
+        key: &str,
+        expected: ExpectedRevision,
+    ) -> Result<(), BrokerError> {
         check::key(key)?;
         let key = key.to_owned();
         self.run(Access::Keep, move |work| documents::delete(work.transaction, kind, &key, expected)).await

@@ -16,8 +16,8 @@ use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::{Envelope, EnvelopeId, MessagePriority},
     store::{
-        BrokerStore, Delivery, Document, DocumentKind, Expected, HandlingLease, LoggedEnvelope, LoggedEvent,
-        PutOutcome, QueueStatus,
+        BrokerStore, Delivery, DocumentKind, ExpectedRevision, HandlingLease, LoggedEnvelope, LoggedEvent,
+        PutOutcome, QueueStatus, StoredDocument,
     },
 };
 
@@ -68,11 +68,11 @@ fn conflict() -> BrokerError {
     BrokerError::new(BrokerErrorKind::Conflict, "the document is not as expected", "")
 }
 
-fn check(there: Option<&(u64, Value)>, expected: Expected) -> Result<(), BrokerError> {
+fn check(there: Option<&(u64, Value)>, expected: ExpectedRevision) -> Result<(), BrokerError> {
     let fits = match expected {
-        Expected::Absent => there.is_none(),
-        Expected::Revision(revision) => there.is_some_and(|(there, _)| *there == revision),
-        Expected::Anything => true,
+        ExpectedRevision::Absent => there.is_none(),
+        ExpectedRevision::Revision(revision) => there.is_some_and(|(there, _)| *there == revision),
+        ExpectedRevision::Anything => true,
     };
     if fits { Ok(()) } else { Err(conflict()) }
 }
@@ -110,20 +110,20 @@ impl BrokerStore for MemoryStore {
         Ok(logged.collect())
     }
 
-    async fn document(&self, _: DocumentKind, key: &str) -> Result<Option<Document>, BrokerError> {
+    async fn document(&self, _: DocumentKind, key: &str) -> Result<Option<StoredDocument>, BrokerError> {
         tokio::task::yield_now().await;
         let held = self.lock();
         let found = held.documents.get(key);
-        Ok(found.map(|(revision, value)| Document {
+        Ok(found.map(|(revision, value)| StoredDocument {
             key: key.to_owned(),
             revision: *revision,
             value: value.clone(),
         }))
     }
 
-    async fn documents(&self, _: DocumentKind) -> Result<Vec<Document>, BrokerError> {
+    async fn documents(&self, _: DocumentKind) -> Result<Vec<StoredDocument>, BrokerError> {
         let held = self.lock();
-        let all = held.documents.iter().map(|(key, (revision, value))| Document {
+        let all = held.documents.iter().map(|(key, (revision, value))| StoredDocument {
             key: key.clone(),
             revision: *revision,
             value: value.clone(),
@@ -135,7 +135,7 @@ impl BrokerStore for MemoryStore {
         &self,
         _: DocumentKind,
         key: &str,
-        expected: Expected,
+        expected: ExpectedRevision,
         value: &Value,
     ) -> Result<u64, BrokerError> {
         tokio::task::yield_now().await;
@@ -152,7 +152,12 @@ impl BrokerStore for MemoryStore {
         Ok(revision)
     }
 
-    async fn delete(&self, _: DocumentKind, key: &str, expected: Expected) -> Result<(), BrokerError> {
+    async fn delete(
+        &self,
+        _: DocumentKind,
+        key: &str,
+        expected: ExpectedRevision,
+    ) -> Result<(), BrokerError> {
         let mut held = self.lock();
         check(held.documents.get(key), expected)?;
         held.documents.remove(key);

@@ -10,15 +10,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use super::{AgentTurn, LEASE};
 use crate::{
-    agent::{
-        AgentRecord, AgentReport, AgentStatus, WorkerOrder,
-        turn::{AgentTurn, LEASE},
-    },
+    agent::{AgentDocument, AgentStatus, ProgressReport},
     broker::SendOptions,
     error::{BrokerError, BrokerErrorKind},
     message::{Address, EnvelopeId, MessagePriority, Payload, ReportedStatus},
     trigger::{TriggerTools, Triggers},
+    worker::WorkerOrder,
 };
 
 /// The longest that a turn waits for a message, in seconds.
@@ -126,7 +125,7 @@ struct AgentView {
     #[serde(skip_serializing_if = "Option::is_none")]
     task_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    report: Option<AgentReport>,
+    report: Option<ProgressReport>,
     /// Whether who asks may write to it.
     you_may_write: bool,
 }
@@ -243,7 +242,7 @@ fn list(turn: &Arc<AgentTurn>) -> Tool {
     .read_only()
 }
 
-fn view(asks: &AgentRecord, agent: AgentRecord) -> AgentView {
+fn view(asks: &AgentDocument, agent: AgentDocument) -> AgentView {
     let you_may_write = agent.status != AgentStatus::Stopped
         && (agent.name == asks.name
             || asks.manager.as_ref() == Some(&agent.name)
@@ -278,7 +277,7 @@ async fn report_status(turn: &AgentTurn, arguments: StatusArguments) -> Result<S
         return Err(BrokerError::new(BrokerErrorKind::Invalid, "percent is over 100", "give 0 to 100"));
     }
     let blocked = arguments.status == ReportedStatus::Blocked;
-    let report = AgentReport {
+    let report = ProgressReport {
         status: arguments.status,
         percent: arguments.percent,
         details: arguments.details.clone(),

@@ -13,7 +13,8 @@ use nexus_workspace::tree::{
 use serde_json::{Map, Value};
 
 use crate::{
-    agent::{AgentRecord, AgentScope, AgentStatus, Directory, WorkerTree, prompt::cut},
+    agent::{AgentDocument, AgentScope, AgentStatus, Directory, WorkerTree},
+    cut::cut,
     error::{BrokerError, BrokerErrorKind},
     message::{Address, Envelope},
 };
@@ -49,7 +50,7 @@ impl Workers {
         manager: &str,
         order: &WorkerOrder,
         router: &Router,
-    ) -> Result<AgentRecord, BrokerError> {
+    ) -> Result<AgentDocument, BrokerError> {
         let refused = |message: String, instead: &str| {
             Err(BrokerError::new(BrokerErrorKind::NotAllowed, message, instead))
         };
@@ -84,7 +85,7 @@ impl Workers {
                 "leave out max_workers",
             );
         }
-        let mut record = AgentRecord {
+        let mut record = AgentDocument {
             name: order.name.clone(),
             kind,
             instructions: None,
@@ -134,7 +135,7 @@ impl Workers {
     /// A tree of the manager's repository, and the folder with its files. `None` if the manager works in none.
     async fn tree(
         &self,
-        manager: &AgentRecord,
+        manager: &AgentDocument,
         name: &str,
     ) -> Result<Option<(WorkerTree, PathBuf)>, BrokerError> {
         let Some(folder) = manager.folder.clone() else { return Ok(None) };
@@ -163,7 +164,7 @@ impl Workers {
     }
 
     /// Makes sure that the folder of an agent is there.
-    pub(crate) async fn prepare(&self, agent: &AgentRecord) -> Result<(), BrokerError> {
+    pub(crate) async fn prepare(&self, agent: &AgentDocument) -> Result<(), BrokerError> {
         let Some(folder) = agent.folder.clone() else { return Ok(()) };
         blocking(move || match folder.is_dir() {
             true => Ok(()),
@@ -334,7 +335,7 @@ impl Workers {
 }
 
 /// Whether a worker counts no more among those that its manager may have.
-fn is_over(agent: &AgentRecord) -> bool {
+fn is_over(agent: &AgentDocument) -> bool {
     matches!(agent.status, AgentStatus::Done | AgentStatus::Failed | AgentStatus::Stopped)
 }
 

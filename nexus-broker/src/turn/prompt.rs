@@ -4,7 +4,8 @@ use nexus_core::{TurnError, TurnResult};
 use serde_json::Map;
 
 use crate::{
-    agent::AgentRecord,
+    agent::AgentDocument,
+    cut::cut,
     message::{Address, Envelope, EnvelopeId, Payload},
 };
 
@@ -49,26 +50,17 @@ pub(super) fn answer(envelope: &Envelope, result: &TurnResult, diff: Option<Stri
     }
 }
 
-/// A text of at most so many bytes. Where something is left out it says so: all of it is in the agent's session.
-pub(super) fn cut(text: &str, most: usize) -> String {
-    if text.len() <= most {
-        return text.to_owned();
-    }
-    let end = (0..=most).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    format!("{}\n[… {} bytes more]", &text[..end], text.len() - end)
-}
-
 fn reply(to: &EnvelopeId, content: String) -> Payload {
     Payload::Message { content, in_reply_to: Some(to.clone()), other: Map::new() }
 }
 
 /// What goes back for a turn that failed.
-pub(super) fn failure(agent: &AgentRecord, envelope: &Envelope, error: &TurnError) -> Payload {
+pub(super) fn failure(agent: &AgentDocument, envelope: &Envelope, error: &TurnError) -> Payload {
     problem("turn_failed", &format!("{} could not handle {}: {error}", agent.name, envelope.message_id))
 }
 
 /// What goes back where a broker ended in the middle of a turn.
-pub(super) fn lost(agent: &AgentRecord, id: &EnvelopeId) -> Payload {
+pub(super) fn lost(agent: &AgentDocument, id: &EnvelopeId) -> Payload {
     let tree = agent.tree.as_ref().map_or_else(String::new, |tree| {
         format!("; its files are in {}", tree.workspace.join("work").display())
     });

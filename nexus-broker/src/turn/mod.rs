@@ -1,5 +1,8 @@
 //! One turn of an agent: the message that it handles, what keeps it alive, and what goes back.
 
+mod prompt;
+mod tools;
+
 use std::{
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -14,12 +17,12 @@ use nexus_core::{
 };
 
 use crate::{
-    agent::{AgentRecord, AgentStatus, BegunTurn, prompt, tools},
+    agent::{AgentDocument, AgentStatus, BegunTurn},
     broker::Broker,
     error::{BrokerError, BrokerErrorKind},
     message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus},
     route::queue_of,
-    session::{SessionKey, of_conversation},
+    session_key::SessionKey,
     store::{Delivery, HandlingLease},
 };
 
@@ -41,7 +44,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 pub(super) struct AgentTurn {
     pub(super) broker: Broker,
     /// Who it is of.
-    pub(super) agent: AgentRecord,
+    pub(super) agent: AgentDocument,
     pub(super) queue: String,
     /// The session that the turn is of.
     pub(super) session: Address,
@@ -111,7 +114,7 @@ async fn one(
 }
 
 /// Writes down that a turn begins.
-async fn begin(broker: &Broker, name: &str, envelope: &Envelope) -> Result<AgentRecord, BrokerError> {
+async fn begin(broker: &Broker, name: &str, envelope: &Envelope) -> Result<AgentDocument, BrokerError> {
     let now = broker.options().clock.now();
     let began = broker.directory().update(name, |record| {
         record.turn = Some(BegunTurn {
@@ -203,7 +206,7 @@ async fn remember(turn: &AgentTurn, key: SessionKey, held: HeldConversation) {
     let captured = tokio::task::spawn_blocking(move || match held.load() {
         Ok(conversation) => memory.capture(&key, &conversation),
         Err(error) if error.kind() == ConversationErrorKind::Unknown => Ok(()),
-        Err(error) => Err(of_conversation(&error)),
+        Err(error) => Err(BrokerError::of_conversation(&error)),
     });
     if let Ok(Err(error)) = captured.await {
         tracing::warn!(agent = %turn.agent.name, %error, "what was said is not in the index yet");
@@ -211,7 +214,7 @@ async fn remember(turn: &AgentTurn, key: SessionKey, held: HeldConversation) {
 }
 
 /// What an agent may name in calls of its tools: all of them, which are offered by its record, and paths of its folder.
-fn scope(record: &AgentRecord) -> Result<ParticipantScope, BrokerError> {
+fn scope(record: &AgentDocument) -> Result<ParticipantScope, BrokerError> {
     let Some(folder) = &record.folder else { return Ok(ParticipantScope::unrestricted()) };
     let brief = Brief::new(folder).tool(ToolPattern::every()).reading(".");
     ParticipantScope::assemble(&brief, None, None).map_err(|error| {
@@ -345,7 +348,7 @@ async fn again(turn: &AgentTurn, lease: &HandlingLease, retry: Retry) -> Result<
 /// Tells who sent the message of a turn that nobody ended, and the agent's manager. It is not begun again: what it did is done.
 async fn lost(
     broker: &Broker,
-    record: &AgentRecord,
+    record: &AgentDocument,
     lease: &HandlingLease,
     envelope: &Envelope,
 ) -> Result<bool, BrokerError> {
@@ -401,7 +404,7 @@ async fn finish(
 }
 
 /// What stands above the prompt.
-fn instructions(record: &AgentRecord) -> String {
+fn instructions(record: &AgentDocument) -> String {
     let mut text = record.instructions.clone().unwrap_or_default();
     if !text.is_empty() {
         text.push_str("\n\n");

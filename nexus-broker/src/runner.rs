@@ -1,0 +1,81 @@
+//! What has the turns of agents run: looks for messages, and handles them.
+
+use std::time::Duration;
+
+use nexus_core::CancelToken;
+use tokio::task::JoinSet;
+
+use crate::{broker::Broker, error::BrokerError, turn};
+
+/// How long the store is left alone where nothing is said to have come. What other processes put is seen after that.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// How long the store is left alone after it failed.
+const AFTER_FAILURE: Duration = Duration::from_secs(2);
+
+impl Broker {
+    /// Runs the turns of agents until `drain` is cancelled, and then those that are running to their end, or until `end` is.
+    ///
+    /// A store that fails is asked again, and told of by a warning.
+    pub async fn run(&self, drain: CancelToken, end: CancelToken) {
+        let mut turns = JoinSet::new();
+        while !drain.is_cancelled() {
+            let wait = match self.begin_turns(&mut turns, &end).await {
+                Ok(()) => LOOK_EVERY,
+                Err(error) => {
+                    tracing::warn!(%error, "the broker cannot see what waits");
+                    AFTER_FAILURE
+                }
+            };
+            tokio::select! {
+                () = drain.cancelled() => {}
+                () = self.woken() => {}
+                () = tokio::time::sleep(wait) => {}
+                Some(ended) = turns.join_next() => report(ended),
+            }
+        }
+        while let Some(ended) = turns.join_next().await {
+            report(ended);
+        }
+    }
+
+    async fn begin_turns(&self, turns: &mut JoinSet<()>, end: &CancelToken) -> Result<(), BrokerError> {
+        for status in self.store().queues().await? {
+            if turns.len() >= self.options().max_turns_at_once {
+                break;
+            }
+            let Some(name) = status.queue.strip_prefix("agent.") else { continue };
+            if status.waiting.iter().sum::<u64>() == 0 || !self.enter(name) {
+                continue;
+            }
+            let (broker, name, end) = (self.clone(), name.to_owned(), end.clone());
+            turns.spawn(async move {
+                let entered = Entered { broker: &broker, name: &name };
+                if let Err(error) = turn::handle(&broker, &name, &end).await {
+                    tracing::warn!(agent = %name, %error, "a message could not be handled, and is given out again");
+                    broker.leave_alone(&name, AFTER_FAILURE);
+                }
+                drop(entered);
+                broker.wake();
+            });
+        }
+        Ok(())
+    }
+}
+
+/// An agent that this process is at.
+struct Entered<'b> {
+    broker: &'b Broker,
+    name: &'b str,
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        self.broker.leave(self.name);
+    }
+}
+
+fn report(ended: Result<(), tokio::task::JoinError>) {
+    if let Err(error) = ended {
+        tracing::error!(%error, "a turn of the broker broke down");
+    }
+}

@@ -1,0 +1,95 @@
+//! What a session is called.
+
+use std::{fmt, str::FromStr};
+
+use nexus_conversation::ConversationName;
+
+use crate::{
+    error::{BrokerError, BrokerErrorKind},
+    message::Address,
+};
+
+/// What the conversations of sessions are called at the beginning.
+const PREFIX: &str = "agent.";
+/// The session of messages that name none.
+pub(crate) const MAIN: &str = "main";
+
+/// Which session of which agent: `agent:NAME:CONTEXT`.
+///
+/// ```
+/// use nexus_broker::SessionKey;
+///
+/// let key: SessionKey = "agent:poet:main".parse()?;
+/// assert_eq!((key.agent(), key.context()), ("poet", "main"));
+/// assert_eq!(key.conversation().as_str(), "agent.poet.main");
+/// # Ok::<(), nexus_broker::BrokerError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionKey {
+    agent: String,
+    context: String,
+}
+
+impl SessionKey {
+    /// The session that a message to this address goes into.
+    pub(crate) fn of(agent: &str, target: &Address) -> Self {
+        let context = match target {
+            Address::Session { context, .. } => context,
+            _ => MAIN,
+        };
+        Self { agent: agent.to_owned(), context: context.to_owned() }
+    }
+
+    /// The agent.
+    #[must_use]
+    pub fn agent(&self) -> &str {
+        &self.agent
+    }
+
+    /// Which of its sessions.
+    #[must_use]
+    pub fn context(&self) -> &str {
+        &self.context
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        Address::Session { agent: self.agent.clone(), context: self.context.clone() }
+    }
+
+    /// The conversation that it is. No two sessions have one: names have no dot.
+    #[must_use]
+    pub fn conversation(&self) -> ConversationName {
+        let name = format!("{PREFIX}{}.{}", self.agent, self.context).parse();
+        name.expect("two names of 40 bytes and what stands between them are a name")
+    }
+
+    /// The session that a conversation is. `None` for one that is no session.
+    #[must_use]
+    pub fn of_conversation(name: &ConversationName) -> Option<Self> {
+        let (agent, context) = name.as_str().strip_prefix(PREFIX)?.split_once('.')?;
+        format!("agent:{agent}:{context}").parse().ok()
+    }
+}
+
+impl fmt::Display for SessionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "agent:{}:{}", self.agent, self.context)
+    }
+}
+
+impl FromStr for SessionKey {
+    type Err = BrokerError;
+
+    fn from_str(text: &str) -> Result<Self, BrokerError> {
+        match text.parse()? {
+            Address::Session { agent, context } => Ok(Self { agent, context }),
+            _ => Err(BrokerError::new(
+                BrokerErrorKind::Invalid,
+                format!("{text:?} is no session"),
+                "write agent:NAME:CONTEXT",
+            )),
+        }
+    }
+}
