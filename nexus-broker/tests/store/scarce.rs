@@ -125,7 +125,7 @@ fn a_disk_that_cannot_be_written_is_named() {
             let remounted = Command::new("mount").args(["-o", how]).arg(folder).status().unwrap();
             assert!(remounted.success());
         };
-        remount("remount,ro");
+        remount("remount,bind,ro");
         for path in [&path, &folder.join("empty/new/messages.sqlite")] {
             let error = open(path).await.unwrap_err();
             assert_eq!(error.kind, BrokerErrorKind::Failed, "{error}");
@@ -134,7 +134,7 @@ fn a_disk_that_cannot_be_written_is_named() {
                 "{error}"
             );
         }
-        remount("remount,rw");
+        remount("remount,bind,rw");
         let store = Arc::new(open(&path).await.unwrap());
         assert_eq!(take(&*store, "q").await.unwrap().deliveries, 1);
     });
