@@ -9,7 +9,7 @@ use std::{
 };
 
 use nexus_conversation::Conversations;
-use nexus_core::{Clock, SystemClock};
+use nexus_core::{Clock, Support, SystemClock};
 use nexus_router::Router;
 use tokio::sync::Notify;
 
@@ -139,6 +139,8 @@ pub struct Sent {
 pub enum Reach {
     /// The agent does nothing: a turn begins with it, when it is its turn in the queue.
     Now,
+    /// The agent is in a turn whose backend takes input: it has it between two tool calls, else with its next turn.
+    RunningTurn,
     /// The agent is in a turn: the message comes with a later one, or when the agent asks for messages.
     NextTurn,
     /// It is for a caller, who asks for it.
@@ -151,6 +153,9 @@ impl Reach {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Now => "it is handled next",
+            Self::RunningTurn => {
+                "the agent is at work: it has it between two tool calls, else with its next turn"
+            }
             Self::NextTurn => {
                 "the agent is at work: it has it with its next turn, or when it waits for messages"
             }
@@ -273,7 +278,11 @@ impl Broker {
                         "write to another one",
                     ));
                 }
-                if record.turn.is_some() { Reach::NextTurn } else { Reach::Now }
+                match record.turn {
+                    None => Reach::Now,
+                    Some(_) if self.is_steered(&envelope, &record.kind) => Reach::RunningTurn,
+                    Some(_) => Reach::NextTurn,
+                }
             }
         };
         let outcome = self.store().put(&queue_of(&target), &envelope).await?;
@@ -288,6 +297,17 @@ impl Broker {
         let envelope = Envelope::new(sender.clone(), to.clone(), payload, &*self.parts.options.clock);
         let target = self.parts.options.route.route(&envelope, &Agents(self.directory().clone())).await?;
         self.check_scope(sender, &target).await
+    }
+
+    /// Whether a message is handed to a turn that runs: it is urgent, and the first backend of the agent's takes input.
+    fn is_steered(&self, envelope: &Envelope, kind: &str) -> bool {
+        let router = &self.parts.options.router;
+        envelope.priority == MessagePriority::Urgent
+            && router.binding(kind).is_ok_and(|binding| {
+                let backends = router.backends();
+                let first = binding.chain.first().and_then(|id| backends.get(id));
+                first.is_some_and(|backend| backend.capabilities().steering == Support::Yes)
+            })
     }
 
     /// Whether `sender` may write to `target`.

@@ -4,7 +4,8 @@ mod prompt;
 mod tools;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    collections::BTreeSet,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -12,8 +13,8 @@ use nexus_conversation::{
     ConversationError, ConversationErrorKind, ConversationOptions, ConversationOutcome, HeldConversation,
 };
 use nexus_core::{
-    Brief, CancelToken, Effects, EventEnvelope, Limits, ParticipantScope, Retry, Session, ToolAccess,
-    ToolPattern, TurnHost, TurnRequest,
+    Brief, CancelToken, Effects, EventEnvelope, InputDelivery, Limits, ParticipantScope, Retry, Session,
+    Steering, ToolAccess, ToolPattern, TurnHost, TurnRequest,
 };
 
 use crate::{
@@ -49,7 +50,11 @@ pub(super) struct AgentTurn {
     /// The session that the turn is of.
     pub(super) session: Address,
     /// Further messages that the turn took. They are finished with it, so that one whose turn is lost is given out again.
-    pub(super) taken: Mutex<Vec<HandlingLease>>,
+    taken: Mutex<Vec<Delivery>>,
+    /// The message that waits to be handed to the running turn.
+    offered: Mutex<Option<HandlingLease>>,
+    /// Messages that the turn has answered by itself.
+    answered: Mutex<BTreeSet<EnvelopeId>>,
 }
 
 impl AgentTurn {
@@ -57,8 +62,21 @@ impl AgentTurn {
         Address::Agent(self.agent.name.clone())
     }
 
-    fn taken(&self) -> Vec<HandlingLease> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Remembers a message that the turn has.
+    fn has_taken(&self, delivery: Delivery) {
+        lock(&self.taken).push(delivery);
+    }
+
+    /// Remembers that the turn answered a message.
+    fn has_answered(&self, id: EnvelopeId) {
+        lock(&self.answered).insert(id);
+    }
+
+    /// What is to be kept for as long as the turn runs.
+    fn leases(&self) -> Vec<HandlingLease> {
+        let mut leases: Vec<_> = lock(&self.taken).iter().map(|delivery| delivery.lease.clone()).collect();
+        leases.extend(lock(&self.offered).clone());
+        leases
     }
 }
 
@@ -108,6 +126,8 @@ async fn one(
         queue: queue.to_owned(),
         session: SessionKey::of(name, &envelope.target_agent_id).address(),
         taken: Mutex::default(),
+        offered: Mutex::default(),
+        answered: Mutex::default(),
     });
     let ended = run(&turn, &lease, &envelope, end).await;
     after(&turn, &lease, &envelope, deliveries, ended).await
@@ -132,10 +152,14 @@ async fn begin(broker: &Broker, name: &str, envelope: &Envelope) -> Result<Agent
     began.await
 }
 
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// How a turn ended.
 enum Ended {
     /// By itself, well or not.
-    Turn(ConversationOutcome),
+    Turn(Box<ConversationOutcome>),
     /// Its conversation could not be used.
     Conversation(ConversationError),
     /// Its folder or its tree could not.
@@ -173,7 +197,9 @@ async fn run(turn: &Arc<AgentTurn>, lease: &HandlingLease, envelope: &Envelope, 
         Err(error) => return Ended::Folder(error),
     };
     let session = Session::mint(record.name.as_str(), scope, tools);
-    let host = TurnHost::new().with_session(session).with_cancel(cancel.clone());
+    let steering = Steering::new();
+    let host =
+        TurnHost::new().with_session(session).with_cancel(cancel.clone()).with_steering(steering.clone());
     let mut nobody = |_: EventEnvelope| {};
     let running = held.run_turn(
         &options.router,
@@ -185,19 +211,59 @@ async fn run(turn: &Arc<AgentTurn>, lease: &HandlingLease, envelope: &Envelope, 
     );
     let mut running = Box::pin(running);
     let ended = tokio::select! {
-        ended = &mut running => ended.map_or_else(Ended::Conversation, Ended::Turn),
+        ended = &mut running => ended.map_or_else(Ended::Conversation, |outcome| Ended::Turn(Box::new(outcome))),
+        () = hand_in(turn, &steering) => unreachable!("it goes on until it is dropped"),
         () = keep_alive(turn, lease, &cancel) => {
             // It ends soon, and stores what it said.
             let ended = running.as_mut().await;
             match cancel.is_cancelled() && turn.broker.store().extend(lease, LEASE).await.is_ok() {
-                true => ended.map_or_else(Ended::Conversation, Ended::Turn),
+                true => ended.map_or_else(Ended::Conversation, |outcome| Ended::Turn(Box::new(outcome))),
                 false => Ended::TakenAway,
             }
         }
     };
     drop(running);
+    let offered = lock(&turn.offered).take();
+    if let Some(offered) = offered {
+        // One that is not given back now is given out again when its time has passed.
+        let _ = turn.broker.store().put_back(&offered).await;
+    }
     remember(turn, key, held).await;
     ended
+}
+
+/// Hands urgent messages to the running turn, where its backend takes them.
+async fn hand_in(turn: &AgentTurn, steering: &Steering) {
+    let store = turn.broker.store();
+    loop {
+        let taken = match store.wait(&turn.queue, LOOK_EVERY).await {
+            Ok(()) => store.take(&turn.queue, MessagePriority::Urgent, LEASE).await,
+            Err(error) => Err(error),
+        };
+        let delivery = match taken {
+            Ok(Some(delivery)) => delivery,
+            // Also where others wait: `wait` returns at once for those.
+            Ok(None) | Err(_) => {
+                tokio::time::sleep(LOOK_EVERY).await;
+                continue;
+            }
+        };
+        *lock(&turn.offered) = Some(delivery.lease.clone());
+        match steering.send(prompt::prompt(&delivery.envelope)).await {
+            InputDelivery::Delivered => {
+                lock(&turn.offered).take();
+                turn.has_taken(delivery);
+            }
+            // It comes first when this turn has ended.
+            _ => {
+                if let Err(error) = store.put_back(&delivery.lease).await {
+                    tracing::warn!(agent = %turn.agent.name, %error, "a message is given out again later");
+                }
+                lock(&turn.offered).take();
+                return std::future::pending().await;
+            }
+        }
+    }
 }
 
 /// Takes what was said into the index. What fails is taken in with the next turn.
@@ -239,7 +305,7 @@ async fn keep_alive(turn: &AgentTurn, lease: &HandlingLease, cancel: &CancelToke
             cancel.cancel();
             return;
         }
-        if looks % LOOKS_PER_HEARTBEAT != 0 {
+        if !looks.is_multiple_of(LOOKS_PER_HEARTBEAT) {
             continue;
         }
         match broker.store().extend(lease, LEASE).await {
@@ -250,7 +316,7 @@ async fn keep_alive(turn: &AgentTurn, lease: &HandlingLease, cancel: &CancelToke
             Err(error) => tracing::warn!(agent = name, %error, "the broker cannot say that a turn runs"),
             Ok(()) => {}
         }
-        for taken in turn.taken() {
+        for taken in turn.leases() {
             // One that was lost is given out again, which is what it is for.
             let _ = broker.store().extend(&taken, LEASE).await;
         }
@@ -276,34 +342,36 @@ async fn after(
     ended: Ended,
 ) -> Result<bool, BrokerError> {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
-    let (answer, status) = match ended {
+    let mut diff = None;
+    // What was said last, else what goes back in its place.
+    let (said, status) = match ended {
         Ended::TakenAway => return Ok(false),
         Ended::Turn(outcome) => match outcome.outcome {
             Ok(result) => {
-                let diff = match broker.workers().keep(broker.directory(), name, envelope).await {
+                diff = match broker.workers().keep(broker.directory(), name, envelope).await {
                     Ok(diff) => diff,
                     Err(error) => Some(format!("its changes could not be kept: {error}")),
                 };
-                (prompt::answer(envelope, &result, diff), AgentStatus::Done)
+                (Ok(result.text), AgentStatus::Done)
             }
             // What may have changed something is not begun again.
             Err(error)
                 if error.kind().could_not_run()
                     && error.partial().effects <= Effects::Read
-                    && turn.taken().is_empty()
+                    && lock(&turn.taken).is_empty()
                     && deliveries < MOST_DELIVERIES =>
             {
                 return again(turn, lease, error.retry()).await;
             }
-            Err(error) => (Some(prompt::failure(&turn.agent, envelope, &error)), AgentStatus::Failed),
+            Err(error) => (Err(Some(prompt::failure(&turn.agent, envelope, &error))), AgentStatus::Failed),
         },
         Ended::Conversation(error) => {
             let message = format!("the conversation of {name} cannot be used: {error}");
-            (Some(prompt::problem("no_conversation", &message)), AgentStatus::Failed)
+            (Err(Some(prompt::problem("no_conversation", &message))), AgentStatus::Failed)
         }
         Ended::Folder(error) => {
             let message = format!("{name} cannot work: {error}");
-            (Some(prompt::problem("no_folder", &message)), AgentStatus::Failed)
+            (Err(Some(prompt::problem("no_folder", &message))), AgentStatus::Failed)
         }
     };
     broker
@@ -320,10 +388,23 @@ async fn after(
             Ok(())
         })
         .await?;
-    for taken in turn.taken() {
+    let taken = std::mem::take(&mut *lock(&turn.taken));
+    for Delivery { lease, envelope, .. } in taken {
+        let is_answered = lock(&turn.answered).contains(&envelope.message_id);
+        let answer = match &said {
+            _ if is_answered => None,
+            Ok(text) => prompt::answer(&envelope, text, None),
+            Err(failure) => failure.clone(),
+        };
         // One whose lease lapsed is given out again.
-        let _ = broker.store().finish(&taken, &[]).await;
+        if let Err(error) = finish(broker, name, &lease, &envelope, answer).await {
+            tracing::warn!(agent = name, %error, "a message is given out again");
+        }
     }
+    let answer = match said {
+        Ok(text) => prompt::answer(envelope, &text, diff),
+        Err(failure) => failure,
+    };
     turn.broker.release_locks(name).await;
     finish(broker, name, lease, envelope, answer).await
 }

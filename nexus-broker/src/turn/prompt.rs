@@ -1,6 +1,6 @@
 //! What an agent is shown of a message, and what goes back.
 
-use nexus_core::{TurnError, TurnResult};
+use nexus_core::TurnError;
 use serde_json::Map;
 
 use crate::{
@@ -31,8 +31,8 @@ pub(super) fn prompt(envelope: &Envelope) -> String {
 
 /// What goes back for a turn that ended well: to who gave a task, asked, or is a caller. Agents that only said something get what the
 /// turn itself sent.
-pub(super) fn answer(envelope: &Envelope, result: &TurnResult, diff: Option<String>) -> Option<Payload> {
-    let text = cut(&result.text, MAX_ANSWER_BYTES);
+pub(super) fn answer(envelope: &Envelope, said: &str, diff: Option<String>) -> Option<Payload> {
+    let text = cut(said, MAX_ANSWER_BYTES);
     match &envelope.payload {
         Payload::TaskAssignment { task_id, .. } => Some(Payload::Result {
             task_id: task_id.clone(),

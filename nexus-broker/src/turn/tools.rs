@@ -1,7 +1,7 @@
 //! The tools that an agent has in its turns.
 
 use std::{
-    sync::{Arc, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -173,6 +173,7 @@ fn send(turn: &Arc<AgentTurn>) -> Tool {
             let turn = Arc::clone(&turn);
             async move {
                 let to: Address = arguments.to.parse().map_err(|error| words(&error))?;
+                let answered = arguments.in_reply_to.clone();
                 let payload = match arguments.expects_answer {
                     true => Payload::Query { question: arguments.content, other: Map::new() },
                     false => Payload::Message {
@@ -184,6 +185,9 @@ fn send(turn: &Arc<AgentTurn>) -> Tool {
                 let options = SendOptions::default().with_priority(arguments.priority);
                 let sent = turn.broker.send(&turn.address(), &to, payload, options).await;
                 let sent = sent.map_err(|error| words(&error))?;
+                if let Some(id) = answered {
+                    turn.has_answered(id);
+                }
                 Ok::<_, String>(Json(json!({ "message_id": sent.message_id, "reach": sent.reach.as_str() })))
             }
         },
@@ -216,8 +220,9 @@ async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, Brok
     let until = Instant::now() + at_most;
     loop {
         if let Some(delivery) = store.take(&turn.queue, MessagePriority::Low, LEASE).await? {
-            turn.taken.lock().unwrap_or_else(PoisonError::into_inner).push(delivery.lease);
-            return serde_json::to_value(&delivery.envelope).map_err(|error| {
+            let shown = serde_json::to_value(&delivery.envelope);
+            turn.has_taken(delivery);
+            return shown.map_err(|error| {
                 BrokerError::new(BrokerErrorKind::Failed, format!("a message cannot be shown: {error}"), "")
             });
         }

@@ -20,8 +20,8 @@ use nexus_conversation::Conversations;
 use nexus_core::{
     AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, CancelToken, Capabilities, Clock,
     ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, Provenance,
-    Recorder, Registry, ResumeHandle, Support, ToolAccess, ToolCall, ToolContent, TurnError, TurnHost,
-    TurnRequest, TurnResult, TurnSession, turn::MessageEnded,
+    Recorder, Registry, ResumeHandle, SteeredTurn, Support, ToolAccess, ToolCall, ToolContent, TurnError,
+    TurnHost, TurnRequest, TurnResult, TurnSession, turn::MessageEnded,
 };
 use nexus_router::Router;
 use serde_json::{Value, json};
@@ -32,6 +32,7 @@ pub(crate) struct Puppet {
     pub(crate) prompt: String,
     pub(crate) folder: Option<PathBuf>,
     session: Arc<TurnSession>,
+    input: Arc<SteeredTurn>,
     calls: u32,
 }
 
@@ -65,8 +66,18 @@ impl Puppet {
 
     /// The first line of the message that the turn handles, such as `[query from poet, id …]`. Earlier ones may stand above it.
     pub(crate) fn handles(&self) -> &str {
-        let heads = self.prompt.lines().filter(|line| line.starts_with('[') && line.contains(" from "));
-        heads.last().unwrap_or_default()
+        let mut heads = self.prompt.lines().filter(|line| line.starts_with('[') && line.contains(" from "));
+        heads.next_back().unwrap_or_default()
+    }
+
+    /// What is said to the running turn next.
+    pub(crate) async fn next_input(&mut self) -> String {
+        loop {
+            self.input.arrived().await;
+            if let Some(input) = self.input.take() {
+                return input.delivered();
+            }
+        }
     }
 
     pub(crate) fn tools(&self) -> Vec<String> {
@@ -114,6 +125,9 @@ impl ExecutionBackend for Scripted {
         capabilities.system = Support::Yes;
         capabilities.resume = Support::Yes;
         capabilities.caller_tools = Support::Yes;
+        if self.id.as_str() == "steered" {
+            capabilities.steering = Support::Yes;
+        }
         capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
         capabilities.access.workspace_write = AccessSupport::Kept(AccessEnforcer::None);
         capabilities
@@ -138,6 +152,7 @@ impl ExecutionBackend for Scripted {
             prompt: request.prompt_text(),
             folder: request.working_directory.clone(),
             session: Arc::new(host.open_turn(&request)),
+            input: Arc::new(host.steered(self.capabilities().steering)),
             calls: 0,
         };
         let said = tokio::select! {

@@ -129,8 +129,12 @@ async fn a_worker_asks_in_mid_task_and_its_work_is_landed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn scope_decides_who_writes_to_whom_and_who_starts_whom() {
+    // Workers that end at once would make room for others.
+    let (is_full, seen) = tokio::sync::watch::channel(false);
     let scripts = Scripts::default()
-        .with("manager", |mut puppet| async move {
+        .with("manager", move |mut puppet| {
+            let is_full = is_full.clone();
+            async move {
             if puppet.handles().starts_with("[result from") {
                 return Ok("seen".to_owned());
             }
@@ -146,9 +150,14 @@ async fn scope_decides_who_writes_to_whom_and_who_starts_whom() {
             let full = puppet.refused("start_worker", order("w3", "worker", 0)).await;
             assert!(full.contains("as many as it may have"), "{full}");
             puppet.refused("stop_worker", json!({ "name": "stranger" })).await;
+            is_full.send_replace(true);
             Ok("done".to_owned())
+            }
         })
-        .with("worker", |mut puppet| async move {
+        .with("worker", move |mut puppet| {
+            let mut seen = seen.clone();
+            async move {
+            seen.wait_for(|is_full| *is_full).await.unwrap();
             if puppet.handles().starts_with("[result from") {
                 return Ok("seen".to_owned());
             }
@@ -163,6 +172,7 @@ async fn scope_decides_who_writes_to_whom_and_who_starts_whom() {
             puppet.refused("send_message_to_agent", json!({ "to": "stranger", "content": "x" })).await;
             puppet.refused("send_message_to_agent", json!({ "to": "caller:me", "content": "x" })).await;
             Ok("rested".to_owned())
+            }
         })
         .with("stranger", |_| async move { Ok("who?".to_owned()) });
     let kit = Kit::new(scripts);
@@ -345,5 +355,46 @@ async fn a_message_that_no_backend_can_run_yet_is_given_back() {
     kit.clock.by(Duration::from_secs(3_601));
     assert!(inbox(&running.broker, 1).await[0].payload.text().contains("at last"));
     assert_eq!(tries.load(Ordering::SeqCst), 2);
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_urgent_message_reaches_a_running_turn_where_its_backend_takes_input() {
+    let script = |mut puppet: kit::Puppet| async move {
+        let name = puppet.done("list_agents", json!({})).await;
+        let input = match name.contains("\"you\":\"steered\"") {
+            true => puppet.next_input().await,
+            false => {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                "none".to_owned()
+            }
+        };
+        Ok(format!("had: {}", input.lines().last().unwrap_or_default()))
+    };
+    let kit = Kit::new(Scripts::default().with("steered", script).with("deaf", script));
+    let running = kit.run().await;
+    for (name, reach) in [("steered", Reach::RunningTurn), ("deaf", Reach::NextTurn)] {
+        running.broker.configure(&agent(name)).await.unwrap();
+        let send = async |text: &str, priority| {
+            let options = SendOptions::default().with_priority(priority);
+            running.broker.send(&caller(), &named(name), message(text), options).await.unwrap()
+        };
+        let first = send("Begin.", MessagePriority::Normal).await;
+        until_status(&running.broker, name, AgentStatus::Working).await;
+        assert_eq!(send("Not now.", MessagePriority::High).await.reach, Reach::NextTurn);
+        let urgent = send("Turn left.", MessagePriority::Urgent).await;
+        assert_eq!(urgent.reach, reach);
+        let answers = inbox(&running.broker, 2).await;
+        let answer = |sent: &nexus_broker::Sent| {
+            let id = format!("{}@answer", sent.message_id);
+            answers.iter().find(|answer| answer.message_id.as_str() == id).map(|answer| answer.payload.text())
+        };
+        let said = if name == "steered" { "had: Turn left." } else { "had: none" };
+        assert!(answer(&first).is_some_and(|text| text.contains(said)), "{answers:?}");
+        // It is answered with what the turn that had it said: this one, or the one that came first after it.
+        assert!(answer(&urgent).is_some_and(|text| text.contains(said)), "{answers:?}");
+        running.broker.stop(name).await.unwrap();
+        inbox(&running.broker, 1).await;
+    }
     running.drain().await;
 }
