@@ -4,7 +4,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, SystemTime},
 };
 
@@ -19,6 +22,7 @@ use crate::{
     memory::MemoryIndex,
     message::{Address, Envelope, EnvelopeId, MessagePriority, Payload},
     route::{Agents, ByAddress, Route, queue_of},
+    session_key::SessionKey,
     store::{BrokerStore, PutOutcome},
     worker::{WorkerOrder, Workers},
 };
@@ -38,6 +42,9 @@ pub struct BrokerOptions {
     pub folder: PathBuf,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
+    /// The name of this machine, where brokers of several share the store: agents' triggers of type `file` watch its files alone. None by
+    /// default.
+    pub machine: Option<String>,
     /// Which queue a message goes into.
     pub route: Arc<dyn Route>,
     /// How many turns run here at once. Four by default.
@@ -61,6 +68,7 @@ impl BrokerOptions {
             memory: None,
             folder: folder.into(),
             clock: Arc::new(SystemClock),
+            machine: None,
             route: Arc::new(ByAddress),
             max_turns_at_once: 4,
             turn_deadline: Duration::from_secs(30 * 60),
@@ -83,6 +91,17 @@ struct Parts {
     /// Something was put by this process.
     woken: Notify,
     here: Mutex<Here>,
+    /// How many turns wait for messages.
+    waiting: AtomicUsize,
+}
+
+/// A turn that waits for a message.
+pub(crate) struct WaitingTurn(Broker);
+
+impl Drop for WaitingTurn {
+    fn drop(&mut self) {
+        self.0.parts.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// What this process is at.
@@ -177,7 +196,15 @@ impl Broker {
         let directory = Directory::new(Arc::clone(&options.store), Arc::clone(&options.clock));
         let workers = Workers::in_folder(&options.folder);
         let id = EnvelopeId::random().to_string();
-        let parts = Parts { options, directory, workers, id, woken: Notify::new(), here: Mutex::default() };
+        let parts = Parts {
+            options,
+            directory,
+            workers,
+            id,
+            woken: Notify::new(),
+            here: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+        };
         Self { parts: Arc::new(parts) }
     }
 
@@ -211,9 +238,6 @@ impl Broker {
             there.folder.clone_from(&record.folder);
             there.access = record.access;
             there.scope.clone_from(&record.scope);
-            if there.status == AgentStatus::Stopped {
-                there.status = AgentStatus::Started;
-            }
             Ok(())
         });
         changed.await.map(drop)
@@ -335,22 +359,49 @@ impl Broker {
         ))
     }
 
-    /// What waits for a caller, oldest first; each is given once.
+    /// What waits for a caller, oldest first; each is given once. What was taken before a failure is given; the failure comes with the next call.
     pub async fn inbox(&self, caller: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError> {
         let queue = queue_of(&Address::Caller(caller.to_owned()));
         let mut found = Vec::new();
         while found.len() < at_most {
             let lease = Duration::from_secs(30);
-            let Some(delivery) = self.store().take(&queue, MessagePriority::Low, lease).await? else { break };
-            self.store().finish(&delivery.lease, &[]).await?;
-            found.push(delivery.envelope);
+            let taken = self.store().take(&queue, MessagePriority::Low, lease).await;
+            let delivery = match taken {
+                Ok(Some(delivery)) => delivery,
+                Ok(None) => break,
+                Err(_) if !found.is_empty() => break,
+                Err(error) => return Err(error),
+            };
+            match self.store().finish(&delivery.lease, &[]).await {
+                Ok(()) => found.push(delivery.envelope),
+                Err(_) if !found.is_empty() => break,
+                Err(error) => return Err(error),
+            }
         }
         Ok(found)
     }
 
-    /// Stops an agent: its turn ends, and it takes no further message. What it did stays.
-    pub async fn stop(&self, name: &str) -> Result<AgentDocument, BrokerError> {
-        self.directory().set_status(name, AgentStatus::Stopped).await
+    /// Stops an agent and its workers, at any depth: their turns end, and they take no further message. What they did stays.
+    pub async fn stop(&self, name: &str) -> Result<(), BrokerError> {
+        // The agent first: it is not to start another meanwhile.
+        self.directory().set_status(name, AgentStatus::Stopped).await?;
+        for worker in self.parts.workers.all_below(self.directory(), name).await? {
+            self.directory().set_status(&worker, AgentStatus::Stopped).await?;
+        }
+        Ok(())
+    }
+
+    /// Has an agent that was stopped take messages again.
+    pub async fn start(&self, name: &str) -> Result<(), BrokerError> {
+        let started = self.directory().update(name, |record| {
+            if record.status == AgentStatus::Stopped {
+                record.status = AgentStatus::Started;
+            }
+            Ok(())
+        });
+        started.await?;
+        self.wake();
+        Ok(())
     }
 
     /// Moves the branch that a worker's tree began with to what the worker made, where that is possible; says what was done.
@@ -376,7 +427,7 @@ impl Broker {
     }
 
     /// Takes no message of an agent for a time.
-    pub(crate) fn leave_alone(&self, name: &str, time: Duration) {
+    pub(crate) fn suspend(&self, name: &str, time: Duration) {
         let until = self.parts.options.clock.now() + time;
         self.here().not_before.insert(name.to_owned(), until);
     }
@@ -384,6 +435,18 @@ impl Broker {
     /// Says that this process is not at an agent any more.
     pub(crate) fn leave(&self, name: &str) {
         self.here().running.remove(name);
+    }
+
+    /// Counts a turn that waits for a message, until it is dropped.
+    pub(crate) fn wait_in_turn(&self) -> WaitingTurn {
+        self.parts.waiting.fetch_add(1, Ordering::SeqCst);
+        self.wake();
+        WaitingTurn(self.clone())
+    }
+
+    /// How many turns wait for messages.
+    pub(crate) fn waiting_turns(&self) -> usize {
+        self.parts.waiting.load(Ordering::SeqCst)
     }
 
     /// Waits until this process has put something.
@@ -401,6 +464,23 @@ impl Broker {
         manager: &str,
         order: WorkerOrder,
     ) -> Result<AgentDocument, BrokerError> {
+        let options = self.options();
+        let (conversations, name) = (options.conversations.clone(), order.name.clone());
+        let has_spoken = tokio::task::spawn_blocking(move || {
+            conversations.list().map(|list| {
+                let keys =
+                    list.conversations.iter().filter_map(|found| SessionKey::of_conversation(&found.name));
+                keys.into_iter().any(|key| key.agent() == name)
+            })
+        });
+        // A new worker would go on with the conversation of the one before.
+        if matches!(has_spoken.await, Ok(Ok(true))) {
+            return Err(BrokerError::new(
+                BrokerErrorKind::Conflict,
+                format!("there was an agent {:?} before, whose sessions are kept", order.name),
+                "take another name",
+            ));
+        }
         let record =
             self.parts.workers.start(self.directory(), manager, &order, &self.parts.options.router).await?;
         let from = Address::agent(manager)?;
@@ -412,7 +492,13 @@ impl Broker {
             required_tools: Vec::new(),
             other: serde_json::Map::new(),
         };
-        self.send(&from, &Address::agent(&record.name)?, payload, SendOptions::default()).await?;
+        let sent = self.send(&from, &Address::agent(&record.name)?, payload, SendOptions::default()).await;
+        if let Err(error) = sent {
+            // One without its task would be in the way of the next attempt.
+            self.stop(&record.name).await?;
+            self.clean(&record.name, true).await?;
+            return Err(error);
+        }
         Ok(record)
     }
 
@@ -424,7 +510,9 @@ impl Broker {
         &self.parts.workers
     }
 
-    pub(crate) fn options(&self) -> &BrokerOptions {
+    /// What it is made of.
+    #[must_use]
+    pub fn options(&self) -> &BrokerOptions {
         &self.parts.options
     }
 

@@ -8,6 +8,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     agent::AgentDocument,
@@ -136,7 +137,9 @@ impl Broker {
 
     async fn release(&self, document: &StoredDocument, held: &LockRecord) -> Result<(), BrokerError> {
         // The file first: as long as the document is there nobody else makes one.
-        match fs::remove_file(&held.file) {
+        let removed =
+            held.file.parent().map_or(Ok(()), check_folder).and_then(|()| fs::remove_file(&held.file));
+        match removed {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 tracing::warn!(file = %held.file.display(), %error, "the file of a lock stays");
             }
@@ -155,8 +158,19 @@ fn project_folder(agent: &AgentDocument) -> Option<PathBuf> {
     agent.tree.as_ref().map(|tree| tree.project.clone()).or_else(|| agent.folder.clone())
 }
 
+/// The key of the document: of any path it is short.
 fn key(folder: &Path, name: &str) -> String {
-    format!("{name}@{}", folder.display())
+    let hash = Sha256::digest(folder.as_os_str().as_encoded_bytes());
+    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{name}@{hash}")
+}
+
+/// Fails where the folder of the files is a link: it is an agent's to write, and leads where it likes.
+fn check_folder(folder: &Path) -> std::io::Result<()> {
+    match fs::symlink_metadata(folder)?.is_dir() {
+        true => Ok(()),
+        false => Err(std::io::Error::other("it is a link, or no folder")),
+    }
 }
 
 fn read(document: &StoredDocument) -> Result<LockRecord, BrokerError> {
@@ -184,6 +198,7 @@ fn refuse_foreign(file: &Path) -> Result<(), BrokerError> {
 fn show(record: &LockRecord, value: &serde_json::Value) -> std::io::Result<()> {
     let folder = record.file.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
+    check_folder(folder)?;
     let mut file = tempfile::NamedTempFile::new_in(folder)?;
     writeln!(file, "{value:#}")?;
     file.persist(&record.file).map(drop).map_err(|error| error.error)

@@ -19,7 +19,7 @@ impl Broker {
     pub async fn run(&self, drain: CancelToken, end: CancelToken) {
         let mut turns = JoinSet::new();
         while !drain.is_cancelled() {
-            let wait = match self.begin_turns(&mut turns, &end).await {
+            let wait = match self.begin_turns(&mut turns, &drain, &end).await {
                 Ok(()) => LOOK_EVERY,
                 Err(error) => {
                     tracing::warn!(%error, "the broker cannot see what waits");
@@ -38,21 +38,27 @@ impl Broker {
         }
     }
 
-    async fn begin_turns(&self, turns: &mut JoinSet<()>, end: &CancelToken) -> Result<(), BrokerError> {
+    async fn begin_turns(
+        &self,
+        turns: &mut JoinSet<()>,
+        drain: &CancelToken,
+        end: &CancelToken,
+    ) -> Result<(), BrokerError> {
         for status in self.store().queues().await? {
-            if turns.len() >= self.options().max_turns_at_once {
+            // A turn that waits for a message uses nothing, and what it waits for needs a turn.
+            if turns.len().saturating_sub(self.waiting_turns()) >= self.options().max_turns_at_once {
                 break;
             }
             let Some(name) = status.queue.strip_prefix("agent.") else { continue };
             if status.waiting.iter().sum::<u64>() == 0 || !self.enter(name) {
                 continue;
             }
-            let (broker, name, end) = (self.clone(), name.to_owned(), end.clone());
+            let (broker, name, drain, end) = (self.clone(), name.to_owned(), drain.clone(), end.clone());
             turns.spawn(async move {
                 let entered = Entered { broker: &broker, name: &name };
-                if let Err(error) = turn::handle(&broker, &name, &end).await {
+                if let Err(error) = turn::handle(&broker, &name, &drain, &end).await {
                     tracing::warn!(agent = %name, %error, "a message could not be handled, and is given out again");
-                    broker.leave_alone(&name, AFTER_FAILURE);
+                    broker.suspend(&name, AFTER_FAILURE);
                 }
                 drop(entered);
                 broker.wake();

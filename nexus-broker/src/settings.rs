@@ -150,6 +150,7 @@ impl BrokerSettings {
             task_id: None,
             report: None,
             turn: None,
+            unended: Vec::new(),
             tree: None,
             changed_at: SystemTime::now(),
             other: Map::new(),

@@ -112,7 +112,11 @@ fn summary(text: &str) -> String {
         if !words.is_empty() {
             words.push(' ');
         }
-        words.extend(word.chars().filter(|letter| !letter.is_control()));
+        // Nothing that moves a cursor or turns the direction of writing.
+        let is_shown = |letter: &char| {
+            !letter.is_control() && !matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        };
+        words.extend(word.chars().filter(is_shown));
         if words.chars().count() > MAX_SUMMARY {
             break;
         }
@@ -164,5 +168,5 @@ fn tasks_table(agents: &[AgentDocument]) -> String {
 
 /// A text that ends neither its cell nor its row.
 fn cell(text: &str) -> String {
-    summary(text).replace('|', "\\|")
+    summary(text).replace('\\', "\\\\").replace('|', "\\|")
 }

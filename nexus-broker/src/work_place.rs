@@ -69,6 +69,8 @@ pub fn make_work_place(folder: &Path, with_git: bool) -> Result<WorkPlaceReport,
         let is_there = path.exists();
         if !is_there {
             let made = Command::new("git")
+                .env_remove("GIT_DIR")
+                .env_remove("GIT_WORK_TREE")
                 .args(["init", "--quiet", "--template=", "--"])
                 .arg(folder)
                 .stdin(Stdio::null())

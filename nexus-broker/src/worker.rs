@@ -36,11 +36,12 @@ pub(crate) struct WorkerOrder {
 #[derive(Debug)]
 pub(crate) struct Workers {
     folder: PathBuf,
+    starting: tokio::sync::Mutex<()>,
 }
 
 impl Workers {
     pub(crate) fn in_folder(folder: &Path) -> Self {
-        Self { folder: folder.join("workers") }
+        Self { folder: folder.join("workers"), starting: tokio::sync::Mutex::default() }
     }
 
     /// Adds a worker, with a tree where its manager's folder is a repository.
@@ -60,6 +61,8 @@ impl Workers {
         if scope.max_workers == 0 || scope.max_depth == 0 {
             return refused(format!("{} may start no workers", manager.name), "do the work yourself");
         }
+        // One after the other: two calls of one answer would both count the others.
+        let _one = self.starting.lock().await;
         let own =
             directory.all().await?.into_iter().filter(|agent| agent.manager.as_ref() == Some(&manager.name));
         let own = own.filter(|agent| !is_over(agent)).count();
@@ -104,6 +107,7 @@ impl Workers {
             task_id: Some(order.name.clone()),
             report: None,
             turn: None,
+            unended: Vec::new(),
             tree: None,
             changed_at: SystemTime::now(),
             other: Map::new(),
@@ -127,6 +131,15 @@ impl Workers {
             }
             Err(error) => {
                 directory.remove(&order.name).await?;
+                let workspace = self.folder.join(&order.name);
+                blocking(move || {
+                    if let Ok(git) = Git::find() {
+                        let _ = Tree::delete_in(&git, &workspace);
+                    }
+                    let _ = std::fs::remove_dir_all(&workspace);
+                    Ok(())
+                })
+                .await?;
                 Err(error)
             }
         }
@@ -201,8 +214,18 @@ impl Workers {
                 .with_trailer("Agent", own.as_str())
                 .with_trailer("Message", id);
             let commit = of.commit(&intent).map_err(|error| failed(&error))?;
-            let kept = of.keep(&format!("agents/{own}/{}", tree.commits.len() + 1), &commit);
-            Ok(Some((commit.as_str().to_owned(), kept.map_err(|error| failed(&error))?, patch)))
+            // A number may be taken: by an earlier worker of the name, or by a broker that was killed.
+            let first = tree.commits.len() + 1;
+            let mut number = first;
+            let kept = loop {
+                match of.keep(&format!("agents/{own}/{number}"), &commit) {
+                    Err(error) if error.kind() == TreeErrorKind::RefMoved && number < first + 1_000 => {
+                        number += 1
+                    }
+                    kept => break kept.map_err(|error| failed(&error))?,
+                }
+            };
+            Ok(Some((commit.as_str().to_owned(), kept, patch)))
         })
         .await?;
         let Some((commit, kept_as, patch)) = kept else { return Ok(None) };
@@ -238,7 +261,10 @@ impl Workers {
             Landing::FastForwarded { branch, to, .. } => {
                 directory
                     .update(name, |record| {
-                        if let Some(tree) = &mut record.tree {
+                        // A turn may have made another commit meanwhile.
+                        if let Some(tree) = &mut record.tree
+                            && tree.refs.last() == Some(&kept_as)
+                        {
                             tree.is_landed = true;
                         }
                         Ok(())
@@ -270,6 +296,9 @@ impl Workers {
         if record.turn.is_some() || !is_over(&record) {
             return conflict(format!("{name} has not ended"), "wait for it, or stop it first");
         }
+        if directory.all().await?.iter().any(|agent| agent.manager.as_deref() == Some(name)) {
+            return conflict(format!("{name} has workers"), "clean those first");
+        }
         if let Some(tree) = record.tree.clone() {
             let is_kept = tree.is_landed || tree.commits.is_empty();
             if !is_kept && !even_unlanded {
@@ -281,6 +310,17 @@ impl Workers {
                     "land it first; a person removes it by `nexus broker clean --unlanded`",
                 );
             }
+            // From here on no turn of it is begun.
+            directory
+                .update(name, |record| {
+                    if record.turn.is_some() {
+                        let message = format!("{name} is at work again");
+                        return Err(BrokerError::new(BrokerErrorKind::Conflict, message, "wait for it"));
+                    }
+                    record.status = AgentStatus::Stopped;
+                    Ok(())
+                })
+                .await?;
             let is_lost = !even_unlanded;
             blocking(move || {
                 let git = Git::find().map_err(|error| failed(&error))?;

@@ -220,6 +220,16 @@ async fn what_is_a_persons_is_never_touched() {
     assert!(is_kept(&place.update(&hub.reader(), &names(&["geese"])).await.unwrap()["geese"]));
     assert!(is_kept(&place.remove("herons").unwrap()) && is_kept(&place.remove("geese").unwrap()));
     assert_eq!(files(home.path()), before);
+    // A folder of a person's that is no skill yet.
+    let notes = home.path().join("guides/swans/notes.txt");
+    fs::create_dir_all(notes.parent().unwrap()).unwrap();
+    fs::write(&notes, "mine").unwrap();
+    hub.index["skills"]["swans"] = hub.index["skills"]["herons"].clone();
+    hub.index["skills"]["swans"]["folder"] = json!("herons");
+    hub.write();
+    let error = place.install(&hub.reader(), &names(&["swans"])).await.unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Conflict);
+    assert_eq!(fs::read(&notes).unwrap(), b"mine");
     // As it came, but with a file of one's own beside.
     fs::write(&changed, "grey\n").unwrap();
     fs::write(home.path().join("guides/herons/notes.md"), "mine").unwrap();

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use nexus::CancelToken;
+use nexus::{CancelToken, harness::run_blocking};
 use nexus_broker::{
     Address, AgentDocument, Broker, Envelope, MessagePriority, Payload, QueueStatus, SendOptions, Views,
     line,
@@ -23,8 +23,9 @@ use crate::{
     args::{BrokerCommand, ConfigArgs},
     broker_home::{self, BrokerHome},
     command_error::CommandError,
+    conversation,
     interrupt::{self, Interrupts},
-    output::{complain, printable, printable_lines, say, say_json},
+    output::{self, complain, printable, printable_lines, say, say_json},
     spoken_time::spoken_instant,
 };
 
@@ -59,8 +60,12 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
         }
         BrokerCommand::Inbox { caller, json } => {
             let broker = home.open(1).await?;
-            for envelope in inbox(&broker, &caller, usize::MAX).await? {
+            // One by one: what nobody could be shown stays.
+            while let Some(envelope) = inbox(&broker, &caller, 1).await?.pop() {
                 show(&envelope, json);
+                if output::is_broken() {
+                    break;
+                }
             }
         }
         BrokerCommand::Status { json } => status(&home.open_with_agents().await?, json).await?,
@@ -69,9 +74,14 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
         }
         BrokerCommand::Log { json } => log(&home.open(1).await?, json).await?,
         BrokerCommand::Stop { name } => {
-            let broker = home.open_with_agents().await?;
+            let broker = home.open(1).await?;
             broker.stop(agent(&name)?).await.map_err(CommandError::failed)?;
-            say(format_args!("{name} is stopped"));
+            say(format_args!("{name} is stopped, with its workers"));
+        }
+        BrokerCommand::Start { name } => {
+            let broker = home.open_with_agents().await?;
+            broker.start(agent(&name)?).await.map_err(CommandError::failed)?;
+            say(format_args!("{name} takes messages again"));
         }
         BrokerCommand::Land { name } => {
             let broker = home.open(1).await?;
@@ -101,6 +111,12 @@ async fn run(
 ) -> Result<ExitCode, CommandError> {
     if home.settings.agents.is_empty() {
         complain("nexus.yaml names no agents in its section `broker`: messages wait until it does");
+    }
+    let memory = broker_home::memory().map_err(CommandError::failed)?;
+    // What was said before the index was there, and what was deleted since.
+    let captured = run_blocking(move || memory.capture_all(&conversation::store())).await;
+    if let Ok(Err(error)) = captured {
+        complain(printable_lines(&error.to_string()));
     }
     let mut views = Views::begin(views.unwrap_or_else(broker_home::folder)).map_err(CommandError::failed)?;
     let signals = |error| CommandError::failed(format_args!("signals cannot be listened to: {error}"));
@@ -219,17 +235,19 @@ async fn wait_for(
     wait: Duration,
     json: bool,
 ) -> Result<ExitCode, CommandError> {
-    let until = Instant::now() + wait;
+    let until = Instant::now().checked_add(wait);
     let answer = nexus_broker::EnvelopeId::of_occurrence(id.as_str(), "answer");
     loop {
         for envelope in inbox(broker, caller, 1).await? {
             show(&envelope, json);
-            if envelope.message_id == answer {
+            let is_reply =
+                matches!(&envelope.payload, Payload::Message { in_reply_to: Some(to), .. } if to == id);
+            if envelope.message_id == answer || is_reply {
                 let failed = matches!(envelope.payload, Payload::Error { .. });
                 return Ok(if failed { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS });
             }
         }
-        if Instant::now() >= until {
+        if until.is_some_and(|until| Instant::now() >= until) {
             complain(format_args!(
                 "no answer came within {} s: it will be in `nexus broker inbox`; is a `nexus broker run` at work?",
                 wait.as_secs()
@@ -344,7 +362,7 @@ async fn watch(broker: &Broker, every: Duration) -> Result<ExitCode, CommandErro
                 }
                 before = shown;
             }
-            tokio::time::sleep(every).await;
+            tokio::time::sleep(every.max(LOOK_EVERY)).await;
             Ok::<_, CommandError>(())
         };
         tokio::select! {

@@ -47,6 +47,7 @@ impl BrokerHome {
         };
         let mut options = BrokerOptions::new(store, self.router.clone(), conversation::store(), folder);
         options.memory = Some(memory().map_err(CommandError::failed)?);
+        options.machine = self.machine();
         options.max_turns_at_once = turns;
         options.turn_deadline = Duration::from_secs(self.settings.turn_seconds);
         Ok(Broker::new(options))
@@ -63,6 +64,14 @@ impl BrokerHome {
         for record in self.settings.records() {
             broker.configure(&record).await.map_err(CommandError::failed)?;
         }
+        // Other machines of a fleet may name others.
+        if self.fleet.is_none() {
+            for there in broker.agents().await.map_err(CommandError::failed)? {
+                if there.manager.is_none() && !self.settings.agents.contains_key(&there.name) {
+                    broker.stop(&there.name).await.map_err(CommandError::failed)?;
+                }
+            }
+        }
         Ok(())
     }
 
@@ -70,11 +79,16 @@ impl BrokerHome {
     pub(crate) fn triggers(&self, broker: &Broker) -> Triggers {
         let triggers =
             Triggers::new(Arc::clone(broker.store()), Arc::new(SystemClock), Arc::new(broker.clone()));
-        // Machines of a fleet share the store, and have files of their own.
-        match (&self.fleet, rustix::system::uname().nodename().to_str()) {
-            (Some(_), Ok(machine)) => triggers.on_machine(machine),
-            _ => triggers,
+        match self.machine() {
+            Some(machine) => triggers.on_machine(&machine),
+            None => triggers,
         }
+    }
+
+    /// The name of this machine, where others share the store: each has files of its own.
+    fn machine(&self) -> Option<String> {
+        let name = rustix::system::uname();
+        self.fleet.as_ref().and_then(|_| name.nodename().to_str().ok().map(ToOwned::to_owned))
     }
 }
 

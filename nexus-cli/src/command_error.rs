@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     EXIT_FAILED, EXIT_USAGE,
-    output::{complain, say_json},
+    output::{complain, printable_lines, say_json},
 };
 
 /// Why a command ends before its work is done. What a turn or a login failed of is its outcome, not this.
@@ -68,7 +68,8 @@ impl CommandError {
             }
             say_json(&json!({ "error": error }));
         } else {
-            complain(&self.message);
+            // It may quote what came from elsewhere.
+            complain(printable_lines(&self.message));
         }
         ExitCode::from(code)
     }

@@ -202,10 +202,13 @@ async fn open(source: &str) -> Result<Box<dyn HubReader>, CommandError> {
         let cloned = cloned.map_err(|_| CommandError::failed("the work on files ended early"))?;
         return Ok(Box::new(cloned.map_err(CommandError::failed)?));
     }
-    if source.starts_with("https://")
-        || source.starts_with("http://127.0.0.1")
-        || source.starts_with("http://localhost")
-    {
+    let (scheme, rest) = source.split_once("://").unwrap_or_default();
+    let authority = rest.split('/').next().unwrap_or_default();
+    let is_here = matches!(authority.split(':').next(), Some("127.0.0.1" | "localhost"));
+    if authority.contains('@') {
+        return Err(CommandError::usage("the address of a hub has no user and no password"));
+    }
+    if scheme == "https" || scheme == "http" && is_here {
         return Ok(Box::new(UrlHub { base: source.trim_end_matches('/').to_owned() }));
     }
     if source.contains("://") {

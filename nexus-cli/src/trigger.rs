@@ -18,7 +18,16 @@ use crate::{
 
 pub(crate) async fn trigger(config: &ConfigArgs, command: TriggerCommand) -> Result<ExitCode, CommandError> {
     let home = BrokerHome::load(config)?;
-    let triggers = home.triggers(&home.open_with_agents().await?);
+    let broker = home.open_with_agents().await?;
+    if let Some(whose) = command.whose() {
+        let agents = broker.agents().await.map_err(CommandError::failed)?;
+        if !agents.iter().any(|agent| agent.name == whose.agent) {
+            let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
+            let message = format!("there is no agent {:?}: there are {}", whose.agent, names.join(", "));
+            return Err(CommandError::usage(printable(&message)));
+        }
+    }
+    let triggers = home.triggers(&broker);
     let failed = |error: nexus_broker::BrokerError| CommandError::failed(error);
     match command {
         TriggerCommand::Cron { whose, expression, action, zone, missed, jitter } => {

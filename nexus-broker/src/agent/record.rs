@@ -12,6 +12,9 @@ use crate::{
     rfc3339,
 };
 
+/// How many messages are kept of which a turn was begun.
+const MOST_UNENDED: usize = 64;
+
 /// An agent, as the store has it: a document of its kind, under its name.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -49,6 +52,9 @@ pub struct AgentDocument {
     /// The turn that is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<BegunTurn>,
+    /// Messages whose turns were begun, and whose end is not stored yet: those turns are not begun again. The newest 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unended: Vec<EnvelopeId>,
     /// Its tree, which is kept until it is landed or cleaned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<WorkerTree>,
@@ -96,6 +102,22 @@ fn matches(patterns: &[String], name: &str) -> bool {
         Some(start) => name.starts_with(start),
         None => pattern == name,
     })
+}
+
+impl AgentDocument {
+    /// Notes a message whose turn was begun.
+    pub(crate) fn note_unended(&mut self, id: &EnvelopeId) {
+        if !self.unended.contains(id) {
+            self.unended.push(id.clone());
+            let over = self.unended.len().saturating_sub(MOST_UNENDED);
+            self.unended.drain(..over);
+        }
+    }
+
+    /// Whether a turn was begun with a message, and nobody stored its end.
+    pub(crate) fn has_begun(&self, id: &EnvelopeId) -> bool {
+        self.unended.contains(id) || self.turn.as_ref().is_some_and(|turn| turn.message_id == *id)
+    }
 }
 
 /// How far an agent says that it is.

@@ -14,7 +14,7 @@ use crate::{
     message::Address,
     skill::{
         digest::sha256,
-        hub::{HubIndex, HubReader, HubSkill, MAX_FILE_BYTES},
+        hub::{HubIndex, HubReader, HubSkill, MAX_FILE_BYTES, is_inside},
     },
 };
 
@@ -238,7 +238,16 @@ impl SkillPlace {
                         "rename it, or leave this one out; nothing was installed",
                     ));
                 }
+                Err(error) if error.kind != BrokerErrorKind::Unknown => return Err(error),
                 Err(_) => {
+                    let to = self.folder.join(skill.kind.as_str()).join(name);
+                    if fs::symlink_metadata(&to).is_ok() {
+                        return Err(BrokerError::new(
+                            BrokerErrorKind::Conflict,
+                            format!("{} is there, and came from no hub", to.display()),
+                            "rename it, or leave this one out; nothing was installed",
+                        ));
+                    }
                     let change = SkillChange::Installed { version: skill.version.clone() };
                     staged.push(self.stage(hub, name, skill, change).await?);
                 }
@@ -450,13 +459,20 @@ fn read_mark(folder: &Path) -> Result<Option<Mark>, BrokerError> {
     match fs::read(&path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(at(&path, &error)),
-        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-            BrokerError::new(
-                BrokerErrorKind::Damaged,
-                format!("{} cannot be read: {error}", path.display()),
-                "remove it to make the skill your own",
-            )
-        }),
+        Ok(bytes) => {
+            let damaged = |reason: String| {
+                BrokerError::new(
+                    BrokerErrorKind::Damaged,
+                    format!("{} cannot be read: {reason}", path.display()),
+                    "remove it to make the skill your own",
+                )
+            };
+            let mark: Mark = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
+            match mark.files.keys().find(|path| !is_inside(path)) {
+                Some(path) => Err(damaged(format!("{path:?} leads out of the skill"))),
+                None => Ok(Some(mark)),
+            }
+        }
     }
 }
 

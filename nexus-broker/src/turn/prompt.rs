@@ -3,9 +3,9 @@
 use nexus_core::TurnError;
 use serde_json::Map;
 
+pub(super) use crate::cut::cut;
 use crate::{
     agent::AgentDocument,
-    cut::cut,
     message::{Address, Envelope, EnvelopeId, Payload},
 };
 
@@ -26,7 +26,10 @@ pub(super) fn prompt(envelope: &Envelope) -> String {
         Payload::Query { .. } => "\n\n(What you say last goes back to who asks.)",
         _ => "",
     };
-    format!("{head}\n{}{answered}", envelope.payload.text())
+    // No line of a text looks like the head of a message.
+    let text = envelope.payload.text().replace("\n[", "\n [");
+    let text = text.strip_prefix('[').map_or_else(|| text.clone(), |rest| format!(" [{rest}"));
+    format!("{head}\n{text}{answered}")
 }
 
 /// What goes back for a turn that ended well: to who gave a task, asked, or is a caller. Agents that only said something get what the

@@ -16,12 +16,18 @@ use crate::{
     broker::SendOptions,
     error::{BrokerError, BrokerErrorKind},
     message::{Address, EnvelopeId, MessagePriority, Payload, ReportedStatus},
+    session_key::SessionKey,
     trigger::{TriggerTools, Triggers},
     worker::WorkerOrder,
 };
 
 /// The longest that a turn waits for a message, in seconds.
 const LONGEST_WAIT: u64 = 600;
+
+/// How many messages of other sessions are looked behind at a time.
+const MOST_ASIDE: usize = 32;
+/// How long the details of a report may be, in bytes.
+const MAX_DETAILS_BYTES: usize = 4 << 10;
 
 /// What the tool `send_message_to_agent` takes.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -144,6 +150,10 @@ pub(super) fn of(turn: &Arc<AgentTurn>) -> Toolbox {
         Arc::clone(&turn.broker.options().clock),
         Arc::new(turn.broker.clone()),
     );
+    let triggers = match &turn.broker.options().machine {
+        Some(machine) => triggers.on_machine(machine),
+        None => triggers,
+    };
     let mut of_agent = TriggerTools::of_agent(triggers, &turn.agent.name).in_session(turn.session.clone());
     if turn.agent.folder.is_some() {
         of_agent = of_agent.with_files();
@@ -186,7 +196,7 @@ fn send(turn: &Arc<AgentTurn>) -> Tool {
                 let sent = turn.broker.send(&turn.address(), &to, payload, options).await;
                 let sent = sent.map_err(|error| words(&error))?;
                 if let Some(id) = answered {
-                    turn.has_answered(id);
+                    turn.has_answered(id, &to);
                 }
                 Ok::<_, String>(Json(json!({ "message_id": sent.message_id, "reach": sent.reach.as_str() })))
             }
@@ -218,8 +228,31 @@ fn wait(turn: &Arc<AgentTurn>) -> Tool {
 async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, BrokerError> {
     let store = turn.broker.store();
     let until = Instant::now() + at_most;
+    let _waiting = turn.broker.wait_in_turn();
     loop {
-        if let Some(delivery) = store.take(&turn.queue, MessagePriority::Low, LEASE).await? {
+        // What is offered to the turn comes as soon as this call has ended.
+        if super::lock(&turn.offered).is_some() {
+            return Ok(Value::Null);
+        }
+        let mut aside = Vec::new();
+        let mut found = None;
+        while let Some(delivery) = store.take(&turn.queue, MessagePriority::Low, LEASE).await? {
+            let key = SessionKey::of(&turn.agent.name, &delivery.envelope.target_agent_id);
+            // One of another session, and one whose turn may have been begun, has a turn of its own.
+            if key.address() == turn.session && delivery.deliveries == 1 {
+                found = Some(delivery);
+                break;
+            }
+            aside.push(delivery.lease);
+            if aside.len() >= MOST_ASIDE {
+                break;
+            }
+        }
+        let is_aside = !aside.is_empty();
+        for lease in aside {
+            store.put_back(&lease).await?;
+        }
+        if let Some(delivery) = found {
             let shown = serde_json::to_value(&delivery.envelope);
             turn.has_taken(delivery);
             return shown.map_err(|error| {
@@ -230,7 +263,11 @@ async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, Brok
         if left.is_zero() {
             return Ok(Value::Null);
         }
-        store.wait(&turn.queue, left.min(Duration::from_secs(5))).await?;
+        match is_aside {
+            // `wait` returns at once for those that were put back.
+            true => tokio::time::sleep(left.min(Duration::from_secs(1))).await,
+            false => store.wait(&turn.queue, left.min(Duration::from_secs(5))).await?,
+        }
     }
 }
 
@@ -258,8 +295,9 @@ fn view(asks: &AgentDocument, agent: AgentDocument) -> AgentView {
         kind: agent.kind,
         status: agent.status,
         manager: agent.manager,
-        task_id: agent.task_id,
-        report: agent.report,
+        task_id: agent.task_id.filter(|_| you_may_write),
+        // What an agent says of itself reaches those that it could be asked by.
+        report: agent.report.filter(|_| you_may_write),
         you_may_write,
     }
 }
@@ -280,6 +318,13 @@ fn report(turn: &Arc<AgentTurn>) -> Tool {
 async fn report_status(turn: &AgentTurn, arguments: StatusArguments) -> Result<String, BrokerError> {
     if arguments.percent.is_some_and(|percent| percent > 100) {
         return Err(BrokerError::new(BrokerErrorKind::Invalid, "percent is over 100", "give 0 to 100"));
+    }
+    if arguments.details.as_ref().is_some_and(|details| details.len() > MAX_DETAILS_BYTES) {
+        return Err(BrokerError::new(
+            BrokerErrorKind::Invalid,
+            format!("the details have more than {MAX_DETAILS_BYTES} bytes"),
+            "say it by send_message_to_agent",
+        ));
     }
     let blocked = arguments.status == ReportedStatus::Blocked;
     let report = ProgressReport {
@@ -365,9 +410,6 @@ fn stop(turn: &Arc<AgentTurn>) -> Tool {
     let about =
         "Stops a worker of yours, with its turn and its own workers. Its files stay until clean_worker.";
     on_worker(turn, "stop_worker", about, |turn, name| async move {
-        for stopped in turn.broker.workers().all_below(turn.broker.directory(), &name).await? {
-            turn.broker.stop(&stopped).await?;
-        }
         turn.broker.stop(&name).await?;
         Ok(format!("{name} is stopped"))
     })

@@ -241,7 +241,11 @@ impl Kit {
     }
 
     pub(crate) async fn run(&self) -> Running {
-        let broker = self.broker().await;
+        self.run_with(self.broker().await.options().clone()).await
+    }
+
+    pub(crate) async fn run_with(&self, options: BrokerOptions) -> Running {
+        let broker = Broker::new(options);
         let drain = CancelToken::new();
         let (runs, until) = (broker.clone(), drain.clone());
         let task = tokio::spawn(async move { runs.run(until, CancelToken::new()).await });

@@ -234,14 +234,22 @@ async fn a_turn_that_its_broker_left_is_told_of_and_not_begun_again() {
     running.kill().await;
 
     let running = kit.run().await;
+    // What comes meanwhile does not make it forgotten which turn was begun.
+    let (from, to) = (named("manager"), named("poet"));
+    let sent = running.broker.send(&from, &to, message("And?"), SendOptions::default()).await.unwrap();
+    assert_eq!(sent.reach, Reach::NextTurn);
     tokio::time::sleep(Duration::from_millis(700)).await;
     assert_eq!(begun.load(Ordering::SeqCst), 1, "its lease is another's");
     kit.clock.by(Duration::from_secs(120));
     let told = inbox(&running.broker, 1).await;
     let text = told[0].payload.text();
     assert!(text.contains("turn_lost") && text.contains("workers/poet/work"), "{text}");
-    assert_eq!(begun.load(Ordering::SeqCst), 1);
-    let poet = until_status(&running.broker, "poet", AgentStatus::Failed).await;
+    let poet = until_status(&running.broker, "poet", AgentStatus::Working).await;
+    // That is the other message; the lost one was not begun again.
+    while begun.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    running.broker.stop("poet").await.unwrap();
     assert_eq!(std::fs::read_to_string(poet.folder.unwrap().join("poem.txt")).unwrap(), "half\n");
     running.drain().await;
 }
@@ -396,5 +404,68 @@ async fn an_urgent_message_reaches_a_running_turn_where_its_backend_takes_input(
         running.broker.stop(name).await.unwrap();
         inbox(&running.broker, 1).await;
     }
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_brokers_are_not_at_one_agent_at_once() {
+    let (at_once, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let counts = (Arc::clone(&at_once), Arc::clone(&most));
+    let scripts = Scripts::default().with("slow", move |_| {
+        let (at_once, most) = counts.clone();
+        async move {
+            most.fetch_max(at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            at_once.fetch_sub(1, Ordering::SeqCst);
+            Ok("done".to_owned())
+        }
+    });
+    let kit = Kit::new(scripts);
+    let (one, two) = (kit.run().await, kit.run().await);
+    one.broker.configure(&agent("slow")).await.unwrap();
+    for number in 0..4 {
+        let text = message(&number.to_string());
+        two.broker.send(&caller(), &named("slow"), text, SendOptions::default()).await.unwrap();
+    }
+    // A broker that finds another at work looks again by the clock, which stands still but for this.
+    let answers = async {
+        let mut answers = Vec::new();
+        while answers.len() < 4 {
+            kit.clock.by(Duration::from_secs(3));
+            answers.extend(one.broker.inbox("me", 4).await.unwrap());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        answers
+    };
+    let answers = tokio::time::timeout(Duration::from_secs(60), answers).await.unwrap();
+    assert!(answers.iter().all(|answer| answer.payload.text().contains("done")), "{answers:?}");
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+    one.drain().await;
+    two.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn turns_that_wait_leave_room_for_what_they_wait_for() {
+    let scripts = Scripts::default()
+        .with("asks", |mut puppet| async move {
+            let question = json!({ "to": "knows", "content": "What?", "expects_answer": true });
+            puppet.done("send_message_to_agent", question).await;
+            puppet.done("wait_for_message", json!({ "seconds": 30 })).await;
+            Ok("asked".to_owned())
+        })
+        .with("knows", |_| async move { Ok("This.".to_owned()) });
+    let kit = Kit::new(scripts);
+    let mut options = kit.broker().await.options().clone();
+    options.max_turns_at_once = 1;
+    let running = kit.run_with(options).await;
+    let mut asks = agent("asks");
+    asks.scope.may_write_to = vec!["knows".to_owned()];
+    for record in [asks, agent("knows")] {
+        running.broker.configure(&record).await.unwrap();
+    }
+    running.broker.send(&caller(), &named("asks"), task("Ask."), SendOptions::default()).await.unwrap();
+    let began = std::time::Instant::now();
+    assert!(inbox(&running.broker, 1).await[0].payload.text().contains("asked"));
+    assert!(began.elapsed() < Duration::from_secs(20), "it waited in vain");
     running.drain().await;
 }

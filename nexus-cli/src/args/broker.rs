@@ -80,8 +80,13 @@ pub(crate) enum BrokerCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Stop an agent: its turn ends, and it takes no further message
+    /// Stop an agent and its workers: their turns end, and they take no further message until they are started
     Stop {
+        /// The agent
+        name: Address,
+    },
+    /// Have an agent that was stopped take messages again
+    Start {
         /// The agent
         name: Address,
     },

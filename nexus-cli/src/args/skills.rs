@@ -29,7 +29,7 @@ pub(crate) struct OnboardArgs {
     #[arg(default_value = ".")]
     pub(crate) folder: PathBuf,
     /// The hub whose packs are suggested
-    #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB")]
+    #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB", hide_env_values = true)]
     pub(crate) hub: Option<String>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum SkillsCommand {
         #[arg(required = true)]
         names: Vec<String>,
         /// The hub
-        #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB")]
+        #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB", hide_env_values = true)]
         hub: String,
     },
     /// Bring skills to what their hub has now
@@ -77,7 +77,7 @@ pub(crate) enum SkillsCommand {
         /// Skills. Default: all that came from the hub
         names: Vec<String>,
         /// The hub
-        #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB")]
+        #[arg(long, value_name = "HUB", env = "NEXUS_SKILL_HUB", hide_env_values = true)]
         hub: String,
     },
     /// Remove skills that came from a hub

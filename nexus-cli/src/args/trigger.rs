@@ -145,6 +145,19 @@ impl TriggerArgs {
 }
 
 impl TriggerCommand {
+    /// Whose the trigger is that it makes.
+    pub(crate) fn whose(&self) -> Option<&TriggerArgs> {
+        match self {
+            Self::Cron { whose, .. }
+            | Self::At { whose, .. }
+            | Self::Event { whose, .. }
+            | Self::File { whose, .. }
+            | Self::Webhook { whose, .. }
+            | Self::Completion { whose, .. } => Some(whose),
+            _ => None,
+        }
+    }
+
     /// Whether the answer is wanted as JSON.
     pub(crate) fn wants_json(&self) -> bool {
         matches!(self, Self::List { json: true })
