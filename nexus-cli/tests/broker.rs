@@ -132,7 +132,7 @@ fn a_person_writes_to_an_agent_and_has_the_answer() {
     let found = stage.said(&["session", "search", "hello"]);
     assert!(found.contains("agent:clerk:main") && !found.contains("aside"), "{found}");
     let unknown = stage.nexus(&["session", "show", "agent:clerk:none"]);
-    assert_eq!(unknown.status.code(), Some(1), "{}", text(&unknown.stderr));
+    assert_eq!(unknown.status.code(), Some(2), "{}", text(&unknown.stderr));
 }
 
 #[test]
@@ -204,4 +204,84 @@ fn a_second_signal_ends_the_turns_and_their_senders_are_told() {
     let inbox = stage.said(&["broker", "inbox"]);
     assert!(inbox.contains("turn_failed"), "{inbox}");
     assert_eq!(stage.said(&["broker", "inbox"]), "");
+}
+
+#[test]
+fn triggers_are_made_fired_switched_and_deleted() {
+    let stage = Stage::new(|conversation| {
+        Some(Reply::text(format!("Did: {}", asked(conversation).lines().nth(2).unwrap_or_default())))
+    });
+    let unknown = stage.nexus(&["trigger", "event", "nobody", "deployed", "Look."]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("there are clerk, manager"), "{}", text(&unknown.stderr));
+    stage.said(&["trigger", "event", "clerk", "deployed", "Look at it.", "--id", "look"]);
+    stage.said(&["trigger", "cron", "clerk", "30 9 * * 1-5", "Good morning.", "--zone", "Europe/Berlin"]);
+    for (arguments, says) in [
+        (&["trigger", "cron", "clerk", "61 * * * *", "x"][..], "61"),
+        (&["trigger", "cron", "clerk", "* * 31 2 *", "x"], ""),
+        (&["trigger", "cron", "clerk", "* * * * *", "x", "--zone", "Mars/Base"], "Mars/Base"),
+        (&["trigger", "at", "clerk", "2001-01-01T00:00:00Z", "x"], "still to come"),
+        (&["trigger", "at", "clerk", "tomorrow", "x"], "2026-01-31T12:00:00Z"),
+        (&["trigger", "event", "clerk", "deployed", "x", "--id", "look"], "already"),
+        (&["trigger", "completion", "clerk", "x"], "--of-agent or --of-task"),
+        (&["trigger", "delete", "none"], "none"),
+    ] {
+        let output = stage.nexus(arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(text(&output.stderr).contains(says), "{arguments:?}: {}", text(&output.stderr));
+    }
+    let list = stage.said(&["trigger", "list"]);
+    assert!(list.contains("look  event deployed -> clerk: Look at it."), "{list}");
+    assert!(list.contains("cron 30 9 * * 1-5 (Europe/Berlin) -> clerk, next "), "{list}");
+    let running = stage.run();
+    assert!(
+        stage
+            .said(&["trigger", "fire", "deployed", "--id", "one", "--data", "{\"v\": 3}"])
+            .starts_with("1 trigger")
+    );
+    stage.said(&["trigger", "fire", "deployed", "--id", "one"]);
+    stage.said(&["trigger", "disable", "look"]);
+    assert!(stage.said(&["trigger", "fire", "deployed"]).starts_with("0 trigger"));
+    let until = Instant::now() + Duration::from_secs(60);
+    while !stage.said(&["session", "search", "Look"]).contains("agent:clerk:main") {
+        assert!(Instant::now() < until, "the clerk did nothing");
+    }
+    let printed = running.drain();
+    assert_eq!(printed.matches("[clerk] -> [clerk] [trigger]").count(), 1, "{printed}");
+    stage.said(&["trigger", "delete", "look"]);
+    assert!(!stage.said(&["trigger", "list"]).contains("look"));
+    let webhook = stage.said(&["trigger", "webhook", "clerk", "Look at the push.", "--id", "push"]);
+    let secret = webhook.lines().find_map(|line| line.strip_prefix("secret: ")).unwrap();
+    assert!(secret.starts_with("whsec_"));
+    let kept = stage.folder.nexus_home().join("broker/webhooks");
+    assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o077, 0);
+    assert!(!stage.said(&["trigger", "list", "--json"]).contains(secret));
+}
+
+#[test]
+fn skills_are_installed_from_a_folder() {
+    let folder = Folder::empty();
+    let hub = folder.path().join("hub");
+    fs::create_dir_all(hub.join("links")).unwrap();
+    fs::write(hub.join("links/SKILL.md"), "# Links\n").unwrap();
+    let index = |hash: &str| {
+        let skill = json!({ "description": "Links.", "kind": "guides", "version": "1", "files": { "SKILL.md": hash } });
+        json!({ "skills": { "links": skill }, "packs": { "writing": ["links"] } }).to_string()
+    };
+    fs::write(hub.join("hub.json"), index(&"0".repeat(64))).unwrap();
+    let install = ["skills", "install", "writing", "--hub", "hub"];
+    let refused = folder.nexus(&install);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("SHA-256"), "{}", text(&refused.stderr));
+    // printf '# Links\n' | sha256sum
+    fs::write(hub.join("hub.json"), index("SHA")).unwrap();
+    let unread = folder.nexus(&install);
+    assert!(text(&unread.stderr).contains("no SHA-256"), "{}", text(&unread.stderr));
+    for hub in
+        ["ftp://example.org/hub", "https://me:secret@example.org/hub", "http://localhost.example.org/hub"]
+    {
+        let refused = folder.nexus(&["skills", "list", "--hub", hub]);
+        assert_eq!(refused.status.code(), Some(2), "{hub}: {}", text(&refused.stderr));
+        assert!(!text(&refused.stderr).contains("secret"));
+    }
 }

@@ -4,7 +4,9 @@
 
 mod digest;
 mod hub;
+mod kind;
 mod place;
 
 pub use hub::{FolderHub, HubIndex, HubReader, HubSkill, clone_hub};
-pub use place::{FoundSkill, SkillChange, SkillKind, SkillPlace};
+pub use kind::SkillKind;
+pub use place::{FoundSkill, SkillChange, SkillPlace};

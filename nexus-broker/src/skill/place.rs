@@ -2,17 +2,17 @@
 
 use std::{
     collections::BTreeMap,
-    fmt, fs, io,
+    fs, io,
     path::{Path, PathBuf},
 };
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::Address,
     skill::{
+        SkillKind,
         digest::sha256,
         hub::{HubIndex, HubReader, HubSkill, MAX_FILE_BYTES, is_inside},
     },
@@ -22,39 +22,6 @@ use crate::{
 const MARK: &str = ".nexus-skill.json";
 /// The largest SKILL.md of a person's that is shown, in bytes.
 const MAX_SHOWN_BYTES: u64 = MAX_FILE_BYTES;
-
-/// What a skill is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SkillKind {
-    /// How a tool is used.
-    Tools,
-    /// How a service is reached.
-    Connectors,
-    /// How work is done.
-    Guides,
-}
-
-impl SkillKind {
-    /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Tools, Self::Connectors, Self::Guides];
-
-    /// Its folder.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Tools => "tools",
-            Self::Connectors => "connectors",
-            Self::Guides => "guides",
-        }
-    }
-}
-
-impl fmt::Display for SkillKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
 
 /// What came from a hub, as its mark says.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,0 +1,39 @@
+//! What skills are about.
+
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a skill is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SkillKind {
+    /// How a tool is used.
+    Tools,
+    /// How a service is reached.
+    Connectors,
+    /// How work is done.
+    Guides,
+}
+
+impl SkillKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Tools, Self::Connectors, Self::Guides];
+
+    /// Its folder.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Connectors => "connectors",
+            Self::Guides => "guides",
+        }
+    }
+}
+
+impl fmt::Display for SkillKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
