@@ -17,7 +17,7 @@ use super::{
 pub(crate) const ROOT_KEYS: &[&str] = &["groups", "backends", "models", "types", "panels", "lenses"];
 /// The sections of Nexus's own programs above the router. One that a program does not bring along is passed over by it, so that
 /// all of them can read one file.
-pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate", "fleet"];
+pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate", "fleet", "broker"];
 /// The keys of a backend that the router reads; all others are settings of its kind.
 pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "parked", "max_turns_at_once", "pool"];
 /// Most characters of a pool's name.
