@@ -11,7 +11,7 @@ mod seen;
 mod stage;
 
 use std::{
-    process::Stdio,
+    process::{Command, Stdio},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -128,6 +128,27 @@ fn a_person_is_heard_with_the_next_turn_of_grok() {
     a_person_is_heard(Program::Grok, false);
 }
 
+/// An agent that waits for messages has what a person writes long before its wait is over, whether its program takes input or not.
+#[test]
+#[ignore = "needs the real CLIs; run by .ci/run"]
+fn a_person_is_heard_by_an_agent_that_waits() {
+    for program in Program::ALL {
+        let stage = Stage::new(program, |seen: &Seen| match seen.all.contains("Turn left.") {
+            true => Reply::text("I turn left."),
+            false if seen.answers.len() > 3 => Reply::text("I heard nothing."),
+            false => call("wait_for_message", json!({ "seconds": 600 })),
+        });
+        let running = stage.run();
+        stage.said(&["send", "lead", "Wait.", "--as", "first", "--priority", "normal"]);
+        stage.until("a turn", || (!stage.calls(program, "lead").is_empty()).then_some(()));
+        let answer = stage.said(&["send", "lead", "Turn left.", "--as", "second", "--wait", "200"]);
+        assert!(answer.contains("I turn left."), "{program:?}: {answer}\n{}", stage.printed());
+        let first = stage.message("message", "lead", "caller:first");
+        assert!(first["payload"]["content"].as_str().unwrap().contains("I turn left."), "{first}");
+        running.drain();
+    }
+}
+
 /// A worker of a worker, each on another vendor; none below, and none beside.
 #[test]
 #[ignore = "needs the real CLIs; run by .ci/run"]
@@ -183,20 +204,53 @@ fn workers_are_nested_to_the_depth_and_refused_beyond() {
     }
 }
 
+/// What a manager and a worker do where the worker never ends: it writes a file, and its model says nothing more.
+fn half_done(worker: Program) -> impl Fn(&Seen) -> Reply {
+    move |seen: &Seen| match (seen.agent.as_str(), seen.kind.as_str()) {
+        ("lead", "task_assignment") if seen.answers.is_empty() => {
+            call("start_worker", json!({ "name": "helper", "kind": worker.kind(), "task": "Go on." }))
+        }
+        ("lead", "task_assignment") => Reply::text("Given away."),
+        ("helper", _) if seen.answers.is_empty() => {
+            Reply::call(ToolCall::write_file("half.txt", "half a line\n"))
+        }
+        ("helper", _) => Reply::text("One moment").stalled(),
+        _ => Reply::text("Seen."),
+    }
+}
+
+/// The worker's program dies in the middle of its turn.
+#[test]
+#[ignore = "needs the real CLIs; run by .ci/run"]
+fn a_worker_whose_program_is_killed_is_told_of_and_its_tree_is_there() {
+    for (worker, manager) in
+        [(Program::Claude, Program::Grok), (Program::Codex, Program::Claude), (Program::Grok, Program::Codex)]
+    {
+        let stage = Stage::in_repository(manager, half_done(worker));
+        let running = stage.run();
+        stage.said(&["send", "lead", "Have it written.", "--task", "poem", "--wait", "200"]);
+        let half = stage.work_of("helper").join("half.txt");
+        stage.until("a turn that has written", || {
+            (is_written(&half) && stage.calls(worker, "helper").len() > 1).then_some(())
+        });
+        let programs: Vec<_> =
+            stage.running().into_iter().filter(|(_, name)| name.contains(worker.kind())).collect();
+        assert!(!programs.is_empty(), "{worker:?}: {:?}", stage.running());
+        for (pid, _) in programs {
+            // One may have ended with another.
+            let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status().unwrap();
+        }
+        let told = stage.message("error", "helper", "lead");
+        assert_eq!(told["payload"]["code"], "turn_failed", "{told}");
+        running.drain();
+        assert!(is_written(&half), "the tree is there");
+        assert_eq!(stage.agent("helper").unwrap()["status"], "failed");
+    }
+}
+
 /// The broker dies in the middle of a worker's turn.
 fn a_lost_turn_is_told_of(worker: Program, manager: Program) {
-    let stage =
-        Stage::in_repository(manager, move |seen: &Seen| match (seen.agent.as_str(), seen.kind.as_str()) {
-            ("lead", "task_assignment") if seen.answers.is_empty() => {
-                call("start_worker", json!({ "name": "helper", "kind": worker.kind(), "task": "Go on." }))
-            }
-            ("lead", "task_assignment") => Reply::text("Given away."),
-            ("helper", _) if seen.answers.is_empty() => {
-                Reply::call(ToolCall::write_file("half.txt", "half a line\n"))
-            }
-            ("helper", _) => Reply::text("One moment").stalled(),
-            _ => Reply::text("Seen."),
-        });
+    let stage = Stage::in_repository(manager, half_done(worker));
     let running = stage.run();
     stage.said(&["send", "lead", "Have it written.", "--task", "poem", "--wait", "200"]);
     let half = stage.work_of("helper").join("half.txt");
