@@ -302,9 +302,10 @@ impl Broker {
                         "write to another one",
                     ));
                 }
+                let is_urgent = envelope.priority == MessagePriority::Urgent;
                 match record.turn {
                     None => Reach::Now,
-                    Some(_) if self.is_steered(&envelope, &record.kind) => Reach::RunningTurn,
+                    Some(_) if is_urgent && self.takes_input(&record.kind) => Reach::RunningTurn,
                     Some(_) => Reach::NextTurn,
                 }
             }
@@ -323,15 +324,14 @@ impl Broker {
         self.check_scope(sender, &target).await
     }
 
-    /// Whether a message is handed to a turn that runs: it is urgent, and the first backend of the agent's takes input.
-    fn is_steered(&self, envelope: &Envelope, kind: &str) -> bool {
+    /// Whether the first backend of agents of this type takes input while a turn runs.
+    pub(crate) fn takes_input(&self, kind: &str) -> bool {
         let router = &self.parts.options.router;
-        envelope.priority == MessagePriority::Urgent
-            && router.binding(kind).is_ok_and(|binding| {
-                let backends = router.backends();
-                let first = binding.chain.first().and_then(|id| backends.get(id));
-                first.is_some_and(|backend| backend.capabilities().steering == Support::Yes)
-            })
+        router.binding(kind).is_ok_and(|binding| {
+            let backends = router.backends();
+            let first = binding.chain.first().and_then(|id| backends.get(id));
+            first.is_some_and(|backend| backend.capabilities().steering == Support::Yes)
+        })
     }
 
     /// Whether `sender` may write to `target`.

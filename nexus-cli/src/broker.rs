@@ -5,7 +5,6 @@ use std::{
     io::{IsTerminal as _, Read as _},
     net::SocketAddr,
     path::PathBuf,
-    pin::pin,
     process::ExitCode,
     time::{Duration, Instant, SystemTime},
 };
@@ -137,22 +136,29 @@ async fn run(
         let drained = drain.clone();
         hooks = Some(server.serve(async move { drained.cancelled().await }));
     }
-    let serving = async {
+    let serving = async move {
         if let Some(hooks) = hooks {
             hooks.await;
         }
     };
-    let work = async { tokio::join!(broker.run(drain.clone(), end.clone()), scheduler.run(&drain), serving) };
-    let mut running = pin!(work);
+    // A task of its own: it goes on while a handler below waits.
+    let mut running = tokio::spawn({
+        let (broker, drain, end) = (broker.clone(), drain.clone(), end.clone());
+        async move { tokio::join!(broker.run(drain.clone(), end), scheduler.run(&drain), serving) }
+    });
+    let broke_down = |error| CommandError::failed(format_args!("the broker broke down: {error}"));
     loop {
         tokio::select! {
-            _ = &mut running => break,
+            ended = &mut running => {
+                ended.map_err(broke_down)?;
+                break;
+            }
             came = interrupts.next() => {
                 came.map_err(signals)?;
                 if drain.is_cancelled() {
                     complain("the turns that ran are ended");
                     end.cancel();
-                    running.await;
+                    running.await.map_err(broke_down)?;
                     return Ok(interrupt::exit_code());
                 }
                 complain("no further message is taken, and turns that run go on to their end; once more ends them");

@@ -84,6 +84,20 @@ impl AgentTurn {
         }
     }
 
+    /// Whether a message may come into this turn: it is of its session, and no turn was begun with it that nobody ended. Such a one has
+    /// a turn of its own. A message that was given out and put back is none: nobody has seen it.
+    async fn may_have(&self, delivery: &Delivery) -> bool {
+        let envelope = &delivery.envelope;
+        if SessionKey::of(&self.agent.name, &envelope.target_agent_id).address() != self.session {
+            return false;
+        }
+        if delivery.deliveries == 1 {
+            return true;
+        }
+        let record = self.broker.directory().find(&self.agent.name).await;
+        matches!(record, Ok(Some(record)) if !record.has_begun(&envelope.message_id))
+    }
+
     /// What is to be kept for as long as the turn runs.
     fn leases(&self) -> Vec<HandlingLease> {
         let mut leases: Vec<_> = lock(&self.taken).iter().map(|delivery| delivery.lease.clone()).collect();
@@ -301,6 +315,10 @@ async fn run(turn: &Arc<AgentTurn>, lease: &HandlingLease, envelope: &Envelope, 
 /// Hands urgent messages to the running turn, where its backend takes them.
 async fn hand_in(turn: &AgentTurn, steering: &Steering) {
     let store = turn.broker.store();
+    // Else they are there for `wait_for_message`.
+    if !turn.broker.takes_input(&turn.agent.kind) {
+        return std::future::pending().await;
+    }
     loop {
         let taken = match store.wait(&turn.queue, LOOK_EVERY).await {
             Ok(()) => store.take(&turn.queue, MessagePriority::Urgent, LEASE).await,
@@ -314,10 +332,8 @@ async fn hand_in(turn: &AgentTurn, steering: &Steering) {
                 continue;
             }
         };
-        let is_of_session =
-            SessionKey::of(&turn.agent.name, &delivery.envelope.target_agent_id).address() == turn.session;
-        // One of another session, and one whose turn may have been begun, comes when this turn has ended.
-        if !is_of_session || delivery.deliveries > 1 {
+        // It comes when this turn has ended.
+        if !turn.may_have(&delivery).await {
             let _ = store.put_back(&delivery.lease).await;
             return std::future::pending().await;
         }

@@ -16,7 +16,6 @@ use crate::{
     broker::SendOptions,
     error::{BrokerError, BrokerErrorKind},
     message::{Address, EnvelopeId, MessagePriority, Payload, ReportedStatus},
-    session_key::SessionKey,
     trigger::{TriggerTools, Triggers},
     worker::WorkerOrder,
 };
@@ -237,9 +236,7 @@ async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, Brok
         let mut aside = Vec::new();
         let mut found = None;
         while let Some(delivery) = store.take(&turn.queue, MessagePriority::Low, LEASE).await? {
-            let key = SessionKey::of(&turn.agent.name, &delivery.envelope.target_agent_id);
-            // One of another session, and one whose turn may have been begun, has a turn of its own.
-            if key.address() == turn.session && delivery.deliveries == 1 {
+            if turn.may_have(&delivery).await {
                 found = Some(delivery);
                 break;
             }

@@ -469,3 +469,33 @@ async fn turns_that_wait_leave_room_for_what_they_wait_for() {
     assert!(began.elapsed() < Duration::from_secs(20), "it waited in vain");
     running.drain().await;
 }
+
+/// It was offered to the backend, which takes no input, before the turn waited.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_urgent_message_comes_into_a_turn_that_waits_where_its_backend_takes_no_input() {
+    let sent = Arc::new(tokio::sync::Notify::new());
+    let is_sent = Arc::clone(&sent);
+    let scripts = Scripts::default().with("deaf", move |mut puppet| {
+        let sent = Arc::clone(&is_sent);
+        async move {
+            sent.notified().await;
+            tokio::time::sleep(Duration::from_millis(2_500)).await;
+            Ok(puppet.done("wait_for_message", json!({ "seconds": 5 })).await)
+        }
+    });
+    let kit = Kit::new(scripts);
+    let running = kit.run().await;
+    running.broker.configure(&agent("deaf")).await.unwrap();
+    let send = async |text: &str, priority| {
+        let options = SendOptions::default().with_priority(priority);
+        running.broker.send(&caller(), &named("deaf"), message(text), options).await.unwrap()
+    };
+    send("Begin.", MessagePriority::Normal).await;
+    until_status(&running.broker, "deaf", AgentStatus::Working).await;
+    assert_eq!(send("Turn left.", MessagePriority::Urgent).await.reach, Reach::NextTurn);
+    sent.notify_one();
+    for answer in inbox(&running.broker, 2).await {
+        assert!(answer.payload.text().contains("Turn left."), "{answer:?}");
+    }
+    running.drain().await;
+}

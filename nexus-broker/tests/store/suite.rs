@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     sync::Arc,
+    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -46,6 +47,7 @@ macro_rules! suite {
             waiting_ends_when_there_is_something
             waiting_ends_when_a_lease_lapses
             waiting_ends_in_time
+            a_call_that_nobody_polls_keeps_up_no_other
             a_thousand_queues
             what_is_stored_is_there_when_it_is_opened_again
         );
@@ -708,6 +710,25 @@ pub(crate) async fn waiting_ends_in_time(place: &dyn Place) {
     // However long.
     let waited = tokio::time::timeout(Duration::from_millis(20), store.wait("q", Duration::MAX)).await;
     assert!(waited.is_err());
+}
+
+/// As in the branch of a `select!` whose other branch has a handler that also calls.
+pub(crate) async fn a_call_that_nobody_polls_keeps_up_no_other(place: &dyn Place) {
+    let clock = Hands::new();
+    let store = open(place, &clock).await;
+    let mut left: Vec<_> = (0..20).map(|_| store.queues()).collect();
+    std::future::poll_fn(|context| {
+        for call in &mut left {
+            let _ = call.as_mut().poll(context);
+        }
+        Poll::Ready(())
+    })
+    .await;
+    let put = tokio::time::timeout(PATIENCE, store.put("q", &message("m", &*clock))).await;
+    assert_eq!(put.expect("it is kept up").unwrap(), PutOutcome::Stored);
+    drop(left);
+    // One that is dropped while it waits is out of the way.
+    assert_eq!(drain(&*store, "q").await, ["m"]);
 }
 
 pub(crate) async fn a_thousand_queues(place: &dyn Place) {

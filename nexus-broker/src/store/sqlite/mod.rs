@@ -20,7 +20,7 @@ use rusqlite::{Connection, TransactionBehavior};
 use serde_json::Value;
 use tokio::{
     sync::{Mutex as AsyncMutex, Notify},
-    task::spawn_blocking,
+    task::{AbortHandle, spawn_blocking},
     time::{Instant, timeout_at},
 };
 
@@ -102,15 +102,32 @@ impl SqliteStore {
         })))
     }
 
-    /// Runs `work` as one transaction, off the runtime. It is ended also where this future is dropped.
+    /// Does something with the connection when it is its turn, off the runtime. What has begun is ended also where this future is dropped.
+    ///
+    /// It waits in a task of its own. The lock is given to who waited longest, so a caller that waits in it and is polled no more, such as
+    /// in the branch of a `select!` whose other branch has a handler that also calls, would keep up all others for good.
+    async fn with_connection<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Connection) -> Result<T, BrokerError> + Send + 'static,
+    ) -> Result<T, BrokerError> {
+        let connection = Arc::clone(&self.0.connection);
+        let task = tokio::spawn(async move {
+            let mut connection = connection.lock_owned().await;
+            let done = spawn_blocking(move || work(&mut connection));
+            done.await.unwrap_or_else(|error| Err(ended(&error)))
+        });
+        let _dropped = EndedWithThis(task.abort_handle());
+        task.await.unwrap_or_else(|error| Err(ended(&error)))
+    }
+
+    /// Runs `work` as one transaction.
     async fn run<T: Send + 'static>(
         &self,
         access: Access,
         work: impl FnOnce(&Work<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, BrokerError> {
-        let mut connection = Arc::clone(&self.0.connection).lock_owned().await;
         let (place, limits, clock) = (Arc::clone(&self.0.place), self.0.limits, Arc::clone(&self.0.clock));
-        let done = spawn_blocking(move || {
+        let done = self.with_connection(move |connection| {
             place.check()?;
             let run = || {
                 let level = if access == Access::Keep { "FULL" } else { "NORMAL" };
@@ -133,7 +150,7 @@ impl SqliteStore {
             place.check()?;
             Ok(done)
         });
-        done.await.unwrap_or_else(|error| Err(ended(&error)))
+        done.await
     }
 
     /// Whether another process changed the file since this was last asked. It is asked once in a while, whoever waits.
@@ -145,10 +162,11 @@ impl SqliteStore {
             }
             seen.at = Instant::now();
         }
-        let connection = Arc::clone(&self.0.connection).lock_owned().await;
         let place = Arc::clone(&self.0.place);
-        let asked = spawn_blocking(move || data_version(&connection).map_err(|fault| fault.at(place.path())));
-        let version = asked.await.unwrap_or_else(|error| Err(ended(&error)))?;
+        let asked = self.with_connection(move |connection| {
+            data_version(connection).map_err(|fault| fault.at(place.path()))
+        });
+        let version = asked.await?;
         let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let is_changed = seen.version != version;
         seen.version = version;
@@ -157,9 +175,8 @@ impl SqliteStore {
 
     async fn is_any(&self, queue: &str) -> Result<bool, BrokerError> {
         let queue = queue.to_owned();
-        let connection = Arc::clone(&self.0.connection).lock_owned().await;
         let (place, limits, clock) = (Arc::clone(&self.0.place), self.0.limits, Arc::clone(&self.0.clock));
-        let asked = spawn_blocking(move || {
+        let asked = self.with_connection(move |connection| {
             let path = place.path().display().to_string();
             let ask = || {
                 let transaction = connection.unchecked_transaction()?;
@@ -168,7 +185,16 @@ impl SqliteStore {
             };
             ask().map_err(|fault: Fault| fault.at(place.path()))
         });
-        asked.await.unwrap_or_else(|error| Err(ended(&error)))
+        asked.await
+    }
+}
+
+/// A task that ends with this.
+struct EndedWithThis(AbortHandle);
+
+impl Drop for EndedWithThis {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
