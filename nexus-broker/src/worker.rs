@@ -220,7 +220,7 @@ impl Workers {
             let kept = loop {
                 match of.keep(&format!("agents/{own}/{number}"), &commit) {
                     Err(error) if error.kind() == TreeErrorKind::RefMoved && number < first + 1_000 => {
-                        number += 1
+                        number += 1;
                     }
                     kept => break kept.map_err(|error| failed(&error))?,
                 }

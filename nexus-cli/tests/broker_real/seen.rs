@@ -23,11 +23,11 @@ impl Seen {
     pub(crate) fn of(conversation: &Conversation) -> Option<Self> {
         let all = everything(conversation);
         let agent = all.split_once("You are the agent ")?.1.split_once('.')?.0.to_owned();
-        let heads = conversation.items.iter().enumerate().filter_map(|(at, item)| match item {
+        let mut heads = conversation.items.iter().enumerate().filter_map(|(at, item)| match item {
             Item::User(text) => Some((at, text.lines().rev().find_map(head)?)),
             _ => None,
         });
-        let (at, kind) = heads.last()?;
+        let (at, kind) = heads.next_back()?;
         let answers = conversation.items[at..].iter().filter_map(|item| match item {
             Item::ToolResult { text, .. } => Some(text),
             _ => None,
