@@ -324,7 +324,7 @@ fn lines(agents: &[AgentDocument], queues: &[QueueStatus]) -> Vec<String> {
             if let Some(kept) = agent.tree.as_ref().and_then(|tree| tree.refs.last()) {
                 let _ = write!(line, ", kept as {kept}");
             }
-            printable(&line).to_string()
+            printable(&line)
         })
         .collect();
     if agents.is_empty() {
@@ -351,7 +351,7 @@ async fn watch(broker: &Broker, every: Duration) -> Result<ExitCode, CommandErro
                 let page = broker.store().log(seen, PAGE).await.map_err(CommandError::failed)?;
                 let Some(newest) = page.last() else { break };
                 seen = newest.number;
-                last.extend(page.iter().map(|logged| printable(&line(logged)).to_string()));
+                last.extend(page.iter().map(|logged| printable(&line(logged))));
                 last.drain(..last.len().saturating_sub(LAST_MESSAGES));
             }
             let agents = broker.agents().await.map_err(CommandError::failed)?;
