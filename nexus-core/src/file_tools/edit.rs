@@ -192,6 +192,6 @@ mod tests {
         assert!(edit(&"\n".repeat(1 << 20), &("\n".repeat(1 << 19) + "x"), "b").is_err());
         let grown = edited(many.as_bytes(), "a", &half, true).unwrap_err();
         assert!(grown.contains("larger than"), "{grown}");
-        assert!(began.elapsed() < std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", began.elapsed());
     }
 }
