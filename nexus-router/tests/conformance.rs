@@ -110,7 +110,8 @@ impl Subject for Routed {
         let because = match case {
             _ if self.first == First::Itself => return None,
             case if COUNTS_WORDS.contains(&case) => "it counts words that were taken back",
-            "a_token_cancelled_before_the_start_spends_nothing" => "it ends with the first of the two",
+            "a_token_cancelled_before_the_start_spends_nothing"
+            | "input_is_refused_at_once_where_it_cannot_be_delivered" => "it ends with the first of the two",
             _ => return None,
         };
         Some(because.to_owned())
