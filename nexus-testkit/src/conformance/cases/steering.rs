@@ -106,8 +106,8 @@ pub(crate) async fn input_during_the_last_answer_is_not_delivered(trial: &Trial<
     let (turn, _) = staged.run_until(request, host, SinkPace::Ready, is_asked, act).await?;
     same_text("answer", &turn.result()?.text, ANSWER)?;
     let ended = Some(InputDelivery::NotDelivered(NotDelivered::TurnEnded));
-    same("what the sender is told", &sent.and_then(SentInput::now_or_never), &ended)?;
-    same("what the sender is told afterwards", &steering.send("Hello?").now_or_never(), &ended)?;
+    same("what the sender is told", &sent.and_then(at_once), &ended)?;
+    same("what the sender is told afterwards", &at_once(steering.send("Hello?")), &ended)?;
     same("what is told as received", &received(&turn), &vec![])?;
     let calls = staged.model_calls();
     let has_it = calls.iter().any(|call| !places(&call.user_texts, std::slice::from_ref(&said)).is_empty());
