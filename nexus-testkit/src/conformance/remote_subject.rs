@@ -92,8 +92,10 @@ impl ExecutionBackend for Worker {
         host: TurnHost,
         events: &mut dyn EventSink,
     ) -> Result<TurnResult, TurnError> {
+        let capabilities = self.capabilities();
+        let _steered = host.steered(capabilities.steering);
         // Only the caller's side knows whether its session can take another turn.
-        admit(self.id(), &self.capabilities(), &request, &host)
+        admit(self.id(), &capabilities, &request, &host)
             .map_err(|failure| failure.into_error(self.id().clone()))?;
         let turn = host.open_turn(&request);
         let (participant, definitions) = (turn.participant().clone(), turn.definitions().to_vec());
