@@ -27,6 +27,9 @@ use crate::{
     worker::{WorkerOrder, Workers},
 };
 
+/// How many turns may begin each other by messages, by default.
+pub(crate) const DEFAULT_MAX_HOPS: u32 = 200;
+
 /// What a broker is made of.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
@@ -42,8 +45,8 @@ pub struct BrokerOptions {
     pub folder: PathBuf,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
-    /// The name of this machine, where brokers of several share the store: agents' triggers of type `file` watch its files alone. None by
-    /// default.
+    /// The name of this machine, where brokers of several share the store: it runs the turns of agents that were configured here, and
+    /// its agents' triggers of type `file` watch its files alone. None by default.
     pub machine: Option<String>,
     /// Which queue a message goes into.
     pub route: Arc<dyn Route>,
@@ -51,6 +54,8 @@ pub struct BrokerOptions {
     pub max_turns_at_once: usize,
     /// Deadline of a turn. 30 minutes by default.
     pub turn_deadline: Duration,
+    /// How many turns may begin each other by messages: what the last of them sends is refused. 200 by default.
+    pub max_hops: u32,
 }
 
 impl BrokerOptions {
@@ -72,6 +77,7 @@ impl BrokerOptions {
             route: Arc::new(ByAddress),
             max_turns_at_once: 4,
             turn_deadline: Duration::from_secs(30 * 60),
+            max_hops: DEFAULT_MAX_HOPS,
         }
     }
 }
@@ -122,6 +128,8 @@ pub struct SendOptions {
     pub expires_in: Option<Duration>,
     /// Tells the message from others, for who sends it again. A new one by default.
     pub message_id: Option<EnvelopeId>,
+    /// How many turns began each other until the one that sends it, which is the last of them.
+    hops: Option<u32>,
 }
 
 impl SendOptions {
@@ -129,6 +137,13 @@ impl SendOptions {
     #[must_use]
     pub fn with_priority(mut self, priority: MessagePriority) -> Self {
         self.priority = priority;
+        self
+    }
+
+    /// Sent by a turn whose own message has this many.
+    #[must_use]
+    pub(crate) fn after_hops(mut self, hops: u32) -> Self {
+        self.hops = Some(hops);
         self
     }
 
@@ -208,16 +223,26 @@ impl Broker {
         Self { parts: Arc::new(parts) }
     }
 
-    /// Adds an agent, or changes what is configured of one that is there: what it did stays.
-    pub async fn configure(&self, record: &AgentDocument) -> Result<(), BrokerError> {
+    /// Adds an agent of this machine, or changes what is configured of one that is there: what it did stays. An agent of another
+    /// machine is left as it is, and that machine is given.
+    ///
+    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) for the name of a worker, [`Invalid`](BrokerErrorKind::Invalid) for a type that
+    /// there is not.
+    pub async fn configure(&self, record: &AgentDocument) -> Result<Option<String>, BrokerError> {
         Address::agent(&record.name)?;
         self.parts.options.router.binding(record.kind.as_str()).map_err(|error| {
             BrokerError::new(BrokerErrorKind::Invalid, format!("agent {:?}: {error}", record.name), "")
         })?;
-        if self.directory().find(&record.name).await?.is_none() {
-            match self.directory().add(record).await {
-                Err(error) if error.kind == BrokerErrorKind::Conflict => {}
-                added => return added,
+        match self.directory().find(&record.name).await? {
+            Some(there) if !self.has_machine_of(&there) => return Ok(there.machine),
+            Some(_) => {}
+            None => {
+                let mut record = record.clone();
+                record.machine.clone_from(&self.options().machine);
+                match self.directory().add(&record).await {
+                    Err(error) if error.kind == BrokerErrorKind::Conflict => {}
+                    added => return added.map(|()| None),
+                }
             }
         }
         let changed = self.directory().update(&record.name, |there| {
@@ -230,7 +255,7 @@ impl Broker {
                 return Err(BrokerError::new(
                     BrokerErrorKind::Conflict,
                     message,
-                    "take another name for the agent",
+                    "take another name for the agent, or remove the worker by `nexus broker clean`",
                 ));
             }
             there.kind.clone_from(&record.kind);
@@ -240,7 +265,36 @@ impl Broker {
             there.scope.clone_from(&record.scope);
             Ok(())
         });
-        changed.await.map(drop)
+        changed.await.map(|_| None)
+    }
+
+    /// Has this machine run the turns of an agent that was configured on another one. Its sessions stay there: new ones begin here.
+    ///
+    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while a turn of it runs, and for a worker, whose files are there;
+    /// [`Unknown`](BrokerErrorKind::Unknown) if there is no such agent.
+    pub async fn move_here(&self, name: &str) -> Result<(), BrokerError> {
+        let conflict =
+            |message: String, instead: &str| Err(BrokerError::new(BrokerErrorKind::Conflict, message, instead));
+        let moved = self.directory().update(name, |record| {
+            if self.has_machine_of(record) {
+                return Ok(());
+            }
+            if record.manager.is_some() {
+                return conflict(format!("{name} is a worker, whose files are there"), "start another one");
+            }
+            if record.turn.is_some() {
+                return conflict(format!("a turn of {name} runs"), "wait for its end, or stop it there");
+            }
+            record.machine.clone_from(&self.options().machine);
+            Ok(())
+        });
+        moved.await.map(drop)
+    }
+
+    /// Whether the agent's folder and sessions are on this machine, as far as that is known.
+    pub(crate) fn has_machine_of(&self, record: &AgentDocument) -> bool {
+        let (there, here) = (record.machine.as_deref(), self.options().machine.as_deref());
+        there.is_none() || here.is_none() || there == here
     }
 
     /// Every agent.
@@ -269,6 +323,7 @@ impl Broker {
         let mut envelope = Envelope::new(from.clone(), to.clone(), payload, clock);
         envelope.priority = options.priority;
         envelope.expires_at = options.expires_in.and_then(|time| envelope.timestamp.checked_add(time));
+        envelope.hops = options.hops.map_or(0, |hops| hops.saturating_add(1));
         if let Some(id) = options.message_id {
             envelope.message_id = id;
         }
@@ -286,6 +341,13 @@ impl Broker {
                     envelope.source_agent_id
                 ),
                 "leave out who it is from",
+            ));
+        }
+        if envelope.hops > self.options().max_hops {
+            return Err(BrokerError::new(
+                BrokerErrorKind::NotAllowed,
+                format!("{} turns have begun each other by messages, which is as many as may", envelope.hops),
+                "say what you have as your result: a person or a trigger begins anew, and `max_hops` of nexus.yaml sets the bound",
             ));
         }
         let agents = Agents(self.directory().clone());
@@ -463,6 +525,7 @@ impl Broker {
         &self,
         manager: &str,
         order: WorkerOrder,
+        hops: u32,
     ) -> Result<AgentDocument, BrokerError> {
         let options = self.options();
         let (conversations, name) = (options.conversations.clone(), order.name.clone());
@@ -489,10 +552,11 @@ impl Broker {
             definition: order.task,
             inputs: order.inputs,
             working_directory: record.folder.clone(),
-            required_tools: Vec::new(),
+            required_tools: order.required_tools,
             other: serde_json::Map::new(),
         };
-        let sent = self.send(&from, &Address::agent(&record.name)?, payload, SendOptions::default()).await;
+        let options = SendOptions::default().after_hops(hops);
+        let sent = self.send(&from, &Address::agent(&record.name)?, payload, options).await;
         if let Err(error) = sent {
             // One without its task would be in the way of the next attempt.
             self.stop(&record.name).await?;

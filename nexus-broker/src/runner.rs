@@ -1,6 +1,6 @@
 //! What has the turns of agents run: looks for messages, and handles them.
 
-use std::time::Duration;
+use std::{cmp::Reverse, time::Duration};
 
 use nexus_core::CancelToken;
 use tokio::task::JoinSet;
@@ -44,7 +44,13 @@ impl Broker {
         drain: &CancelToken,
         end: &CancelToken,
     ) -> Result<(), BrokerError> {
-        for status in self.store().queues().await? {
+        let mut queues = self.store().queues().await?;
+        // Those that come first in the alphabet are not always first: what is more urgent is, and what waits for longer.
+        queues.sort_by_key(|status| {
+            let most_urgent = status.waiting.iter().rposition(|waiting| *waiting > 0);
+            (Reverse(most_urgent), status.oldest)
+        });
+        for status in queues {
             // A turn that waits for a message uses nothing, and what it waits for needs a turn.
             if turns.len().saturating_sub(self.waiting_turns()) >= self.options().max_turns_at_once {
                 break;

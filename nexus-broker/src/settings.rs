@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     agent::{AgentDocument, AgentScope, AgentStatus},
+    broker::DEFAULT_MAX_HOPS,
     message::Address,
 };
 
@@ -36,11 +37,13 @@ pub struct BrokerSettings {
     pub max_turns_at_once: usize,
     /// Deadline of one turn, in seconds. Default 1,800.
     pub turn_seconds: u64,
+    /// How many turns may begin each other by messages. Default 200.
+    pub max_hops: u32,
 }
 
 impl Default for BrokerSettings {
     fn default() -> Self {
-        Self { agents: BTreeMap::new(), max_turns_at_once: 4, turn_seconds: 1_800 }
+        Self { agents: BTreeMap::new(), max_turns_at_once: 4, turn_seconds: 1_800, max_hops: DEFAULT_MAX_HOPS }
     }
 }
 
@@ -137,6 +140,7 @@ impl BrokerSettings {
             instructions: agent.instructions.clone(),
             folder: agent.folder.clone(),
             access: agent.access,
+            machine: None,
             manager: None,
             depth: 0,
             scope: AgentScope {

@@ -29,6 +29,7 @@ pub(crate) struct WorkerOrder {
     pub(crate) task: String,
     pub(crate) inputs: Map<String, Value>,
     pub(crate) kind: Option<String>,
+    pub(crate) required_tools: Vec<String>,
     pub(crate) max_workers: u32,
 }
 
@@ -94,6 +95,7 @@ impl Workers {
             instructions: None,
             folder: manager.folder.clone(),
             access: manager.access,
+            machine: manager.machine.clone(),
             manager: Some(manager.name.clone()),
             depth: manager.depth + 1,
             scope: AgentScope {

@@ -42,7 +42,13 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
         BrokerCommand::Run { turns, views, webhooks } => {
             let turns = turns.map_or(settings.max_turns_at_once, std::num::NonZeroUsize::get);
             let broker = home.open(turns).await?;
-            home.configure(&broker).await?;
+            for (name, machine) in home.configure(&broker).await? {
+                complain(format_args!(
+                    "{name} is an agent of the machine {}, which runs its turns and where its sessions are; \
+                     `nexus broker start {name} --here` has this one run them",
+                    printable(&machine)
+                ));
+            }
             return run(broker, &home, views, webhooks).await;
         }
         BrokerCommand::Send { to, text, task, priority, caller, wait, json } => {
@@ -77,8 +83,12 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
             broker.stop(agent(&name)?).await.map_err(CommandError::failed)?;
             say(format_args!("{name} is stopped, with its workers"));
         }
-        BrokerCommand::Start { name } => {
-            let broker = home.open_with_agents().await?;
+        BrokerCommand::Start { name, here } => {
+            let broker = home.open(1).await?;
+            if here {
+                broker.move_here(agent(&name)?).await.map_err(CommandError::failed)?;
+            }
+            home.configure(&broker).await?;
             broker.start(agent(&name)?).await.map_err(CommandError::failed)?;
             say(format_args!("{name} takes messages again"));
         }

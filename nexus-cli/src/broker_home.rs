@@ -49,6 +49,7 @@ impl BrokerHome {
         options.memory = Some(memory().map_err(CommandError::failed)?);
         options.machine = self.machine();
         options.max_turns_at_once = turns;
+        options.max_hops = self.settings.max_hops;
         options.turn_deadline = Duration::from_secs(self.settings.turn_seconds);
         Ok(Broker::new(options))
     }
@@ -60,11 +61,14 @@ impl BrokerHome {
         Ok(broker)
     }
 
-    pub(crate) async fn configure(&self, broker: &Broker) -> Result<(), CommandError> {
+    /// Has the broker know the agents of the configuration, and gives those that another machine runs, with its name.
+    pub(crate) async fn configure(&self, broker: &Broker) -> Result<Vec<(String, String)>, CommandError> {
+        let mut elsewhere = Vec::new();
         for record in self.settings.records() {
-            broker.configure(&record).await.map_err(CommandError::failed)?;
+            let machine = broker.configure(&record).await.map_err(CommandError::failed)?;
+            elsewhere.extend(machine.map(|machine| (record.name, machine)));
         }
-        // Other machines of a fleet may name others.
+        // Other homes of a fleet may name others.
         if self.fleet.is_none() {
             for there in broker.agents().await.map_err(CommandError::failed)? {
                 if there.manager.is_none() && !self.settings.agents.contains_key(&there.name) {
@@ -72,7 +76,7 @@ impl BrokerHome {
                 }
             }
         }
-        Ok(())
+        Ok(elsewhere)
     }
 
     /// The triggers of a broker's store, whose messages go by its route and its scopes.

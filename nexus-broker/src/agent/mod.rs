@@ -8,4 +8,5 @@ mod directory;
 mod record;
 
 pub(crate) use directory::Directory;
+pub(crate) use record::MOST_UNENDED;
 pub use record::{AgentDocument, AgentScope, AgentStatus, BegunTurn, ProgressReport, WorkerTree};

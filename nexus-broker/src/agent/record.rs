@@ -12,8 +12,8 @@ use crate::{
     rfc3339,
 };
 
-/// How many messages are kept of which a turn was begun.
-const MOST_UNENDED: usize = 64;
+/// How many messages are kept of which a turn was begun, and how many one turn takes.
+pub(crate) const MOST_UNENDED: usize = 256;
 
 /// An agent, as the store has it: a document of its kind, under its name.
 #[non_exhaustive]
@@ -32,6 +32,9 @@ pub struct AgentDocument {
     /// What its turns may do there.
     #[schemars(with = "String")]
     pub access: ToolAccess,
+    /// The machine whose brokers run its turns, as its folder and its sessions are there. `None`: any that shares the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<String>,
     /// The agent that started it. `None` for those of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manager: Option<String>,
@@ -52,7 +55,7 @@ pub struct AgentDocument {
     /// The turn that is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<BegunTurn>,
-    /// Messages whose turns were begun, and whose end is not stored yet: those turns are not begun again. The newest 64.
+    /// Messages whose turns were begun, and whose end is not stored yet: those turns are not begun again. The newest 256.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unended: Vec<EnvelopeId>,
     /// Its tree, which is kept until it is landed or cleaned.
@@ -116,7 +119,7 @@ impl AgentDocument {
 
     /// Whether a turn was begun with a message, and nobody stored its end.
     pub(crate) fn has_begun(&self, id: &EnvelopeId) -> bool {
-        self.unended.contains(id) || self.turn.as_ref().is_some_and(|turn| turn.message_id == *id)
+        self.unended.contains(id) || self.turn.iter().flat_map(BegunTurn::messages).any(|begun| begun == id)
     }
 }
 
@@ -177,6 +180,9 @@ impl AgentStatus {
 pub struct BegunTurn {
     /// The message that it handles.
     pub message_id: EnvelopeId,
+    /// Further messages that it took.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken: Vec<EnvelopeId>,
     /// The broker that runs it.
     pub broker: String,
     /// When it began. RFC 3339, UTC.
@@ -187,6 +193,13 @@ pub struct BegunTurn {
     #[serde(with = "rfc3339")]
     #[schemars(with = "String")]
     pub heartbeat_at: SystemTime,
+}
+
+impl BegunTurn {
+    /// Every message that it has.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &EnvelopeId> {
+        std::iter::once(&self.message_id).chain(&self.taken)
+    }
 }
 
 /// The tree of a worker.

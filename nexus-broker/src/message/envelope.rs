@@ -50,12 +50,20 @@ pub struct Envelope {
     #[serde(default, with = "rfc3339::option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub expires_at: Option<SystemTime>,
+    /// How many turns of agents began each other until this message: 0 from a caller or a trigger, and one more than that of the message
+    /// whose turn sent it. Set by the broker.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hops: u32,
     /// What it says.
     #[serde(flatten)]
     pub payload: Payload,
     /// Keys that this version does not know.
     #[serde(flatten)]
     pub other: Map<String, Value>,
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Envelope {
@@ -69,6 +77,7 @@ impl Envelope {
             target_agent_id: target,
             priority: MessagePriority::Normal,
             expires_at: None,
+            hops: 0,
             payload,
             other: Map::new(),
         }

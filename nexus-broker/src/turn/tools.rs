@@ -73,6 +73,9 @@ struct StartArguments {
     /// How many workers it may have itself. Default: none.
     #[serde(default)]
     max_workers: u32,
+    /// Names of your tools that it must have for the task. Where it has not, it does not begin, and you are told.
+    #[serde(default)]
+    required_tools: Vec<String>,
 }
 
 /// What tools on one worker take.
@@ -191,7 +194,8 @@ fn send(turn: &Arc<AgentTurn>) -> Tool {
                         other: Map::new(),
                     },
                 };
-                let options = SendOptions::default().with_priority(arguments.priority);
+                let options =
+                    SendOptions::default().with_priority(arguments.priority).after_hops(turn.hops);
                 let sent = turn.broker.send(&turn.address(), &to, payload, options).await;
                 let sent = sent.map_err(|error| words(&error))?;
                 if let Some(id) = answered {
@@ -235,8 +239,14 @@ async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, Brok
         }
         let mut aside = Vec::new();
         let mut found = None;
+        let mut refused = Ok(());
         while let Some(delivery) = store.take(&turn.queue, MessagePriority::Low, LEASE).await? {
             if turn.may_have(&delivery).await {
+                if let Err(error) = turn.note_taken(&delivery.envelope.message_id).await {
+                    aside.push(delivery.lease);
+                    refused = Err(error);
+                    break;
+                }
                 found = Some(delivery);
                 break;
             }
@@ -249,6 +259,7 @@ async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, Brok
         for lease in aside {
             store.put_back(&lease).await?;
         }
+        refused?;
         if let Some(delivery) = found {
             let shown = serde_json::to_value(&delivery.envelope);
             turn.has_taken(delivery);
@@ -349,7 +360,8 @@ async fn report_status(turn: &AgentTurn, arguments: StatusArguments) -> Result<S
         other: Map::new(),
     };
     let to = Address::ManagerOf(turn.agent.name.clone());
-    let sent = turn.broker.send(&turn.address(), &to, payload, SendOptions::default()).await?;
+    let options = SendOptions::default().after_hops(turn.hops);
+    let sent = turn.broker.send(&turn.address(), &to, payload, options).await?;
     Ok(format!("told: {}", sent.reach.as_str()))
 }
 
@@ -367,8 +379,9 @@ fn start(turn: &Arc<AgentTurn>) -> Tool {
                     inputs: arguments.inputs,
                     kind: arguments.kind,
                     max_workers: arguments.max_workers,
+                    required_tools: arguments.required_tools,
                 };
-                let record = turn.broker.start_worker(&turn.agent.name, order).await;
+                let record = turn.broker.start_worker(&turn.agent.name, order, turn.hops).await;
                 let record = record.map_err(|error| words(&error))?;
                 let folder = record.folder.as_ref().map(|folder| folder.display().to_string());
                 Ok::<_, String>(Json(json!({ "worker": record.name, "folder": folder })))

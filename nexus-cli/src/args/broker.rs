@@ -89,6 +89,9 @@ pub(crate) enum BrokerCommand {
     Start {
         /// The agent
         name: Address,
+        /// Have this machine run its turns from now on, where another one of the fleet did. Its sessions stay there
+        #[arg(long)]
+        here: bool,
     },
     /// Put what a worker made onto the branch that it was started from
     Land {

@@ -1,0 +1,233 @@
+//! What follows a turn: what goes back, and what is written down of it.
+
+use std::time::Duration;
+
+use nexus_core::{Effects, Retry};
+
+use super::{AgentTurn, LEASE, lock, prompt, run::Ended};
+use crate::{
+    agent::{AgentDocument, AgentStatus},
+    broker::Broker,
+    error::{BrokerError, BrokerErrorKind},
+    message::{Address, Envelope, EnvelopeId, Payload},
+    route::queue_of,
+    store::{Delivery, HandlingLease},
+};
+
+/// How often a message that no backend could run is tried.
+const MOST_DELIVERIES: u64 = 5;
+/// How long an answer waits for a caller.
+const KEPT_FOR_CALLERS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// The longest wait for a backend that says when it can run again, before the message is given back.
+const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
+
+/// What follows a turn. False if the agent is to be left alone for now.
+pub(super) async fn after(
+    turn: &AgentTurn,
+    lease: &HandlingLease,
+    envelope: &Envelope,
+    deliveries: u64,
+    ended: Ended,
+) -> Result<bool, BrokerError> {
+    let (broker, name) = (&turn.broker, turn.agent.name.as_str());
+    let mut diff = None;
+    // What was said last, else what goes back in its place.
+    let (said, status) = match ended {
+        Ended::TakenAway => return Ok(false),
+        Ended::Turn(outcome) => match outcome.outcome {
+            Ok(result) => {
+                diff = match broker.workers().keep(broker.directory(), name, envelope).await {
+                    Ok(diff) => diff,
+                    Err(error) => Some(format!("its changes could not be kept: {error}")),
+                };
+                (Ok(result.text), AgentStatus::Done)
+            }
+            // What may have changed something is not begun again.
+            Err(error)
+                if error.kind().could_not_run()
+                    && error.partial().effects <= Effects::Read
+                    && lock(&turn.taken).is_empty()
+                    && deliveries < MOST_DELIVERIES =>
+            {
+                return again(turn, lease, error.retry(), deliveries).await;
+            }
+            Err(error) => {
+                // What it changed by then is kept, too.
+                let kept = broker.workers().keep(broker.directory(), name, envelope).await;
+                if let Err(error) = kept {
+                    tracing::warn!(agent = name, %error, "the changes of a turn that failed are not kept");
+                }
+                (Err(Some(prompt::failure(&turn.agent, envelope, &error))), AgentStatus::Failed)
+            }
+        },
+        Ended::Conversation(error) => {
+            let message = format!("the conversation of {name} cannot be used: {error}");
+            (Err(Some(prompt::problem("no_conversation", &message))), AgentStatus::Failed)
+        }
+        Ended::Tools(missing) => {
+            let message = format!("{name} has not every tool that the task needs: {missing}");
+            (Err(Some(prompt::problem("no_tool", &message))), AgentStatus::Failed)
+        }
+        Ended::Folder(error) => {
+            let message = format!("{name} cannot work: {error}");
+            (Err(Some(prompt::problem("no_folder", &message))), AgentStatus::Failed)
+        }
+    };
+    broker
+        .directory()
+        .update(name, |record| {
+            if let Some(turn) = record.turn.take() {
+                turn.messages().for_each(|id| record.note_unended(id));
+            }
+            record.note_unended(&envelope.message_id);
+            let is_worker = record.manager.is_some();
+            record.status = match (record.status, status) {
+                (AgentStatus::Stopped, _) => AgentStatus::Stopped,
+                (AgentStatus::Blocked, AgentStatus::Done) => AgentStatus::Blocked,
+                (_, AgentStatus::Done) if !is_worker => AgentStatus::Started,
+                (_, status) => status,
+            };
+            Ok(())
+        })
+        .await?;
+    let taken = lock(&turn.taken).clone();
+    let mut ended = vec![&envelope.message_id];
+    for Delivery { lease, envelope, .. } in &taken {
+        let is_answered = lock(&turn.answered).contains(&envelope.message_id);
+        let answer = match &said {
+            _ if is_answered => None,
+            Ok(text) => prompt::answer(envelope, text, None),
+            Err(failure) => failure.clone(),
+        };
+        match finish(broker, name, lease, envelope, answer).await {
+            Ok(_) => ended.push(&envelope.message_id),
+            // It is given out again, and its sender is told that its turn was lost.
+            Err(error) => tracing::warn!(agent = name, %error, "a message that a turn took is given out again"),
+        }
+    }
+    let answer = match said {
+        Ok(text) => prompt::answer(envelope, &text, diff),
+        Err(failure) => failure,
+    };
+    turn.broker.release_locks(name).await;
+    finish(broker, name, lease, envelope, answer).await?;
+    ended_for_good(broker, name, &ended).await;
+    Ok(true)
+}
+
+/// Takes the notes of messages back whose end is stored.
+async fn ended_for_good(broker: &Broker, name: &str, ids: &[&EnvelopeId]) {
+    let noted = broker.directory().update(name, |record| {
+        record.unended.retain(|noted| !ids.contains(&noted));
+        Ok(())
+    });
+    // A note that stays does no harm: its message is never given out again.
+    let _ = noted.await;
+}
+
+/// Gives a message back that no backend could run, until one may.
+async fn again(
+    turn: &AgentTurn,
+    lease: &HandlingLease,
+    retry: Retry,
+    deliveries: u64,
+) -> Result<bool, BrokerError> {
+    let (broker, name) = (&turn.broker, turn.agent.name.as_str());
+    // What failed at once is not tried five times within a second.
+    let least = Duration::from_secs(1 << deliveries.min(6));
+    let wait = retry.delay(broker.options().clock.now()).unwrap_or(LEASE).clamp(least, LONGEST_WAIT);
+    broker.suspend(name, wait);
+    broker
+        .directory()
+        .update(name, |record| {
+            record.turn = None;
+            if record.status != AgentStatus::Stopped {
+                record.status = AgentStatus::Assigned;
+            }
+            Ok(())
+        })
+        .await?;
+    broker.store().put_back(lease).await?;
+    Ok(false)
+}
+
+/// Tells who sent the message of a turn that nobody ended, and the agent's manager. It is not begun again: what it did is done.
+pub(super) async fn lost(
+    broker: &Broker,
+    record: &AgentDocument,
+    lease: &HandlingLease,
+    envelope: &Envelope,
+) -> Result<bool, BrokerError> {
+    let told = prompt::lost(record, &envelope.message_id);
+    broker
+        .directory()
+        .update(&record.name, |record| {
+            record.note_unended(&envelope.message_id);
+            if let Some(turn) = record.turn.take_if(|turn| turn.message_id == envelope.message_id) {
+                turn.messages().for_each(|id| record.note_unended(id));
+                if record.status != AgentStatus::Stopped {
+                    record.status = AgentStatus::Failed;
+                }
+            }
+            Ok(())
+        })
+        .await?;
+    broker.release_locks(&record.name).await;
+    let manager = record.manager.as_deref().map(Address::agent).transpose()?;
+    if let Some(manager) = manager.filter(|manager| *manager != envelope.source_agent_id) {
+        let id = EnvelopeId::of_occurrence(envelope.message_id.as_str(), "lost");
+        let mut message =
+            Envelope::new(Address::agent(&record.name)?, manager, told.clone(), &*broker.options().clock);
+        message.message_id = id;
+        // A manager whose queue is full sees it by list_agents.
+        if let Err(error) = broker.store().put(&queue_of(&message.target_agent_id), &message).await {
+            tracing::warn!(agent = %record.name, %error, "its manager could not be told of a lost turn");
+        }
+    }
+    finish(broker, &record.name, lease, envelope, Some(told)).await?;
+    ended_for_good(broker, &record.name, &[&envelope.message_id]).await;
+    Ok(true)
+}
+
+/// Says that a message is handled, with what goes back to its sender.
+pub(super) async fn finish(
+    broker: &Broker,
+    name: &str,
+    lease: &HandlingLease,
+    envelope: &Envelope,
+    answer: Option<Payload>,
+) -> Result<bool, BrokerError> {
+    // A trigger and an error are not answered: two agents would go on for ever. One that writes to itself knows.
+    let is_own = envelope.source_agent_id.agent_name() == Some(name);
+    let is_answered = !matches!(envelope.payload, Payload::Trigger { .. } | Payload::Error { .. });
+    let mut outcome = match answer {
+        Some(payload) if !is_own && is_answered => {
+            let mut message = Envelope::new(
+                Address::agent(name)?,
+                envelope.source_agent_id.clone(),
+                payload,
+                &*broker.options().clock,
+            );
+            // The same for whoever ends it: it is one answer.
+            message.message_id = EnvelopeId::of_occurrence(envelope.message_id.as_str(), "answer");
+            message.priority = envelope.priority;
+            message.hops = envelope.hops.saturating_add(1);
+            if matches!(envelope.source_agent_id, Address::Caller(_)) {
+                // An inbox that nobody looks into does not grow for ever.
+                message.expires_at = message.timestamp.checked_add(KEPT_FOR_CALLERS);
+            }
+            vec![(queue_of(&envelope.source_agent_id), message)]
+        }
+        _ => Vec::new(),
+    };
+    match broker.store().finish(lease, &outcome).await {
+        // As JSON a text may be six times as long.
+        Err(error) if error.kind == BrokerErrorKind::Invalid && !outcome.is_empty() => {
+            outcome[0].1.payload = prompt::problem("answer_too_large", &error.to_string());
+            broker.store().finish(lease, &outcome).await?;
+        }
+        finished => finished?,
+    }
+    broker.wake();
+    Ok(true)
+}
