@@ -273,8 +273,9 @@ impl Broker {
     /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while a turn of it runs, and for a worker, whose files are there;
     /// [`Unknown`](BrokerErrorKind::Unknown) if there is no such agent.
     pub async fn move_here(&self, name: &str) -> Result<(), BrokerError> {
-        let conflict =
-            |message: String, instead: &str| Err(BrokerError::new(BrokerErrorKind::Conflict, message, instead));
+        let conflict = |message: String, instead: &str| {
+            Err(BrokerError::new(BrokerErrorKind::Conflict, message, instead))
+        };
         let moved = self.directory().update(name, |record| {
             if self.has_machine_of(record) {
                 return Ok(());

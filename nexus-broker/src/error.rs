@@ -16,7 +16,7 @@ pub enum BrokerErrorKind {
     NotAllowed,
     /// The queue of the target has as many messages as it may have. Nothing was stored.
     QueueFull,
-    /// Somebody else wrote meanwhile, or the lease has lapsed. Nothing was changed.
+    /// It was changed meanwhile, or the lease has lapsed. Nothing was changed.
     Conflict,
     /// The store cannot be reached. The call may or may not have taken effect; the same call again is safe.
     Unavailable,

@@ -45,7 +45,7 @@ impl Route for ByAddress {
                 Some(manager) => Address::agent(&manager),
                 None => Err(BrokerError::new(
                     BrokerErrorKind::Unknown,
-                    format!("nobody started the agent {worker:?}, so it has no manager"),
+                    format!("the agent {worker:?} is no worker, so it has no manager"),
                     "name the agent",
                 )),
             },

@@ -43,7 +43,12 @@ pub struct BrokerSettings {
 
 impl Default for BrokerSettings {
     fn default() -> Self {
-        Self { agents: BTreeMap::new(), max_turns_at_once: 4, turn_seconds: 1_800, max_hops: DEFAULT_MAX_HOPS }
+        Self {
+            agents: BTreeMap::new(),
+            max_turns_at_once: 4,
+            turn_seconds: 1_800,
+            max_hops: DEFAULT_MAX_HOPS,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::{
     store::{BrokerStore, DocumentKind, ExpectedRevision, StoredDocument},
 };
 
-/// How often a change is made anew because somebody else wrote meanwhile.
+/// How often a change is made anew because the record changed meanwhile.
 const MOST_TRIES: usize = 50;
 
 /// The agents of a store.
@@ -69,7 +69,7 @@ impl Directory {
         })
     }
 
-    /// Changes a record, whoever else writes to it, and gives it as it is then. A `change` that fails changes nothing.
+    /// Changes a record by compare-and-set, and returns it as it is then. A `change` that fails changes nothing.
     pub(crate) async fn update(
         &self,
         name: &str,

@@ -55,7 +55,7 @@ pub struct AgentDocument {
     /// The turn that is running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<BegunTurn>,
-    /// Messages whose turns were begun, and whose end is not stored yet: those turns are not begun again. The newest 256.
+    /// The newest 256 messages with a turn that began and has no stored end: no second turn begins with them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unended: Vec<EnvelopeId>,
     /// Its tree, which is kept until it is landed or cleaned.
@@ -117,7 +117,7 @@ impl AgentDocument {
         }
     }
 
-    /// Whether a turn was begun with a message, and nobody stored its end.
+    /// Whether a turn was begun with a message, and its end is not stored.
     pub(crate) fn has_begun(&self, id: &EnvelopeId) -> bool {
         self.unended.contains(id) || self.turn.iter().flat_map(BegunTurn::messages).any(|begun| begun == id)
     }

@@ -28,7 +28,7 @@ pub enum Address {
     },
     /// `manager-of:NAME`: the agent that started this one.
     ManagerOf(String),
-    /// `caller:NAME`: somebody outside, who asks for what there is or is called back.
+    /// `caller:NAME`: a program or person outside of all agents, with an inbox.
     Caller(String),
 }
 

@@ -21,7 +21,7 @@ const KEPT_FOR_CALLERS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The longest wait for a backend that says when it can run again, before the message is given back.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
-/// What follows a turn. False if the agent is to be left alone for now.
+/// Stores what a turn led to. False if no further message of the agent is to be taken for now.
 pub(super) async fn after(
     turn: &AgentTurn,
     lease: &HandlingLease,
@@ -102,7 +102,9 @@ pub(super) async fn after(
         match finish(broker, name, lease, envelope, answer).await {
             Ok(_) => ended.push(&envelope.message_id),
             // It is given out again, and its sender is told that its turn was lost.
-            Err(error) => tracing::warn!(agent = name, %error, "a message that a turn took is given out again"),
+            Err(error) => {
+                tracing::warn!(agent = name, %error, "a message that a turn took is given out again")
+            }
         }
     }
     let answer = match said {
@@ -115,17 +117,17 @@ pub(super) async fn after(
     Ok(true)
 }
 
-/// Takes the notes of messages back whose end is stored.
+/// Removes the notes of messages with a stored end.
 async fn ended_for_good(broker: &Broker, name: &str, ids: &[&EnvelopeId]) {
     let noted = broker.directory().update(name, |record| {
         record.unended.retain(|noted| !ids.contains(&noted));
         Ok(())
     });
-    // A note that stays does no harm: its message is never given out again.
+    // A note that stays does no harm: the store never gives its message out again.
     let _ = noted.await;
 }
 
-/// Gives a message back that no backend could run, until one may.
+/// Puts a message back that no backend could run, and suspends the agent until one may.
 async fn again(
     turn: &AgentTurn,
     lease: &HandlingLease,
@@ -151,7 +153,7 @@ async fn again(
     Ok(false)
 }
 
-/// Tells who sent the message of a turn that nobody ended, and the agent's manager. It is not begun again: what it did is done.
+/// Reports a turn that has no stored end to the sender of its message and to the agent's manager. It does not begin again: its effects are unknown.
 pub(super) async fn lost(
     broker: &Broker,
     record: &AgentDocument,
@@ -189,7 +191,7 @@ pub(super) async fn lost(
     Ok(true)
 }
 
-/// Says that a message is handled, with what goes back to its sender.
+/// Stores that a message is handled, with the answer to its sender.
 pub(super) async fn finish(
     broker: &Broker,
     name: &str,
@@ -197,7 +199,7 @@ pub(super) async fn finish(
     envelope: &Envelope,
     answer: Option<Payload>,
 ) -> Result<bool, BrokerError> {
-    // A trigger and an error are not answered: two agents would go on for ever. One that writes to itself knows.
+    // Triggers and errors have no answer, else two agents would answer each other for ever. An agent's message to itself has none, either.
     let is_own = envelope.source_agent_id.agent_name() == Some(name);
     let is_answered = !matches!(envelope.payload, Payload::Trigger { .. } | Payload::Error { .. });
     let mut outcome = match answer {
@@ -208,12 +210,12 @@ pub(super) async fn finish(
                 payload,
                 &*broker.options().clock,
             );
-            // The same for whoever ends it: it is one answer.
+            // Derived from the message, so that two brokers that end one turn store one answer.
             message.message_id = EnvelopeId::of_occurrence(envelope.message_id.as_str(), "answer");
             message.priority = envelope.priority;
             message.hops = envelope.hops.saturating_add(1);
             if matches!(envelope.source_agent_id, Address::Caller(_)) {
-                // An inbox that nobody looks into does not grow for ever.
+                // An inbox that is never read does not grow for ever.
                 message.expires_at = message.timestamp.checked_add(KEPT_FOR_CALLERS);
             }
             vec![(queue_of(&envelope.source_agent_id), message)]

@@ -1,4 +1,4 @@
-//! One turn of an agent: the message that it handles, what keeps it alive, and what goes back.
+//! One turn of an agent: it takes a message, runs with it, and stores the answer.
 
 mod end;
 mod prompt;
@@ -24,25 +24,25 @@ use crate::{
     store::{Delivery, HandlingLease},
 };
 
-/// For how long a message is taken. It is kept for longer while the turn runs.
+/// Lease of a message. The turn renews it while it runs.
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
-/// How often a turn looks whether its agent was stopped.
+/// Interval at which a turn checks whether its agent was stopped.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Of so many looks one says that the turn runs, and keeps its messages.
+/// Checks per heartbeat, which also renews the leases of the turn.
 const LOOKS_PER_HEARTBEAT: u32 = 15;
-/// How soon an agent is looked at again that another broker has.
+/// Time until an agent is checked again while a broker elsewhere runs it.
 const WHILE_ELSEWHERE: Duration = Duration::from_secs(2);
-/// How much of the id of a task is kept of an agent, in bytes.
+/// Longest task id in an agent's record, in bytes.
 const MAX_TASK_ID_BYTES: usize = 256;
 
-/// A turn as its tools see it.
+/// The state that a turn and its tools share.
 #[derive(Debug)]
 pub(super) struct AgentTurn {
     pub(super) broker: Broker,
-    /// Who it is of.
+    /// The agent, as it was when the turn began.
     pub(super) agent: AgentDocument,
     pub(super) queue: String,
-    /// The session that the turn is of.
+    /// The agent's session that the turn belongs to.
     pub(super) session: Address,
     /// The message that it handles.
     message: EnvelopeId,
@@ -61,8 +61,8 @@ impl AgentTurn {
         Address::Agent(self.agent.name.clone())
     }
 
-    /// Writes down that the turn gets a message, before anything reads it: where the turn is lost its sender is told, and no other turn
-    /// begins with it. Fails with [`QueueFull`](BrokerErrorKind::QueueFull) for a turn that has as many as it may.
+    /// Stores that the turn gets a message, before the model reads it: if the turn is lost, the message is reported as lost with it, and
+    /// no other turn begins with it. Fails with [`QueueFull`](BrokerErrorKind::QueueFull) for a turn that has its most.
     async fn note_taken(&self, id: &EnvelopeId) -> Result<(), BrokerError> {
         let noted = self.broker.directory().update(&self.agent.name, |record| {
             let Some(turn) = record.turn.as_mut().filter(|turn| turn.message_id == self.message) else {
@@ -88,7 +88,7 @@ impl AgentTurn {
         lock(&self.taken).push(delivery);
     }
 
-    /// Gives a message back that was noted, and that nobody has read.
+    /// Puts a message back that was noted, and that the model has not read.
     async fn give_back(&self, lease: &HandlingLease) -> Result<(), BrokerError> {
         let forgotten = self.broker.directory().update(&self.agent.name, |record| {
             if let Some(turn) = &mut record.turn {
@@ -111,8 +111,8 @@ impl AgentTurn {
         }
     }
 
-    /// Whether a message may come into this turn: it is of its session, and no turn was begun with it that nobody ended. Such a one has
-    /// a turn of its own. A message that was given out and put back is none: nobody has seen it.
+    /// Whether a message may come into this turn: it is of the turn's session, and no turn without a stored end began with it, as that one
+    /// is reported as lost. A message that was given out and put back without a turn may.
     async fn may_have(&self, delivery: &Delivery) -> bool {
         let envelope = &delivery.envelope;
         if SessionKey::of(&self.agent.name, &envelope.target_agent_id).address() != self.session {
@@ -125,7 +125,7 @@ impl AgentTurn {
         matches!(record, Ok(Some(record)) if !record.has_begun(&envelope.message_id))
     }
 
-    /// What is to be kept for as long as the turn runs.
+    /// The leases to renew while the turn runs.
     fn leases(&self) -> Vec<HandlingLease> {
         let mut leases: Vec<_> = lock(&self.taken).iter().map(|delivery| delivery.lease.clone()).collect();
         leases.extend(lock(&self.offered).clone());
@@ -220,7 +220,7 @@ async fn handle_message(
     }
 }
 
-/// Keeps the messages of a turn that has ended.
+/// Renews the leases of a turn that has ended, while its end is stored.
 async fn keep_leases(turn: &AgentTurn, lease: &HandlingLease) {
     loop {
         tokio::time::sleep(LOOK_EVERY * LOOKS_PER_HEARTBEAT).await;
@@ -231,7 +231,7 @@ async fn keep_leases(turn: &AgentTurn, lease: &HandlingLease) {
     }
 }
 
-/// Writes down that a turn begins.
+/// Stores that a turn begins.
 async fn begin(broker: &Broker, name: &str, envelope: &Envelope) -> Result<AgentDocument, BrokerError> {
     let now = broker.options().clock.now();
     let refused = |message: String| Err(BrokerError::new(BrokerErrorKind::Conflict, message, ""));

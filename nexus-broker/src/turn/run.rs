@@ -1,4 +1,4 @@
-//! A turn while it runs: what it is given, what is handed to it, and what says that it runs.
+//! A turn while it runs: its request, the messages handed to it, and its heartbeat.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -6,8 +6,8 @@ use nexus_conversation::{
     ConversationError, ConversationErrorKind, ConversationOptions, ConversationOutcome, HeldConversation,
 };
 use nexus_core::{
-    Brief, CancelToken, EventEnvelope, InputDelivery, Limits, ParticipantScope, Session, Steering, ToolAccess,
-    ToolPattern, ToolRouter as _, Toolbox, TurnHost, TurnRequest,
+    Brief, CancelToken, EventEnvelope, InputDelivery, Limits, ParticipantScope, Session, Steering,
+    ToolAccess, ToolPattern, ToolRouter as _, Toolbox, TurnHost, TurnRequest,
 };
 
 use super::{AgentTurn, LEASE, LOOK_EVERY, LOOKS_PER_HEARTBEAT, lock, prompt, tools};
@@ -19,7 +19,7 @@ use crate::{
     store::HandlingLease,
 };
 
-/// How long a conversation that another process has is waited for.
+/// Longest wait for a conversation that another process holds.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How a turn ended.
@@ -36,8 +36,13 @@ pub(super) enum Ended {
     TakenAway,
 }
 
-/// Runs the turn, and gives it the urgent messages that come meanwhile.
-pub(super) async fn run(turn: &Arc<AgentTurn>, lease: &HandlingLease, envelope: &Envelope, end: &CancelToken) -> Ended {
+/// Runs the turn, and hands it the urgent messages that arrive meanwhile.
+pub(super) async fn run(
+    turn: &Arc<AgentTurn>,
+    lease: &HandlingLease,
+    envelope: &Envelope,
+    end: &CancelToken,
+) -> Ended {
     let options = turn.broker.options();
     let tools = tools::of(turn);
     if let Some(missing) = missing_tools(envelope, &tools) {
@@ -151,7 +156,7 @@ async fn hand_in(turn: &AgentTurn, steering: &Steering) {
     }
 }
 
-/// Takes what was said into the index. What fails is taken in with the next turn.
+/// Adds the conversation to the full text index. What fails is added with the next turn.
 async fn remember(turn: &AgentTurn, key: SessionKey, held: HeldConversation) {
     let Some(memory) = turn.broker.options().memory.clone() else { return };
     let captured = tokio::task::spawn_blocking(move || match held.load() {
@@ -164,7 +169,7 @@ async fn remember(turn: &AgentTurn, key: SessionKey, held: HeldConversation) {
     }
 }
 
-/// Which of the tools that a task needs its agent does not have, in words.
+/// The required tools of a task that the agent is not offered, and those that it is, for an error message.
 fn missing_tools(envelope: &Envelope, tools: &Toolbox) -> Option<String> {
     let Payload::TaskAssignment { required_tools, .. } = &envelope.payload else { return None };
     let offered = tools.definitions();
@@ -175,7 +180,7 @@ fn missing_tools(envelope: &Envelope, tools: &Toolbox) -> Option<String> {
     (!missing.is_empty()).then(|| format!("{}; it has {}", missing.join(", "), offered.join(", ")))
 }
 
-/// What an agent may name in calls of its tools: all of them, which are offered by its record, and paths of its folder.
+/// The scope of a turn: every tool that it is offered, and paths of the agent's folder.
 fn scope(record: &AgentDocument) -> Result<ParticipantScope, BrokerError> {
     let Some(folder) = &record.folder else { return Ok(ParticipantScope::unrestricted()) };
     let brief = Brief::new(folder).tool(ToolPattern::every()).reading(".");
@@ -184,7 +189,7 @@ fn scope(record: &AgentDocument) -> Result<ParticipantScope, BrokerError> {
     })
 }
 
-/// Keeps the messages of a turn and says that it runs. Returns when the turn is to end: the agent was stopped, or another broker has
+/// Renews the leases of a turn and writes its heartbeat. Returns when the turn is to end: the agent was stopped, or another broker has
 /// the message.
 async fn keep_alive(turn: &AgentTurn, lease: &HandlingLease, cancel: &CancelToken) {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
@@ -229,7 +234,7 @@ async fn keep_alive(turn: &AgentTurn, lease: &HandlingLease, cancel: &CancelToke
     }
 }
 
-/// What stands above the prompt.
+/// The system text of a turn.
 fn instructions(record: &AgentDocument) -> String {
     let mut text = record.instructions.clone().unwrap_or_default();
     if !text.is_empty() {

@@ -194,8 +194,7 @@ fn send(turn: &Arc<AgentTurn>) -> Tool {
                         other: Map::new(),
                     },
                 };
-                let options =
-                    SendOptions::default().with_priority(arguments.priority).after_hops(turn.hops);
+                let options = SendOptions::default().with_priority(arguments.priority).after_hops(turn.hops);
                 let sent = turn.broker.send(&turn.address(), &to, payload, options).await;
                 let sent = sent.map_err(|error| words(&error))?;
                 if let Some(id) = answered {

@@ -99,7 +99,11 @@ async fn agents_that_write_to_each_other_come_to_an_end() {
     until("the end", || end.lock().unwrap().is_some()).await;
     let refusal = end.lock().unwrap().clone().unwrap();
     assert!(refusal.contains("max_hops"), "{refusal}");
-    assert_eq!(turns.load(Ordering::SeqCst), 6, "that of the caller's message, and five that began each other");
+    assert_eq!(
+        turns.load(Ordering::SeqCst),
+        6,
+        "that of the caller's message, and five that began each other"
+    );
     // A caller begins anew.
     running.broker.send(&caller(), &named("pong"), message("Begin."), SendOptions::default()).await.unwrap();
     until("another end", || turns.load(Ordering::SeqCst) == 12).await;
