@@ -6,6 +6,7 @@
 //! | keep messages on one machine, or on the servers of a fleet | [`SqliteStore`], `JetStreamStore`, by [`BrokerStore`] |
 //! | have work begin by time, files, webhooks or reports | [`trigger`] |
 //! | run the turns of agents that write to each other | [`Broker`], [`BrokerSettings`] |
+//! | have answers delivered to a program outside | [`Broker::call_back`] |
 //! | find what they said | [`Sessions`], [`MemoryIndex`] |
 //! | make a place to work, and take skills from a hub | [`make_work_place`], [`skill`] |
 //!
@@ -13,6 +14,7 @@
 
 mod agent;
 mod broker;
+mod callback;
 mod cut;
 mod error;
 mod lock;
@@ -34,13 +36,14 @@ mod worker;
 
 pub use agent::{AgentDocument, AgentScope, AgentStatus, BegunTurn, ProgressReport, WorkerTree};
 pub use broker::{Broker, BrokerOptions, Reach, SendOptions, Sent};
+pub use callback::CallerCallback;
 pub use error::{BrokerError, BrokerErrorKind};
 pub use memory::{MemoryHit, MemoryIndex};
 pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus, envelope_schema};
 pub use route::{Agents, ByAddress, Route};
 pub use session::Sessions;
 pub use session_key::SessionKey;
-pub use settings::{AgentSettings, BrokerSection, BrokerSettings};
+pub use settings::{AgentSettings, BrokerSection, BrokerSettings, CallerSettings};
 #[cfg(feature = "jetstream")]
 pub use store::JetStreamStore;
 pub use store::{

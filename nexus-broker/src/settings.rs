@@ -33,6 +33,8 @@ use crate::{
 pub struct BrokerSettings {
     /// The agents, by name: 1 to 40 small letters, digits, `_` and `-`.
     pub agents: BTreeMap<String, AgentSettings>,
+    /// Programs outside that messages for `caller:NAME` are delivered to, by name. For any other caller they wait in its inbox.
+    pub callers: BTreeMap<String, CallerSettings>,
     /// How many turns one broker runs at once. Default 4.
     pub max_turns_at_once: usize,
     /// Deadline of one turn, in seconds. Default 1,800.
@@ -45,6 +47,7 @@ impl Default for BrokerSettings {
     fn default() -> Self {
         Self {
             agents: BTreeMap::new(),
+            callers: BTreeMap::new(),
             max_turns_at_once: 4,
             turn_seconds: 1_800,
             max_hops: DEFAULT_MAX_HOPS,
@@ -86,6 +89,16 @@ pub struct AgentSettings {
     pub worker_types: Vec<String>,
 }
 
+/// Where the messages for one caller go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CallerSettings {
+    /// Address that each message is sent to by POST, as JSON: https, or http on this machine.
+    pub url: String,
+    /// The environment variable with the secret that signs each request: `whsec_` and the base64 of 24 to 64 bytes.
+    pub secret_environment: String,
+}
+
 fn one() -> u32 {
     1
 }
@@ -114,6 +127,17 @@ impl BrokerSettings {
         }
         if read.turn_seconds == 0 {
             return fault(&["turn_seconds"], "is 0".to_owned());
+        }
+        for (name, caller) in &read.callers {
+            if let Err(error) = format!("caller:{name}").parse::<Address>() {
+                return fault(&["callers", name], error.to_string());
+            }
+            if let Some(reason) = url_fault(&caller.url) {
+                return fault(&["callers", name, "url"], reason.to_owned());
+            }
+            if caller.secret_environment.is_empty() {
+                return fault(&["callers", name, "secret_environment"], "is empty".to_owned());
+            }
         }
         for (name, agent) in &read.agents {
             if let Err(error) = Address::agent(name) {
@@ -168,6 +192,26 @@ impl BrokerSettings {
     }
 }
 
+/// Why messages are not sent to this address.
+fn url_fault(url: &str) -> Option<&'static str> {
+    let (scheme, rest) = url.split_once("://").unwrap_or_default();
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = match authority.strip_prefix('[') {
+        Some(rest) => rest.split(']').next(),
+        None => authority.split(':').next(),
+    };
+    let is_here = matches!(host, Some("127.0.0.1" | "localhost" | "::1"));
+    if authority.contains('@') {
+        return Some("has a user or a password: the signature says who sends");
+    }
+    match scheme {
+        "https" if !authority.is_empty() => None,
+        "http" if is_here => None,
+        "http" => Some("is http to another machine: take https"),
+        _ => Some("is no https:// address"),
+    }
+}
+
 /// Reads and describes the section [`BrokerSettings`]: for [`Registry::with_section`](nexus_core::Registry::with_section).
 #[derive(Clone, Copy, Debug)]
 pub struct BrokerSection;
@@ -185,5 +229,39 @@ impl ConfigSection for BrokerSection {
 
     fn check(&self, value: &Value) -> Result<(), SettingsError> {
         BrokerSettings::read(value).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn callers_are_called_back_over_tls_or_on_this_machine() {
+        let read = |url: &str| {
+            let caller = json!({ "url": url, "secret_environment": "CI_SECRET" });
+            BrokerSettings::read(&json!({ "callers": { "ci": caller } }))
+        };
+        for url in
+            ["https://ci.example/hook", "http://127.0.0.1:80/", "http://localhost:1/x?y", "http://[::1]:80/"]
+        {
+            assert!(read(url).is_ok(), "{url}");
+        }
+        for url in [
+            "",
+            "ci.example",
+            "https://",
+            "http://ci.example/",
+            "http://127.0.0.1.ci.example/",
+            "https://me:pw@ci.example/",
+        ] {
+            let error = read(url).unwrap_err();
+            assert_eq!(error.path, ["callers", "ci", "url"]);
+            assert!(!error.reason.contains("pw"), "{}", error.reason);
+        }
+        let named = json!({ "callers": { "Not A Name": { "url": "https://a", "secret_environment": "A" } } });
+        assert_eq!(BrokerSettings::read(&named).unwrap_err().path, ["callers", "Not A Name"]);
     }
 }

@@ -21,6 +21,7 @@ use crate::{
     EXIT_FAILED,
     args::{BrokerCommand, ConfigArgs},
     broker_home::{self, BrokerHome},
+    callback::Callbacks,
     command_error::CommandError,
     conversation,
     interrupt::{self, Interrupts},
@@ -134,6 +135,7 @@ async fn run(
     // What was there before is no news.
     let mut seen = last_number(&broker).await?;
     say(format_args!("{} agents; messages are in {}", home.settings.agents.len(), home.place()));
+    let callbacks = Callbacks::of(&home.settings)?;
     let triggers = home.triggers(&broker);
     let scheduler = Scheduler::new(triggers.clone(), SchedulerSettings::default());
     let mut hooks = None;
@@ -154,7 +156,14 @@ async fn run(
     // A task of its own: it goes on while a handler below waits.
     let mut running = tokio::spawn({
         let (broker, drain, end) = (broker.clone(), drain.clone(), end.clone());
-        async move { tokio::join!(broker.run(drain.clone(), end), scheduler.run(&drain), serving) }
+        async move {
+            tokio::join!(
+                broker.run(drain.clone(), end),
+                scheduler.run(&drain),
+                callbacks.run(&broker, &drain),
+                serving
+            )
+        }
     });
     let broke_down = |error| CommandError::failed(format_args!("the broker broke down: {error}"));
     loop {

@@ -9,6 +9,7 @@ mod artifact;
 mod availability;
 mod broker;
 mod broker_home;
+mod callback;
 mod check;
 mod command_error;
 mod config;

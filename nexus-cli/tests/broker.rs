@@ -6,12 +6,13 @@ mod support;
 
 use std::{
     fs,
-    io::{BufRead as _, BufReader, Read as _},
+    io::{BufRead as _, BufReader, Read as _, Write as _},
     os::unix::fs::PermissionsExt as _,
     process::{Child, Command, Output, Stdio},
     time::{Duration, Instant},
 };
 
+use nexus_broker::trigger::WebhookKey;
 use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -256,6 +257,62 @@ fn triggers_are_made_fired_switched_and_deleted() {
     let kept = stage.folder.nexus_home().join("broker/webhooks");
     assert_eq!(fs::metadata(&kept).unwrap().permissions().mode() & 0o077, 0);
     assert!(!stage.said(&["trigger", "list", "--json"]).contains(secret));
+}
+
+#[test]
+fn an_answer_is_sent_to_a_caller_that_is_called_back() {
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let stage = Stage::new(|_| Some(Reply::text("It is done.")));
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let path = stage.folder.nexus_home().join("nexus.yaml");
+    let config = format!(
+        "{}  callers:\n    ci: {{ url: \"http://{}/hook\", secret_environment: CI_SECRET }}\n",
+        fs::read_to_string(&path).unwrap(),
+        listener.local_addr().unwrap()
+    );
+    fs::write(&path, config).unwrap();
+    let without = stage.nexus(&["broker", "run"]);
+    assert_eq!(without.status.code(), Some(1));
+    assert!(text(&without.stderr).contains("CI_SECRET, which is not set"), "{}", text(&without.stderr));
+    stage.said(&["broker", "send", "clerk", "Do it.", "--as", "ci"]);
+    let mut command = stage.folder.command(&["broker", "run"]);
+    command.env("CI_SECRET", SECRET).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let key = WebhookKey::read(SECRET).unwrap();
+    // The first delivery is refused, and made again.
+    for status in ["503 Service Unavailable", "204 No Content"] {
+        let (mut connection, _) = listener.accept().unwrap();
+        connection.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let mut reader = BufReader::new(connection.try_clone().unwrap());
+        let mut headers = std::collections::BTreeMap::new();
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        assert!(line.starts_with("POST /hook "), "{line}");
+        loop {
+            line.clear();
+            reader.read_line(&mut line).unwrap();
+            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+            headers.insert(name.to_ascii_lowercase(), value.to_owned());
+        }
+        let mut body = vec![0; headers["content-length"].parse().unwrap()];
+        reader.read_exact(&mut body).unwrap();
+        let timestamp = headers["webhook-timestamp"].parse().unwrap();
+        assert_eq!(key.sign(&headers["webhook-id"], timestamp, &body), headers["webhook-signature"]);
+        let envelope: Value = serde_json::from_slice(&body).unwrap();
+        assert_eq!(envelope["message_id"], headers["webhook-id"]);
+        assert_eq!(envelope["payload"]["content"], "It is done.");
+        connection
+            .write_all(
+                format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n").as_bytes(),
+            )
+            .unwrap();
+    }
+    kill_process(Pid::from_child(&child), Signal::TERM).unwrap();
+    let mut complaints = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
+    assert!(child.wait().unwrap().success(), "{complaints}");
+    assert!(!complaints.contains("MfKQ"), "{complaints}");
+    assert_eq!(stage.said(&["broker", "inbox", "--as", "ci"]), "");
 }
 
 #[test]

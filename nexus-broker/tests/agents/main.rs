@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 
 mod bounds;
+mod callbacks;
 mod kit;
 mod triggers;
 

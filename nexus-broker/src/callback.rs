@@ -1,0 +1,81 @@
+//! Messages for callers, delivered as they arrive instead of fetched from an inbox.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use nexus_core::CancelToken;
+
+use crate::{
+    broker::Broker,
+    error::{BrokerError, BrokerErrorKind},
+    message::{Address, Envelope, MessagePriority},
+    route::queue_of,
+    store::Delivery,
+};
+
+/// Lease of a message while it is delivered.
+const LEASE: Duration = Duration::from_secs(60);
+/// Longest delivery. Shorter than the lease, so that no second one begins meanwhile.
+const LONGEST_DELIVERY: Duration = Duration::from_secs(30);
+/// Longest wait for a message without another look.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// Longest pause after deliveries that failed.
+const LONGEST_PAUSE: Duration = Duration::from_secs(300);
+
+/// Receives the messages for one caller.
+#[async_trait]
+pub trait CallerCallback: fmt::Debug + Send + Sync + 'static {
+    /// Takes one message. It may come again with the same [`message_id`](Envelope::message_id): after a failure, and where the broker
+    /// ended before it stored the success.
+    async fn deliver(&self, envelope: &Envelope) -> Result<(), BrokerError>;
+}
+
+impl Broker {
+    /// Delivers the messages for a caller to `callback`, one at a time and in the order of their queue, until `drain` is cancelled. A delivery that
+    /// runs then goes on to its end.
+    ///
+    /// A message leaves its queue after its delivery has succeeded. One that fails, or takes more than 30 s, is told of by a warning and
+    /// delivered again, after 1 s and then ever later, up to 5 min, until it expires. Messages behind it wait. What is still there when this
+    /// returns is in the [inbox](Self::inbox).
+    pub async fn call_back(&self, caller: &str, callback: &dyn CallerCallback, drain: &CancelToken) {
+        let queue = queue_of(&Address::Caller(caller.to_owned()));
+        let mut failures = 0_u32;
+        while !drain.is_cancelled() {
+            let delivered = match self.store().take(&queue, MessagePriority::Low, LEASE).await {
+                Ok(Some(delivery)) => self.deliver(&delivery, callback).await,
+                Ok(None) => tokio::select! {
+                    () = drain.cancelled() => Ok(()),
+                    waited = self.store().wait(&queue, LOOK_EVERY) => waited,
+                },
+                Err(error) => Err(error),
+            };
+            let Err(error) = delivered else {
+                failures = 0;
+                continue;
+            };
+            let pause = Duration::from_secs(1 << failures.min(16)).min(LONGEST_PAUSE);
+            failures = failures.saturating_add(1);
+            tracing::warn!(caller, %error, seconds = pause.as_secs(), "a message was not delivered: it is tried again");
+            tokio::select! {
+                () = drain.cancelled() => {}
+                () = tokio::time::sleep(pause) => {}
+            }
+        }
+    }
+
+    async fn deliver(&self, delivery: &Delivery, callback: &dyn CallerCallback) -> Result<(), BrokerError> {
+        let delivered = tokio::time::timeout(LONGEST_DELIVERY, callback.deliver(&delivery.envelope)).await;
+        let delivered = delivered.unwrap_or_else(|_| {
+            let seconds = LONGEST_DELIVERY.as_secs();
+            Err(BrokerError::new(BrokerErrorKind::Failed, format!("it took more than {seconds} s"), ""))
+        });
+        match delivered {
+            Ok(()) => self.store().finish(&delivery.lease, &[]).await,
+            Err(error) => {
+                self.store().put_back(&delivery.lease).await?;
+                let id = &delivery.envelope.message_id;
+                Err(BrokerError::new(error.kind, format!("{id}: {error}"), ""))
+            }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Messages for callers of the configuration, sent to them over HTTP.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use nexus::{
+    BuildContext, CancelToken,
+    http::{ClientPlan, Network},
+};
+use nexus_broker::{
+    Broker, BrokerError, BrokerErrorKind, BrokerSettings, CallerCallback, Envelope, trigger::WebhookKey,
+};
+
+use crate::command_error::CommandError;
+
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+
+/// Sends each message as a request that is signed as Standard Webhooks 1.0.0 has it: `webhook-id` is the id of the message.
+#[derive(Debug)]
+struct SignedPost {
+    url: String,
+    key: WebhookKey,
+}
+
+#[async_trait]
+impl CallerCallback for SignedPost {
+    async fn deliver(&self, envelope: &Envelope) -> Result<(), BrokerError> {
+        let failed = |reason: String| BrokerError::new(BrokerErrorKind::Unavailable, reason, "");
+        let network = Network::default().with_inherited_proxy(true);
+        let plan = ClientPlan::new(&network, &BuildContext::from_process(), CONNECT_TIME);
+        let client = plan
+            .map_err(|error| failed(error.reason))?
+            .build(true)
+            .map_err(|error| failed(error.to_string()))?;
+        let body = serde_json::to_vec(envelope).map_err(|error| failed(error.to_string()))?;
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+        let timestamp = i64::try_from(now.as_secs()).unwrap_or_default();
+        let id = envelope.message_id.as_str();
+        let signature = self.key.sign(id, timestamp, &body);
+        let request = client
+            .post(&self.url)
+            .header("content-type", "application/json")
+            .header("webhook-id", id)
+            .header("webhook-timestamp", timestamp.to_string())
+            .header("webhook-signature", signature)
+            .body(body);
+        let response = request.send().await.map_err(|error| failed(error.without_url().to_string()))?;
+        match response.status() {
+            status if status.is_success() => Ok(()),
+            status => Err(failed(format!("the caller answered with {status}"))),
+        }
+    }
+}
+
+/// The callbacks of the configuration, each with its caller.
+pub(crate) struct Callbacks(Vec<(String, Arc<SignedPost>)>);
+
+impl Callbacks {
+    pub(crate) fn of(settings: &BrokerSettings) -> Result<Self, CommandError> {
+        let mut all = Vec::new();
+        for (name, caller) in &settings.callers {
+            let variable = &caller.secret_environment;
+            let secret = std::env::var(variable).map_err(|_| {
+                CommandError::failed(format_args!(
+                    "the caller {name} has its secret in {variable}, which is not set: set it for this command"
+                ))
+            })?;
+            let key = WebhookKey::read(secret.trim()).ok_or_else(|| {
+                CommandError::failed(format_args!(
+                    "{variable} of the caller {name} is no secret: it is `whsec_` and the base64 of 24 to 64 bytes"
+                ))
+            })?;
+            all.push((name.clone(), Arc::new(SignedPost { url: caller.url.clone(), key })));
+        }
+        Ok(Self(all))
+    }
+
+    /// Delivers messages until `drain` is cancelled.
+    pub(crate) async fn run(self, broker: &Broker, drain: &CancelToken) {
+        let serving = self.0.iter().map(|(name, post)| broker.call_back(name, &**post, drain));
+        futures::future::join_all(serving).await;
+    }
+}
