@@ -18,7 +18,7 @@ async fn a_polite_step_is_enough_for_the_polite() {
     let process =
         shell("trap 'echo bye; exit 5' INT; echo up; while :; do sleep 0.01; done").spawn().unwrap();
     assert_eq!(process.next_line().await.unwrap().bytes, "up");
-    let exit = process.stop(brief().politely(Polite::Interrupt, Duration::from_secs(5))).await;
+    let exit = process.stop(brief().politely(Polite::Interrupt, Duration::from_secs(60))).await;
     assert_eq!((exit.status, exit.ended_by), (ExitStatus::Code(5), EndedBy::Stop));
     assert_eq!(lines(&process).await, ["bye"]);
 
@@ -26,7 +26,7 @@ async fn a_polite_step_is_enough_for_the_polite() {
         shell("read -r line; echo \"got $line\"; cat; echo end").stdin(StdinMode::Open).spawn().unwrap();
     let stop = brief()
         .politely(Polite::Write("please\n".into()), Duration::from_millis(50))
-        .politely(Polite::CloseStdin, Duration::from_secs(5));
+        .politely(Polite::CloseStdin, Duration::from_secs(60));
     assert_eq!(process.stop(stop).await.status, ExitStatus::Code(0));
     assert_eq!(lines(&process).await, ["got please", "end"]);
 }
@@ -38,7 +38,7 @@ async fn the_interrupt_reaches_the_child_alone() {
             .spawn()
             .unwrap();
     assert_eq!(process.next_line().await.unwrap().bytes, "up");
-    process.stop(brief().politely(Polite::Interrupt, Duration::from_secs(5))).await;
+    process.stop(brief().politely(Polite::Interrupt, Duration::from_secs(60))).await;
     assert_eq!(lines(&process).await, ["untouched"]);
 }
 
