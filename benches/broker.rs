@@ -1,7 +1,8 @@
-//! What a message costs that is put, taken and finished through each store, after 1,000, 10,000 and 100,000 of them.
+//! What a message costs that is put, taken and finished through each store, over each tenth of 100,000 messages.
 //!
 //! `cargo bench --bench broker`, or with `-- --quick` for a first look. The store in JetStream is measured where NEXUS_REAL_NATS names a server,
-//! as `real-servers/install` prints. With `--strict` the program ends with 1 if a message costs more than it may at the last mark. See README.md.
+//! as `real-servers/install` prints. With `--strict` the program ends with 1 if a message of the last window costs more than it may beside one of
+//! the first. See README.md.
 
 mod fleet_kit;
 
@@ -20,10 +21,10 @@ use nexus_broker::{
 use nexus_core::SystemClock;
 use nexus_fleet::{Fleet, FleetSettings};
 
-/// Messages whose cost is that at a mark: the last before it.
-const WINDOW: usize = 200;
-/// What a message may cost at the last mark, in those at the first.
-const MUST_GROWTH: f64 = 2.0;
+/// Windows of the whole run, each with a figure of its own.
+const WINDOWS: usize = 10;
+/// What a message of the last window may cost in processor time, in those of the first.
+const MUST_GROWTH: f64 = 1.5;
 const QUEUES: usize = 10;
 const LEASE: Duration = Duration::from_secs(3_600);
 
@@ -33,21 +34,23 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     if has("--help") {
-        println!("cargo bench --bench broker -- [--quick | --messages N] [--strict]");
+        println!(
+            "cargo bench --bench broker -- [--quick | --messages N] [--only sqlite | jetstream] [--strict]"
+        );
         return ExitCode::SUCCESS;
     }
-    let named = arguments.iter().skip_while(|argument| *argument != "--messages").nth(1);
-    let marks = match named.map(|count| count.parse::<usize>()) {
-        _ if has("--quick") => [200, 400, 800],
-        None => [1_000, 10_000, 100_000],
-        Some(Ok(count)) if count >= 20_000 => [count / 100, count / 10, count],
-        Some(Ok(count)) if count >= 2_000 => [count / 10, count / 2, count],
+    let value = |flag: &str| arguments.iter().skip_while(|argument| *argument != flag).nth(1);
+    let messages = match value("--messages").map(|count| count.parse::<usize>()) {
+        _ if has("--quick") => 1_000,
+        None => 100_000,
+        Some(Ok(count)) if count >= 1_000 => count - count % WINDOWS,
         Some(_) => {
-            eprintln!("--messages takes a number from 2000 on");
+            eprintln!("--messages takes a number from 1000 on");
             return ExitCode::FAILURE;
         }
     };
-    match measure(marks) {
+    let only = value("--only").map(String::as_str);
+    match measure(messages, only) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) if has("--strict") => ExitCode::FAILURE,
         Ok(false) => ExitCode::SUCCESS,
@@ -58,19 +61,25 @@ fn main() -> ExitCode {
     }
 }
 
-fn measure(marks: [usize; 3]) -> Result<bool, Failure> {
+fn measure(messages: usize, only: Option<&str>) -> Result<bool, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let folder = tempfile::tempdir()?;
     let mut limits = QueueLimits::default();
     limits.max_waiting = 1_000_000;
-    println!("elapsed time and this process's processor time for one message, at each mark");
-    let mut holds = runtime.block_on(async {
-        let file = folder.path().join("messages.sqlite");
-        let store = SqliteStore::open(&file, limits, Arc::new(SystemClock)).await?;
-        let holds = through(&store, "SQLite", marks).await?;
-        println!("  {:.0} bytes on the disk for one message", size(&file) / marks[2] as f64);
-        Ok::<_, Failure>(holds)
-    })?;
+    println!("{messages} messages; for one of them: time elapsed, and this process's processor time");
+    let mut holds = true;
+    if only != Some("jetstream") {
+        holds &= runtime.block_on(async {
+            let file = folder.path().join("messages.sqlite");
+            let store = SqliteStore::open(&file, limits, Arc::new(SystemClock)).await?;
+            let holds = through(&store, "SQLite", messages).await?;
+            println!("  {:.0} bytes on the disk for one message", size(&file) / messages as f64);
+            Ok::<_, Failure>(holds)
+        })?;
+    }
+    if only == Some("sqlite") {
+        return Ok(holds);
+    }
     let Some(program) = std::env::var_os("NEXUS_REAL_NATS") else {
         println!("JetStream: NEXUS_REAL_NATS names no nats-server: real-servers/install prints where one is");
         return Ok(holds);
@@ -87,14 +96,18 @@ fn measure(marks: [usize; 3]) -> Result<bool, Failure> {
                 Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
             }
         };
-        let holds = through(&store, "JetStream", marks).await?;
+        let holds = through(&store, "JetStream", messages).await?;
         println!(
             "  {} of the server's processor for one message",
-            shown(cpu_of(server.0.id()) / marks[2] as u32)
+            shown(cpu_of(server.0.id()) / messages as u32)
         );
-        let began = Instant::now();
+        let began = (Instant::now(), own_cpu());
         JetStreamStore::open(&fleet, limits, Arc::new(SystemClock)).await?;
-        println!("  {} until a broker that starts knows them all", shown(began.elapsed()));
+        println!(
+            "  {} until a broker that starts knows them all, {} of its processor",
+            shown(began.0.elapsed()),
+            shown(own_cpu().saturating_sub(began.1))
+        );
         Ok::<_, Failure>(holds)
     })?;
     Ok(holds)
@@ -104,35 +117,38 @@ fn size(file: &Path) -> f64 {
     std::fs::metadata(file).map_or(0.0, |metadata| metadata.len() as f64)
 }
 
-/// Puts as many messages as the last mark says, then takes and finishes them, each with an answer.
-async fn through(store: &dyn BrokerStore, name: &str, marks: [usize; 3]) -> Result<bool, Failure> {
+/// Puts so many messages, then takes and finishes them, each with an answer.
+async fn through(store: &dyn BrokerStore, name: &str, messages: usize) -> Result<bool, Failure> {
     let began = Instant::now();
-    let mut put = Marks::new(marks);
-    for number in 0..marks[2] {
+    let mut put = Windows::new(messages);
+    for number in 0..messages {
         let message = message(&format!("m{number}"))?;
         let queue = format!("agent:a{}:main", number % QUEUES);
-        put.begin(number);
         store.put(&queue, &message).await?;
-        put.end(number);
+        put.count();
     }
-    let mut handled = Marks::new(marks);
-    for number in 0..marks[2] {
+    let mut handled = Windows::new(messages);
+    for number in 0..messages {
         let answer = message(&format!("answer to m{number}"))?;
         let queue = format!("agent:a{}:main", number % QUEUES);
-        handled.begin(number);
         let held = store.take(&queue, MessagePriority::Low, LEASE).await?.ok_or("a message was lost")?;
         store.finish(&held.lease, &[("caller:c".to_owned(), answer)]).await?;
-        handled.end(number);
+        handled.count();
         if held.envelope.message_id.as_str() != format!("m{number}") || held.deliveries != 1 {
             return Err(format!("{name}: another message came in place of m{number}").into());
         }
     }
     let answers = store.queues().await?.iter().map(|queue| queue.waiting.iter().sum::<u64>()).sum::<u64>();
-    if answers != marks[2] as u64 {
-        return Err(format!("{name}: {answers} answers to {} messages", marks[2]).into());
+    if answers != messages as u64 {
+        return Err(format!("{name}: {answers} answers to {messages} messages").into());
     }
-    println!("{name}: {} messages in {:.0?}, none lost or doubled", marks[2], began.elapsed());
-    Ok(put.show("put") & handled.show("take, finish with an answer"))
+    println!("{name}: {messages} messages in {:.0?}, none lost or doubled", began.elapsed());
+    println!("  {:>12}  {:>22}  {:>22}", "up to", "put", "take, finish");
+    for (index, (put, handled)) in put.ended.iter().zip(&handled.ended).enumerate() {
+        let cell = |(elapsed, cpu): &(Duration, Duration)| format!("{}, {}", shown(*elapsed), shown(*cpu));
+        println!("  {:>12}  {:>22}  {:>22}", (index + 1) * messages / WINDOWS, cell(put), cell(handled));
+    }
+    Ok(put.is_flat("put") & handled.is_flat("take and finish with an answer"))
 }
 
 fn message(id: &str) -> Result<Envelope, Failure> {
@@ -144,38 +160,39 @@ fn message(id: &str) -> Result<Envelope, Failure> {
     Ok(envelope)
 }
 
-/// What was measured before each mark.
-struct Marks {
-    marks: [usize; 3],
-    spent: [(Duration, Duration); 3],
+/// Time elapsed and processor time of a message, in each window.
+struct Windows {
+    size: usize,
+    counted: usize,
     began: (Instant, Duration),
+    ended: Vec<(Duration, Duration)>,
 }
 
-impl Marks {
-    fn new(marks: [usize; 3]) -> Self {
-        Self { marks, spent: Default::default(), began: (Instant::now(), Duration::ZERO) }
+impl Windows {
+    fn new(messages: usize) -> Self {
+        let began = (Instant::now(), own_cpu());
+        Self { size: messages / WINDOWS, counted: 0, began, ended: Vec::new() }
     }
 
-    fn begin(&mut self, number: usize) {
-        if self.marks.iter().any(|mark| number + WINDOW == *mark) {
-            self.began = (Instant::now(), own_cpu());
+    /// One message more has passed.
+    fn count(&mut self) {
+        self.counted += 1;
+        if self.counted % self.size == 0 {
+            let now = (Instant::now(), own_cpu());
+            let each = |time: Duration| time / u32::try_from(self.size).unwrap_or(u32::MAX);
+            self.ended.push((each(now.0 - self.began.0), each(now.1.saturating_sub(self.began.1))));
+            self.began = now;
         }
     }
 
-    fn end(&mut self, number: usize) {
-        if let Some(index) = self.marks.iter().position(|mark| number + 1 == *mark) {
-            self.spent[index] = (self.began.0.elapsed(), own_cpu().saturating_sub(self.began.1));
-        }
-    }
-
-    /// Shows it. `false`: a message costs too much more at the last mark, in processor time.
-    fn show(&self, what: &str) -> bool {
-        let each = |time: Duration| shown(time / u32::try_from(WINDOW).unwrap_or(1));
-        for (mark, (elapsed, cpu)) in self.marks.iter().zip(self.spent) {
-            println!("  {what}, at {mark}: {} elapsed, {} of the processor", each(elapsed), each(cpu));
-        }
-        let growth = self.spent[2].1.as_secs_f64() / self.spent[0].1.as_secs_f64().max(1e-9);
-        println!("  {what}: {growth:.2} times the processor time of the first mark (must: {MUST_GROWTH})");
+    /// Shows how much more a message of the last window costs than one of the first. `false`: more than it may.
+    fn is_flat(&self, what: &str) -> bool {
+        let cpu = |window: Option<&(Duration, Duration)>| window.map_or(0.0, |window| window.1.as_secs_f64());
+        let growth = cpu(self.ended.last()) / cpu(self.ended.first()).max(1e-9);
+        let verdict = if growth <= MUST_GROWTH { "met" } else { "missed" };
+        println!(
+            "  {what}: last window to first {growth:.2} in processor time (must {MUST_GROWTH}: {verdict})"
+        );
         growth <= MUST_GROWTH
     }
 }
