@@ -30,6 +30,7 @@ pub mod skill;
 mod store;
 pub mod trigger;
 mod turn;
+mod unreadable;
 mod view;
 mod work_place;
 mod worker;
@@ -48,7 +49,8 @@ pub use settings::{AgentSettings, BrokerSection, BrokerSettings, CallerSettings}
 pub use store::JetStreamStore;
 pub use store::{
     BrokerStore, Delivery, DocumentKind, ExpectedRevision, HandlingLease, LoggedEnvelope, LoggedEvent,
-    PutOutcome, QueueLimits, QueueStatus, SqliteStore, StoredDocument,
+    PutOutcome, QueueLimits, QueueStatus, SetAsideMessage, SqliteStore, StoredDocument,
 };
+pub use unreadable::unreadable_records;
 pub use view::{Views, line};
 pub use work_place::{WorkPlaceReport, make_work_place};

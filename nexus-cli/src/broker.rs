@@ -14,6 +14,7 @@ use nexus_broker::{
     Address, AgentDocument, Broker, Envelope, MessagePriority, Payload, QueueStatus, SendOptions, Views,
     line,
     trigger::{Scheduler, SchedulerSettings, WebhookServer, WebhookSettings},
+    unreadable_records,
 };
 use serde_json::{Map, json};
 
@@ -303,16 +304,21 @@ fn show(envelope: &Envelope, json: bool) {
 async fn status(broker: &Broker, json: bool) -> Result<(), CommandError> {
     let agents = broker.agents().await.map_err(CommandError::failed)?;
     let queues = broker.store().queues().await.map_err(CommandError::failed)?;
+    let unreadable = unreadable_records(&**broker.store()).await.map_err(CommandError::failed)?;
     if json {
+        let unreadable: Vec<_> = unreadable.iter().map(|error| &error.message).collect();
         let queues: Vec<_> = queues
             .iter()
             .map(|queue| json!({ "queue": queue.queue, "waiting": queue.waiting, "taken": queue.taken }))
             .collect();
-        say_json(&json!({ "agents": agents, "queues": queues }));
+        say_json(&json!({ "agents": agents, "queues": queues, "unreadable": unreadable }));
         return Ok(());
     }
     for line in lines(&agents, &queues) {
         say(line);
+    }
+    for error in unreadable {
+        say(format_args!("cannot be read: {}", printable(&error.message)));
     }
     Ok(())
 }

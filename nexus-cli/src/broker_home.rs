@@ -4,12 +4,12 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use nexus::{BuildContext, Fleet, Router, SystemClock};
 use nexus_broker::{
-    Broker, BrokerError, BrokerOptions, BrokerSettings, BrokerStore, JetStreamStore, MemoryIndex,
-    QueueLimits, SqliteStore,
+    Broker, BrokerError, BrokerErrorKind, BrokerOptions, BrokerSettings, BrokerStore, JetStreamStore,
+    MemoryIndex, QueueLimits, SqliteStore,
     trigger::{Triggers, WebhookSecrets},
 };
 
-use crate::{args::ConfigArgs, command_error::CommandError, config, conversation};
+use crate::{args::ConfigArgs, command_error::CommandError, config, conversation, output::complain};
 
 /// The configuration, and what of it is the broker's.
 pub(crate) struct BrokerHome {
@@ -65,8 +65,14 @@ impl BrokerHome {
     pub(crate) async fn configure(&self, broker: &Broker) -> Result<Vec<(String, String)>, CommandError> {
         let mut elsewhere = Vec::new();
         for record in self.settings.records() {
-            let machine = broker.configure(&record).await.map_err(CommandError::failed)?;
-            elsewhere.extend(machine.map(|machine| (record.name, machine)));
+            match broker.configure(&record).await {
+                // A newer version wrote its record, say. The others are configured.
+                Err(error) if error.kind == BrokerErrorKind::Damaged => complain(error),
+                configured => {
+                    let machine = configured.map_err(CommandError::failed)?;
+                    elsewhere.extend(machine.map(|machine| (record.name, machine)));
+                }
+            }
         }
         // Other homes of a fleet may name others.
         if self.fleet.is_none() {

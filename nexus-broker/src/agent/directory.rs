@@ -7,7 +7,7 @@ use nexus_core::Clock;
 use crate::{
     agent::{AgentDocument, AgentStatus},
     error::{BrokerError, BrokerErrorKind},
-    store::{BrokerStore, DocumentKind, ExpectedRevision, StoredDocument},
+    store::{BrokerStore, DocumentKind, ExpectedRevision, StoredDocument, Told},
 };
 
 /// How often a change is made anew because the record changed meanwhile.
@@ -18,16 +18,26 @@ const MOST_TRIES: usize = 50;
 pub(crate) struct Directory {
     store: Arc<dyn BrokerStore>,
     clock: Arc<dyn Clock>,
+    told: Arc<Told>,
 }
 
 impl Directory {
     pub(crate) fn new(store: Arc<dyn BrokerStore>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock }
+        Self { store, clock, told: Arc::default() }
     }
 
-    /// Every agent, by its name.
+    /// Every agent, by its name. One whose record cannot be read is told of once, and passed over.
     pub(crate) async fn all(&self) -> Result<Vec<AgentDocument>, BrokerError> {
-        self.store.documents(DocumentKind::Agent).await?.iter().map(read).collect()
+        let documents = self.store.documents(DocumentKind::Agent).await?;
+        let readable = documents
+            .iter()
+            .filter_map(|document| read(document).map_err(|error| self.told.warn(&error)).ok());
+        Ok(readable.collect())
+    }
+
+    /// Which of these records of agents cannot be read, and why.
+    pub(crate) fn unreadable(documents: &[StoredDocument]) -> Vec<BrokerError> {
+        documents.iter().filter_map(|document| read(document).err()).collect()
     }
 
     /// The agent of this name, if there is one.
@@ -134,4 +144,43 @@ fn read(document: &StoredDocument) -> Result<AgentDocument, BrokerError> {
             "use the version of nexus that wrote it, or remove the agent",
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use nexus_core::SystemClock;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{QueueLimits, SqliteStore};
+
+    #[tokio::test]
+    async fn an_agent_whose_record_cannot_be_read_keeps_no_other_from_being_listed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("messages.db");
+        let store = SqliteStore::open(path, QueueLimits::default(), Arc::new(SystemClock)).await.unwrap();
+        let store: Arc<dyn BrokerStore> = Arc::new(store);
+        let whole = |name: &str| {
+            json!({
+                "name": name, "kind": "a", "access": "scoped-only", "status": "started",
+                "changed_at": "2026-01-01T00:00:00Z",
+            })
+        };
+        let mut newer = whole("newer");
+        newer["status"] = json!("pondering");
+        for (name, value) in [("first", whole("first")), ("newer", newer), ("poet", whole("poet"))] {
+            store.write(DocumentKind::Agent, name, ExpectedRevision::Absent, &value).await.unwrap();
+        }
+        let directory = Directory::new(Arc::clone(&store), Arc::new(SystemClock));
+        let names = |all: Vec<AgentDocument>| all.into_iter().map(|agent| agent.name).collect::<Vec<_>>();
+        assert_eq!(names(directory.all().await.unwrap()), ["first", "poet"]);
+        let error = directory.get("newer").await.unwrap_err();
+        assert_eq!(error.kind, BrokerErrorKind::Damaged);
+        assert!(error.message.contains("newer") && error.message.contains("pondering"), "{error}");
+        let unreadable = crate::unreadable_records(&*store).await.unwrap();
+        assert_eq!(unreadable, [error]);
+        // Its name stays taken.
+        let record: AgentDocument = serde_json::from_value(whole("newer")).unwrap();
+        assert_eq!(directory.add(&record).await.unwrap_err().kind, BrokerErrorKind::Conflict);
+    }
 }

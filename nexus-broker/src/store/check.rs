@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::{Envelope, EnvelopeId},
-    store::{DocumentKind, HandlingLease, QueueLimits},
+    store::{DocumentKind, HandlingLease, QueueLimits, StoredDocument, Told},
 };
 
 /// The longest name of a queue and the longest key of a document, in bytes.
@@ -195,6 +195,22 @@ pub(crate) fn unreadable(place: &str, what: &str, reason: &dyn std::fmt::Display
 /// Reads a message that was stored.
 pub(crate) fn stored(place: &str, id: &str, json: &[u8]) -> Result<Envelope, BrokerError> {
     serde_json::from_slice(json).map_err(|error| unreadable(place, &format!("the message {id}"), &error))
+}
+
+/// A document that was stored. One that is no JSON is told of, and is its text.
+pub(crate) fn stored_document(
+    place: &str,
+    kind: DocumentKind,
+    key: String,
+    revision: u64,
+    json: &[u8],
+    told: &Told,
+) -> StoredDocument {
+    let value = serde_json::from_slice(json).unwrap_or_else(|error| {
+        told.warn(&unreadable(place, &format!("the document {key} ({})", kind_name(kind)), &error));
+        Value::String(String::from_utf8_lossy(json).into_owned())
+    });
+    StoredDocument { key, revision, value }
 }
 
 /// Reads an id that was stored.

@@ -4,11 +4,13 @@ pub(crate) mod check;
 #[cfg(feature = "jetstream")]
 mod jetstream;
 mod sqlite;
+mod unreadable;
 
 #[cfg(feature = "jetstream")]
 pub use jetstream::JetStreamStore;
 pub use sqlite::SqliteStore;
 pub(crate) use sqlite::make_private;
+pub(crate) use unreadable::Told;
 
 use std::{
     fmt,
@@ -42,6 +44,13 @@ use crate::{
 /// again, and changes nothing the second time; a message that was taken so is given out again when its time has passed.
 ///
 /// Times are those of the clock that the store was given. Where it steps back by more than the time of a lease, the lease has lapsed.
+///
+/// # What cannot be read
+///
+/// A record that this version cannot read, because a newer one wrote it or because it is damaged, keeps no other waiting. Each is told of
+/// in the log of the program. A message is set aside when it is met in its queue: nobody is given it, it does not count for its queue, it is not forgotten, and
+/// [`set_aside`](Self::set_aside) shows it. Where a version opens the store that can read it, it waits again, at its old place. An entry of
+/// [`log`](Self::log) is passed over. A document that is no JSON is given as the text that it is.
 ///
 /// # Documents
 ///
@@ -86,6 +95,9 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
 
     /// Every queue that has messages.
     async fn queues(&self) -> Result<Vec<QueueStatus>, BrokerError>;
+
+    /// Messages that were set aside because this version cannot read them, oldest first.
+    async fn set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError>;
 
     /// What was put, and what has expired, oldest first, after the `after`th: the source of the views. What is older than [`QueueLimits::remembered_for`] may be gone.
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError>;
@@ -161,6 +173,20 @@ pub struct QueueStatus {
     pub oldest: Option<SystemTime>,
 }
 
+/// A message that was set aside.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SetAsideMessage {
+    /// The queue that it was put into. Empty where that cannot be read.
+    pub queue: String,
+    /// What tells it from every other in the store: its id, or its number where that is all that can be read.
+    pub message: String,
+    /// Why it cannot be read.
+    pub problem: String,
+    /// What is stored of it, as text: bytes that are no text are replaced.
+    pub stored: String,
+}
+
 /// A message in the log.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq)]
@@ -208,7 +234,7 @@ pub struct StoredDocument {
     pub key: String,
     /// Grows with every write.
     pub revision: u64,
-    /// What it says.
+    /// What it says. Where what is stored is no JSON, its text as a JSON string, which no reader takes for an agent or a trigger.
     pub value: Value,
 }
 

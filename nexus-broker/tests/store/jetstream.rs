@@ -2,13 +2,16 @@
 
 use std::{sync::Arc, time::Duration};
 
+use async_nats::HeaderMap;
 use async_trait::async_trait;
 use nexus_broker::{
-    BrokerError, BrokerErrorKind, BrokerStore, DocumentKind, ExpectedRevision, JetStreamStore, QueueLimits,
+    BrokerError, BrokerErrorKind, BrokerStore, DocumentKind, ExpectedRevision, JetStreamStore, PutOutcome,
+    QueueLimits,
 };
 use nexus_core::{Clock, SystemClock};
 use nexus_fleet::{Fleet, FleetSettings};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     kills,
@@ -31,6 +34,48 @@ impl Place for Server {
     async fn open(&self, limits: QueueLimits, clock: Arc<dyn Clock>) -> Arc<dyn BrokerStore> {
         Arc::new(connect(&self.url(), limits, clock).await.unwrap())
     }
+
+    async fn overwrite_message(&self, id: &str, text: &str) {
+        overwrite(self.client().await, &put_subject(id), text).await;
+    }
+
+    async fn overwrite_agent(&self, key: &str, text: &str) {
+        overwrite(self.client().await, &format!("nexus.broker.document.agent.{key}"), text).await;
+    }
+}
+
+fn hash(id: &str) -> String {
+    Sha256::digest(id)[..20].iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(crate) fn put_subject(id: &str) -> String {
+    format!("nexus.broker.put.{}", hash(id))
+}
+
+fn state_subject(id: &str) -> String {
+    format!("nexus.broker.state.{}", hash(id))
+}
+
+/// Stores a message of the stream anew, with another text.
+pub(crate) async fn overwrite(client: async_nats::Client, subject: &str, text: &str) {
+    let jetstream = async_nats::jetstream::new(client);
+    let stream = jetstream.get_stream("NEXUS_BROKER").await.unwrap();
+    let last = stream.get_last_raw_message_by_subject(subject).await.unwrap();
+    publish(&jetstream, subject, ours(&last.headers), text).await;
+}
+
+/// The headers that the store wrote.
+fn ours(all: &HeaderMap) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, values) in all.iter().filter(|(name, _)| name.to_string().starts_with("Nexus-")) {
+        headers.insert(name.clone(), values[0].clone());
+    }
+    headers
+}
+
+async fn publish(jetstream: &async_nats::jetstream::Context, subject: &str, headers: HeaderMap, text: &str) {
+    let stored = jetstream.publish_with_headers(subject.to_owned(), headers, text.to_owned().into()).await;
+    stored.unwrap().await.unwrap();
 }
 
 suite!(Server::start().await, #[ignore = "needs a real nats-server; run by .ci/run"]);
@@ -112,15 +157,10 @@ async fn what_a_killed_broker_began_to_finish_is_finished_by_another() {
     let last = stream.info().await.unwrap().state.last_sequence;
     let taken = stream.get_raw_message(last).await.unwrap();
     assert!(taken.subject.starts_with("nexus.broker.state."));
-    let mut headers = async_nats::HeaderMap::new();
-    for (name, values) in taken.headers.iter().filter(|(name, _)| name.to_string().starts_with("Nexus-")) {
-        headers.insert(name.clone(), values[0].clone());
-    }
+    let mut headers = ours(&taken.headers);
     headers.insert("Nexus-State", "finishing");
     let inside = json!([{ "queue": "answers", "envelope": message("answer", &*clock) }]);
-    let stored =
-        jetstream.publish_with_headers(taken.subject, headers, inside.to_string().into()).await.unwrap();
-    stored.await.unwrap();
+    publish(&jetstream, &taken.subject, headers, &inside.to_string()).await;
     let other = server.open(QueueLimits::default(), clock.clone()).await;
     assert_eq!(id(&other.waiting("answers", 10).await.unwrap()[0]), "answer");
     assert!(take(&*other, "q").await.is_none());
@@ -205,4 +245,91 @@ async fn servers_that_take_less_than_the_limits_or_do_not_answer_are_named() {
     let url = server.url();
     drop(server);
     assert_eq!(kind(connect(&url, small, clock).await), BrokerErrorKind::Unavailable);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn what_came_of_a_message_and_cannot_be_read_keeps_the_rest_of_it_from_nobody() {
+    let server = Server::start().await;
+    let clock = Hands::new();
+    let hour = limits(|limits| limits.remembered_for = Duration::from_secs(3_600));
+    let store = server.open(hour, clock.clone()).await;
+    store.put("q", &message("m", &*clock)).await.unwrap();
+    take(&*store, "q").await.unwrap();
+    let jetstream = async_nats::jetstream::new(server.client().await);
+    let stream = jetstream.get_stream("NEXUS_BROKER").await.unwrap();
+    let taken = stream.get_last_raw_message_by_subject(&state_subject("m")).await.unwrap();
+    let mut headers = ours(&taken.headers);
+    headers.insert("Nexus-State", "finishing");
+    let mut newer = serde_json::to_value(message("gossip", &*clock)).unwrap();
+    newer["type"] = json!("gossip");
+    let inside = json!([
+        { "queue": "answers", "envelope": newer },
+        { "queue": "answers", "envelope": message("answer", &*clock) },
+    ]);
+    publish(&jetstream, &state_subject("m"), headers, &inside.to_string()).await;
+    let other = server.open(hour, clock.clone()).await;
+    assert_eq!(drain(&*other, "answers").await, ["answer"]);
+    for store in [&store, &other] {
+        let aside = store.set_aside(10).await.unwrap();
+        assert_eq!((aside.len(), aside[0].message.as_str()), (1, "m"), "{aside:?}");
+        assert!(aside[0].stored.contains("gossip") && !aside[0].stored.contains("\"answer\""), "{aside:?}");
+    }
+    // Once it is forgotten, it is not put again.
+    clock.turn(2 * 3_600_000);
+    for name in ["x", "y"] {
+        other.put("q", &message(name, &*clock)).await.unwrap();
+    }
+    let fresh = server.open(hour, clock.clone()).await;
+    assert!(take(&*fresh, "answers").await.is_none());
+    assert_eq!(drain(&*fresh, "q").await, ["x", "y"]);
+    assert_eq!(fresh.put("q", &message("answer", &*clock)).await.unwrap(), PutOutcome::Stored);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a real nats-server; run by .ci/run"]
+async fn headers_that_cannot_be_read_keep_nobody_from_the_others() {
+    let server = Server::start().await;
+    let clock = Hands::new();
+    let store = server.open(QueueLimits::default(), clock.clone()).await;
+    for name in ["state", "headers", "aside", "m"] {
+        store.put("q", &message(name, &*clock)).await.unwrap();
+    }
+    let jetstream = async_nats::jetstream::new(server.client().await);
+    let stream = jetstream.get_stream("NEXUS_BROKER").await.unwrap();
+    let number =
+        async |id: &str| stream.get_last_raw_message_by_subject(&put_subject(id)).await.unwrap().sequence;
+    // A stage of a newer version: it may be handled.
+    let mut headers = HeaderMap::new();
+    headers.insert("Nexus-State", "pondered");
+    headers.insert("Nexus-Of", number("state").await.to_string().as_str());
+    publish(&jetstream, &state_subject("state"), headers, "").await;
+    // A message without a queue.
+    let json = serde_json::to_string(&message("headers", &*clock)).unwrap();
+    publish(&jetstream, &put_subject("headers"), HeaderMap::new(), &json).await;
+    assert_eq!(drain(&*store, "q").await, ["aside", "m"]);
+    let aside = store.set_aside(10).await.unwrap();
+    let found: Vec<_> = aside.iter().map(|aside| (&*aside.message, &*aside.queue)).collect();
+    assert_eq!(found, [("state", "q"), ("headers", "")], "{aside:?}");
+    for name in ["state", "headers"] {
+        assert_eq!(store.put("q", &message(name, &*clock)).await.unwrap(), PutOutcome::AlreadyThere);
+    }
+    // What an older version has set aside waits where this one opens the stream.
+    store.put("q", &message("older", &*clock)).await.unwrap();
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        ("Nexus-State", "set-aside"),
+        ("Nexus-Of", &*number("older").await.to_string()),
+        ("Nexus-Receipt", ""),
+        ("Nexus-Deliveries", "0"),
+        ("Nexus-At", "1"),
+        ("Nexus-Until", "1"),
+    ] {
+        headers.insert(name, value);
+    }
+    publish(&jetstream, &state_subject("older"), headers, "").await;
+    assert!(take(&*store, "q").await.is_none());
+    assert_eq!(store.set_aside(10).await.unwrap().len(), 3);
+    let fresh = server.open(QueueLimits::default(), clock.clone()).await;
+    assert_eq!(drain(&*fresh, "q").await, ["older"]);
 }

@@ -1,8 +1,9 @@
 //! A clock, messages, and places in which stores are.
 
 use std::{
+    fmt::Debug,
     sync::{
-        Arc,
+        Arc, Mutex, Once,
         atomic::{AtomicI64, Ordering},
     },
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -15,6 +16,11 @@ use nexus_broker::{
 };
 use nexus_core::Clock;
 use serde_json::json;
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
 
 /// A lease for all that a test does.
 pub(crate) const LEASE: Duration = Duration::from_secs(60);
@@ -26,6 +32,44 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) trait Place: Send + Sync {
     /// Opens the store, once more if it is open.
     async fn open(&self, limits: QueueLimits, clock: Arc<dyn Clock>) -> Arc<dyn BrokerStore>;
+
+    /// Has another text stored of a message, past the store.
+    async fn overwrite_message(&self, id: &str, text: &str);
+
+    /// Has another text stored of an agent, past the store.
+    async fn overwrite_agent(&self, key: &str, text: &str);
+}
+
+/// What was warned of since the first call, in this process.
+pub(crate) fn warnings() -> Vec<String> {
+    static WARNINGS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    static LISTENS: Once = Once::new();
+    struct Listener;
+    struct Line(String);
+    impl Visit for Line {
+        fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+            self.0.push_str(&format!("{field}={value:?} "));
+        }
+    }
+    impl Subscriber for Listener {
+        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+            *metadata.level() == Level::WARN
+        }
+        fn new_span(&self, _: &Attributes<'_>) -> Id {
+            Id::from_u64(1)
+        }
+        fn record(&self, _: &Id, _: &Record<'_>) {}
+        fn record_follows_from(&self, _: &Id, _: &Id) {}
+        fn event(&self, event: &Event<'_>) {
+            let mut line = Line(String::new());
+            event.record(&mut line);
+            WARNINGS.lock().unwrap().push(line.0);
+        }
+        fn enter(&self, _: &Id) {}
+        fn exit(&self, _: &Id) {}
+    }
+    LISTENS.call_once(|| tracing::subscriber::set_global_default(Listener).unwrap());
+    WARNINGS.lock().unwrap().clone()
 }
 
 /// A clock that a test sets, in milliseconds.

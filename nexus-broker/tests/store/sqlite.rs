@@ -28,12 +28,27 @@ impl File {
     pub(crate) fn path(&self) -> PathBuf {
         self.0.path().join("broker/messages.sqlite")
     }
+
+    fn raw(&self) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.path()).unwrap()
+    }
 }
 
 #[async_trait]
 impl Place for File {
     async fn open(&self, limits: QueueLimits, clock: Arc<dyn Clock>) -> Arc<dyn BrokerStore> {
         Arc::new(SqliteStore::open(self.path(), limits, clock).await.unwrap())
+    }
+
+    async fn overwrite_message(&self, id: &str, text: &str) {
+        let changed =
+            "UPDATE body SET envelope = ?2 WHERE number = (SELECT number FROM message WHERE id = ?1)";
+        assert_eq!(self.raw().execute(changed, [id, text]).unwrap(), 1);
+    }
+
+    async fn overwrite_agent(&self, key: &str, text: &str) {
+        let changed = "UPDATE document SET value = ?2 WHERE kind = 'agent' AND key = ?1";
+        assert_eq!(self.raw().execute(changed, [key, text]).unwrap(), 1);
     }
 }
 
@@ -202,17 +217,35 @@ async fn a_place_that_holds_no_file_is_named() {
 }
 
 #[tokio::test]
-async fn a_message_that_this_version_cannot_read_is_told_of_by_its_id() {
+async fn a_message_that_was_set_aside_waits_at_its_old_place_where_it_can_be_read() {
     let file = File::new();
     let clock = Hands::new();
     let store = open(&file.path()).await.unwrap();
-    store.put("q", &message("m", &*clock)).await.unwrap();
-    let raw = rusqlite::Connection::open(file.path()).unwrap();
-    raw.execute("UPDATE body SET envelope = replace(envelope, '\"message\"', '\"gossip\"')", []).unwrap();
-    let error = store.take("q", nexus_broker::MessagePriority::Low, crate::kit::LEASE).await.unwrap_err();
-    assert_eq!(error.kind, BrokerErrorKind::Damaged);
-    assert!(error.message.contains("`gossip`") && error.message.contains("message m"), "{error}");
-    // It is where it was.
-    raw.execute("UPDATE body SET envelope = replace(envelope, '\"gossip\"', '\"message\"')", []).unwrap();
-    assert_eq!(take(&store, "q").await.unwrap().deliveries, 1);
+    for name in ["m", "n"] {
+        store.put("q", &message(name, &*clock)).await.unwrap();
+    }
+    let raw = file.raw();
+    raw.execute(
+        "UPDATE body SET envelope = replace(envelope, '\"message\"', '\"gossip\"') WHERE number = 1",
+        [],
+    )
+    .unwrap();
+    let held = take(&store, "q").await.unwrap();
+    assert_eq!(held.envelope.message_id.as_str(), "n");
+    store.put_back(&held.lease).await.unwrap();
+    assert_eq!(store.queues().await.unwrap()[0].waiting, [0, 1, 0, 0]);
+    // Bytes that are no text, and none at all.
+    raw.execute("UPDATE body SET envelope = CAST(x'ff00fe' AS TEXT) WHERE number = 1", []).unwrap();
+    let aside = open(&file.path()).await.unwrap().set_aside(10).await.unwrap();
+    assert_eq!((aside.len(), aside[0].message.as_str()), (1, "m"));
+    raw.execute("DELETE FROM body WHERE number = 1", []).unwrap();
+    let aside = store.set_aside(10).await.unwrap();
+    assert!(aside[0].problem.contains("missing") && aside[0].stored.is_empty(), "{aside:?}");
+    let json = serde_json::to_string(&message("m", &*clock)).unwrap();
+    raw.execute("INSERT INTO body (number, envelope) VALUES (1, ?1)", [json]).unwrap();
+    let newer = open(&file.path()).await.unwrap();
+    assert!(newer.set_aside(10).await.unwrap().is_empty());
+    assert_eq!(newer.queues().await.unwrap()[0].waiting, [0, 2, 0, 0]);
+    assert_eq!(drain(&newer, "q").await, ["m", "n"]);
+    assert!(store.queues().await.unwrap().is_empty());
 }

@@ -15,7 +15,9 @@ use nexus_core::SystemClock;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::kit::{Hands, LEASE, PATIENCE, Place, drain, id, kind, limits, message, take, with_priority};
+use crate::kit::{
+    Hands, LEASE, PATIENCE, Place, drain, id, kind, limits, message, take, warnings, with_priority,
+};
 
 /// A test of each function here, in a place that `$place` makes.
 macro_rules! suite {
@@ -50,6 +52,9 @@ macro_rules! suite {
             a_call_that_nobody_polls_keeps_up_no_other
             a_thousand_queues
             what_is_stored_is_there_when_it_is_opened_again
+            a_message_that_cannot_be_read_is_set_aside_and_all_others_go_on
+            a_message_that_expired_and_cannot_be_read_is_set_aside
+            a_document_that_cannot_be_read_keeps_no_other_from_being_read
         );
     };
     (@ $place:expr, $attributes:tt, $($name:ident)*) => { $(suite!(@@ $place, $attributes, $name);)* };
@@ -781,4 +786,116 @@ pub(crate) async fn what_is_stored_is_there_when_it_is_opened_again(place: &dyn 
     assert_eq!(drain(&*store, "q").await, ["waiting"]);
     assert_eq!(store.document(DocumentKind::Agent, "a").await.unwrap().unwrap().value, json!(1));
     assert_eq!(store.log(0, 10).await.unwrap().len(), 3);
+}
+
+/// What a newer version wrote, say.
+fn of_another_version(id: &str, clock: &Hands) -> String {
+    let mut envelope = serde_json::to_value(message(id, clock)).unwrap();
+    envelope["type"] = json!("gossip");
+    envelope.to_string()
+}
+
+pub(crate) async fn a_message_that_cannot_be_read_is_set_aside_and_all_others_go_on(place: &dyn Place) {
+    let clock = Hands::new();
+    let hour = limits(|limits| {
+        limits.remembered_for = Duration::from_secs(3_600);
+        limits.max_waiting = 4;
+    });
+    let (one, other) = (place.open(hour, clock.clone()).await, place.open(hour, clock.clone()).await);
+    // Other tests of this process warn, too.
+    let names = ["newer", "cut"].map(|name| format!("{name}-{}", uuid::Uuid::new_v4().simple()));
+    let (newer, cut) = (names[0].as_str(), names[1].as_str());
+    warnings();
+    one.put("q", &with_priority(newer, MessagePriority::Urgent, &*clock)).await.unwrap();
+    one.put("q", &message(cut, &*clock)).await.unwrap();
+    place.overwrite_message(newer, &of_another_version(newer, &clock)).await;
+    place.overwrite_message(cut, r#"{"message_id"#).await;
+    for name in ["a", "b"] {
+        one.put("q", &message(name, &*clock)).await.unwrap();
+    }
+    let ids = |envelopes: &[nexus_broker::Envelope]| envelopes.iter().map(id).collect::<Vec<_>>();
+    assert_eq!(ids(&other.waiting("q", 1).await.unwrap()), ["a"]);
+    assert_eq!(ids(&other.waiting("q", 10).await.unwrap()), ["a", "b"]);
+    let log = one.log(0, 2).await.unwrap();
+    assert_eq!(log.iter().map(|entry| id(&entry.envelope)).collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(drain(&*other, "q").await, ["a", "b"]);
+    // They are where whoever looks for them finds them, and nobody waits for them.
+    for store in [&one, &other] {
+        let aside = store.set_aside(10).await.unwrap();
+        assert_eq!(aside.len(), 2, "{aside:?}");
+        let found = aside.iter().find(|aside| aside.message == newer).expect("it has its id");
+        assert_eq!(found.queue, "q");
+        assert!(found.problem.contains("gossip") && found.problem.contains(newer), "{found:?}");
+        assert!(found.stored.contains("gossip"), "{found:?}");
+        assert!(aside.iter().any(|aside| aside.stored == r#"{"message_id"#), "{aside:?}");
+        assert_eq!(store.set_aside(1).await.unwrap().len(), 1);
+        assert!(store.queues().await.unwrap().is_empty());
+        assert!(take(&**store, "q").await.is_none());
+    }
+    let began = Instant::now();
+    one.wait("q", Duration::from_millis(300)).await.unwrap();
+    assert!(began.elapsed() >= Duration::from_millis(290), "there is nothing to take");
+    assert!(warnings().iter().any(|line| line.contains(newer) && line.contains("gossip")), "{newer}");
+    assert!(warnings().iter().filter(|line| line.contains(newer)).count() <= 4, "once by each store");
+    // They take no room, and are not forgotten with what ended.
+    assert_eq!(one.put("q", &message(newer, &*clock)).await.unwrap(), PutOutcome::AlreadyThere);
+    clock.turn(2 * 3_600_000);
+    for name in ["c", "d", "e", "f"] {
+        other.put("q", &message(name, &*clock)).await.unwrap();
+    }
+    assert_eq!(drain(&*one, "q").await, ["c", "d", "e", "f"]);
+    let fresh = place.open(hour, clock.clone()).await;
+    assert_eq!(fresh.set_aside(10).await.unwrap().len(), 2);
+    // Mended, it waits.
+    place.overwrite_message(newer, &serde_json::to_string(&message(newer, &*clock)).unwrap()).await;
+    let fresh = place.open(hour, clock.clone()).await;
+    assert_eq!(drain(&*fresh, "q").await, [newer]);
+    assert_eq!(fresh.set_aside(10).await.unwrap().len(), 1);
+}
+
+pub(crate) async fn a_message_that_expired_and_cannot_be_read_is_set_aside(place: &dyn Place) {
+    let clock = Hands::new();
+    let store = open(place, &clock).await;
+    let mut short = message("short", &*clock);
+    short.expires_at = Some(clock.after(Duration::from_secs(30)));
+    store.put("q", &short).await.unwrap();
+    place.overwrite_message("short", "no JSON").await;
+    store.put("q", &message("m", &*clock)).await.unwrap();
+    clock.turn(31_000);
+    assert_eq!(drain(&*store, "q").await, ["m"]);
+    assert!(store.queues().await.unwrap().is_empty());
+    let log = store.log(0, 10).await.unwrap();
+    assert_eq!(log.iter().map(|entry| id(&entry.envelope)).collect::<Vec<_>>(), ["m"]);
+}
+
+pub(crate) async fn a_document_that_cannot_be_read_keeps_no_other_from_being_read(place: &dyn Place) {
+    let clock = Hands::new();
+    let store = open(place, &clock).await;
+    let key = format!("cut-{}", uuid::Uuid::new_v4().simple());
+    warnings();
+    for key in [key.as_str(), "whole"] {
+        store
+            .write(DocumentKind::Agent, key, ExpectedRevision::Absent, &json!({ "name": key }))
+            .await
+            .unwrap();
+    }
+    place.overwrite_agent(&key, r#"{"name": "#).await;
+    let documents = store.documents(DocumentKind::Agent).await.unwrap();
+    let values: Vec<_> = documents.iter().map(|document| (&*document.key, document.value.clone())).collect();
+    assert_eq!(values, [(&*key, json!(r#"{"name": "#)), ("whole", json!({ "name": "whole" }))]);
+    let found = store.document(DocumentKind::Agent, &key).await.unwrap().unwrap();
+    assert_eq!(found, documents[0]);
+    assert_eq!(warnings().iter().filter(|line| line.contains(&key)).count(), 1);
+    let unreadable = nexus_broker::unreadable_records(&*store).await.unwrap();
+    assert!(unreadable.iter().any(|error| error.message.contains(&key)), "{unreadable:?}");
+    // It is written and deleted as any other.
+    let expected = ExpectedRevision::Revision(found.revision);
+    store.write(DocumentKind::Agent, &key, expected, &json!({})).await.unwrap();
+    place.overwrite_agent(&key, "no JSON").await;
+    assert_eq!(
+        kind(store.write(DocumentKind::Agent, &key, ExpectedRevision::Absent, &json!({})).await),
+        BrokerErrorKind::Conflict
+    );
+    store.delete(DocumentKind::Agent, &key, ExpectedRevision::Anything).await.unwrap();
+    assert_eq!(store.document(DocumentKind::Agent, &key).await.unwrap(), None);
 }

@@ -1,7 +1,6 @@
 //! Documents in the stream: the last message on a subject, whose number is the revision.
 
 use async_nats::jetstream::message::PublishMessage;
-use serde_json::Value;
 
 use super::{
     records::{self, STREAM},
@@ -9,33 +8,43 @@ use super::{
 };
 use crate::{
     error::BrokerError,
-    store::{DocumentKind, ExpectedRevision, StoredDocument, check},
+    store::{DocumentKind, ExpectedRevision, StoredDocument, Told, check},
 };
 
-fn document(key: String, read: &Read) -> Result<StoredDocument, BrokerError> {
-    let value: Value = serde_json::from_slice(&read.payload)
-        .map_err(|error| check::unreadable(STREAM, &format!("the document {key}"), &error))?;
-    Ok(StoredDocument { key, revision: read.number, value })
+fn document(kind: DocumentKind, key: String, read: &Read, told: &Told) -> StoredDocument {
+    check::stored_document(STREAM, kind, key, read.number, &read.payload, told)
 }
 
 pub(super) async fn one(
     requests: &Requests,
     kind: DocumentKind,
     key: &str,
+    told: &Told,
 ) -> Result<Option<StoredDocument>, BrokerError> {
     match requests.last(&records::document_subject(kind, key)).await? {
-        Some(read) if !records::is_deleted(&read.headers) => document(key.to_owned(), &read).map(Some),
+        Some(read) if !records::is_deleted(&read.headers) => {
+            Ok(Some(document(kind, key.to_owned(), &read, told)))
+        }
         _ => Ok(None),
     }
 }
 
-pub(super) async fn all(requests: &Requests, kind: DocumentKind) -> Result<Vec<StoredDocument>, BrokerError> {
+pub(super) async fn all(
+    requests: &Requests,
+    kind: DocumentKind,
+    told: &Told,
+) -> Result<Vec<StoredDocument>, BrokerError> {
     let mut found = Vec::new();
     let take = |read: Read| {
-        if !records::is_deleted(&read.headers)
-            && let Some(key) = records::document_key(&read.subject)
-        {
-            found.push(document(key, &read)?);
+        if records::is_deleted(&read.headers) {
+            return Ok(true);
+        }
+        match records::document_key(&read.subject) {
+            Some(key) => found.push(document(kind, key, &read, told)),
+            None => {
+                let what = format!("the document on {}", read.subject);
+                told.warn(&check::unreadable(STREAM, &what, &"its subject has no key"));
+            }
         }
         Ok(true)
     };
@@ -92,11 +101,12 @@ pub(super) async fn delete(
     now: i64,
 ) -> Result<(), BrokerError> {
     loop {
-        let found = one(requests, kind, key).await?;
+        let found = requests.last(&records::document_subject(kind, key)).await?;
+        let found = found.filter(|read| !records::is_deleted(&read.headers)).map(|read| read.number);
         let number = match (found, expected) {
             (None, ExpectedRevision::Absent | ExpectedRevision::Anything) => return Ok(()),
-            (Some(found), ExpectedRevision::Revision(number)) if found.revision == number => number,
-            (Some(found), ExpectedRevision::Anything) => found.revision,
+            (Some(found), ExpectedRevision::Revision(number)) if found == number => number,
+            (Some(found), ExpectedRevision::Anything) => found,
             _ => return Err(check::not_as_expected(kind, key)),
         };
         let (what, subject) = (format!("the document {key}"), records::document_subject(kind, key));

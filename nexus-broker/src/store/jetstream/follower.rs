@@ -18,10 +18,13 @@ use tokio::{
 use super::{
     fault,
     index::Index,
-    records::{Record, SUBJECTS},
+    records::{Record, STREAM, SUBJECTS},
     stream::{ANSWER_TIME, Requests},
 };
-use crate::error::BrokerError;
+use crate::{
+    error::BrokerError,
+    store::{Told, check},
+};
 
 /// How long a server may be silent that has nothing to say. Twice that, and the stream is read anew.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -39,6 +42,8 @@ pub(super) struct Followed {
     pub(super) changed: Notify,
     /// Read the stream anew: it is not as it should be.
     again: Notify,
+    /// What cannot be read was told of.
+    pub(super) told: Told,
 }
 
 /// How far the index is.
@@ -62,6 +67,7 @@ impl Followed {
             position: watch::Sender::default(),
             changed: Notify::new(),
             again: Notify::new(),
+            told: Told::default(),
         });
         requests.connection.start(follow(Arc::downgrade(&followed), requests.clone()));
         followed
@@ -103,6 +109,15 @@ impl Followed {
     }
 
     fn apply(&self, number: u64, record: Record) {
+        let unreadable = match &record {
+            Record::UnreadablePut(_) => Some("a message"),
+            Record::UnreadableState(..) => Some("how far a message is"),
+            _ => None,
+        };
+        if let Some(what) = unreadable {
+            let what = format!("{what} (number {number})");
+            self.told.warn(&check::unreadable(STREAM, &what, &"its headers are not those of this version"));
+        }
         self.index().apply(number, record);
         self.position.send_modify(|position| position.applied = number);
         self.changed.notify_waiters();

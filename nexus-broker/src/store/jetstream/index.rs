@@ -24,10 +24,6 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    fn is_over(&self) -> bool {
-        self.state.as_ref().is_some_and(State::is_over)
-    }
-
     pub(super) fn is_held(&self, now: i64) -> bool {
         self.state.as_ref().is_some_and(|state| {
             state.stage == Stage::Taken && !check::has_lapsed(now, state.at, state.until)
@@ -63,6 +59,10 @@ pub(super) struct Index {
     queues: BTreeMap<Arc<str>, Queue>,
     /// Handled, but not all that came of it has been put.
     finishing: BTreeSet<Hash>,
+    /// Messages that nobody is given because they, or what came of them, cannot be read.
+    set_aside: BTreeSet<Hash>,
+    /// Messages whose headers cannot be read, with their numbers.
+    unreadable: BTreeMap<Hash, u64>,
     /// What may be forgotten some day: messages, by when they were over.
     over: BTreeSet<(i64, Hash)>,
     /// As `over`, for documents that were deleted, by their number.
@@ -83,6 +83,20 @@ impl Index {
         match record {
             Record::Put(hash, put) => self.put(number, hash, put),
             Record::State(hash, state) => self.change(number, hash, state),
+            Record::UnreadablePut(hash) => {
+                self.remove(hash);
+                self.unreadable.insert(hash, number);
+            }
+            Record::UnreadableState(hash, of) => {
+                let Some(entry) = self.entries.get(&hash) else { return };
+                let (of, deliveries) = (of.unwrap_or(entry.number), entry.deliveries());
+                let receipt = String::new();
+                self.change(
+                    number,
+                    hash,
+                    State { stage: Stage::Unknown, of, receipt, deliveries, at: 0, until: 0 },
+                );
+            }
             Record::Deleted(at) => drop(self.deleted.insert((at, number))),
             Record::Other => {}
         }
@@ -91,6 +105,7 @@ impl Index {
     fn put(&mut self, number: u64, hash: Hash, put: Put) {
         // One that was forgotten, and put again.
         self.remove(hash);
+        self.unreadable.remove(&hash);
         let queue: Arc<str> = match self.queues.get_key_value(put.queue.as_str()) {
             Some((name, _)) => Arc::clone(name),
             None => put.queue.into(),
@@ -147,6 +162,7 @@ impl Index {
         if let Some(state) = entry.state.as_ref().filter(|state| state.is_over()) {
             match state.stage {
                 Stage::Finishing => self.finishing.insert(hash),
+                Stage::SetAside | Stage::Unknown => self.set_aside.insert(hash),
                 _ => self.over.insert((state.at, hash)),
             };
             return;
@@ -162,6 +178,7 @@ impl Index {
         let Some(entry) = self.entries.get(&hash) else { return };
         if let Some(state) = entry.state.as_ref().filter(|state| state.is_over()) {
             self.finishing.remove(&hash);
+            self.set_aside.remove(&hash);
             self.over.remove(&(state.at, hash));
             return;
         }
@@ -231,14 +248,27 @@ impl Index {
         self.finishing.iter().copied().collect()
     }
 
+    /// What came of a message cannot be read: it is not tried again.
+    pub(super) fn park(&mut self, hash: Hash) {
+        if self.finishing.remove(&hash) {
+            self.set_aside.insert(hash);
+        }
+    }
+
+    /// Messages that nobody is given because they, or what came of them, cannot be read.
+    pub(super) fn set_aside(&self) -> impl Iterator<Item = (Hash, &Entry)> {
+        self.set_aside.iter().filter_map(|hash| Some((*hash, self.entries.get(hash)?)))
+    }
+
+    /// The numbers of messages whose headers cannot be read.
+    pub(super) fn unreadable(&self) -> impl Iterator<Item = u64> {
+        self.unreadable.values().copied()
+    }
+
     /// Whether a message is over since before this time.
     pub(super) fn is_outdated(&self, hash: Hash, before: i64) -> bool {
         self.entries.get(&hash).is_some_and(|entry| {
-            entry.is_over()
-                && entry
-                    .state
-                    .as_ref()
-                    .is_some_and(|state| state.stage != Stage::Finishing && state.at < before)
+            entry.state.as_ref().is_some_and(|state| state.is_ended() && state.at < before)
         })
     }
 

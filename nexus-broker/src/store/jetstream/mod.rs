@@ -19,7 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use self::{follower::Followed, records::Hash, stream::Requests};
 use super::{
     BrokerStore, Delivery, DocumentKind, ExpectedRevision, HandlingLease, LoggedEnvelope, PutOutcome,
-    QueueLimits, QueueStatus, StoredDocument, check,
+    QueueLimits, QueueStatus, SetAsideMessage, StoredDocument, check,
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
@@ -76,6 +76,7 @@ impl JetStreamStore {
         let followed = Followed::start(&requests);
         let store = Self(Arc::new(Shared { requests, followed, limits, clock }));
         store.catch_up().await?;
+        store.take_up_what_can_be_read().await?;
         Ok(store)
     }
 
@@ -147,17 +148,21 @@ impl BrokerStore for JetStreamStore {
         self.all_queues().await
     }
 
+    async fn set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError> {
+        self.all_set_aside(at_most).await
+    }
+
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError> {
         self.read_log(after, at_most).await
     }
 
     async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<StoredDocument>, BrokerError> {
         check::key(key)?;
-        documents::one(&self.0.requests, kind, key).await
+        documents::one(&self.0.requests, kind, key, &self.0.followed.told).await
     }
 
     async fn documents(&self, kind: DocumentKind) -> Result<Vec<StoredDocument>, BrokerError> {
-        documents::all(&self.0.requests, kind).await
+        documents::all(&self.0.requests, kind, &self.0.followed.told).await
     }
 
     async fn write(

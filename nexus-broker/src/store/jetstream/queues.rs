@@ -5,6 +5,7 @@
 
 use async_nats::jetstream::message::PublishMessage;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{
     Hash, JetStreamStore, OVERHEAD, fault,
@@ -16,7 +17,7 @@ use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::{Envelope, MessagePriority},
     store::{
-        Delivery, HandlingLease, LoggedEnvelope, LoggedEvent, PutOutcome, QueueStatus,
+        Delivery, HandlingLease, LoggedEnvelope, LoggedEvent, PutOutcome, QueueStatus, SetAsideMessage,
         check::{self, Checked, millis},
     },
 };
@@ -33,6 +34,21 @@ const NEAR_FULL: usize = 1_000;
 struct Queued {
     queue: String,
     envelope: Envelope,
+}
+
+/// What is stored of a message.
+enum Body {
+    Read(Box<Envelope>),
+    Unreadable(BrokerError),
+    /// Somebody deleted it from the stream.
+    Gone,
+}
+
+/// What came of a message, as it is stored.
+struct Outcome {
+    readable: Vec<Checked>,
+    /// The rest of it, and why it cannot be read.
+    unreadable: Option<(Vec<Value>, BrokerError)>,
 }
 
 impl JetStreamStore {
@@ -162,7 +178,14 @@ impl JetStreamStore {
             waiting.take(EXPIRE_AT_ONCE).map(|(hash, entry)| (hash, entry.clone())).collect()
         };
         for (hash, entry) in expired {
-            let Some(envelope) = self.body(hash, &entry).await? else { continue };
+            let envelope = match self.body(hash, entry.number).await? {
+                Body::Read(envelope) => *envelope,
+                Body::Unreadable(error) => {
+                    self.put_aside(hash, &entry, &error).await?;
+                    continue;
+                }
+                Body::Gone => continue,
+            };
             let inside =
                 serde_json::to_vec(&Queued { queue: queue.to_owned(), envelope }).map_err(unwritable)?;
             let state = next_state(&entry, Stage::Expired, now, now);
@@ -172,15 +195,88 @@ impl JetStreamStore {
         Ok(())
     }
 
-    /// What a message says. `None`: somebody deleted it from the stream.
-    async fn body(&self, hash: Hash, entry: &Entry) -> Result<Option<Envelope>, BrokerError> {
-        match self.0.requests.message(entry.number).await? {
-            Some(read) => check::stored(STREAM, &entry.number.to_string(), &read.payload).map(Some),
+    /// What a message says.
+    async fn body(&self, hash: Hash, number: u64) -> Result<Body, BrokerError> {
+        match self.0.requests.message(number).await? {
+            Some(read) => Ok(match stored(&read) {
+                Ok(envelope) => Body::Read(Box::new(envelope)),
+                Err(error) => Body::Unreadable(error),
+            }),
             None => {
                 self.0.followed.index().remove(hash);
-                Ok(None)
+                Ok(Body::Gone)
             }
         }
+    }
+
+    /// Has a message wait no more that cannot be read, and keeps it.
+    async fn put_aside(&self, hash: Hash, entry: &Entry, error: &BrokerError) -> Result<(), BrokerError> {
+        let now = self.now();
+        // Another may have done so meanwhile, or a newer version have taken it.
+        self.change(hash, entry, &next_state(entry, Stage::SetAside, now, now), None).await?;
+        self.0.followed.told.warn(error);
+        Ok(())
+    }
+
+    /// Has messages wait again that were set aside, and that this version can read.
+    pub(super) async fn take_up_what_can_be_read(&self) -> Result<(), BrokerError> {
+        for (hash, entry) in self.all_aside() {
+            if entry.state.as_ref().is_none_or(|state| state.stage != Stage::SetAside) {
+                continue;
+            }
+            match self.body(hash, entry.number).await? {
+                Body::Read(_) => {
+                    let now = self.now();
+                    self.change(hash, &entry, &next_state(&entry, Stage::Waiting, now, now), None).await?;
+                }
+                Body::Unreadable(error) => self.0.followed.told.warn(&error),
+                Body::Gone => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn all_aside(&self) -> Vec<(Hash, Entry)> {
+        let index = self.0.followed.index();
+        index.set_aside().map(|(hash, entry)| (hash, entry.clone())).collect()
+    }
+
+    pub(super) async fn all_set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError> {
+        self.catch_up().await?;
+        self.put_all_outcomes().await?;
+        let mut aside: Vec<(u64, Option<Entry>)> =
+            self.all_aside().into_iter().map(|(_, entry)| (entry.number, Some(entry))).collect();
+        aside.extend(self.0.followed.index().unreadable().map(|number| (number, None)));
+        aside.sort_by_key(|(number, _)| *number);
+        let mut found = Vec::new();
+        for (number, entry) in aside {
+            if found.len() >= at_most {
+                break;
+            }
+            let Some(read) = self.0.requests.message(number).await? else { continue };
+            let message = id_of(number, &read.payload);
+            let stage = entry.as_ref().and_then(|entry| entry.state.as_ref()).map(|state| state.stage);
+            let readable = stored(&read);
+            let mut stored = read.payload;
+            let problem = match (stage, &entry) {
+                (Some(Stage::SetAside), _) => match readable {
+                    Err(error) => error.message,
+                    Ok(_) => "it can be read again, and waits when the store is opened anew".to_owned(),
+                },
+                (Some(Stage::Finishing), Some(entry)) => {
+                    if let Some(outcome) = self.0.requests.message(entry.revision).await? {
+                        stored = outcome.payload;
+                    }
+                    "it is handled, and what came of it cannot be read".to_owned()
+                }
+                (Some(_), _) => "how far it is cannot be read".to_owned(),
+                (None, _) => "its headers cannot be read".to_owned(),
+            };
+            let queue = entry.map_or_else(String::new, |entry| entry.queue.as_ref().to_owned());
+            let stored = String::from_utf8_lossy(&stored).into_owned();
+            found.push(SetAsideMessage { queue, message, problem, stored });
+        }
+        Ok(found)
     }
 
     pub(super) async fn take_checked(
@@ -215,7 +311,14 @@ impl JetStreamStore {
                 has_helped = true;
                 continue;
             };
-            let Some(envelope) = self.body(hash, &entry).await? else { continue };
+            let envelope = match self.body(hash, entry.number).await? {
+                Body::Read(envelope) => *envelope,
+                Body::Unreadable(error) => {
+                    self.put_aside(hash, &entry, &error).await?;
+                    continue;
+                }
+                Body::Gone => continue,
+            };
             let state = State {
                 receipt: uuid::Uuid::new_v4().simple().to_string(),
                 deliveries: entry.deliveries() + 1,
@@ -276,7 +379,7 @@ impl JetStreamStore {
             match state.stage {
                 Stage::Handled => return Ok(()),
                 Stage::Finishing => return self.put_outcome(hash, None).await,
-                Stage::Taken | Stage::Waiting | Stage::Expired => {}
+                Stage::Taken | Stage::Waiting | Stage::Expired | Stage::SetAside | Stage::Unknown => {}
             }
             let now = self.now();
             if !entry.is_held(now) {
@@ -323,12 +426,14 @@ impl JetStreamStore {
             if !is_finishing {
                 return Ok(());
             }
+            let mut unreadable = None;
             let read;
             let outcome = match known {
                 Some(known) => known,
                 None => match self.read_outcome(hash, &entry).await? {
                     Some(found) => {
-                        read = found;
+                        unreadable = found.unreadable;
+                        read = found.readable;
                         &read
                     }
                     None => continue,
@@ -338,6 +443,19 @@ impl JetStreamStore {
                 Box::pin(self.put_checked(message, false)).await?;
             }
             let now = self.now();
+            if let Some((rest, problem)) = unreadable {
+                // What is put is not put again when it is forgotten: the rest alone is kept.
+                if !outcome.is_empty() {
+                    let rest = serde_json::to_vec(&rest).map_err(unwritable)?;
+                    let state = next_state(&entry, Stage::Finishing, now, now);
+                    if !self.change(hash, &entry, &state, Some(rest)).await? {
+                        continue;
+                    }
+                }
+                self.0.followed.index().park(hash);
+                self.0.followed.told.warn(&problem);
+                return Ok(());
+            }
             if self.change(hash, &entry, &next_state(&entry, Stage::Handled, now, now), None).await? {
                 return Ok(());
             }
@@ -345,33 +463,45 @@ impl JetStreamStore {
     }
 
     /// What came of a message. `None`: another has put it meanwhile.
-    async fn read_outcome(&self, hash: Hash, entry: &Entry) -> Result<Option<Vec<Checked>>, BrokerError> {
-        let unreadable =
-            |reason: &dyn std::fmt::Display| check::unreadable(STREAM, "what came of a message", reason);
+    async fn read_outcome(&self, hash: Hash, entry: &Entry) -> Result<Option<Outcome>, BrokerError> {
+        let what = format!("what came of the message {}", entry.number);
+        let unreadable = |reason: &dyn std::fmt::Display| check::unreadable(STREAM, &what, reason);
         let Some(read) = self.0.requests.message(entry.revision).await? else {
             self.catch_up().await?;
             let is_same =
                 self.0.followed.index().entry(hash).is_some_and(|now| now.revision == entry.revision);
-            return if is_same { Err(unreadable(&"it was deleted")) } else { Ok(None) };
+            let gone = || (Vec::new(), unreadable(&"it was deleted"));
+            return Ok(is_same.then(|| Outcome { readable: Vec::new(), unreadable: Some(gone()) }));
         };
-        let outcome: Vec<Queued> =
-            serde_json::from_slice(&read.payload).map_err(|error| unreadable(&error))?;
-        let checked = outcome.into_iter().map(|Queued { queue, envelope }| {
-            let json = serde_json::to_string(&envelope).map_err(|error| unreadable(&error))?;
-            Ok(Checked { queue, envelope, json })
-        });
-        checked.collect::<Result<_, BrokerError>>().map(Some)
+        let mut outcome = Outcome { readable: Vec::new(), unreadable: None };
+        let all: Vec<Value> = match serde_json::from_slice(&read.payload) {
+            Ok(all) => all,
+            Err(error) => {
+                outcome.unreadable = Some((Vec::new(), unreadable(&error)));
+                return Ok(Some(outcome));
+            }
+        };
+        for one in all {
+            let read = Queued::deserialize(&one).and_then(|Queued { queue, envelope }| {
+                let json = serde_json::to_string(&envelope)?;
+                Ok(Checked { queue, envelope, json })
+            });
+            match read {
+                Ok(checked) => outcome.readable.push(checked),
+                Err(error) => {
+                    let rest = outcome.unreadable.get_or_insert_with(|| (Vec::new(), unreadable(&error)));
+                    rest.0.push(one);
+                }
+            }
+        }
+        Ok(Some(outcome))
     }
 
     /// Puts what came of all messages that are handled, as far as it is not there. `false`: there was none.
     pub(super) async fn put_all_outcomes(&self) -> Result<bool, BrokerError> {
         let finishing = self.0.followed.index().finishing();
         for hash in &finishing {
-            match self.put_outcome(*hash, None).await {
-                // Who finished it was told. One that cannot be read keeps nobody from the others.
-                Err(error) if error.kind == BrokerErrorKind::Damaged => {}
-                put => put?,
-            }
+            self.put_outcome(*hash, None).await?;
         }
         Ok(!finishing.is_empty())
     }
@@ -407,14 +537,22 @@ impl JetStreamStore {
         self.catch_up().await?;
         self.put_all_outcomes().await?;
         let now = self.now();
-        let waiting: Vec<(Hash, Entry)> = {
+        let waiting: Vec<(Hash, u64)> = {
             let index = self.0.followed.index();
             let waiting = index.waiting(queue, now).filter(|(_, entry)| !entry.is_expired(now));
-            waiting.take(at_most).map(|(hash, entry)| (hash, entry.clone())).collect()
+            waiting.map(|(hash, entry)| (hash, entry.number)).collect()
         };
-        let mut envelopes = Vec::with_capacity(waiting.len());
-        for (hash, entry) in waiting {
-            envelopes.extend(self.body(hash, &entry).await?);
+        let mut envelopes = Vec::new();
+        for (hash, number) in waiting {
+            if envelopes.len() >= at_most {
+                break;
+            }
+            match self.body(hash, number).await? {
+                Body::Read(envelope) => envelopes.push(*envelope),
+                // It is set aside when it would be given out.
+                Body::Unreadable(error) => self.0.followed.told.warn(&error),
+                Body::Gone => {}
+            }
         }
         Ok(envelopes)
     }
@@ -451,7 +589,10 @@ impl JetStreamStore {
             return Ok(log);
         }
         let take = |read: Read| {
-            log.extend(logged(&read)?);
+            match logged(&read) {
+                Ok(logged) => log.extend(logged),
+                Err(error) => self.0.followed.told.warn(&error),
+            }
             Ok(log.len() < at_most)
         };
         let subjects = [records::PUT_SUBJECTS.to_owned(), records::STATE_SUBJECTS.to_owned()];
@@ -462,18 +603,19 @@ impl JetStreamStore {
 
 /// What a message of the stream tells the log.
 fn logged(read: &Read) -> Result<Option<LoggedEnvelope>, BrokerError> {
-    let what = read.number.to_string();
     match Record::read(&read.subject, Some(&read.headers)) {
         Record::Put(_, put) => Ok(Some(LoggedEnvelope {
             number: read.number,
             event: LoggedEvent::Put,
             at: check::time(put.at),
             queue: put.queue,
-            envelope: check::stored(STREAM, &what, &read.payload)?,
+            envelope: stored(read)?,
         })),
         Record::State(_, state) if state.stage == Stage::Expired => {
-            let queued: Queued = serde_json::from_slice(&read.payload)
-                .map_err(|error| check::unreadable(STREAM, &format!("the message {what}"), &error))?;
+            let queued: Queued = serde_json::from_slice(&read.payload).map_err(|error| {
+                let what = format!("the message that expired (number {})", read.number);
+                check::unreadable(STREAM, &what, &error)
+            })?;
             Ok(Some(LoggedEnvelope {
                 number: read.number,
                 event: LoggedEvent::Expired,
@@ -484,6 +626,22 @@ fn logged(read: &Read) -> Result<Option<LoggedEnvelope>, BrokerError> {
         }
         _ => Ok(None),
     }
+}
+
+/// Reads a message that was put.
+fn stored(read: &Read) -> Result<Envelope, BrokerError> {
+    serde_json::from_slice(&read.payload).map_err(|error| {
+        let what = format!("the message {}", id_of(read.number, &read.payload));
+        check::unreadable(STREAM, &what, &error)
+    })
+}
+
+/// What tells a message from every other, also one that cannot be read: its id, or else its number.
+fn id_of(number: u64, payload: &[u8]) -> String {
+    let json: Option<Value> = serde_json::from_slice(payload).ok();
+    let id = json.as_ref().and_then(|json| json.get("message_id")?.as_str());
+    // As long as an id may be, and no longer.
+    id.filter(|id| id.len() <= 256).map_or_else(|| format!("number {number}"), ToOwned::to_owned)
 }
 
 /// The next word on a message, with the lease that it has.

@@ -119,14 +119,19 @@ pub(super) enum Stage {
     Finishing,
     Handled,
     Expired,
+    /// This version, or an older one, could not read the message. It waits for one that can.
+    SetAside,
+    /// What the stream says of it cannot be read. It is never written.
+    Unknown,
 }
 
-const STAGES: [(Stage, &str); 5] = [
+const STAGES: [(Stage, &str); 6] = [
     (Stage::Waiting, "waiting"),
     (Stage::Taken, "taken"),
     (Stage::Finishing, "finishing"),
     (Stage::Handled, "handled"),
     (Stage::Expired, "expired"),
+    (Stage::SetAside, "set-aside"),
 ];
 
 /// A message of the stream, by its subject and its headers.
@@ -134,6 +139,10 @@ const STAGES: [(Stage, &str); 5] = [
 pub(super) enum Record {
     Put(Hash, Put),
     State(Hash, State),
+    /// A message whose headers cannot be read.
+    UnreadablePut(Hash),
+    /// How far a message is, which cannot be read, and the number of the message, if that can.
+    UnreadableState(Hash, Option<u64>),
     /// A document that was deleted, and when.
     Deleted(i64),
     /// Of no interest beyond itself.
@@ -141,14 +150,18 @@ pub(super) enum Record {
 }
 
 impl Record {
-    /// What is not understood is [`Other`](Self::Other): it is of nobody here.
+    /// What is on no subject of ours is [`Other`](Self::Other): it is of nobody here.
     pub(super) fn read(subject: &str, headers: Option<&HeaderMap>) -> Self {
-        let Some(headers) = headers else { return Self::Other };
+        let none = HeaderMap::new();
+        let headers = headers.unwrap_or(&none);
         let read = || {
             if let Some(hash) = subject.strip_prefix(PUT) {
-                Some(Self::Put(Hash::read(hash)?, Put::read(headers)?))
+                let hash = Hash::read(hash)?;
+                Some(Put::read(headers).map_or(Self::UnreadablePut(hash), |put| Self::Put(hash, put)))
             } else if let Some(hash) = subject.strip_prefix(STATE) {
-                Some(Self::State(Hash::read(hash)?, State::read(headers)?))
+                let hash = Hash::read(hash)?;
+                let unreadable = || Self::UnreadableState(hash, number(headers, OF));
+                Some(State::read(headers).map_or_else(unreadable, |state| Self::State(hash, state)))
             } else if is_deleted(headers) {
                 Some(Self::Deleted(number(headers, AT)?))
             } else {
@@ -207,8 +220,14 @@ impl State {
         })
     }
 
+    /// Nobody is given the message.
     pub(super) fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Finishing | Stage::Handled | Stage::Expired)
+        !matches!(self.stage, Stage::Waiting | Stage::Taken)
+    }
+
+    /// The message need not be remembered for good.
+    pub(super) fn is_ended(&self) -> bool {
+        matches!(self.stage, Stage::Handled | Stage::Expired)
     }
 }
 
@@ -291,11 +310,22 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(STATE_NAME, "gone");
         let hash = Hash::of(&EnvelopeId::random());
-        for subject in ["nexus.broker.put.x", "nexus.broker.put.", "nexus.broker.else", &hash.state_subject()]
-        {
+        for subject in ["nexus.broker.put.x", "nexus.broker.put.", "nexus.broker.else"] {
             assert!(matches!(Record::read(subject, Some(&headers)), Record::Other), "{subject}");
             assert!(matches!(Record::read(subject, None), Record::Other));
         }
         assert_eq!(Hash::read(&hash.text()), Some(hash));
+    }
+
+    #[test]
+    fn what_is_ours_and_cannot_be_read_is_known_as_such() {
+        let hash = Hash::of(&EnvelopeId::random());
+        let mut headers = HeaderMap::new();
+        headers.insert(STATE_NAME, "gone");
+        headers.insert(OF, "7");
+        let read = |subject: &str| Record::read(subject, Some(&headers));
+        assert!(matches!(read(&hash.state_subject()), Record::UnreadableState(of, Some(7)) if of == hash));
+        assert!(matches!(read(&hash.put_subject()), Record::UnreadablePut(of) if of == hash));
+        assert!(matches!(Record::read(&hash.put_subject(), None), Record::UnreadablePut(_)));
     }
 }

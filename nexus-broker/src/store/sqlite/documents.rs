@@ -1,43 +1,32 @@
 //! Documents in the file. Each function is part of a transaction.
 
 use rusqlite::{OptionalExtension as _, Transaction, params};
-use serde_json::Value;
 
-use super::fault::Fault;
+use super::{fault::Fault, queues::Work};
 use crate::store::{DocumentKind, ExpectedRevision, StoredDocument, check};
 
-fn read(place: &str, key: String, revision: i64, value: &str) -> Result<StoredDocument, Fault> {
-    let parsed: Result<Value, _> = serde_json::from_str(value);
-    let value = parsed.map_err(|error| check::unreadable(place, &format!("the document {key}"), &error))?;
-    Ok(StoredDocument { key, revision: revision.unsigned_abs(), value })
+pub(super) fn one(work: &Work<'_>, kind: DocumentKind, key: &str) -> Result<Option<StoredDocument>, Fault> {
+    let found = "SELECT revision, CAST(value AS BLOB) FROM document WHERE kind = ?1 AND key = ?2";
+    let values = params![check::kind_name(kind), key];
+    let found = work
+        .transaction
+        .prepare(found)?
+        .query_row(values, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?)));
+    let Some((revision, json)) = found.optional()? else { return Ok(None) };
+    let revision = revision.unsigned_abs();
+    Ok(Some(check::stored_document(work.place, kind, key.to_owned(), revision, &json, work.told)))
 }
 
-pub(super) fn one(
-    transaction: &Transaction<'_>,
-    place: &str,
-    kind: DocumentKind,
-    key: &str,
-) -> Result<Option<StoredDocument>, Fault> {
-    let found = transaction.query_row(
-        "SELECT revision, value FROM document WHERE kind = ?1 AND key = ?2",
-        params![check::kind_name(kind), key],
-        |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)),
-    );
-    let Some((revision, value)) = found.optional()? else { return Ok(None) };
-    read(place, key.to_owned(), revision, &value).map(Some)
-}
-
-pub(super) fn all(
-    transaction: &Transaction<'_>,
-    place: &str,
-    kind: DocumentKind,
-) -> Result<Vec<StoredDocument>, Fault> {
-    let mut statement =
-        transaction.prepare("SELECT key, revision, value FROM document WHERE kind = ?1 ORDER BY key")?;
+pub(super) fn all(work: &Work<'_>, kind: DocumentKind) -> Result<Vec<StoredDocument>, Fault> {
+    let mut statement = work
+        .transaction
+        .prepare("SELECT key, revision, CAST(value AS BLOB) FROM document WHERE kind = ?1 ORDER BY key")?;
     let mut rows = statement.query([check::kind_name(kind)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(read(place, row.get(0)?, row.get(1)?, &row.get::<_, String>(2)?)?);
+        let (revision, json): (i64, Vec<u8>) = (row.get(1)?, row.get(2)?);
+        let revision = revision.unsigned_abs();
+        found.push(check::stored_document(work.place, kind, row.get(0)?, revision, &json, work.told));
     }
     Ok(found)
 }
@@ -51,11 +40,10 @@ pub(super) fn write(
 ) -> Result<u64, Fault> {
     check_expected(transaction, kind, key, expected)?;
     let next = "UPDATE revision SET last = last + 1 RETURNING last";
-    let revision: i64 = transaction.query_row(next, [], |row| row.get(0))?;
-    transaction.execute(
-        "INSERT OR REPLACE INTO document (kind, key, revision, value) VALUES (?1, ?2, ?3, ?4)",
-        params![check::kind_name(kind), key, revision, value],
-    )?;
+    let revision: i64 = transaction.prepare(next)?.query_row([], |row| row.get(0))?;
+    let written = "INSERT OR REPLACE INTO document (kind, key, revision, value) VALUES (?1, ?2, ?3, ?4)";
+    let values = params![check::kind_name(kind), key, revision, value];
+    transaction.prepare(written)?.execute(values)?;
     Ok(revision.unsigned_abs())
 }
 
@@ -67,7 +55,8 @@ pub(super) fn delete(
 ) -> Result<(), Fault> {
     check_expected(transaction, kind, key, expected)?;
     transaction
-        .execute("DELETE FROM document WHERE kind = ?1 AND key = ?2", params![check::kind_name(kind), key])?;
+        .prepare("DELETE FROM document WHERE kind = ?1 AND key = ?2")?
+        .execute(params![check::kind_name(kind), key])?;
     Ok(())
 }
 
@@ -77,11 +66,9 @@ fn check_expected(
     key: &str,
     expected: ExpectedRevision,
 ) -> Result<(), Fault> {
-    let found = transaction.query_row(
-        "SELECT revision FROM document WHERE kind = ?1 AND key = ?2",
-        params![check::kind_name(kind), key],
-        |row| row.get::<_, i64>(0),
-    );
+    let found = transaction
+        .prepare("SELECT revision FROM document WHERE kind = ?1 AND key = ?2")?
+        .query_row(params![check::kind_name(kind), key], |row| row.get::<_, i64>(0));
     let found = found.optional()?.map(i64::unsigned_abs);
     let is_expected = match expected {
         ExpectedRevision::Absent => found.is_none(),

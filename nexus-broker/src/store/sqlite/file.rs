@@ -60,6 +60,9 @@ const SCHEMA: &str = "
     INSERT INTO revision VALUES (0);
 ";
 
+const SET_ASIDE_INDEX: &str =
+    "CREATE INDEX IF NOT EXISTS message_set_aside ON message (number) WHERE state = -1";
+
 /// Which file is open, to tell whether it is still the one at its path.
 #[derive(Debug)]
 pub(super) struct Place {
@@ -197,6 +200,8 @@ fn connect(path: &Path) -> Result<(Connection, Place), Fault> {
         transaction.pragma_update(None, "application_id", APPLICATION)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
+    // Files that were made before there was one have none, and need no other version for it.
+    transaction.execute_batch(SET_ASIDE_INDEX)?;
     transaction.commit()?;
     #[cfg(unix)]
     let is = {

@@ -27,7 +27,7 @@ use tokio::{
 use self::{fault::Fault, file::Place, queues::Work};
 use super::{
     BrokerStore, Delivery, DocumentKind, ExpectedRevision, HandlingLease, LoggedEnvelope, PutOutcome,
-    QueueLimits, QueueStatus, StoredDocument, check,
+    QueueLimits, QueueStatus, SetAsideMessage, StoredDocument, Told, check,
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
@@ -56,6 +56,7 @@ struct Shared {
     /// Something changed that may be waited for.
     changed: Arc<Notify>,
     seen: Mutex<Seen>,
+    told: Arc<Told>,
 }
 
 /// What was last seen of the changes of other processes.
@@ -92,14 +93,17 @@ impl SqliteStore {
             Ok((connection, place, version))
         });
         let (connection, place, version) = opened.await.unwrap_or_else(|error| Err(ended(&error)))?;
-        Ok(Self(Arc::new(Shared {
+        let store = Self(Arc::new(Shared {
             connection: Arc::new(AsyncMutex::new(connection)),
             place: Arc::new(place),
             limits,
             clock,
             changed: Arc::default(),
             seen: Mutex::new(Seen { at: Instant::now(), version }),
-        })))
+            told: Arc::default(),
+        }));
+        store.run(Access::Write, |work| work.take_up_what_can_be_read()).await?;
+        Ok(store)
     }
 
     /// Does something with the connection when it is its turn, off the runtime. What has begun is ended also where this future is dropped.
@@ -127,6 +131,7 @@ impl SqliteStore {
         work: impl FnOnce(&Work<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, BrokerError> {
         let (place, limits, clock) = (Arc::clone(&self.0.place), self.0.limits, Arc::clone(&self.0.clock));
+        let told = Arc::clone(&self.0.told);
         let done = self.with_connection(move |connection| {
             place.check()?;
             let run = || {
@@ -141,7 +146,13 @@ impl SqliteStore {
                 let path = place.path().display().to_string();
                 // Only now: another process may have had the file for a while.
                 let now = check::millis(clock.now());
-                let done = work(&Work { transaction: &transaction, limits: &limits, place: &path, now })?;
+                let done = work(&Work {
+                    transaction: &transaction,
+                    limits: &limits,
+                    place: &path,
+                    told: &told,
+                    now,
+                })?;
                 transaction.commit()?;
                 Ok(done)
             };
@@ -176,12 +187,14 @@ impl SqliteStore {
     async fn is_any(&self, queue: &str) -> Result<bool, BrokerError> {
         let queue = queue.to_owned();
         let (place, limits, clock) = (Arc::clone(&self.0.place), self.0.limits, Arc::clone(&self.0.clock));
+        let told = Arc::clone(&self.0.told);
         let asked = self.with_connection(move |connection| {
             let path = place.path().display().to_string();
             let ask = || {
                 let transaction = connection.unchecked_transaction()?;
                 let now = check::millis(clock.now());
-                Work { transaction: &transaction, limits: &limits, place: &path, now }.is_any(&queue)
+                Work { transaction: &transaction, limits: &limits, place: &path, told: &told, now }
+                    .is_any(&queue)
             };
             ask().map_err(|fault: Fault| fault.at(place.path()))
         });
@@ -284,6 +297,10 @@ impl BrokerStore for SqliteStore {
         self.run(Access::Write, |work| work.queues()).await
     }
 
+    async fn set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError> {
+        self.run(Access::Read, move |work| work.set_aside(at_most)).await
+    }
+
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError> {
         self.run(Access::Read, move |work| work.log(after, at_most)).await
     }
@@ -291,11 +308,11 @@ impl BrokerStore for SqliteStore {
     async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<StoredDocument>, BrokerError> {
         check::key(key)?;
         let key = key.to_owned();
-        self.run(Access::Read, move |work| documents::one(work.transaction, work.place, kind, &key)).await
+        self.run(Access::Read, move |work| documents::one(work, kind, &key)).await
     }
 
     async fn documents(&self, kind: DocumentKind) -> Result<Vec<StoredDocument>, BrokerError> {
-        self.run(Access::Read, move |work| documents::all(work.transaction, work.place, kind)).await
+        self.run(Access::Read, move |work| documents::all(work, kind)).await
     }
 
     async fn write(

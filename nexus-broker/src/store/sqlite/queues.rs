@@ -1,12 +1,14 @@
 //! Messages in the file. Each function is part of a transaction.
 
-use rusqlite::{OptionalExtension as _, Transaction, params};
+use rusqlite::{OptionalExtension as _, Params, Statement, Transaction, params};
 
 use super::fault::Fault;
 use crate::{
+    error::BrokerError,
     message::{Envelope, MessagePriority},
     store::{
         Delivery, HandlingLease, LoggedEnvelope, LoggedEvent, PutOutcome, QueueLimits, QueueStatus,
+        SetAsideMessage, Told,
         check::{self, Checked, millis},
     },
 };
@@ -15,6 +17,8 @@ const WAITING: i64 = 0;
 const TAKEN: i64 = 1;
 const HANDLED: i64 = 2;
 const EXPIRED: i64 = 3;
+/// It cannot be read. Below the others: what ended is from 2 on, and is forgotten some day.
+const SET_ASIDE: i64 = -1;
 
 /// Messages that expire in one transaction at most: the others come with the next.
 const EXPIRE_AT_ONCE: i64 = 1_000;
@@ -27,6 +31,8 @@ pub(super) struct Work<'a> {
     pub(super) limits: &'a QueueLimits,
     /// The file, for errors.
     pub(super) place: &'a str,
+    /// What cannot be read was told of.
+    pub(super) told: &'a Told,
     /// In milliseconds.
     pub(super) now: i64,
 }
@@ -37,7 +43,7 @@ impl Work<'_> {
         self.forget()?;
         let (envelope, queue) = (&message.envelope, &message.queue);
         let id = envelope.message_id.as_str();
-        let known = self.transaction.query_row("SELECT 1 FROM message WHERE id = ?1", [id], |_| Ok(()));
+        let known = self.statement("SELECT 1 FROM message WHERE id = ?1")?.query_row([id], |_| Ok(()));
         if known.optional()?.is_some() {
             return Ok(PutOutcome::AlreadyThere);
         }
@@ -47,7 +53,7 @@ impl Work<'_> {
                 return Err(check::full(queue, self.limits).into());
             }
         }
-        self.transaction.execute(
+        self.execute(
             "INSERT INTO message (id, queue, priority, state, deliveries, made_at, expires_at)
              VALUES (?1, ?2, ?3, 0, 0, ?4, ?5)",
             params![
@@ -59,19 +65,31 @@ impl Work<'_> {
             ],
         )?;
         let number = self.transaction.last_insert_rowid();
-        self.transaction
-            .execute("INSERT INTO body (number, envelope) VALUES (?1, ?2)", params![number, message.json])?;
-        self.transaction.execute(
-            "INSERT INTO queue (name, open) VALUES (?1, 1) ON CONFLICT (name) DO UPDATE SET open = open + 1",
-            [queue],
-        )?;
+        self.execute("INSERT INTO body (number, envelope) VALUES (?1, ?2)", params![number, message.json])?;
+        self.opened(queue)?;
         self.tell(LoggedEvent::Put, number)?;
         Ok(PutOutcome::Stored)
     }
 
+    /// A queue has one more that waits or is given out.
+    fn opened(&self, queue: &str) -> Result<(), Fault> {
+        let opened =
+            "INSERT INTO queue (name, open) VALUES (?1, 1) ON CONFLICT (name) DO UPDATE SET open = open + 1";
+        self.execute(opened, [queue])?;
+        Ok(())
+    }
+
+    fn statement(&self, sql: &'static str) -> Result<Statement<'_>, Fault> {
+        Ok(self.transaction.prepare(sql)?)
+    }
+
+    fn execute(&self, sql: &'static str, values: impl Params) -> Result<usize, Fault> {
+        Ok(self.statement(sql)?.execute(values)?)
+    }
+
     fn is_full(&self, queue: &str) -> Result<bool, Fault> {
         let open = "SELECT open FROM queue WHERE name = ?1";
-        let open: Option<i64> = self.transaction.query_row(open, [queue], |row| row.get(0)).optional()?;
+        let open: Option<i64> = self.statement(open)?.query_row([queue], |row| row.get(0)).optional()?;
         Ok(usize::try_from(open.unwrap_or(0)).unwrap_or(usize::MAX) >= self.limits.max_waiting)
     }
 
@@ -80,7 +98,7 @@ impl Work<'_> {
             LoggedEvent::Put => 0,
             LoggedEvent::Expired => 1,
         };
-        self.transaction.execute(
+        self.execute(
             "INSERT INTO log (event, at, message) VALUES (?1, ?2, ?3)",
             params![event, self.now, number],
         )?;
@@ -89,23 +107,23 @@ impl Work<'_> {
 
     /// Ends a message: it is known for a while, and does not count any more.
     fn end(&self, number: i64, queue: &str, state: i64) -> Result<(), Fault> {
-        self.transaction.execute(
+        self.execute(
             "UPDATE message SET state = ?2, ended_at = ?3 WHERE number = ?1",
             params![number, state, self.now],
         )?;
-        self.transaction.execute("UPDATE queue SET open = open - 1 WHERE name = ?1", [queue])?;
-        self.transaction.execute("DELETE FROM queue WHERE name = ?1 AND open <= 0", [queue])?;
+        self.execute("UPDATE queue SET open = open - 1 WHERE name = ?1", [queue])?;
+        self.execute("DELETE FROM queue WHERE name = ?1 AND open <= 0", [queue])?;
         Ok(())
     }
 
     /// Gives back what was held for too long, and ends what has expired.
     fn expire(&self, queue: &str) -> Result<(), Fault> {
-        self.transaction.execute(
+        self.execute(
             "UPDATE message SET state = 0 WHERE state = 1 AND queue = ?1
              AND (lease_until <= ?2 OR taken_at - (lease_until - taken_at) > ?2)",
             params![queue, self.now],
         )?;
-        let mut statement = self.transaction.prepare(
+        let mut statement = self.statement(
             "SELECT number, queue FROM message WHERE state = 0 AND expires_at IS NOT NULL AND expires_at <= ?1
              ORDER BY expires_at, number LIMIT ?2",
         )?;
@@ -122,7 +140,7 @@ impl Work<'_> {
     /// Forgets some of what ended long ago.
     fn forget(&self) -> Result<(), Fault> {
         let remembered = i64::try_from(self.limits.remembered_for.as_millis()).unwrap_or(i64::MAX);
-        let mut statement = self.transaction.prepare(
+        let mut statement = self.statement(
             "SELECT number FROM message WHERE state >= 2 AND ended_at < ?1 ORDER BY ended_at LIMIT ?2",
         )?;
         let rows = statement
@@ -134,7 +152,7 @@ impl Work<'_> {
                 "DELETE FROM body WHERE number = ?1",
                 "DELETE FROM message WHERE number = ?1",
             ] {
-                self.transaction.execute(table, [number])?;
+                self.execute(table, [number])?;
             }
         }
         Ok(())
@@ -147,45 +165,104 @@ impl Work<'_> {
         lease: i64,
     ) -> Result<Option<Delivery>, Fault> {
         self.expire(queue)?;
-        let first = self.transaction.query_row(
-            "SELECT number, id, deliveries FROM message
+        loop {
+            let first = "SELECT number, id, deliveries FROM message
              WHERE state = 0 AND queue = ?1 AND priority >= ?2 AND (expires_at IS NULL OR expires_at > ?3)
-             ORDER BY priority DESC, number LIMIT 1",
-            params![queue, at_least as i64, self.now],
-            |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?)),
-        );
-        let Some((number, id, deliveries)) = first.optional()? else { return Ok(None) };
-        let receipt = uuid::Uuid::new_v4().simple().to_string();
-        self.transaction.execute(
+             ORDER BY priority DESC, number LIMIT 1";
+            let values = params![queue, at_least as i64, self.now];
+            let first = self.statement(first)?.query_row(values, |row| {
+                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?))
+            });
+            let Some((number, id, deliveries)) = first.optional()? else { return Ok(None) };
+            let (envelope, message) = match (self.body(number, &id)?, check::stored_id(self.place, &id)) {
+                (Ok(envelope), Ok(message)) => (envelope, message),
+                (Err(error), _) | (_, Err(error)) => {
+                    self.put_aside(number, queue, &error)?;
+                    continue;
+                }
+            };
+            let receipt = uuid::Uuid::new_v4().simple().to_string();
+            self.execute(
             "UPDATE message SET state = 1, deliveries = deliveries + 1, receipt = ?2, taken_at = ?3, lease_until = ?4
              WHERE number = ?1",
             params![number, receipt, self.now, self.now.saturating_add(lease)],
         )?;
-        let envelope = self.body(number, &id)?;
-        let lease =
-            HandlingLease { queue: queue.to_owned(), message: check::stored_id(self.place, &id)?, receipt };
-        Ok(Some(Delivery { envelope, lease, deliveries: deliveries.unsigned_abs() + 1 }))
+            let lease = HandlingLease { queue: queue.to_owned(), message, receipt };
+            return Ok(Some(Delivery { envelope, lease, deliveries: deliveries.unsigned_abs() + 1 }));
+        }
     }
 
-    fn body(&self, number: i64, id: &str) -> Result<Envelope, Fault> {
-        let body = "SELECT envelope FROM body WHERE number = ?1";
-        let body: Option<String> = self.transaction.query_row(body, [number], |row| row.get(0)).optional()?;
-        match body {
-            Some(body) => Ok(check::stored(self.place, id, body.as_bytes())?),
-            None => Err(check::unreadable(self.place, &format!("the message {id}"), &"it is missing").into()),
+    /// Has a message wait no more that cannot be read, and keeps it.
+    fn put_aside(&self, number: i64, queue: &str, error: &BrokerError) -> Result<(), Fault> {
+        self.end(number, queue, SET_ASIDE)?;
+        self.told.warn(error);
+        Ok(())
+    }
+
+    /// Has messages wait again that were set aside, and that this version can read.
+    pub(super) fn take_up_what_can_be_read(&self) -> Result<(), Fault> {
+        let readable: Vec<(i64, String)> = {
+            let mut statement =
+                self.statement("SELECT number, id, queue FROM message WHERE state = -1 ORDER BY number")?;
+            let mut rows = statement.query([])?;
+            let mut readable = Vec::new();
+            while let Some(row) = rows.next()? {
+                let (number, id): (i64, String) = (row.get(0)?, row.get(1)?);
+                match (self.body(number, &id)?, check::stored_id(self.place, &id)) {
+                    (Ok(_), Ok(_)) => readable.push((number, row.get(2)?)),
+                    (Err(error), _) | (_, Err(error)) => self.told.warn(&error),
+                }
+            }
+            readable
+        };
+        for (number, queue) in readable {
+            self.execute("UPDATE message SET state = 0, ended_at = NULL WHERE number = ?1", [number])?;
+            self.opened(&queue)?;
         }
+        Ok(())
+    }
+
+    pub(super) fn set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, Fault> {
+        let mut statement = self
+            .statement("SELECT number, id, queue FROM message WHERE state = -1 ORDER BY number LIMIT ?1")?;
+        let mut rows = statement.query([i64::try_from(at_most).unwrap_or(i64::MAX)])?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            let (number, message): (i64, String) = (row.get(0)?, row.get(1)?);
+            let problem = match (self.body(number, &message)?, check::stored_id(self.place, &message)) {
+                (Err(error), _) | (_, Err(error)) => error.message,
+                (Ok(_), Ok(_)) => "it can be read again, and waits when the store is opened anew".to_owned(),
+            };
+            let stored = self.stored(number)?.unwrap_or_default();
+            let stored = String::from_utf8_lossy(&stored).into_owned();
+            found.push(SetAsideMessage { queue: row.get(2)?, message, problem, stored });
+        }
+        Ok(found)
+    }
+
+    /// What is stored of a message: a column of text may have bytes that are none.
+    fn stored(&self, number: i64) -> Result<Option<Vec<u8>>, Fault> {
+        let body = "SELECT CAST(envelope AS BLOB) FROM body WHERE number = ?1";
+        Ok(self.statement(body)?.query_row([number], |row| row.get(0)).optional()?)
+    }
+
+    /// What a message says, or why it cannot be read.
+    fn body(&self, number: i64, id: &str) -> Result<Result<Envelope, BrokerError>, Fault> {
+        Ok(match self.stored(number)? {
+            Some(body) => check::stored(self.place, id, &body),
+            None => Err(check::unreadable(self.place, &format!("the message {id}"), &"it is missing")),
+        })
     }
 
     /// The number of a message that is held, or where it has got to since, by this same holder.
     fn held(&self, held: &HandlingLease) -> Result<Held, Fault> {
-        let row = self.transaction.query_row(
-            "SELECT number, state, taken_at, lease_until FROM message WHERE id = ?1 AND queue = ?2 AND receipt = ?3",
-            params![held.message.as_str(), held.queue, held.receipt],
-            |row| {
-                let times = (row.get::<_, i64>(2)?, row.get::<_, i64>(3)?);
-                Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, times))
-            },
-        );
+        let known = "SELECT number, state, taken_at, lease_until FROM message
+             WHERE id = ?1 AND queue = ?2 AND receipt = ?3";
+        let values = params![held.message.as_str(), held.queue, held.receipt];
+        let row = self.statement(known)?.query_row(values, |row| {
+            let times = (row.get::<_, i64>(2)?, row.get::<_, i64>(3)?);
+            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, times))
+        });
         Ok(match row.optional()? {
             Some((number, TAKEN, (taken_at, until))) if !check::has_lapsed(self.now, taken_at, until) => {
                 Held::Now(number)
@@ -202,7 +279,7 @@ impl Work<'_> {
 
     pub(super) fn extend(&self, held: &HandlingLease, lease: i64) -> Result<(), Fault> {
         let Held::Now(number) = self.held(held)? else { return Err(check::lapsed(held).into()) };
-        self.transaction.execute(
+        self.execute(
             "UPDATE message SET taken_at = ?2, lease_until = ?3 WHERE number = ?1",
             params![number, self.now, self.now.saturating_add(lease)],
         )?;
@@ -225,7 +302,7 @@ impl Work<'_> {
     pub(super) fn put_back(&self, held: &HandlingLease) -> Result<(), Fault> {
         match self.held(held)? {
             Held::Now(number) => {
-                self.transaction.execute("UPDATE message SET state = 0 WHERE number = ?1", [number])?;
+                self.execute("UPDATE message SET state = 0 WHERE number = ?1", [number])?;
                 Ok(())
             }
             Held::GivenBack => Ok(()),
@@ -235,39 +312,43 @@ impl Work<'_> {
 
     /// Whether a message may be there for `take`.
     pub(super) fn is_any(&self, queue: &str) -> Result<bool, Fault> {
-        let any = self.transaction.query_row(
-            "SELECT EXISTS (SELECT 1 FROM message WHERE state = 0 AND queue = ?1
+        let any = "SELECT EXISTS (SELECT 1 FROM message WHERE state = 0 AND queue = ?1
                  AND (expires_at IS NULL OR expires_at > ?2))
              OR EXISTS (SELECT 1 FROM message WHERE state = 1 AND queue = ?1
-                 AND (lease_until <= ?2 OR taken_at - (lease_until - taken_at) > ?2))",
-            params![queue, self.now],
-            |row| row.get(0),
-        );
+                 AND (lease_until <= ?2 OR taken_at - (lease_until - taken_at) > ?2))";
+        let any = self.statement(any)?.query_row(params![queue, self.now], |row| row.get(0));
         Ok(any?)
     }
 
     pub(super) fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, Fault> {
         self.expire(queue)?;
-        let mut statement = self.transaction.prepare(
+        let mut statement = self.statement(
             "SELECT number, id FROM message
              WHERE state = 0 AND queue = ?1 AND (expires_at IS NULL OR expires_at > ?2)
-             ORDER BY priority DESC, number LIMIT ?3",
+             ORDER BY priority DESC, number",
         )?;
-        let at_most = i64::try_from(at_most).unwrap_or(i64::MAX);
-        let rows =
-            statement.query_map(params![queue, self.now, at_most], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        let found: Vec<(i64, String)> = rows.collect::<Result<_, _>>()?;
-        found.into_iter().map(|(number, id)| self.body(number, &id)).collect()
+        let mut rows = statement.query(params![queue, self.now])?;
+        let mut found = Vec::new();
+        while found.len() < at_most
+            && let Some(row) = rows.next()?
+        {
+            match self.body(row.get(0)?, &row.get::<_, String>(1)?)? {
+                Ok(envelope) => found.push(envelope),
+                // It is set aside when it would be given out.
+                Err(error) => self.told.warn(&error),
+            }
+        }
+        Ok(found)
     }
 
     pub(super) fn queues(&self) -> Result<Vec<QueueStatus>, Fault> {
-        let mut statement = self.transaction.prepare("SELECT name FROM queue ORDER BY name")?;
+        let mut statement = self.statement("SELECT name FROM queue ORDER BY name")?;
         let names: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
         let mut all = Vec::with_capacity(names.len());
         for queue in names {
             self.expire(&queue)?;
             let mut status = QueueStatus { queue, waiting: [0; 4], taken: 0, oldest: None };
-            let mut statement = self.transaction.prepare(
+            let mut statement = self.statement(
                 "SELECT priority, count(*), min(made_at) FROM message WHERE state = 0 AND queue = ?1
                  GROUP BY priority",
             )?;
@@ -281,7 +362,7 @@ impl Work<'_> {
                 status.oldest = Some(status.oldest.map_or(oldest, |before| before.min(oldest)));
             }
             let taken = "SELECT count(*) FROM message WHERE state = 1 AND queue = ?1";
-            let taken: i64 = self.transaction.query_row(taken, [&status.queue], |row| row.get(0))?;
+            let taken: i64 = self.statement(taken)?.query_row([&status.queue], |row| row.get(0))?;
             status.taken = taken.unsigned_abs();
             if status.taken > 0 || status.waiting != [0; 4] {
                 all.push(status);
@@ -291,22 +372,30 @@ impl Work<'_> {
     }
 
     pub(super) fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, Fault> {
-        let mut statement = self.transaction.prepare(
-            "SELECT log.number, event, at, queue, id, envelope
-             FROM log JOIN message ON message.number = log.message JOIN body ON body.number = log.message
-             WHERE log.number > ?1 ORDER BY log.number LIMIT ?2",
+        let mut statement = self.statement(
+            "SELECT log.number, event, at, queue, id, CAST(envelope AS BLOB)
+             FROM log JOIN message ON message.number = log.message LEFT JOIN body ON body.number = log.message
+             WHERE log.number > ?1 ORDER BY log.number",
         )?;
-        let after = i64::try_from(after).unwrap_or(i64::MAX);
-        let mut rows = statement.query(params![after, i64::try_from(at_most).unwrap_or(i64::MAX)])?;
+        let mut rows = statement.query([i64::try_from(after).unwrap_or(i64::MAX)])?;
         let mut all = Vec::new();
-        while let Some(row) = rows.next()? {
-            let (id, json): (String, String) = (row.get(4)?, row.get(5)?);
+        while all.len() < at_most
+            && let Some(row) = rows.next()?
+        {
+            let (id, json): (String, Option<Vec<u8>>) = (row.get(4)?, row.get(5)?);
+            let envelope = match check::stored(self.place, &id, json.as_deref().unwrap_or_default()) {
+                Ok(envelope) => envelope,
+                Err(error) => {
+                    self.told.warn(&error);
+                    continue;
+                }
+            };
             all.push(LoggedEnvelope {
                 number: row.get::<_, i64>(0)?.unsigned_abs(),
                 event: if row.get::<_, i64>(1)? == 0 { LoggedEvent::Put } else { LoggedEvent::Expired },
                 at: check::time(row.get(2)?),
                 queue: row.get(3)?,
-                envelope: check::stored(self.place, &id, json.as_bytes())?,
+                envelope,
             });
         }
         Ok(all)

@@ -17,7 +17,7 @@ use crate::{
     message::{Envelope, EnvelopeId, MessagePriority},
     store::{
         BrokerStore, Delivery, DocumentKind, ExpectedRevision, HandlingLease, LoggedEnvelope, LoggedEvent,
-        PutOutcome, QueueStatus, StoredDocument,
+        PutOutcome, QueueStatus, SetAsideMessage, StoredDocument,
     },
 };
 
@@ -189,6 +189,10 @@ impl BrokerStore for MemoryStore {
         let held = self.lock();
         let waiting = held.log.iter().filter(|(put, _)| put == queue).map(|(_, envelope)| envelope.clone());
         Ok(waiting.take(at_most).collect())
+    }
+
+    async fn set_aside(&self, _: usize) -> Result<Vec<SetAsideMessage>, BrokerError> {
+        Ok(Vec::new())
     }
 
     async fn queues(&self) -> Result<Vec<QueueStatus>, BrokerError> {

@@ -1,0 +1,29 @@
+//! Records that this version cannot read: each is named in the log of the program once, and keeps nothing else waiting.
+
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
+
+use crate::error::BrokerError;
+
+/// Records that are remembered as told of. Further ones are told of each time that they are met.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// Which records were told of.
+#[derive(Debug, Default)]
+pub(crate) struct Told(Mutex<BTreeSet<String>>);
+
+impl Told {
+    /// Warns of a record, if this is the first time or the reason is another.
+    pub(crate) fn warn(&self, error: &BrokerError) {
+        let mut told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.contains(&error.message) {
+            return;
+        }
+        if told.len() < MAX_REMEMBERED {
+            told.insert(error.message.clone());
+        }
+        tracing::warn!(%error, "a record is passed over");
+    }
+}
