@@ -5,9 +5,14 @@
 #![cfg(unix)]
 
 #[cfg(feature = "jetstream")]
+#[path = "../../../nexus-fleet/tests/fleet/cluster.rs"]
+mod cluster;
+#[cfg(feature = "jetstream")]
 mod jetstream;
 mod kills;
 mod kit;
+#[cfg(feature = "jetstream")]
+mod leader_kills;
 #[cfg(feature = "jetstream")]
 #[path = "../../../nexus-fleet/tests/fleet/monitoring.rs"]
 mod monitoring;

@@ -145,6 +145,11 @@ impl Requests {
         match self.connection.store(subject, message).await {
             Ok(number) => Ok(Some(number)),
             Err(FleetStoreError::Superseded) => Ok(None),
+            // Nobody listens on the subject: also while the servers elect who leads the stream.
+            Err(FleetStoreError::NoStream) => {
+                self.info().await?;
+                Err(fault::unclear(what, &"no server led the stream of messages"))
+            }
             Err(error) => Err(fault::store(what, error)),
         }
     }
