@@ -16,6 +16,8 @@ mod leader_kills;
 #[cfg(feature = "jetstream")]
 #[path = "../../../nexus-fleet/tests/fleet/monitoring.rs"]
 mod monitoring;
+#[cfg(feature = "jetstream")]
+mod permissions;
 mod scarce;
 #[cfg(feature = "jetstream")]
 #[path = "../../../nexus-fleet/tests/fleet/server.rs"]

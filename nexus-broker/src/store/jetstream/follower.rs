@@ -22,7 +22,7 @@ use super::{
     stream::{ANSWER_TIME, Requests},
 };
 use crate::{
-    error::BrokerError,
+    error::{BrokerError, BrokerErrorKind},
     store::{Told, check},
 };
 
@@ -42,6 +42,8 @@ pub(super) struct Followed {
     pub(super) changed: Notify,
     /// Read the stream anew: it is not as it should be.
     again: Notify,
+    /// Why the stream could not be read the last time.
+    failure: Mutex<Option<BrokerError>>,
     /// What cannot be read was told of.
     pub(super) told: Told,
 }
@@ -67,6 +69,7 @@ impl Followed {
             position: watch::Sender::default(),
             changed: Notify::new(),
             again: Notify::new(),
+            failure: Mutex::default(),
             told: Told::default(),
         });
         requests.connection.start(follow(Arc::downgrade(&followed), requests.clone()));
@@ -103,7 +106,11 @@ impl Followed {
             }
             if position.borrow().applied == before {
                 self.again.notify_one();
-                return Err(fault::unclear("the stream of messages", &"it is not read on"));
+                // What the account may not do is not a matter of time.
+                let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
+                let lasting = failure.filter(|failure| failure.kind != BrokerErrorKind::Unavailable);
+                let unclear = || fault::unclear("the stream of messages", &"it is not read on");
+                return Err(lasting.unwrap_or_else(unclear));
             }
         }
     }
@@ -151,7 +158,10 @@ fn made(info: &Info) -> String {
 
 async fn follow(followed: Weak<Followed>, requests: Requests) {
     while followed.strong_count() > 0 {
-        if read(&followed, &requests).await.is_err() {
+        if let Err(error) = read(&followed, &requests).await {
+            if let Some(followed) = followed.upgrade() {
+                *followed.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            }
             tokio::time::sleep(PAUSE).await;
         }
     }
