@@ -5,6 +5,10 @@
 #![cfg(unix)]
 
 #[cfg(feature = "jetstream")]
+#[path = "../agents/kit.rs"]
+#[allow(dead_code, reason = "a kit: sessions need a part of it")]
+mod agents;
+#[cfg(feature = "jetstream")]
 #[path = "../../../nexus-fleet/tests/fleet/cluster.rs"]
 mod cluster;
 #[cfg(feature = "jetstream")]
@@ -22,5 +26,7 @@ mod scarce;
 #[cfg(feature = "jetstream")]
 #[path = "../../../nexus-fleet/tests/fleet/server.rs"]
 mod server;
+#[cfg(feature = "jetstream")]
+mod sessions;
 mod sqlite;
 mod suite;
