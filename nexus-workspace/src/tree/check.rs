@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, os::unix::ffi::OsStrExt as _, path::Path};
 
 use super::{
-    Refusal, Tree, TreeError, TreeErrorKind, TreeId,
+    CommitId, Refusal, Tree, TreeError, TreeErrorKind, TreeId,
     link_target::{self, Links},
     names,
     refusal::RefusedPath,
@@ -20,7 +20,12 @@ const FILTER: &[u8] = b"filter";
 impl Tree {
     /// Refuses what a tree must not add to the base: names, links, submodules and filtered files.
     pub(super) fn check(&self, tree: &TreeId) -> Result<(), TreeError> {
-        let base_commit = self.base().commit.as_str();
+        self.check_since(&self.base().commit, tree)
+    }
+
+    /// As [`check`](Self::check), of what a tree adds to a commit.
+    pub(super) fn check_since(&self, commit: &CommitId, tree: &TreeId) -> Result<(), TreeError> {
+        let base_commit = commit.as_str();
         let differences = self.repo.differences(base_commit, tree.as_str())?;
         if differences.is_empty() {
             return Ok(());

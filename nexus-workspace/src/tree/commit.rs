@@ -97,11 +97,20 @@ impl Tree {
             return Err(self.repo.no_object("tree", intent.tree.as_str()));
         }
         self.check(&intent.tree)?;
+        self.write_object(&object)
+    }
+
+    /// Makes the commit of an intent whose tree was checked.
+    pub(super) fn write_commit(&self, intent: &CommitIntent) -> Result<CommitId, TreeError> {
+        self.write_object(&intent.object()?)
+    }
+
+    fn write_object(&self, commit: &str) -> Result<CommitId, TreeError> {
         let id = self
             .repo
             .command("hash-object")
             .args(["-t", "commit", "-w", "--stdin"])
-            .line(object.as_bytes())?;
+            .line(commit.as_bytes())?;
         text::id(&id)
     }
 

@@ -4,15 +4,23 @@ use std::{
     fmt, fs,
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
+    time::SystemTime,
 };
 
 use super::{
-    CommitId, Patch, Project, Tree, TreeError, TreeErrorKind, in_the_way, person,
+    CommitId, CommitIntent, Patch, Project, Tree, TreeError, TreeErrorKind, in_the_way, person,
     project::Repository,
     refusal::to_path,
     repo, text,
     uncommitted::{Checkout, copy_index},
 };
+
+/// How often a branch that moves on meanwhile is merged with.
+const MOST_MERGES: usize = 8;
+/// The git that merges without files. Source: git 2.38, `merge-tree --write-tree`.
+const JOINS: [u32; 3] = [2, 38, 0];
+/// How many paths of a conflict are named.
+const SHOWN: usize = 5;
 
 /// What became of a landing.
 #[non_exhaustive]
@@ -65,6 +73,8 @@ pub enum LandObstacle {
     IndexLocked,
     /// Files of the checkout are in the way: changed and not committed, or not under version control. Git's words.
     InTheWay(String),
+    /// The branch moved on since, and changed these files in a way that does not go together with the commits.
+    Conflict(Vec<PathBuf>),
 }
 
 impl fmt::Display for LandObstacle {
@@ -89,7 +99,32 @@ impl fmt::Display for LandObstacle {
             Self::InTheWay(words) => {
                 write!(f, "files are in the way: commit or move them and land again: {words}")
             }
+            Self::Conflict(paths) => {
+                let named: Vec<_> = paths.iter().take(SHOWN).map(|path| format!("{path:?}")).collect();
+                write!(
+                    f,
+                    "the branch moved on, and its changes do not go together with these in {}",
+                    named.join(", ")
+                )?;
+                match paths.len().saturating_sub(SHOWN) {
+                    0 => f.write_str(": merge them by hand"),
+                    more => write!(f, " and {more} more: merge them by hand"),
+                }
+            }
         }
+    }
+}
+
+/// A branch that has what was to be landed.
+struct Moved {
+    branch: String,
+    from: CommitId,
+    to: CommitId,
+}
+
+impl From<Moved> for Landing {
+    fn from(Moved { branch, from, to }: Moved) -> Self {
+        Self::FastForwarded { branch, from, to }
     }
 }
 
@@ -111,12 +146,54 @@ impl Tree {
         self.check(&self.repo.tree_of(tip)?)?;
         let _lock = self.lock()?;
         match self.fast_forward(tip)? {
-            Ok((branch, from)) => Ok(Landing::FastForwarded { branch, from, to: tip.clone() }),
-            Err(obstacle) => {
-                let patch = self.patch(&self.base().commit, tip)?;
-                Ok(Landing::Patch { patch, obstacle })
-            }
+            Ok(moved) => Ok(moved.into()),
+            Err(obstacle) => self.not_landed(tip, obstacle),
         }
+    }
+
+    /// As [`Tree::land`], but where the branch moved on since, and nobody rewrote it, it is moved to a merge of both: of what is on the branch
+    /// and of `tip`, at `time` and with `message`. It is made where both go together, file by file and line by line, as git merges;
+    /// else there is the patch, with [`Conflict`](LandObstacle::Conflict). No merge driver of the project's is run. Without git 2.38, such a branch is
+    /// [`BranchMoved`](LandObstacle::BranchMoved).
+    ///
+    /// # Errors
+    ///
+    /// As [`Tree::land`].
+    pub fn land_merged(&self, tip: &CommitId, time: SystemTime, message: &str) -> Result<Landing, TreeError> {
+        self.descends_from_base(tip)?;
+        self.check(&self.repo.tree_of(tip)?)?;
+        let _lock = self.lock()?;
+        let mut next = tip.clone();
+        let mut merges = 0;
+        loop {
+            let to = match self.fast_forward(&next)? {
+                Ok(moved) => return Ok(moved.into()),
+                Err(LandObstacle::BranchMoved { to }) if merges < MOST_MERGES => to,
+                Err(obstacle) => return self.not_landed(tip, obstacle),
+            };
+            merges += 1;
+            // What a person rewrote is not brought back.
+            let is_rewritten = match &self.base().head {
+                Some(head) => !self.is_ancestor(head, &to)?,
+                None => true,
+            };
+            if is_rewritten || self.repo.git().version() < JOINS {
+                return self.not_landed(tip, LandObstacle::BranchMoved { to });
+            }
+            next = match self.joined(&to, tip)? {
+                Ok(tree) => {
+                    self.check_since(&to, &tree)?;
+                    let parents = vec![to, tip.clone()];
+                    self.write_commit(&CommitIntent::of(tree, parents, time, message))?
+                }
+                Err(paths) => return self.not_landed(tip, LandObstacle::Conflict(paths)),
+            };
+        }
+    }
+
+    fn not_landed(&self, tip: &CommitId, obstacle: LandObstacle) -> Result<Landing, TreeError> {
+        let patch = self.patch(&self.base().commit, tip)?;
+        Ok(Landing::Patch { patch, obstacle })
     }
 
     /// Refuses what does not descend from the base.
@@ -138,7 +215,7 @@ impl Tree {
         }
     }
 
-    fn fast_forward(&self, tip: &CommitId) -> Result<Result<(String, CommitId), LandObstacle>, TreeError> {
+    fn fast_forward(&self, tip: &CommitId) -> Result<Result<Moved, LandObstacle>, TreeError> {
         let base = self.base();
         let Some((project, person)) = self.person() else { return Ok(Err(LandObstacle::NoRepository)) };
         if base.includes_uncommitted && base.head.as_ref() != Some(&base.commit) {
@@ -148,8 +225,8 @@ impl Tree {
         let Some(branch) = base.branch.clone() else { return Ok(Err(LandObstacle::DetachedHead)) };
         let git = self.repo.git();
         let Some(now) = person.read_ref(git, &branch)? else { return Ok(Err(LandObstacle::BranchGone)) };
-        if now == *tip {
-            return Ok(Ok((branch, now)));
+        if now == *tip || self.is_ancestor(tip, &now)? {
+            return Ok(Ok(Moved { branch, from: now.clone(), to: now }));
         }
         if now != head && !(self.is_ancestor(&head, &now)? && self.is_ancestor(&now, tip)?) {
             return Ok(Err(LandObstacle::BranchMoved { to: now }));
@@ -169,12 +246,12 @@ impl Tree {
         }
         let moved = person::move_ref(git, person, &branch, Some(tip), Some(&now), &[]);
         if matches!(moved, Ok(Ok(()))) {
-            return Ok(Ok((branch, now)));
+            return Ok(Ok(Moved { branch, from: now, to: tip.clone() }));
         }
         // Killed when all was done.
         let found = person.read_ref(git, &branch)?;
         if found.as_ref() == Some(tip) {
-            return Ok(Ok((branch, now)));
+            return Ok(Ok(Moved { branch, from: now, to: tip.clone() }));
         }
         if let Some(update) = &update {
             self.put_back(update, &now, tip)?;

@@ -1,8 +1,13 @@
 //! Several trees that were made of one, as one.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fs, io, path::PathBuf};
 
-use super::{CommitId, Refusal, Tree, TreeError, TreeErrorKind, TreeId, refusal::RefusedPath};
+use super::{
+    CommitId, Refusal, Tree, TreeError, TreeErrorKind, TreeId,
+    refusal::{RefusedPath, to_path},
+    repo::{Repo, records},
+    text,
+};
 
 impl Tree {
     /// Joins what each of `units` changed of `parent` into one tree. The units are given in the order of the plan; as no two
@@ -40,5 +45,40 @@ impl Tree {
         overlaps.sort();
         overlaps.dedup();
         Err(TreeError::with_paths(TreeErrorKind::Overlap, "trees that cannot be merged", overlaps))
+    }
+
+    /// Joins two commits as git merges them. The other answer is the paths that do not go together.
+    pub(super) fn joined(
+        &self,
+        ours: &CommitId,
+        theirs: &CommitId,
+    ) -> Result<Result<TreeId, Vec<PathBuf>>, TreeError> {
+        let scratch = self.repo.scratch()?;
+        // A repository without any setting: attributes may name a merge driver, and only a setting says what it runs.
+        let fresh = Repo::make(self.repo.git(), &scratch, self.object_format(), None)?;
+        // Where the history of a shallow clone ends.
+        match fs::read(self.repo.path().join("shallow")) {
+            Ok(shallow) => fresh.write("shallow", &shallow)?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                return Err(TreeError::from_io(&self.repo.path().join("shallow"), "cannot be read", error));
+            }
+        }
+        let attributes = [format!("attr.tree={ours}")];
+        let command = fresh
+            .command_with("merge-tree", &attributes)
+            .env("GIT_OBJECT_DIRECTORY", self.repo.path().join("objects"))
+            .args(["--write-tree", "-z", "--name-only", "--no-messages", ours.as_str(), theirs.as_str()]);
+        let (ended, output) = command.outcome(b"")?;
+        let is_clean = match ended.code() {
+            Some(1) => false,
+            _ => ended.success().map(|()| true)?,
+        };
+        let mut parts = records(&output);
+        let tree = parts.next().ok_or_else(|| text::unexpected("no tree of a merge"))?;
+        match is_clean {
+            true => Ok(Ok(text::id(&String::from_utf8_lossy(tree))?)),
+            false => Ok(Err(parts.map(to_path).collect())),
+        }
     }
 }

@@ -213,3 +213,92 @@ fn a_plain_folder_gets_a_patch() {
     assert_eq!(obstacle(tree.land(&made).unwrap()), LandObstacle::NoRepository);
     assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "1\n");
 }
+
+#[test]
+fn a_branch_that_moved_on_is_merged_with_and_a_conflict_is_named() {
+    let git = needs_git!();
+    let lines = |first: &str, last: &str| format!("{first}\n2\n3\n4\n5\n6\n{last}\n");
+    let place = Place::with(&git, &[("a", &lines("1", "7")), ("b", "1\n")]);
+    let (tree, made) = changed(&place, &[("a", &lines("one", "7")), ("new", "n\n")]);
+    write(&place.project().join("a"), &lines("1", "seven"));
+    place.person(&["commit", "-q", "-am", "meanwhile"]);
+    let moved = place.person(&["rev-parse", "HEAD"]);
+    // Neither committed nor in the way.
+    write(&place.project().join("b"), "mine\n");
+    let time = std::time::SystemTime::UNIX_EPOCH;
+    let Landing::FastForwarded { branch, from, to } = tree.land_merged(&made, time, "Both").unwrap() else {
+        panic!("it was not merged")
+    };
+    assert_eq!((branch.as_str(), from.to_string()), ("refs/heads/main", moved.clone()));
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), lines("one", "seven"));
+    assert_eq!(fs::read_to_string(place.project().join("new")).unwrap(), "n\n");
+    assert_eq!(fs::read_to_string(place.project().join("b")).unwrap(), "mine\n");
+    assert_eq!(place.person(&["diff", "--name-only"]), "b");
+    assert_eq!(place.person(&["log", "-1", "--format=%P %s"]), format!("{moved} {made} Both"));
+    place.person(&["fsck", "--strict"]);
+    // What has landed changes nothing, also where the branch went on.
+    place.person(&["commit", "-q", "-am", "later"]);
+    let later = place.person(&["rev-parse", "HEAD"]);
+    for landing in [tree.land(&made).unwrap(), tree.land_merged(&made, time, "Both").unwrap()] {
+        assert!(matches!(landing, Landing::FastForwarded { to, .. } if to.to_string() == later));
+    }
+    assert_ne!(to.to_string(), later);
+    // What does not go together changes nothing either, and is named.
+    let folder = place.out("now");
+    write(&folder.join("b"), "theirs\n");
+    let second = commit(&tree, &folder, &made).unwrap();
+    let before = place.repository();
+    let found = obstacle(tree.land_merged(&second, time, "Both").unwrap());
+    assert_eq!(found, LandObstacle::Conflict(vec!["b".into()]));
+    assert!(found.to_string().contains("\"b\""), "{found}");
+    assert_eq!(place.repository(), before);
+}
+
+#[test]
+fn a_branch_that_was_rewritten_is_not_merged_with() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let (tree, made) = changed(&place, CHANGE);
+    place.person(&["commit", "-q", "--amend", "--allow-empty", "-m", "another first"]);
+    let before = place.repository();
+    let found = obstacle(tree.land_merged(&made, std::time::SystemTime::UNIX_EPOCH, "Both").unwrap());
+    assert!(matches!(found, LandObstacle::BranchMoved { .. }), "{found:?}");
+    assert_eq!(place.repository(), before);
+}
+
+#[test]
+fn what_a_person_changed_meanwhile_is_no_change_of_the_commits() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let (tree, made) = changed(&place, CHANGE);
+    // Neither of them would be taken from an agent.
+    std::os::unix::fs::symlink("/etc/hosts", place.project().join("out")).unwrap();
+    write(&place.project().join(".gitattributes"), "*.bin filter=lfs\n");
+    write(&place.project().join("x.bin"), "pointer\n");
+    place.person(&["add", "-A"]);
+    place.person(&["commit", "-q", "-m", "meanwhile"]);
+    let landing = tree.land_merged(&made, std::time::SystemTime::UNIX_EPOCH, "Both").unwrap();
+    assert!(matches!(landing, Landing::FastForwarded { .. }), "{landing:?}");
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "2\n");
+    assert_eq!(place.person(&["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_merge_runs_no_driver_that_attributes_name() {
+    let git = needs_git!();
+    let lines = |first: &str, last: &str| format!("{first}\n2\n3\n4\n5\n6\n{last}\n");
+    let place = Place::with(&git, &[("a", &lines("1", "7")), (".gitattributes", "a merge=evil\n")]);
+    let (tree, made) = changed(&place, &[("a", &lines("one", "7"))]);
+    let ran = place.folder.path().join("ran");
+    let driver = format!("touch {} && true %O %A %B", ran.display());
+    place.person(&["config", "merge.evil.driver", &driver]);
+    let forged = format!("[merge \"evil\"]\n\tdriver = touch {}\n", ran.display());
+    let config = tree.path().join("repository/config");
+    fs::write(&config, fs::read_to_string(&config).unwrap() + &forged).unwrap();
+    write(&place.project().join("a"), &lines("1", "seven"));
+    place.person(&["commit", "-q", "-am", "meanwhile"]);
+    let landing = tree.land_merged(&made, std::time::SystemTime::UNIX_EPOCH, "Both").unwrap();
+    assert!(matches!(landing, Landing::FastForwarded { .. }), "{landing:?}");
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), lines("one", "seven"));
+    assert!(!ran.exists());
+}
