@@ -244,7 +244,8 @@ impl Workers {
         Ok(Some(format!("kept as {kept_as}\n{}", cut(&patch, MAX_DIFF_BYTES))))
     }
 
-    /// Moves the branch that a worker's tree began with to what the worker made, where that is possible.
+    /// Moves the branch that a worker's tree began with to what the worker made, or to a merge of both where it moved on meanwhile and both go
+    /// together.
     pub(crate) async fn land(&self, directory: &Directory, name: &str) -> Result<String, BrokerError> {
         let record = directory.get(name).await?;
         let Some(tree) = record.tree.clone() else {
@@ -253,10 +254,12 @@ impl Workers {
         let Some(kept_as) = tree.refs.last().cloned() else {
             return Ok(format!("{name} changed nothing so far"));
         };
+        let message = format!("Merge the work of {name}\n\nAgent: {name}");
         let landed = blocking(move || {
             let git = Git::find().map_err(|error| failed(&error))?;
             let of = Tree::open(&git, &tree.workspace).map_err(|error| failed(&error))?;
-            of.land(&newest(&tree, &of)?).map_err(|error| failed(&error))
+            let tip = newest(&tree, &of)?;
+            of.land_merged(&tip, SystemTime::now(), &message).map_err(|error| failed(&error))
         })
         .await?;
         match landed {
@@ -274,9 +277,9 @@ impl Workers {
                     .await?;
                 Ok(format!("{branch} is at {}", to.as_str()))
             }
-            Landing::Patch { obstacle, .. } => {
-                Ok(format!("not landed: {obstacle}. The commit is kept as {kept_as}"))
-            }
+            Landing::Patch { obstacle, .. } => Ok(format!(
+                "not landed: {obstacle}. The commit is kept as {kept_as}: a person can `git merge {kept_as}`, and a new worker begins with the branch as it is now"
+            )),
             _ => Ok(format!("not landed. The commit is kept as {kept_as}")),
         }
     }
@@ -323,22 +326,27 @@ impl Workers {
                     Ok(())
                 })
                 .await?;
-            let is_lost = !even_unlanded;
             blocking(move || {
                 let git = Git::find().map_err(|error| failed(&error))?;
-                if is_lost {
+                let work = tree.workspace.join("work");
+                // One that is gone was looked at before: by a broker that was killed while it removed the rest.
+                if !even_unlanded && work.exists() {
                     let of = Tree::open(&git, &tree.workspace).map_err(|error| failed(&error))?;
-                    let now = of.snapshot(tree.workspace.join("work")).map_err(|error| failed(&error))?;
+                    let now = of.snapshot(&work).map_err(|error| failed(&error))?;
                     if of.tree_of(&newest(&tree, &of)?).map_err(|error| failed(&error))? != now {
                         return Err(BrokerError::new(
                             BrokerErrorKind::Conflict,
-                            format!(
-                                "{} has changes that no turn has committed",
-                                tree.workspace.join("work").display()
-                            ),
+                            format!("{} has changes that no turn has committed", work.display()),
                             "a person removes them by `nexus broker clean --unlanded`",
                         ));
                     }
+                }
+                match std::fs::rename(&work, tree.workspace.join("removed")) {
+                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                        // That of a broker that was killed is in the way, or the file system refuses.
+                        tracing::debug!(work = %work.display(), %error, "removed in place");
+                    }
+                    _ => {}
                 }
                 Tree::delete_in(&git, &tree.workspace).map_err(|error| failed(&error))?;
                 match std::fs::remove_dir_all(&tree.workspace) {

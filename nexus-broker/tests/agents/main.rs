@@ -5,6 +5,7 @@
 mod bounds;
 mod callbacks;
 mod kit;
+mod landing;
 mod triggers;
 
 use std::{
