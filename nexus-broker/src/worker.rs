@@ -245,7 +245,7 @@ impl Workers {
     }
 
     /// Moves the branch that a worker's tree began with to what the worker made, or to a merge of both where it moved on meanwhile and both go
-    /// together.
+    /// together. Fails with [`Conflict`](BrokerErrorKind::Conflict), which names the obstacle and the ref, where it was not moved.
     pub(crate) async fn land(&self, directory: &Directory, name: &str) -> Result<String, BrokerError> {
         let record = directory.get(name).await?;
         let Some(tree) = record.tree.clone() else {
@@ -277,10 +277,18 @@ impl Workers {
                     .await?;
                 Ok(format!("{branch} is at {}", to.as_str()))
             }
-            Landing::Patch { obstacle, .. } => Ok(format!(
-                "not landed: {obstacle}. The commit is kept as {kept_as}: a person can `git merge {kept_as}`, and a new worker begins with the branch as it is now"
+            Landing::Patch { obstacle, .. } => Err(BrokerError::new(
+                BrokerErrorKind::Conflict,
+                format!("not landed: {obstacle}; the commit is kept as {kept_as}"),
+                format!(
+                    "a person can `git merge {kept_as}`, and a new worker begins with the branch as it is now"
+                ),
             )),
-            _ => Ok(format!("not landed. The commit is kept as {kept_as}")),
+            _ => Err(BrokerError::new(
+                BrokerErrorKind::Conflict,
+                format!("not landed; the commit is kept as {kept_as}"),
+                "",
+            )),
         }
     }
 
