@@ -42,7 +42,7 @@ pub use error::{BrokerError, BrokerErrorKind};
 pub use memory::{MemoryHit, MemoryIndex};
 pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus, envelope_schema};
 pub use route::{Agents, ByAddress, Route};
-pub use session::Sessions;
+pub use session::{SessionList, Sessions};
 pub use session_key::SessionKey;
 pub use settings::{AgentSettings, BrokerSection, BrokerSettings, CallerSettings};
 #[cfg(feature = "jetstream")]

@@ -1,22 +1,26 @@
 //! What agents said and were told, found again: a full text index of sessions.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use nexus_conversation::{Conversation, ConversationMessage, Conversations};
+use nexus_conversation::{
+    Conversation, ConversationErrorKind, ConversationMessage, ConversationSummary, Conversations,
+};
 use nexus_core::PromptBlock;
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Statement, Transaction, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::{
     error::{BrokerError, BrokerErrorKind},
     rfc3339,
-    session_key::SessionKey,
+    session_key::{MAIN, SessionKey},
     store::make_private,
 };
 
@@ -29,14 +33,29 @@ const WORDS_SHOWN: i64 = 40;
 /// How many words a question may have.
 const MOST_WORDS: usize = 32;
 /// The version of the tables. An index of another one is made anew: all of it is in the conversations.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
+/// A message that forks share is in `said` and `message` once, and in `place` for each session that has it.
 const TABLES: &str = "
-    CREATE VIRTUAL TABLE message USING fts5(
-        session UNINDEXED, agent UNINDEXED, number UNINDEXED, at UNINDEXED, role UNINDEXED, text,
-        tokenize = 'unicode61 remove_diacritics 2'
-    );
-    CREATE TABLE session (key TEXT PRIMARY KEY, messages INTEGER NOT NULL) STRICT;
+    CREATE VIRTUAL TABLE message USING fts5(text, tokenize = 'unicode61 remove_diacritics 2');
+    CREATE TABLE said (
+        id INTEGER PRIMARY KEY, identity BLOB NOT NULL UNIQUE, at INTEGER NOT NULL, role TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE session (
+        id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, agent TEXT NOT NULL, messages INTEGER NOT NULL,
+        last BLOB NOT NULL, updated_at_ms INTEGER
+    ) STRICT;
+    CREATE TABLE place (
+        session INTEGER NOT NULL, number INTEGER NOT NULL, said INTEGER NOT NULL, PRIMARY KEY (session, number)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX place_of_said ON place (said, session);
+";
+/// Those of this version and the one before.
+const DROP_TABLES: &str = "
+    DROP TABLE IF EXISTS message;
+    DROP TABLE IF EXISTS said;
+    DROP TABLE IF EXISTS session;
+    DROP TABLE IF EXISTS place;
 ";
 
 /// One thing that was found.
@@ -89,50 +108,67 @@ impl MemoryIndex {
     ///
     /// # Errors
     ///
-    /// [`Failed`](BrokerErrorKind::Failed); what was not taken in is the next time.
+    /// [`Failed`](BrokerErrorKind::Failed), [`NoSpace`](BrokerErrorKind::NoSpace); what was not taken in is the next time.
     pub fn capture(&self, key: &SessionKey, conversation: &Conversation) -> Result<(), BrokerError> {
-        self.work(|connection| {
-            let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
-            let key_text = key.to_string();
-            let known: Option<u64> = transaction
-                .query_row("SELECT messages FROM session WHERE key = ?1", [&key_text], |row| row.get(0))
-                .optional()?;
-            let total = conversation.messages().count() as u64;
-            // One that has fewer messages than before is another one.
-            let mut known = known.unwrap_or_default();
-            if known > total {
-                transaction.execute("DELETE FROM message WHERE session = ?1", [&key_text])?;
-                known = 0;
-            }
-            let mut number = 0_u64;
-            for turn in &conversation.turns {
-                for message in &turn.messages {
-                    number += 1;
-                    let (role, text) = text_of(message);
-                    if number > known && !text.is_empty() {
-                        transaction.execute(
-                            "INSERT INTO message (session, agent, number, at, role, text) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                            params![key_text, key.agent(), number, turn.ended_at_ms, role, text],
-                        )?;
-                    }
-                }
-            }
-            transaction.execute(
-                "INSERT INTO session VALUES (?1, ?2) ON CONFLICT (key) DO UPDATE SET messages = excluded.messages",
-                params![key_text, total],
-            )?;
-            transaction.commit()
-        })
+        self.take_in(key, conversation, None)
     }
 
-    /// Says that a session has so many messages that are found elsewhere: it is a fork.
-    pub(crate) fn begin_behind(&self, key: &SessionKey, messages: u64) -> Result<(), BrokerError> {
+    /// `updated_at_ms` is when the conversation was last changed, if all of that is in what was read.
+    fn take_in(
+        &self,
+        key: &SessionKey,
+        conversation: &Conversation,
+        updated_at_ms: Option<u64>,
+    ) -> Result<(), BrokerError> {
+        let messages = identified(conversation);
         self.work(|connection| {
-            connection.execute(
-                "INSERT INTO session VALUES (?1, ?2) ON CONFLICT (key) DO NOTHING",
-                params![key.to_string(), messages],
-            )?;
-            Ok(())
+            let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            let found: Option<(i64, usize, Vec<u8>)> = transaction
+                .query_row(
+                    "SELECT id, messages, last FROM session WHERE key = ?1",
+                    [key.to_string()],
+                    |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                )
+                .optional()?;
+            let goes_on = |known: usize, last: &[u8]| match known.checked_sub(1) {
+                None => true,
+                Some(at) => messages.get(at).is_some_and(|message| message.identity[..] == *last),
+            };
+            let known = match found {
+                Some((id, known, last)) if goes_on(known, &last) => Some((id, known)),
+                // Another conversation has the name by now.
+                Some((id, ..)) => {
+                    forget(&transaction, id)?;
+                    None
+                }
+                None => None,
+            };
+            let last = messages.last().map_or_else(Vec::new, |message| message.identity.to_vec());
+            let (session, known) = match known {
+                Some((id, known)) => {
+                    transaction.execute(
+                        "UPDATE session SET messages = ?2, last = ?3, updated_at_ms = ?4 WHERE id = ?1",
+                        params![id, messages.len(), last, updated_at_ms],
+                    )?;
+                    (id, known)
+                }
+                None => {
+                    transaction.execute(
+                        "INSERT INTO session (key, agent, messages, last, updated_at_ms) VALUES (?1, ?2, ?3, ?4, ?5)",
+                        params![key.to_string(), key.agent(), messages.len(), last, updated_at_ms],
+                    )?;
+                    (transaction.last_insert_rowid(), 0)
+                }
+            };
+            let mut adding = Adding::to(&transaction)?;
+            for (at, message) in messages.iter().enumerate().skip(known) {
+                if !message.text.is_empty() {
+                    let said = adding.say(&transaction, message)?;
+                    adding.place.execute(params![session, at + 1, said])?;
+                }
+            }
+            drop(adding);
+            transaction.commit()
         })
     }
 
@@ -140,42 +176,51 @@ impl MemoryIndex {
     ///
     /// # Errors
     ///
-    /// As [`MemoryIndex::capture`].
+    /// As [`MemoryIndex::capture`], and those of reading. One that cannot be read stops no other: its error comes when all are taken in.
     pub fn capture_all(&self, conversations: &Conversations) -> Result<(), BrokerError> {
         let list = conversations.list().map_err(|error| BrokerError::of_conversation(&error))?;
-        let mut there = Vec::new();
-        for summary in list.conversations {
-            let Some(key) = SessionKey::of_conversation(&summary.name) else { continue };
-            let known: Option<u64> = self.work(|connection| {
+        let mut failure = list.unreadable.first().map(BrokerError::of_conversation);
+        let keyed = |summary: ConversationSummary| {
+            SessionKey::of_conversation(&summary.name).map(|key| (key, summary))
+        };
+        let mut sessions: Vec<_> = list.conversations.into_iter().filter_map(keyed).collect();
+        // What several have is shown of the first one: a fork is rarely called like this.
+        sessions.sort_by_key(|(key, _)| (key.context() != MAIN, key.clone()));
+        for (key, summary) in &sessions {
+            let known: Option<(u64, Option<u64>)> = self.work(|connection| {
                 connection
-                    .query_row("SELECT messages FROM session WHERE key = ?1", [key.to_string()], |row| {
-                        row.get(0)
-                    })
+                    .query_row(
+                        "SELECT messages, updated_at_ms FROM session WHERE key = ?1",
+                        [key.to_string()],
+                        |row| Ok((row.get(0)?, row.get(1)?)),
+                    )
                     .optional()
             })?;
-            if known != Some(summary.messages) {
-                let conversation = conversations
-                    .load(&summary.name)
-                    .map_err(|error| BrokerError::of_conversation(&error))?;
-                self.capture(&key, &conversation)?;
+            if known == Some((summary.messages, Some(summary.updated_at_ms))) {
+                continue;
             }
-            there.push(key.to_string());
+            match conversations.load(&summary.name) {
+                Ok(conversation) => self.take_in(key, &conversation, Some(summary.updated_at_ms))?,
+                // Deleted meanwhile.
+                Err(error) if error.kind() == ConversationErrorKind::Unknown => {}
+                Err(error) => failure = failure.or(Some(BrokerError::of_conversation(&error))),
+            }
         }
         // What was deleted is not found any more.
+        let there: BTreeSet<_> = sessions.iter().map(|(key, _)| key.to_string()).collect();
         self.work(|connection| {
-            let gone: Vec<String> = connection
-                .prepare("SELECT key FROM session")?
-                .query_map([], |row| row.get(0))?
-                .collect::<Result<Vec<String>, _>>()?
-                .into_iter()
-                .filter(|key| !there.contains(key))
-                .collect();
-            for key in gone {
-                connection.execute("DELETE FROM message WHERE session = ?1", [&key])?;
-                connection.execute("DELETE FROM session WHERE key = ?1", [&key])?;
+            let transaction =
+                connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+            let known: Vec<(i64, String)> = transaction
+                .prepare("SELECT id, key FROM session")?
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                .collect::<Result<_, _>>()?;
+            for (id, _) in known.iter().filter(|(_, key)| !there.contains(key)) {
+                forget(&transaction, *id)?;
             }
-            Ok(())
-        })
+            transaction.commit()
+        })?;
+        failure.map_or(Ok(()), Err)
     }
 
     /// Finds messages that have all of the words, else some of them, best first: in the sessions of those agents that `may_read` allows.
@@ -220,24 +265,32 @@ impl MemoryIndex {
     ) -> Result<Vec<MemoryHit>, BrokerError> {
         self.work(|connection| {
             let mut statement = connection.prepare(
-                "SELECT session, agent, number, at, role, snippet(message, 5, '', '', '…', ?2)
-                 FROM message WHERE message MATCH ?1 ORDER BY rank, rowid",
+                "SELECT said.id, said.at, said.role, snippet(message, 0, '', '', '…', ?2)
+                 FROM message JOIN said ON said.id = message.rowid
+                 WHERE message MATCH ?1 ORDER BY rank, message.rowid",
+            )?;
+            let mut places = connection.prepare(
+                "SELECT session.key, session.agent, place.number
+                 FROM place JOIN session ON session.id = place.session WHERE place.said = ?1 ORDER BY session.id",
             )?;
             let mut rows = statement.query(params![expression, WORDS_SHOWN])?;
             let mut found = Vec::new();
             while let Some(row) = rows.next()? {
-                let agent: String = row.get(1)?;
-                if !may_read(&agent) {
-                    continue;
+                let mut sessions = places.query([row.get::<_, i64>(0)?])?;
+                while let Some(place) = sessions.next()? {
+                    if !may_read(&place.get::<_, String>(1)?) {
+                        continue;
+                    }
+                    let at: u64 = row.get(1)?;
+                    found.push(MemoryHit {
+                        session: place.get(0)?,
+                        message: place.get(2)?,
+                        at: UNIX_EPOCH.checked_add(Duration::from_millis(at)).unwrap_or(UNIX_EPOCH),
+                        role: row.get(2)?,
+                        text: row.get(3)?,
+                    });
+                    break;
                 }
-                let at: u64 = row.get(3)?;
-                found.push(MemoryHit {
-                    session: row.get(0)?,
-                    message: row.get(2)?,
-                    at: UNIX_EPOCH + Duration::from_millis(at),
-                    role: row.get(4)?,
-                    text: row.get(5)?,
-                });
                 if found.len() == at_most {
                     break;
                 }
@@ -262,7 +315,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let version: i64 = transaction.query_row("PRAGMA user_version", [], |row| row.get(0))?;
     if version != VERSION {
-        transaction.execute_batch("DROP TABLE IF EXISTS message; DROP TABLE IF EXISTS session;")?;
+        transaction.execute_batch(DROP_TABLES)?;
         transaction.execute_batch(TABLES)?;
         transaction.pragma_update(None, "user_version", VERSION)?;
     }
@@ -271,11 +324,84 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 fn failed(path: &Path, error: &rusqlite::Error) -> BrokerError {
-    BrokerError::new(
-        BrokerErrorKind::Failed,
-        format!("{}: {error}", path.display()),
-        "the file can be removed: it is made anew from the conversations",
-    )
+    let (kind, instead) = match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => (BrokerErrorKind::NoSpace, "free some space"),
+        _ => (BrokerErrorKind::Failed, "the file can be removed: it is made anew from the conversations"),
+    };
+    BrokerError::new(kind, format!("{}: {error}", path.display()), instead)
+}
+
+/// A message of a session, and what tells it from others.
+struct IdentifiedMessage {
+    /// The hash of it and of all before it. Forks have those of their parent, and nothing else has.
+    identity: [u8; 32],
+    at_ms: u64,
+    role: &'static str,
+    text: String,
+}
+
+fn identified(conversation: &Conversation) -> Vec<IdentifiedMessage> {
+    let mut messages = Vec::new();
+    let mut identity = [0; 32];
+    for turn in &conversation.turns {
+        for message in &turn.messages {
+            let mut hash = Sha256::new();
+            hash.update(identity);
+            hash.update(turn.ended_at_ms.to_le_bytes());
+            hash.update(serde_json::to_vec(message).unwrap_or_default());
+            identity = hash.finalize().into();
+            let (role, text) = text_of(message);
+            messages.push(IdentifiedMessage { identity, at_ms: turn.ended_at_ms, role, text });
+        }
+    }
+    messages
+}
+
+/// The statements that add a message, each of them read once.
+struct Adding<'t> {
+    known: Statement<'t>,
+    said: Statement<'t>,
+    text: Statement<'t>,
+    place: Statement<'t>,
+}
+
+impl<'t> Adding<'t> {
+    fn to(transaction: &'t Transaction<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            known: transaction.prepare("SELECT id FROM said WHERE identity = ?1")?,
+            said: transaction.prepare("INSERT INTO said (identity, at, role) VALUES (?1, ?2, ?3)")?,
+            text: transaction.prepare("INSERT INTO message (rowid, text) VALUES (?1, ?2)")?,
+            place: transaction.prepare("INSERT INTO place VALUES (?1, ?2, ?3)")?,
+        })
+    }
+
+    /// Adds a message, unless a session has it already; gives its number.
+    fn say(&mut self, transaction: &Transaction<'_>, message: &IdentifiedMessage) -> rusqlite::Result<i64> {
+        let known = self.known.query_row([message.identity], |row| row.get(0)).optional()?;
+        if let Some(id) = known {
+            return Ok(id);
+        }
+        self.said.execute(params![message.identity, message.at_ms, message.role])?;
+        let id = transaction.last_insert_rowid();
+        self.text.execute(params![id, message.text])?;
+        Ok(id)
+    }
+}
+
+/// Removes a session, and what no other one has.
+fn forget(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<()> {
+    for table in ["DELETE FROM message WHERE rowid", "DELETE FROM said WHERE id"] {
+        transaction.execute(
+            &format!(
+                "{table} IN (SELECT said FROM place AS its WHERE session = ?1 AND NOT EXISTS
+                    (SELECT 1 FROM place WHERE place.said = its.said AND place.session <> ?1))"
+            ),
+            [session],
+        )?;
+    }
+    transaction.execute("DELETE FROM place WHERE session = ?1", [session])?;
+    transaction.execute("DELETE FROM session WHERE id = ?1", [session])?;
+    Ok(())
 }
 
 /// Who said it, and what of it is text.

@@ -2,36 +2,45 @@
 
 use nexus_conversation::{ConversationSummary, Conversations};
 
-use crate::{error::BrokerError, memory::MemoryIndex, session_key::SessionKey};
+use crate::{error::BrokerError, session_key::SessionKey};
 
 /// The sessions of a home. Every call reads or writes files: in async code, call it by the runtime's `spawn_blocking`.
 #[derive(Clone, Debug)]
 pub struct Sessions {
     conversations: Conversations,
-    memory: MemoryIndex,
+}
+
+/// The sessions of a home.
+#[non_exhaustive]
+#[derive(Debug, Default)]
+pub struct SessionList {
+    /// By key.
+    pub sessions: Vec<(SessionKey, ConversationSummary)>,
+    /// Why others cannot be read.
+    pub unreadable: Vec<BrokerError>,
 }
 
 impl Sessions {
-    /// Sessions that are these conversations, found again in this index.
+    /// Sessions that are these conversations.
     #[must_use]
-    pub fn new(conversations: Conversations, memory: MemoryIndex) -> Self {
-        Self { conversations, memory }
+    pub fn new(conversations: Conversations) -> Self {
+        Self { conversations }
     }
 
-    /// Every session, by its key.
+    /// Every session, by its key. What cannot be read is told beside them.
     ///
     /// # Errors
     ///
-    /// [`Failed`](crate::BrokerErrorKind::Failed), and [`Damaged`](crate::BrokerErrorKind::Damaged) for one that cannot be read.
-    pub fn list(&self) -> Result<Vec<(SessionKey, ConversationSummary)>, BrokerError> {
+    /// [`Failed`](crate::BrokerErrorKind::Failed) if the folder cannot be read.
+    pub fn list(&self) -> Result<SessionList, BrokerError> {
         let list = self.conversations.list().map_err(|error| BrokerError::of_conversation(&error))?;
-        if let Some(error) = list.unreadable.first() {
-            return Err(BrokerError::of_conversation(error));
-        }
         let keyed = |summary: ConversationSummary| {
             SessionKey::of_conversation(&summary.name).map(|key| (key, summary))
         };
-        Ok(list.conversations.into_iter().filter_map(keyed).collect())
+        Ok(SessionList {
+            sessions: list.conversations.into_iter().filter_map(keyed).collect(),
+            unreadable: list.unreadable.iter().map(BrokerError::of_conversation).collect(),
+        })
     }
 
     /// A session up to one of its messages, counted from 1, as a further one. Nothing is copied: both have the messages up to there, and
@@ -48,9 +57,6 @@ impl Sessions {
         at: Option<u64>,
     ) -> Result<ConversationSummary, BrokerError> {
         let fork = self.conversations.fork(&from.conversation(), &to.conversation(), at);
-        let fork = fork.map_err(|error| BrokerError::of_conversation(&error))?;
-        // What both have is found in the one that it comes from.
-        self.memory.begin_behind(to, fork.messages)?;
-        Ok(fork)
+        fork.map_err(|error| BrokerError::of_conversation(&error))
     }
 }

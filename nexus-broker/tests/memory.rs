@@ -21,7 +21,7 @@ impl Stage {
     }
 
     fn sessions(&self) -> Sessions {
-        Sessions::new(self.conversations.clone(), self.memory.clone())
+        Sessions::new(self.conversations.clone())
     }
 
     /// Adds a turn of two messages, and takes it in.
@@ -98,6 +98,77 @@ fn the_index_is_made_anew_from_the_conversations() {
 }
 
 #[test]
+fn what_forks_share_is_found_once_however_the_index_was_made() {
+    let stage = Stage::new();
+    stage.say("agent:poet:main", "A poem on herons, please.", "Herons wade.");
+    stage.say("agent:poet:main", "And on geese?", "Geese honk.");
+    let sessions = stage.sessions();
+    // Within the second turn, and by another agent.
+    sessions.fork(&key("agent:poet:main"), &key("agent:poet:aside"), Some(3)).unwrap();
+    sessions.fork(&key("agent:poet:main"), &key("agent:clerk:copy"), None).unwrap();
+    sessions.fork(&key("agent:poet:aside"), &key("agent:poet:again"), None).unwrap();
+    stage.say("agent:poet:aside", "No, on ducks.", "Ducks quack.");
+    stage.say("agent:clerk:copy", "And on swans?", "Swans hiss.");
+    let check = |memory: &MemoryIndex| {
+        let found = |text: &str, agent: &str| {
+            let hits = memory.query(text, 50, |found| agent == "*" || found == agent).unwrap();
+            hits.into_iter().map(|hit| (hit.session, hit.message)).collect::<Vec<_>>()
+        };
+        let main = |message| ("agent:poet:main".to_owned(), message);
+        assert_eq!(found("wade", "*"), [main(2)]);
+        assert_eq!(found("geese", "poet"), [main(4), main(3)]);
+        assert_eq!(found("quack", "*"), [("agent:poet:aside".to_owned(), 5)]);
+        // Who may not read the session that it comes from finds it in its own.
+        assert_eq!(found("wade", "clerk"), [("agent:clerk:copy".to_owned(), 2)]);
+    };
+    check(&stage.memory);
+    let anew = MemoryIndex::open(stage.folder.path().join("anew.db")).unwrap();
+    anew.capture_all(&stage.conversations).unwrap();
+    check(&anew);
+    stage.memory.capture_all(&stage.conversations).unwrap();
+    check(&stage.memory);
+    // What the others have stays when one of them goes.
+    stage.conversations.delete(&key("agent:poet:main").conversation()).unwrap();
+    stage.memory.capture_all(&stage.conversations).unwrap();
+    assert_eq!(stage.found("wade", &["poet"]).len(), 1);
+    assert_eq!(stage.found("honk", &["poet"]), []);
+    assert_eq!(stage.found("honk", &["clerk"]), [("agent:clerk:copy".to_owned(), 4)]);
+}
+
+#[test]
+fn another_conversation_of_the_name_takes_the_place_of_the_first() {
+    let stage = Stage::new();
+    stage.say("agent:poet:main", "A poem on herons, please.", "Herons wade.");
+    stage.memory.capture_all(&stage.conversations).unwrap();
+    stage.conversations.delete(&key("agent:poet:main").conversation()).unwrap();
+    let mut held = stage.conversations.hold(&key("agent:poet:main").conversation()).unwrap();
+    held.add(turn("A poem on ducks, please.", "Ducks quack."), None).unwrap();
+    drop(held);
+    stage.memory.capture_all(&stage.conversations).unwrap();
+    assert_eq!(stage.found("wade", &["poet"]), []);
+    assert_eq!(stage.found("quack", &["poet"]), [("agent:poet:main".to_owned(), 2)]);
+}
+
+#[test]
+fn one_session_that_cannot_be_read_hides_no_other() {
+    let stage = Stage::new();
+    for context in ["a", "b", "c"] {
+        let key = key(&format!("agent:poet:{context}"));
+        let mut held = stage.conversations.hold(&key.conversation()).unwrap();
+        held.add(turn(&format!("Herons {context}?"), "Yes."), None).unwrap();
+    }
+    let nodes = fs::read_dir(stage.folder.path().join("conversations/nodes")).unwrap();
+    let damaged = nodes
+        .flatten()
+        .map(|entry| entry.path())
+        .find(|path| fs::read_to_string(path).unwrap().contains("Herons a?"));
+    fs::write(damaged.unwrap(), "{}").unwrap();
+    let error = stage.memory.capture_all(&stage.conversations).unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Damaged);
+    assert_eq!(stage.found("herons", &["poet"]).len(), 2);
+}
+
+#[test]
 fn a_hundred_forks_cost_what_they_add() {
     let stage = Stage::new();
     let parent = key("agent:poet:main");
@@ -138,7 +209,7 @@ fn a_hundred_forks_cost_what_they_add() {
     assert_eq!(again.kind, BrokerErrorKind::Conflict);
     let beyond = sessions.fork(&key("agent:poet:fork-7"), &key("agent:poet:new"), Some(5_000)).unwrap_err();
     assert_eq!(beyond.kind, BrokerErrorKind::Invalid);
-    assert_eq!(sessions.list().unwrap().len(), 100);
+    assert_eq!(sessions.list().unwrap().sessions.len(), 100);
 }
 
 fn size(folder: &std::path::Path) -> u64 {

@@ -7,22 +7,30 @@ use nexus_broker::{BrokerError, SessionKey, Sessions};
 use serde_json::json;
 
 use crate::{
+    EXIT_FAILED,
     args::SessionCommand,
     broker_home::memory,
     command_error::CommandError,
     conversation::{self, described, text_of},
-    output::{printable, printable_lines, say, say_json},
+    output::{complain, printable, printable_lines, say, say_json},
     show::shown,
 };
 
 pub(crate) async fn session(command: SessionCommand) -> Result<ExitCode, CommandError> {
     match command {
         SessionCommand::List { json } => {
-            for (key, summary) in of_broker(|sessions| sessions.list()).await? {
+            let list = of_broker(|sessions| sessions.list()).await?;
+            for (key, summary) in list.sessions {
                 match json {
                     true => say_json(&json!({ "session": key.to_string(), "conversation": summary })),
                     false => say(printable(&format!("{key}  {}", described(&summary)))),
                 }
+            }
+            for error in &list.unreadable {
+                complain(printable_lines(&error.to_string()));
+            }
+            if !list.unreadable.is_empty() {
+                return Ok(ExitCode::from(EXIT_FAILED));
             }
         }
         SessionCommand::Show { session, json } => {
@@ -57,7 +65,10 @@ pub(crate) async fn session(command: SessionCommand) -> Result<ExitCode, Command
         SessionCommand::Search { words, limit, json } => {
             let found = blocking(move || {
                 let memory = memory()?;
-                memory.capture_all(&conversation::store())?;
+                // What is there is searched all the same.
+                if let Err(error) = memory.capture_all(&conversation::store()) {
+                    complain(printable_lines(&format!("not all of it can be searched: {error}")));
+                }
                 memory.query(&words.join(" "), limit, |_| true)
             })
             .await?;
@@ -87,7 +98,7 @@ async fn load(key: &SessionKey) -> Result<(nexus::ConversationSummary, nexus::Co
 async fn of_broker<T: Send + 'static>(
     work: impl FnOnce(&Sessions) -> Result<T, BrokerError> + Send + 'static,
 ) -> Result<T, CommandError> {
-    blocking(move || work(&Sessions::new(conversation::store(), memory()?))).await
+    blocking(move || work(&Sessions::new(conversation::store()))).await
 }
 
 async fn blocking<T: Send + 'static>(
