@@ -291,3 +291,88 @@ fn a_place_to_work_is_made_once_and_leaves_what_is_there() {
     }
     assert!(make_work_place(Path::new("/proc/nowhere"), false).is_err());
 }
+
+#[tokio::test]
+async fn what_a_command_that_was_killed_left_is_put_back_or_removed() {
+    let (hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
+    let place = SkillPlace::new(home.path());
+    place.install(&hub.reader(), &names(&["birds"])).await.unwrap();
+    let before = files(home.path());
+    let guides = home.path().join("guides");
+    let aside = guides.join(".replaced-a1b2c3");
+    fs::create_dir(&aside).unwrap();
+    fs::rename(guides.join("herons"), aside.join("herons")).unwrap();
+    for (folder, file) in [(".installing-a1b2c3", "SKILL.md"), (".removed-a1b2c3/geese", "SKILL.md")] {
+        fs::create_dir_all(guides.join(folder)).unwrap();
+        fs::write(guides.join(folder).join(file), "half").unwrap();
+    }
+    assert_eq!(place.text("herons").unwrap(), HERONS);
+    assert_eq!(files(home.path()), before);
+    assert_eq!(fs::read_dir(&guides).unwrap().count(), 1);
+    // Killed when the newer one had its place: the older one goes, but not where a person had changed it.
+    for (text, is_left) in [(HERONS, false), ("mine\n", true)] {
+        fs::create_dir_all(aside.join("herons/data")).unwrap();
+        for (name, text) in [
+            ("SKILL.md", text.to_owned()),
+            ("data/names.txt", "grey\n".to_owned()),
+            (".nexus-skill.json", fs::read_to_string(guides.join("herons/.nexus-skill.json")).unwrap()),
+        ] {
+            fs::write(aside.join("herons").join(name), text).unwrap();
+        }
+        place.update(&hub.reader(), &[]).await.unwrap();
+        assert_eq!(aside.exists(), is_left, "{text}");
+    }
+    assert_eq!(place.text("herons").unwrap(), HERONS);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn of_two_commands_on_the_skills_the_second_waits() {
+    let (hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
+    let place = SkillPlace::new(home.path());
+    place.install(&hub.reader(), &names(&["geese"])).await.unwrap();
+    let other = fs::File::open(home.path()).unwrap();
+    other.try_lock().unwrap();
+    // Another command's files in the making.
+    let begun = home.path().join("guides/.installing-a1b2c3");
+    fs::create_dir_all(&begun).unwrap();
+    assert_eq!(place.remove("geese").unwrap_err().kind, BrokerErrorKind::Conflict);
+    assert_eq!(place.list().unwrap().len(), 1);
+    let installing = tokio::spawn({
+        let (place, hub) = (place.clone(), hub.reader());
+        async move { place.install(&hub, &names(&["herons"])).await }
+    });
+    // It has begun once it is there, and it cannot have ended.
+    tokio::task::yield_now().await;
+    assert!(begun.exists() && !installing.is_finished());
+    other.unlock().unwrap();
+    installing.await.unwrap().unwrap();
+    assert!(!begun.exists());
+    assert_eq!(place.remove("geese").unwrap(), SkillChange::Removed);
+    let left: Vec<_> = fs::read_dir(home.path().join("tools")).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_skill_that_cannot_be_looked_into_hides_no_other_and_is_left_alone() {
+    let (hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
+    let place = SkillPlace::new(home.path());
+    place.install(&hub.reader(), &names(&["birds"])).await.unwrap();
+    fs::write(home.path().join("guides/herons/.nexus-skill.json"), "{").unwrap();
+    assert_eq!(place.list().unwrap().len(), 2);
+    assert_eq!(place.text("geese").unwrap(), "# Geese\n");
+    let herons = place.find("herons").unwrap();
+    assert!(herons.damaged.as_ref().unwrap().contains("make the skill your own"), "{herons:?}");
+    let before = files(home.path());
+    assert!(matches!(place.remove("herons").unwrap(), SkillChange::Kept { .. }));
+    place.update(&hub.reader(), &[]).await.unwrap();
+    assert_eq!(files(home.path()), before);
+    // A pipe in the place of a file is not waited for.
+    let file = home.path().join("tools/geese/SKILL.md");
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, "# Geese\n").unwrap();
+    let pipe = home.path().join("tools/geese/extra");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert!(matches!(place.remove("geese").unwrap(), SkillChange::Kept { .. }));
+}

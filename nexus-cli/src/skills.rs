@@ -23,7 +23,7 @@ use crate::{
     EXIT_FAILED,
     args::{InitArgs, OnboardArgs, SkillsArgs, SkillsCommand},
     command_error::CommandError,
-    output::{printable, printable_lines, say, say_json},
+    output::{complain, printable, printable_lines, say, say_json},
 };
 
 /// How long a connection to a hub may take to be made, and a file to be read.
@@ -115,17 +115,29 @@ pub(crate) async fn skills(args: SkillsArgs) -> Result<ExitCode, CommandError> {
             }
         }
         SkillsCommand::List { hub: None } => {
+            let mut is_damaged = false;
             for skill in place.list().map_err(failed)? {
+                if let Some(damaged) = &skill.damaged {
+                    is_damaged = true;
+                    complain(printable_lines(damaged));
+                }
                 match args.json {
                     true => say_json(&skill),
                     false => {
-                        let from = if skill.hub.is_some() { "hub" } else { "own" };
+                        let from = match (&skill.hub, &skill.damaged) {
+                            (Some(_), _) => "hub",
+                            (None, Some(_)) => "damaged",
+                            (None, None) => "own",
+                        };
                         say(printable(&format!(
                             "{}  {} ({from})  {}",
                             skill.name, skill.kind, skill.description
                         )));
                     }
                 }
+            }
+            if is_damaged {
+                return Ok(ExitCode::from(EXIT_FAILED));
             }
         }
         SkillsCommand::Use { name } => {
@@ -143,9 +155,10 @@ pub(crate) async fn skills(args: SkillsArgs) -> Result<ExitCode, CommandError> {
             }
             say(printable(&format!("{}: {}", skill.name, skill.description)));
             say(printable(&format!("folder: {}", skill.folder.display())));
-            match &skill.hub {
-                None => say("your own: no command changes it"),
-                Some((hub, version)) => say(printable(&format!("version {version} of {hub}"))),
+            match (&skill.hub, &skill.damaged) {
+                (Some((hub, version)), _) => say(printable(&format!("version {version} of {hub}"))),
+                (None, Some(damaged)) => say(printable_lines(&format!("no command changes it: {damaged}"))),
+                (None, None) => say("your own: no command changes it"),
             }
             if !skill.changed.is_empty() {
                 say(printable(&format!("changed: {}", skill.changed.join(", "))));

@@ -3,9 +3,10 @@
 use std::{
     collections::BTreeMap,
     fmt, fs,
-    io::Read as _,
+    io::{self, Read as _},
     path::{Component, Path, PathBuf},
     process::{Command, Stdio},
+    sync::mpsc::{self, Receiver},
     time::{Duration, Instant},
 };
 
@@ -29,6 +30,11 @@ pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
 const MAX_FILES: usize = 200;
 /// The longest path of a file, in bytes.
 const MAX_PATH_BYTES: usize = 200;
+/// How much of what git says is kept, in bytes, and how many lines of that are shown.
+const MAX_KEPT_BYTES: usize = 64 << 10;
+const MAX_LINES: usize = 20;
+/// How long the rest of what git said is waited for when it has ended.
+const WORDS_TIME: Duration = Duration::from_secs(5);
 /// How long a hub may take to be cloned.
 const CLONE_TIME: Duration = Duration::from_secs(300);
 
@@ -274,7 +280,18 @@ pub fn clone_hub(repository: &str) -> Result<FolderHub, BrokerError> {
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_ALLOW_PROTOCOL", "https:file")
         .env("LC_ALL", "C")
-        .args(["-c", "core.hooksPath=/dev/null", "-c", "core.symlinks=false", "-c", "safe.directory=*"])
+        .args([
+            "-c",
+            "core.hooksPath=/dev/null",
+            "-c",
+            "core.symlinks=false",
+            "-c",
+            "safe.directory=*",
+            "-c",
+            "gc.auto=0",
+            "-c",
+            "maintenance.auto=false",
+        ])
         .args(["clone", "--quiet", "--depth=1", "--no-tags", "--template=", "--no-recurse-submodules", "--"])
         .arg(repository)
         .arg(&clone)
@@ -287,27 +304,60 @@ pub fn clone_hub(repository: &str) -> Result<FolderHub, BrokerError> {
         }
     }
     let mut child = git.spawn().map_err(|error| failed(format!("git cannot be started: {error}")))?;
+    // Read as it comes: git waits for a reader once the pipe is full.
+    let words = child.stderr.take().map(last_lines);
     let until = Instant::now() + CLONE_TIME;
-    loop {
+    let status = loop {
         match child.try_wait() {
-            Ok(Some(status)) if status.success() => break,
-            Ok(Some(status)) => {
-                let mut words = String::new();
-                if let Some(stderr) = child.stderr.take() {
-                    let _ = stderr.take(4_096).read_to_string(&mut words);
-                }
-                return Err(failed(format!("{status}: {}", without_password(words.trim()))));
-            }
+            Ok(Some(status)) => break status,
             Ok(None) if Instant::now() >= until => {
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(failed(format!("it took more than {} s", CLONE_TIME.as_secs())));
             }
             Ok(None) => std::thread::sleep(Duration::from_millis(20)),
-            Err(error) => return Err(failed(error.to_string())),
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(failed(error.to_string()));
+            }
         }
+    };
+    if !status.success() {
+        // A helper of git's that goes on has the pipe open, too.
+        let words = words.and_then(|words| words.recv_timeout(WORDS_TIME).ok()).unwrap_or_default();
+        return Err(failed(format!("{status}: {words}")));
     }
     Ok(FolderHub { folder: clone, name: without_password(repository), _clone: Some(folder) })
+}
+
+/// Reads all that a program says, and gives the last lines of it without passwords.
+fn last_lines(mut said: impl io::Read + Send + 'static) -> Receiver<String> {
+    let (give, take) = mpsc::sync_channel(1);
+    std::thread::spawn(move || {
+        let mut kept = Vec::new();
+        let mut chunk = [0; 4 << 10];
+        let mut is_cut = false;
+        loop {
+            match said.read(&mut chunk) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Ok(0) | Err(_) => break,
+                Ok(read) => {
+                    kept.extend_from_slice(&chunk[..read]);
+                    let over = kept.len().saturating_sub(MAX_KEPT_BYTES);
+                    is_cut |= over > 0;
+                    kept.drain(..over);
+                }
+            }
+        }
+        let text = String::from_utf8_lossy(&kept);
+        // Whole lines: a half one may begin within a password.
+        let mut lines: Vec<_> = text.lines().skip(usize::from(is_cut)).collect();
+        lines.drain(..lines.len().saturating_sub(MAX_LINES));
+        // Nobody may wait any more.
+        let _ = give.send(without_password(lines.join("\n").trim()));
+    });
+    take
 }
 
 /// An address without the user and password that may stand in it.

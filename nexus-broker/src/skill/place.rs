@@ -2,10 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs::{self, TryLockError},
+    io::{self, Read as _},
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
+use nexus_workspace::private_file;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -20,6 +23,18 @@ use crate::{
 
 /// What says that a skill came from a hub, in its folder.
 const MARK: &str = ".nexus-skill.json";
+/// The largest mark, in bytes: of as many files as a skill may have.
+const MAX_MARK_BYTES: u64 = 256 << 10;
+/// What folders begin with that a command has in the making beside the skills: what is put there, what it takes the place of, and what is removed.
+const INSTALLING: &str = ".installing-";
+const REPLACED: &str = ".replaced-";
+const REMOVED: &str = ".removed-";
+/// How long another command on the same skills is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether it has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How much of a SKILL.md is read for its description, in bytes.
+const MAX_HEAD_BYTES: u64 = 64 << 10;
 /// The largest SKILL.md of a person's that is shown, in bytes.
 const MAX_SHOWN_BYTES: u64 = MAX_FILE_BYTES;
 
@@ -47,6 +62,9 @@ pub struct FoundSkill {
     pub hub: Option<(String, String)>,
     /// Files of the hub's that are not as they came.
     pub changed: Vec<String>,
+    /// Why what says where it came from cannot be read. No command changes such a skill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<String>,
 }
 
 /// What became of a skill that was to be installed, updated or removed.
@@ -97,12 +115,19 @@ impl SkillPlace {
         Self { folder: folder.into() }
     }
 
-    /// Every skill, by kind and name. What is no folder with a SKILL.md is none.
+    /// Every skill, by kind and name. What is no folder with a SKILL.md is none. A skill is put back that a command had set aside which was killed.
     ///
     /// # Errors
     ///
     /// [`Failed`](BrokerErrorKind::Failed), which names the place.
     pub fn list(&self) -> Result<Vec<FoundSkill>, BrokerError> {
+        // Where it cannot be put back, what is there is listed.
+        if self.left(REPLACED).is_ok_and(|left| !left.is_empty())
+            && let Ok(Some(hold)) = self.try_hold()
+            && let Err(error) = self.recover(&hold)
+        {
+            tracing::warn!(%error, "a skill that was set aside is not put back");
+        }
         let mut found = Vec::new();
         for kind in SkillKind::ALL {
             let folder = self.folder.join(kind.as_str());
@@ -157,19 +182,16 @@ impl SkillPlace {
 
     fn found(&self, kind: SkillKind, name: String) -> Result<FoundSkill, BrokerError> {
         let folder = self.folder.join(kind.as_str()).join(&name);
-        let mark = read_mark(&folder)?;
-        let changed = mark.as_ref().map_or_else(Vec::new, |mark| {
-            let differs = |path: &str, hash: &str| {
-                fs::read(folder.join(path)).map_or(true, |bytes| sha256(&bytes) != hash)
-            };
-            mark.files
-                .iter()
-                .filter(|(path, hash)| differs(path, hash))
-                .map(|(path, _)| path.clone())
-                .collect()
-        });
-        let description = fs::read_to_string(folder.join("SKILL.md"))
-            .map_or_else(|_| String::new(), |text| described(&text));
+        let (mark, damaged) = match read_mark(&folder) {
+            Ok(mark) => (mark, None),
+            Err(error) if error.kind == BrokerErrorKind::Damaged => (None, Some(error.to_string())),
+            Err(error) => return Err(error),
+        };
+        let changed = mark.as_ref().map_or_else(Vec::new, |mark| changed(&folder, mark));
+        let mut head = Vec::new();
+        let read = fs::File::open(folder.join("SKILL.md"))
+            .and_then(|file| file.take(MAX_HEAD_BYTES).read_to_end(&mut head));
+        let description = read.map_or_else(|_| String::new(), |_| described(&String::from_utf8_lossy(&head)));
         Ok(FoundSkill {
             name,
             kind,
@@ -177,6 +199,7 @@ impl SkillPlace {
             folder,
             hub: mark.map(|mark| (mark.hub, mark.version)),
             changed,
+            damaged,
         })
     }
 
@@ -192,8 +215,12 @@ impl SkillPlace {
         names: &[String],
     ) -> Result<BTreeMap<String, SkillChange>, BrokerError> {
         let index = HubIndex::read(hub).await?;
+        let wanted = index.resolve(names)?;
+        fs::create_dir_all(&self.folder).map_err(|error| at(&self.folder, &error))?;
+        let hold = self.hold().await?;
+        self.recover(&hold)?;
         let (mut changes, mut staged) = (BTreeMap::new(), Vec::new());
-        for (name, skill) in index.resolve(names)? {
+        for (name, skill) in wanted {
             match self.find(name) {
                 Ok(there) if there.hub.is_some() => {
                     changes.insert(name.to_owned(), SkillChange::Unchanged);
@@ -236,6 +263,8 @@ impl SkillPlace {
         names: &[String],
     ) -> Result<BTreeMap<String, SkillChange>, BrokerError> {
         let index = HubIndex::read(hub).await?;
+        let hold = self.hold().await?;
+        self.recover(&hold)?;
         let mut there = self.list()?;
         if !names.is_empty() {
             for name in names {
@@ -247,8 +276,7 @@ impl SkillPlace {
         for skill in there {
             let Some((from, version)) = skill.hub.clone() else {
                 if names.contains(&skill.name) {
-                    let reason = "it is your own".to_owned();
-                    changes.insert(skill.name, SkillChange::Kept { reason });
+                    changes.insert(skill.name.clone(), SkillChange::Kept { reason: own(&skill) });
                 }
                 continue;
             };
@@ -257,7 +285,7 @@ impl SkillPlace {
                 kept(format!("it came from {from}"))
             } else if !skill.changed.is_empty() {
                 kept(format!("you changed {}", skill.changed.join(", ")))
-            } else if let Some(added) = self.added(&skill)? {
+            } else if let Some(added) = added(&skill.folder)? {
                 kept(format!("you added {added}"))
             } else {
                 match index.skills.get(&skill.name) {
@@ -287,42 +315,118 @@ impl SkillPlace {
     ///
     /// # Errors
     ///
-    /// As [`SkillPlace::find`]; those of the file system.
+    /// As [`SkillPlace::find`]; [`Conflict`](BrokerErrorKind::Conflict) while another command changes the skills; those of the file system.
     pub fn remove(&self, name: &str) -> Result<SkillChange, BrokerError> {
+        self.find(name)?;
+        let hold = self.try_hold()?.ok_or_else(|| self.is_held())?;
+        self.recover(&hold)?;
         let skill = self.find(name)?;
         if skill.hub.is_none() {
-            return Ok(SkillChange::Kept { reason: "it is your own".to_owned() });
+            return Ok(SkillChange::Kept { reason: own(&skill) });
         }
-        if !skill.changed.is_empty() {
-            return Ok(SkillChange::Kept { reason: format!("you changed {}", skill.changed.join(", ")) });
+        if let Some(reason) = not_as_it_came(&skill.folder)? {
+            return Ok(SkillChange::Kept { reason });
         }
-        if let Some(added) = self.added(&skill)? {
-            return Ok(SkillChange::Kept { reason: format!("you added {added}") });
+        let Some(aside) = set_aside(&skill.folder)? else { return Ok(SkillChange::Removed) };
+        // It may have been changed since.
+        match not_as_it_came(&aside.join(&skill.name)) {
+            Ok(None) => {}
+            kept => {
+                put_back(&aside, &skill.folder)?;
+                return kept.map(|reason| SkillChange::Kept { reason: reason.unwrap_or_default() });
+            }
         }
-        fs::remove_dir_all(&skill.folder).map_err(|error| at(&skill.folder, &error))?;
+        let name_of_aside =
+            aside.file_name().unwrap_or_default().to_string_lossy().replace(REPLACED, REMOVED);
+        let removed = aside.with_file_name(name_of_aside);
+        fs::rename(&aside, &removed).map_err(|error| at(&aside, &error))?;
+        // What is left of it is removed by the next command.
+        if let Err(error) = fs::remove_dir_all(&removed) {
+            tracing::debug!(skill = name, %error, "some of a skill that was removed is left");
+        }
         Ok(SkillChange::Removed)
     }
 
-    /// A file in the folder of a skill that did not come with it.
-    fn added(&self, skill: &FoundSkill) -> Result<Option<String>, BrokerError> {
-        let Some(mark) = read_mark(&skill.folder)? else { return Ok(None) };
-        let mut folders = vec![skill.folder.clone()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(&folder).map_err(|error| at(&folder, &error))? {
+    /// Has the skills to oneself. The operating system takes them back from a command that is killed.
+    async fn hold(&self) -> Result<SkillsHold, BrokerError> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.try_hold()? {
+                Some(hold) => return Ok(hold),
+                None if Instant::now() >= until => return Err(self.is_held()),
+                None => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
+    }
+
+    fn try_hold(&self) -> Result<Option<SkillsHold>, BrokerError> {
+        let folder = match fs::File::open(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(SkillsHold(None))),
+            folder => folder.map_err(|error| at(&self.folder, &error))?,
+        };
+        match folder.try_lock() {
+            Ok(()) => Ok(Some(SkillsHold(Some(folder)))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            // A file system whose folders cannot be locked: nothing is taken for what a killed command left.
+            Err(TryLockError::Error(error)) => {
+                tracing::debug!(folder = %self.folder.display(), %error, "the skills are not locked");
+                Ok(Some(SkillsHold(None)))
+            }
+        }
+    }
+
+    fn is_held(&self) -> BrokerError {
+        BrokerError::new(
+            BrokerErrorKind::Conflict,
+            format!("another command changes the skills in {}", self.folder.display()),
+            "wait for it, and try again",
+        )
+    }
+
+    /// The folders beside the skills whose names begin like this.
+    fn left(&self, prefix: &str) -> Result<Vec<PathBuf>, BrokerError> {
+        let mut left = Vec::new();
+        for kind in SkillKind::ALL {
+            let folder = self.folder.join(kind.as_str());
+            let entries = match fs::read_dir(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                read => read.map_err(|error| at(&folder, &error))?,
+            };
+            for entry in entries {
                 let entry = entry.map_err(|error| at(&folder, &error))?;
-                let path = entry.path();
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    folders.push(path);
-                    continue;
-                }
-                let below =
-                    path.strip_prefix(&skill.folder).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-                if below != MARK && !mark.files.contains_key(&below) {
-                    return Ok(Some(below));
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_folder && entry.file_name().to_string_lossy().starts_with(prefix) {
+                    left.push(entry.path());
                 }
             }
         }
-        Ok(None)
+        Ok(left)
+    }
+
+    /// Puts back what a command that was killed had set aside, and removes what it had begun.
+    fn recover(&self, hold: &SkillsHold) -> Result<(), BrokerError> {
+        if hold.0.is_none() {
+            return Ok(());
+        }
+        for aside in self.left(REPLACED)? {
+            let beside = aside.parent().unwrap_or(&self.folder);
+            for entry in fs::read_dir(&aside).map_err(|error| at(&aside, &error))? {
+                let skill = entry.map_err(|error| at(&aside, &error))?.path();
+                let to = beside.join(skill.file_name().unwrap_or_default());
+                if fs::symlink_metadata(&to).is_err() {
+                    fs::rename(&skill, &to).map_err(|error| at(&to, &error))?;
+                } else if not_as_it_came(&skill)?.is_none() {
+                    // The newer one has its place.
+                    fs::remove_dir_all(&skill).map_err(|error| at(&skill, &error))?;
+                }
+            }
+            // Where something of a person's is in it, it stays.
+            let _ = fs::remove_dir(&aside);
+        }
+        for begun in self.left(INSTALLING)?.into_iter().chain(self.left(REMOVED)?) {
+            fs::remove_dir_all(&begun).map_err(|error| at(&begun, &error))?;
+        }
+        Ok(())
     }
 
     /// Reads and checks all files of a skill into a folder beside its place.
@@ -335,7 +439,7 @@ impl SkillPlace {
     ) -> Result<Staged, BrokerError> {
         let kind = self.folder.join(skill.kind.as_str());
         fs::create_dir_all(&kind).map_err(|error| at(&kind, &error))?;
-        let staging = tempfile::Builder::new().prefix(".installing-").tempdir_in(&kind);
+        let staging = tempfile::Builder::new().prefix(INSTALLING).tempdir_in(&kind);
         let staging = staging.map_err(|error| at(&kind, &error))?;
         for (path, hash) in &skill.files {
             let bytes = hub.read(&skill.place(name, path), MAX_FILE_BYTES).await?;
@@ -373,10 +477,9 @@ impl SkillPlace {
         staged: Vec<Staged>,
         changes: &mut BTreeMap<String, SkillChange>,
     ) -> Result<(), BrokerError> {
-        let mut done: Vec<(PathBuf, Option<tempfile::TempDir>)> = Vec::new();
+        let mut done: Vec<(PathBuf, Option<PathBuf>)> = Vec::new();
         for one in staged {
-            let placed = place(&one);
-            match placed {
+            match place(&one) {
                 Ok(before) => {
                     // It has its name by now.
                     let _ = one.folder.keep();
@@ -386,54 +489,147 @@ impl SkillPlace {
                 Err(error) => {
                     for (to, before) in done.into_iter().rev() {
                         let _ = fs::remove_dir_all(&to);
-                        if let Some(before) = before {
-                            let _ = fs::rename(before.path().join("before"), &to);
+                        if let Some(before) = before
+                            && let Err(error) = put_back(&before, &to)
+                        {
+                            tracing::warn!(%error, "a skill is put back by the next command");
                         }
                     }
-                    return Err(at(&one.to, &error));
+                    return Err(error);
                 }
+            }
+        }
+        for before in done.into_iter().filter_map(|(_, before)| before) {
+            // What is left of it is removed by the next command.
+            if let Err(error) = fs::remove_dir_all(&before) {
+                tracing::debug!(before = %before.display(), %error, "a skill that was replaced is left");
             }
         }
         Ok(())
     }
 }
 
-/// Moves a staged skill to its place, and what was there aside.
-fn place(staged: &Staged) -> io::Result<Option<tempfile::TempDir>> {
-    let before = match fs::symlink_metadata(&staged.to) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-        Ok(_) => {
-            let beside = staged.to.parent().unwrap_or(Path::new("."));
-            let aside = tempfile::Builder::new().prefix(".replaced-").tempdir_in(beside)?;
-            fs::rename(&staged.to, aside.path().join("before"))?;
-            Some(aside)
+/// Held while skills are changed: their folder, locked. `None` where it cannot be.
+struct SkillsHold(Option<fs::File>);
+
+impl Drop for SkillsHold {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.0 {
+            // Closing would not do while a process that was just forked has a copy of the handle.
+            let _ = folder.unlock();
         }
-    };
-    match fs::rename(staged.folder.path(), &staged.to) {
-        Ok(()) => Ok(before),
+    }
+}
+
+/// Moves a staged skill to its place, and what was there aside: gives where that is.
+fn place(staged: &Staged) -> Result<Option<PathBuf>, BrokerError> {
+    let put = || fs::rename(staged.folder.path(), &staged.to).map_err(|error| at(&staged.to, &error));
+    let Some(aside) = set_aside(&staged.to)? else { return put().map(|()| None) };
+    // It was looked at before, and may have been changed since.
+    let placed = not_as_it_came(&aside.join(&staged.name)).and_then(|changed| match changed {
+        None => put(),
+        Some(reason) => Err(BrokerError::new(
+            BrokerErrorKind::Conflict,
+            format!("the skill {} is not replaced: {reason} just now", staged.name),
+            "nothing was changed; try again",
+        )),
+    });
+    match placed {
+        Ok(()) => Ok(Some(aside)),
         Err(error) => {
-            if let Some(before) = &before {
-                fs::rename(before.path().join("before"), &staged.to)?;
-            }
+            put_back(&aside, &staged.to)?;
             Err(error)
         }
     }
 }
 
+/// Moves a skill into a folder beside it, where it has its name: until it is put back, by whichever command. `None` if there is none.
+fn set_aside(skill: &Path) -> Result<Option<PathBuf>, BrokerError> {
+    if fs::symlink_metadata(skill).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Ok(None);
+    }
+    let (beside, name) = (skill.parent().unwrap_or(Path::new(".")), skill.file_name().unwrap_or_default());
+    let aside = tempfile::Builder::new().prefix(REPLACED).tempdir_in(beside);
+    let aside = aside.map_err(|error| at(beside, &error))?;
+    fs::rename(skill, aside.path().join(name)).map_err(|error| at(skill, &error))?;
+    // Nothing removes it by itself any more.
+    Ok(Some(aside.keep()))
+}
+
+/// Moves a skill back that was set aside. One that cannot be stays where it is, and the error says where.
+fn put_back(aside: &Path, skill: &Path) -> Result<(), BrokerError> {
+    let from = aside.join(skill.file_name().unwrap_or_default());
+    fs::rename(&from, skill).map_err(|error| {
+        BrokerError::new(
+            BrokerErrorKind::Failed,
+            format!("{} cannot be put back: {error}; it is in {}", skill.display(), aside.display()),
+            "the next command on skills does it",
+        )
+    })?;
+    let _ = fs::remove_dir(aside);
+    Ok(())
+}
+
+/// Why a skill is no more what came from its hub.
+fn not_as_it_came(folder: &Path) -> Result<Option<String>, BrokerError> {
+    let Some(mark) = read_mark(folder)? else { return Ok(Some("it is your own".to_owned())) };
+    let changed = changed(folder, &mark);
+    if !changed.is_empty() {
+        return Ok(Some(format!("you changed {}", changed.join(", "))));
+    }
+    Ok(added(folder)?.map(|added| format!("you added {added}")))
+}
+
+/// Files of the hub's that are not as they came.
+fn changed(folder: &Path, mark: &Mark) -> Vec<String> {
+    let differs = |path: &str, hash: &str| {
+        let read = private_file::read(&folder.join(path), MAX_FILE_BYTES);
+        !read.is_ok_and(|bytes| bytes.is_some_and(|bytes| sha256(&bytes) == hash))
+    };
+    let changed = mark.files.iter().filter(|(path, hash)| differs(path, hash));
+    changed.map(|(path, _)| path.clone()).collect()
+}
+
+/// A file in the folder of a skill that did not come with it.
+fn added(skill: &Path) -> Result<Option<String>, BrokerError> {
+    let Some(mark) = read_mark(skill)? else { return Ok(None) };
+    let mut folders = vec![skill.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).map_err(|error| at(&folder, &error))? {
+            let entry = entry.map_err(|error| at(&folder, &error))?;
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+                continue;
+            }
+            let below = path.strip_prefix(skill).unwrap_or(&path).to_string_lossy().replace('\\', "/");
+            if below != MARK && !mark.files.contains_key(&below) {
+                return Ok(Some(below));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Why a skill that came from no hub, as far as is known, is left alone.
+fn own(skill: &FoundSkill) -> String {
+    skill.damaged.clone().unwrap_or_else(|| "it is your own".to_owned())
+}
+
 fn read_mark(folder: &Path) -> Result<Option<Mark>, BrokerError> {
     let path = folder.join(MARK);
-    match fs::read(&path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+    let damaged = |reason: String| {
+        BrokerError::new(
+            BrokerErrorKind::Damaged,
+            format!("{} cannot be read: {reason}", path.display()),
+            "remove it to make the skill your own",
+        )
+    };
+    match private_file::read(&path, MAX_MARK_BYTES) {
+        Ok(None) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(damaged(error.to_string())),
         Err(error) => Err(at(&path, &error)),
-        Ok(bytes) => {
-            let damaged = |reason: String| {
-                BrokerError::new(
-                    BrokerErrorKind::Damaged,
-                    format!("{} cannot be read: {reason}", path.display()),
-                    "remove it to make the skill your own",
-                )
-            };
+        Ok(Some(bytes)) => {
             let mark: Mark = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
             match mark.files.keys().find(|path| !is_inside(path)) {
                 Some(path) => Err(damaged(format!("{path:?} leads out of the skill"))),
