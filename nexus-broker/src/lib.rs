@@ -7,6 +7,7 @@
 //! | have work begin by time, files, webhooks or reports | [`trigger`] |
 //! | run the turns of agents that write to each other | [`Broker`], [`BrokerSettings`] |
 //! | have answers delivered to a program outside | [`Broker::call_back`] |
+//! | wait for an answer, beside other programs of the same caller | [`AwaitedAnswer`] |
 //! | find what they said | [`Sessions`], [`MemoryIndex`] |
 //! | make a place to work, and take skills from a hub | [`make_work_place`], [`skill`] |
 //!
@@ -17,6 +18,7 @@ mod broker;
 mod callback;
 mod cut;
 mod error;
+mod inbox;
 mod lock;
 mod memory;
 pub mod message;
@@ -39,6 +41,7 @@ pub use agent::{AgentDocument, AgentScope, AgentStatus, BegunTurn, ProgressRepor
 pub use broker::{Broker, BrokerOptions, Reach, SendOptions, Sent};
 pub use callback::CallerCallback;
 pub use error::{BrokerError, BrokerErrorKind};
+pub use inbox::AwaitedAnswer;
 pub use memory::{MemoryHit, MemoryIndex};
 pub use message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus, envelope_schema};
 pub use route::{Agents, ByAddress, Route};

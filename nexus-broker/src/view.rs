@@ -1,8 +1,9 @@
 //! What people read of a broker: the messages as a log, the agents and their tasks as tables. Never read as truth.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
+    fs::{self, File, OpenOptions, TryLockError},
+    io::{self, Read as _, Write as _},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -25,11 +26,32 @@ const PAGE: usize = 500;
 /// The longest summary, in characters.
 const MAX_SUMMARY: usize = 120;
 
-/// The views of one folder. They are made anew when a broker begins, and continued.
+/// What the tables begin with: a file that does not is a person's.
+const MARK: &str = "<!-- Written by `nexus broker run`, which writes over changes. -->\n";
+/// How much of a file is read to see whose it is, in bytes.
+const BEGINNING: u64 = 4 << 10;
+
+/// The views of one folder. They are made anew when a broker begins, and continued. Of several brokers, one writes them; when it has ended, another
+/// one goes on. A file that no broker wrote is never written over.
 #[derive(Debug)]
 pub struct Views {
     folder: PathBuf,
+    writer: Option<Writer>,
+}
+
+/// The log, which is locked: whoever has the lock writes all views of the folder.
+#[derive(Debug)]
+struct Writer {
+    log: File,
+    /// The number of the last message that is in it.
     shown: u64,
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        // Closing would not do while a process that was just forked has a copy of the handle.
+        let _ = self.log.unlock();
+    }
 }
 
 impl Views {
@@ -37,33 +59,42 @@ impl Views {
     ///
     /// # Errors
     ///
-    /// [`Failed`](BrokerErrorKind::Failed) if the folder cannot be written to.
+    /// [`Conflict`](BrokerErrorKind::Conflict) for a file that no broker wrote, [`Failed`](BrokerErrorKind::Failed) if the folder cannot be written to.
     pub fn begin(folder: impl Into<PathBuf>) -> Result<Self, BrokerError> {
         let folder = folder.into();
         fs::create_dir_all(&folder).map_err(|error| at(&folder, &error))?;
-        let log = folder.join(MESSAGES);
-        fs::write(&log, "").map_err(|error| at(&log, &error))?;
-        Ok(Self { folder, shown: 0 })
+        for name in [MESSAGES, AGENTS, TASKS] {
+            refuse_foreign(&folder.join(name))?;
+        }
+        let writer = Writer::begin(&folder.join(MESSAGES))?;
+        Ok(Self { folder, writer })
     }
 
-    /// Brings them up to what the store has.
+    /// Whether these are written by this. Else another broker writes them.
+    #[must_use]
+    pub fn is_writer(&self) -> bool {
+        self.writer.is_some()
+    }
+
+    /// Brings them up to what the store has, unless another broker does.
     ///
     /// # Errors
     ///
-    /// Those of the store, and [`Failed`](BrokerErrorKind::Failed) for files.
+    /// Those of the store, and those of [`begin`](Self::begin).
     pub async fn refresh(&mut self, broker: &Broker) -> Result<(), BrokerError> {
+        let log = self.folder.join(MESSAGES);
+        // Moved away, or removed.
+        self.writer.take_if(|writer| !is_at(&writer.log, &log));
+        if self.writer.is_none() {
+            self.writer = Writer::begin(&log)?;
+        }
+        let Some(writer) = &mut self.writer else { return Ok(()) };
         loop {
-            let page = broker.store().log(self.shown, PAGE).await?;
+            let page = broker.store().log(writer.shown, PAGE).await?;
             let Some(last) = page.last() else { break };
             let lines: String = page.iter().map(|logged| line(logged) + "\n").collect();
-            let log = self.folder.join(MESSAGES);
-            let written = OpenOptions::new()
-                .append(true)
-                .create(true)
-                .open(&log)
-                .and_then(|mut file| file.write_all(lines.as_bytes()));
-            written.map_err(|error| at(&log, &error))?;
-            self.shown = last.number;
+            writer.append(lines.as_bytes()).map_err(|error| at(&log, &error))?;
+            writer.shown = last.number;
         }
         let agents = broker.agents().await?;
         self.replace(AGENTS, &agents_table(&agents))?;
@@ -72,6 +103,8 @@ impl Views {
 
     fn replace(&self, name: &str, text: &str) -> Result<(), BrokerError> {
         let path = self.folder.join(name);
+        refuse_foreign(&path)?;
+        let text = format!("{MARK}{text}");
         if fs::read_to_string(&path).is_ok_and(|there| there == text) {
             return Ok(());
         }
@@ -83,8 +116,81 @@ impl Views {
     }
 }
 
+impl Writer {
+    /// An empty log. `None` if another broker writes it.
+    fn begin(path: &Path) -> Result<Option<Self>, BrokerError> {
+        refuse_foreign(path)?;
+        let log =
+            OpenOptions::new().append(true).create(true).open(path).map_err(|error| at(path, &error))?;
+        match log.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(at(path, &error)),
+        }
+        let writer = Self { log, shown: 0 };
+        // Another file may be there by now.
+        if !is_at(&writer.log, path) {
+            return Ok(None);
+        }
+        refuse_foreign(path)?;
+        writer.log.set_len(0).map_err(|error| at(path, &error))?;
+        Ok(Some(writer))
+    }
+
+    /// Adds lines: all of them, or none.
+    fn append(&mut self, lines: &[u8]) -> io::Result<()> {
+        let before = self.log.metadata()?.len();
+        self.log.write_all(lines).inspect_err(|_| drop(self.log.set_len(before)))
+    }
+}
+
+/// Whether a file is the one at a path.
+fn is_at(file: &File, path: &Path) -> bool {
+    let same =
+        |one: &fs::Metadata, other: &fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
+    fs::symlink_metadata(path).and_then(|found| Ok(same(&found, &file.metadata()?))).unwrap_or(false)
+}
+
+/// Fails for a file that no broker wrote. One without a byte has nothing to lose.
+fn refuse_foreign(path: &Path) -> Result<(), BrokerError> {
+    let is_ours = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(at(path, &error)),
+        // A link leads to a file of somebody's, and a pipe is waited for.
+        Ok(found) if !found.is_file() => false,
+        Ok(_) => {
+            let mut beginning = Vec::new();
+            File::open(path)
+                .and_then(|file| file.take(BEGINNING).read_to_end(&mut beginning))
+                .map_err(|error| at(path, &error))?;
+            let beginning = String::from_utf8_lossy(&beginning);
+            let first = beginning.lines().next().unwrap_or_default();
+            beginning.is_empty() || beginning.starts_with(MARK) || is_line(first)
+        }
+    };
+    if is_ours {
+        return Ok(());
+    }
+    Err(BrokerError::new(
+        BrokerErrorKind::Conflict,
+        format!("{} was not written by a broker, and is left as it is", path.display()),
+        "move it away, or have the views in another folder (`nexus broker run --views FOLDER`)",
+    ))
+}
+
+/// Whether a text has the form of [`line()`].
+fn is_line(text: &str) -> bool {
+    text.strip_prefix('[')
+        .and_then(|rest| rest.split_once("] ["))
+        .is_some_and(|(time, rest)| humantime::parse_rfc3339(time).is_ok() && rest.contains("] -> ["))
+}
+
 fn at(path: &Path, error: &io::Error) -> BrokerError {
-    BrokerError::new(BrokerErrorKind::Failed, format!("{}: {error}", path.display()), "")
+    let kind = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BrokerErrorKind::NoSpace,
+        _ => BrokerErrorKind::Failed,
+    };
+    BrokerError::new(kind, format!("{}: {error}", path.display()), "")
 }
 
 /// A message as a line: `[time] [source] -> [target] [type]: summary`.

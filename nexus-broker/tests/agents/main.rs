@@ -4,9 +4,11 @@
 
 mod bounds;
 mod callbacks;
+mod inbox;
 mod kit;
 mod landing;
 mod triggers;
+mod views;
 
 use std::{
     sync::{
