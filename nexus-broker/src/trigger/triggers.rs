@@ -125,9 +125,27 @@ impl Triggers {
     }
 
     /// Switches a trigger on or off. What happened while it was off does not fire: it starts anew from now.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown`](BrokerErrorKind::Unknown) if there is none by this id; [`Invalid`](BrokerErrorKind::Invalid) for one whose only time has passed.
     pub async fn set_enabled(&self, id: &TriggerId, enabled: bool) -> Result<Trigger, BrokerError> {
         let now = whole_milli(self.firer.clock.now());
-        let state = if enabled { self.state_of_files(&self.trigger(id).await?).await? } else { None };
+        let mut state = None;
+        if enabled {
+            let found = self.trigger(id).await?;
+            if let TriggerSchedule::At(at) = &found.schedule
+                && at.time <= now
+                && !found.enabled
+            {
+                return Err(BrokerError::new(
+                    BrokerErrorKind::Invalid,
+                    format!("the time of the trigger {id} has passed"),
+                    "delete it, and make one for a time that is still to come",
+                ));
+            }
+            state = self.state_of_files(&found).await?;
+        }
         let changed = self.firer.change(id, |trigger| {
             if enabled && !trigger.enabled {
                 trigger.decided_until = trigger.decided().map(|_| now);

@@ -3,13 +3,19 @@
 use std::sync::Arc;
 
 use nexus_broker::{
-    Address, BrokerErrorKind, Payload, PutOutcome,
-    trigger::{EventSchedule, NewTrigger, TriggerSchedule, TriggerTargets as _, TriggerTools, Triggers},
+    Address, BrokerErrorKind, Payload, PutOutcome, SendOptions,
+    trigger::{
+        CompletionSchedule, EventSchedule, NewTrigger, Scheduler, SchedulerSettings, TriggerSchedule,
+        TriggerTargets as _, TriggerTools, Triggers,
+    },
 };
 use nexus_core::{Clock, ToolCall, ToolRouter as _, Toolbox};
 use serde_json::json;
 
-use crate::kit::{Kit, Scripts, agent, inbox};
+use crate::{
+    kit::{Kit, Scripts, agent, caller, inbox},
+    named, task,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_trigger_has_its_agent_work_and_reaches_nobody_outside_of_its_scope() {
@@ -64,5 +70,54 @@ async fn a_trigger_has_its_agent_work_and_reaches_nobody_outside_of_its_scope() 
     }
     // The second letter came to whom it may, and to nobody else.
     inbox(&broker, 1).await;
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_agents_that_wait_for_each_others_ends_do_not_go_on_for_ever() {
+    // Whatever they try: a trigger is not answered by a result, and who has no manager reports to nobody.
+    let scripts = ["one", "two"].into_iter().fold(Scripts::default(), |scripts, name| {
+        scripts.with(name, |mut puppet| async move {
+            puppet.refused("report_status", json!({ "status": "completed" })).await;
+            Ok("done".to_owned())
+        })
+    });
+    let kit = Kit::new(scripts);
+    let running = kit.run().await;
+    let broker = running.broker.clone();
+    for name in ["one", "two"] {
+        broker.configure(&agent(name)).await.unwrap();
+    }
+    let clock: Arc<dyn Clock> = Arc::clone(&kit.clock) as _;
+    let triggers = Triggers::new(Arc::clone(broker.store()), clock, Arc::new(broker.clone()));
+    for (waits, of) in [("one", "two"), ("two", "one")] {
+        let schedule = TriggerSchedule::Completion(CompletionSchedule::of_agent(of));
+        let mut new = NewTrigger::new(waits, schedule, "Go on.");
+        new.target = Some(Address::agent(waits).unwrap());
+        triggers.create(new).await.unwrap();
+    }
+    let scheduler = Scheduler::new(triggers, SchedulerSettings::default());
+    broker.send(&caller(), &named("one"), task("Begin."), SendOptions::default()).await.unwrap();
+    let result = inbox(&broker, 1).await;
+    assert!(matches!(result[0].payload, Payload::Result { .. }));
+    let mut fired = 0;
+    for _ in 0..10 {
+        let look = scheduler.look().await.unwrap();
+        fired += look.firings.iter().filter(|firing| firing.outcome == PutOutcome::Stored).count();
+        // What it began has ended.
+        let until = tokio::time::Instant::now() + std::time::Duration::from_secs(60);
+        while broker
+            .store()
+            .queues()
+            .await
+            .unwrap()
+            .iter()
+            .any(|queue| queue.taken > 0 || queue.waiting != [0; 4])
+        {
+            assert!(tokio::time::Instant::now() < until, "a turn does not end");
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    }
+    assert_eq!(fired, 1);
     running.drain().await;
 }

@@ -275,3 +275,18 @@ async fn a_store_that_conflicts_and_is_shared_by_many_fires_each_once() {
         assert_eq!(trigger.next_run, Some(time("2026-01-01T00:21:00Z")));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_single_time_that_has_passed_is_not_switched_on_again() {
+    let bench = Bench::at("2026-01-01T00:00:00Z");
+    let schedule = TriggerSchedule::At(AtSchedule::new(time("2026-01-01T01:00:00Z")));
+    let made = bench.create(schedule).await;
+    bench.triggers.set_enabled(&made.id, false).await.unwrap();
+    assert!(bench.triggers.set_enabled(&made.id, true).await.unwrap().next_run.is_some());
+    bench.clock.set(time("2026-01-01T02:00:00Z"));
+    bench.scheduler().look().await.unwrap();
+    assert_eq!(bench.fired().len(), 1);
+    let error = bench.triggers.set_enabled(&made.id, true).await.unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Invalid);
+    assert!(!bench.triggers.trigger(&made.id).await.unwrap().enabled);
+}
