@@ -1,7 +1,7 @@
 //! A place to work: the files that agents read first, and the folders of skills.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
     process::{Command, Stdio},
@@ -54,14 +54,20 @@ pub fn make_work_place(folder: &Path, with_git: bool) -> Result<WorkPlaceReport,
     }
     for (name, text) in FILES {
         let path = folder.join(name);
-        // Never over a file, nor through a link that leads nowhere.
-        match OpenOptions::new().write(true).create_new(true).open(&path) {
-            Ok(mut file) => {
-                file.write_all(text.as_bytes()).map_err(|error| at(&path, &error))?;
-                note(path, true);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => note(path, false),
-            Err(error) => return Err(at(&path, &error)),
+        if fs::symlink_metadata(&path).is_ok() {
+            note(path, false);
+            continue;
+        }
+        // As a whole, since what is there is kept the next time; never over a file, nor through a link that leads nowhere.
+        let mut builder = tempfile::Builder::new();
+        #[cfg(unix)]
+        builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+        let mut file = builder.prefix(".making-").tempfile_in(folder).map_err(|error| at(&path, &error))?;
+        file.write_all(text.as_bytes()).map_err(|error| at(&path, &error))?;
+        match file.persist_noclobber(&path) {
+            Ok(_) => note(path, true),
+            Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => note(path, false),
+            Err(error) => return Err(at(&path, &error.error)),
         }
     }
     if with_git {
@@ -94,5 +100,9 @@ pub fn make_work_place(folder: &Path, with_git: bool) -> Result<WorkPlaceReport,
 }
 
 fn at(path: &Path, error: &io::Error) -> BrokerError {
-    BrokerError::new(BrokerErrorKind::Failed, format!("{}: {error}", path.display()), "")
+    let kind = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BrokerErrorKind::NoSpace,
+        _ => BrokerErrorKind::Failed,
+    };
+    BrokerError::new(kind, format!("{}: {error}", path.display()), "")
 }
