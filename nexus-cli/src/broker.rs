@@ -1,6 +1,7 @@
 //! `nexus broker`: agents that reach each other.
 
 use std::{
+    collections::BTreeSet,
     fmt::Write as _,
     io::{IsTerminal as _, Read as _},
     net::SocketAddr,
@@ -11,12 +12,12 @@ use std::{
 
 use nexus::{CancelToken, harness::run_blocking};
 use nexus_broker::{
-    Address, AgentDocument, Broker, Envelope, MessagePriority, Payload, QueueStatus, SendOptions, Views,
-    line,
+    Address, AgentDocument, AwaitedAnswer, Broker, Delivery, Envelope, EnvelopeId, Payload, PutOutcome,
+    QueueStatus, SendOptions, Views, line,
     trigger::{Scheduler, SchedulerSettings, WebhookServer, WebhookSettings},
     unreadable_records,
 };
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     EXIT_FAILED,
@@ -53,24 +54,54 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
             }
             return run(broker, &home, views, webhooks).await;
         }
-        BrokerCommand::Send { to, text, task, priority, caller, wait, json } => {
+        BrokerCommand::Send {
+            to,
+            text,
+            task,
+            priority,
+            caller,
+            wait,
+            expires,
+            reply_to,
+            inputs,
+            id,
+            json,
+        } => {
             let broker = home.open_with_agents().await?;
-            let sent = send(&broker, &caller, &to, text, task, priority).await?;
-            let Some(wait) = wait else {
-                match json {
-                    true => say_json(&json!({ "message_id": sent.message_id, "reach": sent.reach.as_str() })),
-                    false => say(format_args!("{}: {}", sent.message_id, sent.reach.as_str())),
+            let payload = payload(text, task, inputs, reply_to)?;
+            let id = id.unwrap_or_else(EnvelopeId::random);
+            // Before it is sent: the answer may be there at once.
+            let awaited =
+                wait.map(|_| broker.expect_answer(&id)).transpose().map_err(CommandError::failed)?;
+            let mut options = SendOptions::default().with_priority(priority);
+            options.expires_in = expires;
+            options.message_id = Some(id);
+            let sent = broker.send(&caller, &to, payload, options).await.map_err(CommandError::failed)?;
+            let (Some(wait), Some(awaited)) = (wait, awaited) else {
+                let is_new = sent.outcome == PutOutcome::Stored;
+                match (json, is_new) {
+                    (true, _) => say_json(
+                        &json!({ "message_id": sent.message_id, "is_new": is_new, "reach": sent.reach.as_str() }),
+                    ),
+                    (false, true) => {
+                        say(format_args!("{}: {}", printable(sent.message_id.as_str()), sent.reach.as_str()))
+                    }
+                    (false, false) => {
+                        say(format_args!(
+                            "{}: it was sent before, and is not sent again",
+                            printable(sent.message_id.as_str())
+                        ));
+                    }
                 }
                 return Ok(ExitCode::SUCCESS);
             };
-            return wait_for(&broker, &caller, &sent.message_id, wait, json).await;
+            return wait_for(&broker, &caller, &awaited, wait, json).await;
         }
         BrokerCommand::Inbox { caller, json } => {
             let broker = home.open(1).await?;
-            // One by one: what nobody could be shown stays.
-            while let Some(envelope) = inbox(&broker, &caller, 1).await?.pop() {
-                show(&envelope, json);
-                if output::is_broken() {
+            let Address::Caller(name) = &caller else { return Ok(ExitCode::SUCCESS) };
+            while let Some(delivery) = broker.take_from_inbox(name).await.map_err(CommandError::failed)? {
+                if !hand_over(&broker, &delivery, json).await? {
                     break;
                 }
             }
@@ -129,7 +160,14 @@ async fn run(
     if let Ok(Err(error)) = captured {
         complain(printable_lines(&error.to_string()));
     }
-    let mut views = Views::begin(views.unwrap_or_else(broker_home::folder)).map_err(CommandError::failed)?;
+    let folder = views.unwrap_or_else(broker_home::folder);
+    let mut views = Views::begin(&folder).map_err(CommandError::failed)?;
+    if !views.is_writer() {
+        complain(format_args!(
+            "another broker writes the views in {}: this one does when that has ended",
+            printable(&folder.display().to_string())
+        ));
+    }
     let signals = |error| CommandError::failed(format_args!("signals cannot be listened to: {error}"));
     let mut interrupts = Interrupts::listen().map_err(signals)?;
     let (drain, end) = (CancelToken::new(), CancelToken::new());
@@ -166,6 +204,7 @@ async fn run(
             )
         }
     });
+    let mut failing = BTreeSet::new();
     let broke_down = |error| CommandError::failed(format_args!("the broker broke down: {error}"));
     loop {
         tokio::select! {
@@ -185,13 +224,14 @@ async fn run(
                 drain.cancel();
             }
             () = tokio::time::sleep(Duration::from_millis(500)) => {
-                let shown = show_new(&broker, &mut seen).await;
-                if let Err(error) = shown {
-                    complain(printable_lines(&error.to_string()));
+                let shown = show_new(&broker, &mut seen).await.map_err(|error| error.to_string());
+                let refreshed = views.refresh(&broker).await.map_err(|error| error.to_string());
+                let failing_now: BTreeSet<String> = [shown.err(), refreshed.err()].into_iter().flatten().collect();
+                // What goes on failing is told once.
+                for failure in failing_now.difference(&failing) {
+                    complain(printable_lines(failure));
                 }
-                if let Err(error) = views.refresh(&broker).await {
-                    complain(printable_lines(&error.to_string()));
-                }
+                failing = failing_now;
             }
         }
     }
@@ -217,14 +257,13 @@ async fn show_new(broker: &Broker, seen: &mut u64) -> Result<(), CommandError> {
     Ok(())
 }
 
-async fn send(
-    broker: &Broker,
-    caller: &Address,
-    to: &Address,
+/// What is sent. `-` is what standard input has.
+fn payload(
     text: String,
     task: Option<String>,
-    priority: MessagePriority,
-) -> Result<nexus_broker::Sent, CommandError> {
+    inputs: Option<Map<String, Value>>,
+    in_reply_to: Option<EnvelopeId>,
+) -> Result<Payload, CommandError> {
     let text = match text.as_str() {
         "-" => {
             let mut text = String::new();
@@ -238,40 +277,35 @@ async fn send(
     if text.trim().is_empty() {
         return Err(CommandError::usage("the message is empty"));
     }
-    let payload = match task {
+    Ok(match task {
         Some(task_id) => Payload::TaskAssignment {
             task_id,
             definition: text,
-            inputs: Map::new(),
+            inputs: inputs.unwrap_or_default(),
             working_directory: None,
             required_tools: Vec::new(),
             other: Map::new(),
         },
-        None => Payload::Message { content: text, in_reply_to: None, other: Map::new() },
-    };
-    let options = SendOptions::default().with_priority(priority);
-    broker.send(caller, to, payload, options).await.map_err(CommandError::failed)
+        None => Payload::Message { content: text, in_reply_to, other: Map::new() },
+    })
 }
 
-/// Waits for the answer to a message. Others that come meanwhile are shown, too: they are given once.
+/// Waits for the answer to a message. What else comes stays in the inbox.
 async fn wait_for(
     broker: &Broker,
     caller: &Address,
-    id: &nexus_broker::EnvelopeId,
+    awaited: &AwaitedAnswer,
     wait: Duration,
     json: bool,
 ) -> Result<ExitCode, CommandError> {
+    let Address::Caller(name) = caller else { return Ok(ExitCode::SUCCESS) };
     let until = Instant::now().checked_add(wait);
-    let answer = nexus_broker::EnvelopeId::of_occurrence(id.as_str(), "answer");
     loop {
-        for envelope in inbox(broker, caller, 1).await? {
-            show(&envelope, json);
-            let is_reply =
-                matches!(&envelope.payload, Payload::Message { in_reply_to: Some(to), .. } if to == id);
-            if envelope.message_id == answer || is_reply {
-                let failed = matches!(envelope.payload, Payload::Error { .. });
-                return Ok(if failed { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS });
-            }
+        let looked = Instant::now();
+        if let Some(delivery) = broker.take_answer(name, awaited).await.map_err(CommandError::failed)? {
+            let failed = matches!(delivery.envelope.payload, Payload::Error { .. });
+            hand_over(broker, &delivery, json).await?;
+            return Ok(if failed { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS });
         }
         if until.is_some_and(|until| Instant::now() >= until) {
             complain(format_args!(
@@ -280,24 +314,40 @@ async fn wait_for(
             ));
             return Ok(ExitCode::from(EXIT_FAILED));
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        // A long inbox is not read all the time.
+        tokio::time::sleep(LOOK_EVERY.max(looked.elapsed() * 4)).await;
     }
 }
 
-async fn inbox(broker: &Broker, caller: &Address, at_most: usize) -> Result<Vec<Envelope>, CommandError> {
-    let Address::Caller(name) = caller else { return Ok(Vec::new()) };
-    broker.inbox(name, at_most).await.map_err(CommandError::failed)
+/// Shows a message, and takes it out of its inbox once it is shown. False where nobody can be shown anything: then it stays.
+async fn hand_over(broker: &Broker, delivery: &Delivery, json: bool) -> Result<bool, CommandError> {
+    show(&delivery.envelope, json);
+    let is_shown = !output::is_broken();
+    let store = broker.store();
+    match is_shown {
+        true => store.finish(&delivery.lease, &[]).await,
+        false => store.put_back(&delivery.lease).await,
+    }
+    .map_err(CommandError::failed)?;
+    Ok(is_shown)
 }
 
 fn show(envelope: &Envelope, json: bool) {
     match json {
         true => say_json(envelope),
-        false => say(format_args!(
-            "[{} from {}]\n{}",
-            envelope.payload.type_name(),
-            envelope.source_agent_id,
-            printable_lines(&envelope.payload.text())
-        )),
+        false => {
+            // Only a question is answered by its id.
+            let id = match &envelope.payload {
+                Payload::Query { .. } => format!(", id {}", printable(envelope.message_id.as_str())),
+                _ => String::new(),
+            };
+            say(format_args!(
+                "[{} from {}{id}]\n{}",
+                envelope.payload.type_name(),
+                envelope.source_agent_id,
+                printable_lines(&envelope.payload.text())
+            ));
+        }
     }
 }
 
@@ -398,6 +448,8 @@ async fn watch(broker: &Broker, every: Duration) -> Result<ExitCode, CommandErro
         };
         tokio::select! {
             looked = looking => looked?,
+            // Nobody looks any more.
+            () = output::broken() => return Ok(ExitCode::SUCCESS),
             came = interrupts.next() => {
                 came.map_err(CommandError::failed)?;
                 return Ok(ExitCode::SUCCESS);

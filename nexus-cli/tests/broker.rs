@@ -137,6 +137,119 @@ fn a_person_writes_to_an_agent_and_has_the_answer() {
 }
 
 #[test]
+fn of_shells_that_wait_at_once_each_has_its_own_answer() {
+    let stage = Stage::new(|conversation| {
+        Some(Reply::text(format!("Heard: {}", asked(conversation).lines().last().unwrap_or_default())))
+    });
+    // They wait before anybody answers.
+    let waiting: Vec<_> = (0..4)
+        .map(|number| {
+            let text = format!("Number {number}.");
+            let mut command: Command =
+                stage.folder.command(&["broker", "send", "clerk", &text, "--wait", "120"]);
+            (text, command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
+        })
+        .collect();
+    let mut killed: Command = stage.folder.command(&["broker", "send", "clerk", "Killed.", "--wait", "120"]);
+    let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while !stage.said(&["broker", "status"]).contains("5 waiting") {
+        assert!(Instant::now() < until, "they were not sent");
+    }
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    let running = stage.run();
+    for (text_sent, child) in waiting {
+        let output = child.wait_with_output().unwrap();
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{text_sent}: {}", text(&output.stderr));
+        assert!(
+            said.contains(&format!("Heard: {text_sent}")) && said.matches("Heard:").count() == 1,
+            "{said}"
+        );
+    }
+    let mut inbox = String::new();
+    while inbox.is_empty() {
+        assert!(Instant::now() < until + Duration::from_secs(60), "nothing is left in the inbox");
+        inbox = stage.said(&["broker", "inbox"]);
+    }
+    assert!(inbox.contains("Heard: Killed.") && inbox.matches("Heard:").count() == 1, "{inbox}");
+    assert_eq!(stage.said(&["broker", "inbox"]), "");
+    running.drain();
+}
+
+#[test]
+fn an_envelope_is_what_a_person_says() {
+    let stage = Stage::new(|_| Some(Reply::text("Yes.")));
+    let send = |more: &[&str]| {
+        let arguments = [&["broker", "send", "clerk", "Look.", "--json"], more].concat();
+        serde_json::from_str::<Value>(&stage.said(&arguments)).unwrap()
+    };
+    let first = send(&["--expires", "10m", "--id", "look-1", "--reply-to", "question-1"]);
+    assert_eq!((&first["message_id"], &first["is_new"]), (&json!("look-1"), &json!(true)));
+    assert_eq!(send(&["--id", "look-1"])["is_new"], false);
+    send(&["--task", "t1", "--inputs", r#"{"page": "index"}"#]);
+    let log = stage.said(&["broker", "log", "--json"]);
+    let sent: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(sent.len(), 2, "{log}");
+    assert!(sent[0]["expires_at"].is_string() && sent[1]["expires_at"].is_null(), "{log}");
+    assert_eq!(sent[0]["payload"]["in_reply_to"], "question-1");
+    assert_eq!(sent[1]["payload"]["inputs"], json!({ "page": "index" }));
+    for (arguments, says) in [
+        (&["--expires", "soon"][..], "30s, 10m or 2h"),
+        (&["--expires", "0s"], "30s, 10m or 2h"),
+        (&["--inputs", "{}"], "--task"),
+        (&["--task", "t", "--inputs", "[]"], "no JSON object"),
+        (&["--task", "t", "--reply-to", "x"], "cannot be used with"),
+        (&["--id", ""], "id"),
+    ] {
+        let output = stage.nexus(&[&["broker", "send", "clerk", "Look."], arguments].concat());
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(says), "{arguments:?}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn views_are_never_written_over_a_persons_file() {
+    let stage = Stage::new(|_| Some(Reply::text("Yes.")));
+    let tasks = stage.folder.path().join("TASKS.md");
+    fs::write(&tasks, "- buy milk\n").unwrap();
+    let output = stage.nexus(&["broker", "run", "--views", "."]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(
+        text(&output.stderr).contains("TASKS.md was not written by a broker"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert_eq!(fs::read_to_string(&tasks).unwrap(), "- buy milk\n");
+    // Two brokers of one home, and each message once.
+    let (first, second) = (stage.run(), stage.run());
+    assert!(stage.said(&["broker", "send", "clerk", "Once.", "--wait", "60"]).contains("Yes."));
+    first.drain();
+    second.drain();
+    let log = fs::read_to_string(stage.folder.nexus_home().join("broker/AGENT_COMMUNICATIONS.log")).unwrap();
+    assert_eq!(log.matches("[message]: Once.").count(), 1, "{log}");
+}
+
+#[test]
+fn a_hub_that_says_much_is_heard_to_its_end() {
+    let folder = Folder::empty();
+    let programs = folder.path().join("programs");
+    fs::create_dir(&programs).unwrap();
+    let git = programs.join("git");
+    let script = "#!/bin/sh\ni=0\nwhile [ $i -lt 20000 ]; do echo 'remote: https://me:hunter2@example.org/hub' >&2; i=$((i+1)); done\n\
+         echo 'fatal: no such hub' >&2\nexit 128\n";
+    fs::write(&git, script).unwrap();
+    fs::set_permissions(&git, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command: Command = folder.command(&["skills", "list", "--hub", "git+https://example.org/hub"]);
+    let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
+    let output = command.env("PATH", path).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("fatal: no such hub") && !said.contains("hunter2"), "{said}");
+}
+
+#[test]
 fn a_manager_asks_a_clerk_and_waits_for_the_answer_in_the_same_turn() {
     let stage = Stage::new(|conversation| {
         let prompt = asked(conversation);

@@ -3,7 +3,8 @@
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
 use clap::Subcommand;
-use nexus_broker::{Address, MessagePriority};
+use nexus_broker::{Address, EnvelopeId, MessagePriority};
+use serde_json::{Map, Value};
 
 use super::seconds;
 
@@ -46,9 +47,21 @@ pub(crate) enum BrokerCommand {
         /// Who sends it: answers are in the inbox of this name
         #[arg(long = "as", value_name = "NAME", default_value = "me", value_parser = caller)]
         caller: Address,
-        /// How many seconds to wait for the answer
+        /// How many seconds to wait for the answer. It is left to this command, also where others wait for answers in the same inbox
         #[arg(long, value_name = "SECONDS", value_parser = seconds)]
         wait: Option<Duration>,
+        /// Have the message not handled any more when it has waited so long, such as 10m or 2h
+        #[arg(long, value_name = "TIME", value_parser = lifetime)]
+        expires: Option<Duration>,
+        /// The message of an agent that this answers, by its id
+        #[arg(long, value_name = "ID", conflicts_with = "task")]
+        reply_to: Option<EnvelopeId>,
+        /// What the task needs to know, as a JSON object
+        #[arg(long, value_name = "JSON", value_parser = object, requires = "task")]
+        inputs: Option<Map<String, Value>>,
+        /// Tells this message from others: sent twice, it is handled once. Default: a new one
+        #[arg(long, value_name = "ID")]
+        id: Option<EnvelopeId>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -133,4 +146,16 @@ fn priority(text: &str) -> Result<MessagePriority, String> {
 
 fn caller(name: &str) -> Result<Address, String> {
     format!("caller:{name}").parse().map_err(|error: nexus_broker::BrokerError| error.to_string())
+}
+
+/// A time that a message may wait.
+fn lifetime(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err("it is a time such as 30s, 10m or 2h".to_owned()),
+    }
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text).map_err(|error| format!("it is no JSON object: {error}"))
 }

@@ -4,7 +4,7 @@
 //! [`Base`], is laid out in folders ([`Tree::check_out`], [`Tree::restore`], [`Tree::refresh`]), takes what is in them ([`Tree::snapshot`]), shows
 //! what differs ([`Tree::changes`], [`Tree::patch`]), makes commits from an intent that was written down before
 //! ([`Tree::commit`]), joins disjoint ones ([`Tree::merge`]), sends them to other machines ([`Tree::bundle`]), and moves the
-//! person's branch ([`Tree::land`]) or keeps commits beside it ([`Tree::keep`]). Linux only.
+//! person's branch ([`Tree::land`], [`Tree::land_merged`]) or keeps commits beside it ([`Tree::keep`]). Linux only.
 //!
 //! # What holds
 //!
