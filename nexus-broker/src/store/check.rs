@@ -151,7 +151,6 @@ pub(crate) fn kind_name(kind: DocumentKind) -> &'static str {
     match kind {
         DocumentKind::Agent => "agent",
         DocumentKind::Trigger => "trigger",
-        DocumentKind::Session => "session",
         DocumentKind::Lock => "lock",
     }
 }

@@ -220,8 +220,6 @@ pub enum DocumentKind {
     Agent,
     /// A trigger.
     Trigger,
-    /// A session: what it is forked from, and where its conversation is.
-    Session,
     /// A lock on what agents share.
     Lock,
 }

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use nexus_broker::{
-    AgentStatus, BrokerStore, JetStreamStore, MemoryIndex, Payload, QueueLimits, SendOptions, SessionKey,
-    Sessions,
+    AgentStatus, BrokerStore, JetStreamStore, Payload, QueueLimits, SendOptions, SessionKey, Sessions,
 };
 use nexus_conversation::{ConversationMessage, Conversations};
 use nexus_core::{Clock, PromptBlock};
@@ -62,8 +61,7 @@ async fn forked(kit: &Kit, store: Option<Arc<dyn BrokerStore>>) -> [Vec<String>;
     let (conversations, folder) = (Conversations::in_home(kit.folder.path()), kit.folder.path().to_owned());
     let (from, to) = (parent.clone(), child.clone());
     let fork = tokio::task::spawn_blocking(move || {
-        let memory = MemoryIndex::open(folder.join("memory.db")).unwrap();
-        Sessions::new(Conversations::in_home(&folder), memory).fork(&from, &to, Some(4)).unwrap()
+        Sessions::new(Conversations::in_home(&folder)).fork(&from, &to, Some(4)).unwrap()
     });
     assert_eq!(fork.await.unwrap().messages, 4);
     for (session, content) in [(&child, "left"), (&parent, "four"), (&child, "left again")] {

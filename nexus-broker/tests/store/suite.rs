@@ -601,14 +601,14 @@ pub(crate) async fn eight_writers_lose_no_write(place: &dyn Place) {
         writers.spawn(async move {
             let mut written = 0;
             while written < TIMES {
-                let found = store.document(DocumentKind::Session, "count").await.unwrap();
+                let found = store.document(DocumentKind::Lock, "count").await.unwrap();
                 let (expected, count) = match found {
                     Some(found) => {
                         (ExpectedRevision::Revision(found.revision), found.value.as_u64().unwrap())
                     }
                     None => (ExpectedRevision::Absent, 0),
                 };
-                match store.write(DocumentKind::Session, "count", expected, &json!(count + 1)).await {
+                match store.write(DocumentKind::Lock, "count", expected, &json!(count + 1)).await {
                     Ok(_) => written += 1,
                     Err(error) => assert_eq!(error.kind, BrokerErrorKind::Conflict, "{error}"),
                 }
@@ -617,7 +617,7 @@ pub(crate) async fn eight_writers_lose_no_write(place: &dyn Place) {
     }
     writers.join_all().await;
     let store = open(place, &clock).await;
-    let found = store.document(DocumentKind::Session, "count").await.unwrap().unwrap();
+    let found = store.document(DocumentKind::Lock, "count").await.unwrap().unwrap();
     assert_eq!(found.value, json!(8 * TIMES));
 }
 
