@@ -10,7 +10,7 @@ pub(super) fn one(work: &Work<'_>, kind: DocumentKind, key: &str) -> Result<Opti
     let values = params![check::kind_name(kind), key];
     let found = work
         .transaction
-        .prepare(found)?
+        .prepare_cached(found)?
         .query_row(values, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Vec<u8>>(1)?)));
     let Some((revision, json)) = found.optional()? else { return Ok(None) };
     let revision = revision.unsigned_abs();
@@ -18,9 +18,9 @@ pub(super) fn one(work: &Work<'_>, kind: DocumentKind, key: &str) -> Result<Opti
 }
 
 pub(super) fn all(work: &Work<'_>, kind: DocumentKind) -> Result<Vec<StoredDocument>, Fault> {
-    let mut statement = work
-        .transaction
-        .prepare("SELECT key, revision, CAST(value AS BLOB) FROM document WHERE kind = ?1 ORDER BY key")?;
+    let mut statement = work.transaction.prepare_cached(
+        "SELECT key, revision, CAST(value AS BLOB) FROM document WHERE kind = ?1 ORDER BY key",
+    )?;
     let mut rows = statement.query([check::kind_name(kind)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
@@ -40,10 +40,10 @@ pub(super) fn write(
 ) -> Result<u64, Fault> {
     check_expected(transaction, kind, key, expected)?;
     let next = "UPDATE revision SET last = last + 1 RETURNING last";
-    let revision: i64 = transaction.prepare(next)?.query_row([], |row| row.get(0))?;
+    let revision: i64 = transaction.prepare_cached(next)?.query_row([], |row| row.get(0))?;
     let written = "INSERT OR REPLACE INTO document (kind, key, revision, value) VALUES (?1, ?2, ?3, ?4)";
     let values = params![check::kind_name(kind), key, revision, value];
-    transaction.prepare(written)?.execute(values)?;
+    transaction.prepare_cached(written)?.execute(values)?;
     Ok(revision.unsigned_abs())
 }
 
@@ -55,7 +55,7 @@ pub(super) fn delete(
 ) -> Result<(), Fault> {
     check_expected(transaction, kind, key, expected)?;
     transaction
-        .prepare("DELETE FROM document WHERE kind = ?1 AND key = ?2")?
+        .prepare_cached("DELETE FROM document WHERE kind = ?1 AND key = ?2")?
         .execute(params![check::kind_name(kind), key])?;
     Ok(())
 }
@@ -67,7 +67,7 @@ fn check_expected(
     expected: ExpectedRevision,
 ) -> Result<(), Fault> {
     let found = transaction
-        .prepare("SELECT revision FROM document WHERE kind = ?1 AND key = ?2")?
+        .prepare_cached("SELECT revision FROM document WHERE kind = ?1 AND key = ?2")?
         .query_row(params![check::kind_name(kind), key], |row| row.get::<_, i64>(0));
     let found = found.optional()?.map(i64::unsigned_abs);
     let is_expected = match expected {

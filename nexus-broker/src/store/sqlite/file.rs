@@ -16,6 +16,8 @@ use crate::error::{BrokerError, BrokerErrorKind};
 const BUSY_TIME: Duration = Duration::from_secs(30);
 /// How soon a file is tried again that another process keeps to itself.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
+/// Statements that are kept compiled for each connection: more than there are.
+const STATEMENTS: usize = 64;
 /// Tells our files from other programs': "nxbr".
 const APPLICATION: i32 = 0x6e78_6272;
 /// The version of [`SCHEMA`].
@@ -172,6 +174,7 @@ fn connect(path: &Path) -> Result<(Connection, Place), Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIME)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // As one: another process may be about to make it.
     check_version(path, &*connection.unchecked_transaction()?)?;
     // The answer is the mode that it has, which is another where the file system cannot share memory.

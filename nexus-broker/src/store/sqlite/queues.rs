@@ -1,6 +1,6 @@
 //! Messages in the file. Each function is part of a transaction.
 
-use rusqlite::{OptionalExtension as _, Params, Statement, Transaction, params};
+use rusqlite::{CachedStatement, OptionalExtension as _, Params, Transaction, params};
 
 use super::fault::Fault;
 use crate::{
@@ -79,8 +79,9 @@ impl Work<'_> {
         Ok(())
     }
 
-    fn statement(&self, sql: &'static str) -> Result<Statement<'_>, Fault> {
-        Ok(self.transaction.prepare(sql)?)
+    /// A statement, which is compiled once for each connection.
+    fn statement(&self, sql: &'static str) -> Result<CachedStatement<'_>, Fault> {
+        Ok(self.transaction.prepare_cached(sql)?)
     }
 
     fn execute(&self, sql: &'static str, values: impl Params) -> Result<usize, Fault> {
