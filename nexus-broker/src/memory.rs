@@ -12,7 +12,7 @@ use nexus_conversation::{
     Conversation, ConversationErrorKind, ConversationMessage, ConversationSummary, Conversations,
 };
 use nexus_core::PromptBlock;
-use rusqlite::{Connection, OptionalExtension as _, Statement, Transaction, params};
+use rusqlite::{Connection, ErrorCode, OptionalExtension as _, Statement, Transaction, ffi, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -94,7 +94,8 @@ impl MemoryIndex {
     ///
     /// # Errors
     ///
-    /// [`Failed`](BrokerErrorKind::Failed), which names the file.
+    /// [`Failed`](BrokerErrorKind::Failed), [`NoSpace`](BrokerErrorKind::NoSpace) and [`Damaged`](BrokerErrorKind::Damaged), which name the file. One
+    /// that is damaged can be removed.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, BrokerError> {
         let path = path.into();
         make_private(&path).map_err(|error| {
@@ -324,9 +325,20 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 }
 
 fn failed(path: &Path, error: &rusqlite::Error) -> BrokerError {
-    let (kind, instead) = match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DiskFull) => (BrokerErrorKind::NoSpace, "free some space"),
-        _ => (BrokerErrorKind::Failed, "the file can be removed: it is made anew from the conversations"),
+    let shared_file = |failure: &rusqlite::ffi::Error| failure.extended_code == ffi::SQLITE_IOERR_SHMSIZE;
+    let (kind, instead) = match error.sqlite_error() {
+        Some(failure) if failure.code == ErrorCode::DiskFull || shared_file(failure) => {
+            (BrokerErrorKind::NoSpace, "make room: what is missing is taken in the next time")
+        }
+        Some(failure) if matches!(failure.code, ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            (BrokerErrorKind::Damaged, "remove the file: it is made anew from the conversations")
+        }
+        Some(failure) if matches!(failure.code, ErrorCode::ReadOnly | ErrorCode::CannotOpen) => {
+            (BrokerErrorKind::Failed, "give this user the right to write it")
+        }
+        Some(_) => (BrokerErrorKind::Failed, ""),
+        // What is there has not the type that we give it.
+        None => (BrokerErrorKind::Damaged, "remove the file: it is made anew from the conversations"),
     };
     BrokerError::new(kind, format!("{}: {error}", path.display()), instead)
 }

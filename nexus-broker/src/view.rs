@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Read as _, Write as _},
-    os::unix::fs::MetadataExt as _,
+    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -120,8 +120,10 @@ impl Writer {
     /// An empty log. `None` if another broker writes it.
     fn begin(path: &Path) -> Result<Option<Self>, BrokerError> {
         refuse_foreign(path)?;
-        let log =
-            OpenOptions::new().append(true).create(true).open(path).map_err(|error| at(path, &error))?;
+        // What agents say is its owner's, as the tables are.
+        let mut options = OpenOptions::new();
+        options.append(true).create(true).mode(0o600);
+        let log = options.open(path).map_err(|error| at(path, &error))?;
         match log.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Ok(None),

@@ -221,3 +221,13 @@ fn size(folder: &std::path::Path) -> u64 {
         })
         .sum()
 }
+
+#[test]
+fn an_index_that_is_damaged_is_said_to_be_and_can_be_removed() {
+    let stage = Stage::new();
+    let path = stage.folder.path().join("other.db");
+    fs::write(&path, "no index at all, but longer than a page of one would begin\n".repeat(100)).unwrap();
+    let error = MemoryIndex::open(&path).unwrap_err();
+    assert_eq!(error.kind, BrokerErrorKind::Damaged);
+    assert!(error.to_string().contains("remove the file"), "{error}");
+}

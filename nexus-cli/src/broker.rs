@@ -12,8 +12,8 @@ use std::{
 
 use nexus::{CancelToken, harness::run_blocking};
 use nexus_broker::{
-    Address, AgentDocument, AwaitedAnswer, Broker, Delivery, Envelope, EnvelopeId, Payload, PutOutcome,
-    QueueStatus, SendOptions, Views, line,
+    Address, AgentDocument, AwaitedAnswer, Broker, Delivery, Envelope, EnvelopeId, MemoryIndex, Payload,
+    PutOutcome, QueueStatus, SendOptions, Views, line,
     trigger::{Scheduler, SchedulerSettings, WebhookServer, WebhookSettings},
     unreadable_records,
 };
@@ -44,7 +44,10 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
     match command {
         BrokerCommand::Run { turns, views, webhooks } => {
             let turns = turns.map_or(settings.max_turns_at_once, std::num::NonZeroUsize::get);
-            let broker = home.open(turns).await?;
+            let memory = run_blocking(broker_home::memory).await;
+            let memory = memory.map_err(|_| CommandError::failed("the work on files ended early"))?;
+            let memory = memory.map_err(CommandError::failed)?;
+            let broker = home.open_to_run(turns, memory.clone()).await?;
             for (name, machine) in home.configure(&broker).await? {
                 complain(format_args!(
                     "{name} is an agent of the machine {}, which runs its turns and where its sessions are; \
@@ -52,7 +55,7 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
                     printable(&machine)
                 ));
             }
-            return run(broker, &home, views, webhooks).await;
+            return run(broker, &home, memory, views, webhooks).await;
         }
         BrokerCommand::Send {
             to,
@@ -98,7 +101,7 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
             return wait_for(&broker, &caller, &awaited, wait, json).await;
         }
         BrokerCommand::Inbox { caller, json } => {
-            let broker = home.open(1).await?;
+            let broker = home.open().await?;
             let Address::Caller(name) = &caller else { return Ok(ExitCode::SUCCESS) };
             while let Some(delivery) = broker.take_from_inbox(name).await.map_err(CommandError::failed)? {
                 if !hand_over(&broker, &delivery, json).await? {
@@ -110,14 +113,14 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
         BrokerCommand::Watch { every } => {
             return watch(&home.open_with_agents().await?, every).await;
         }
-        BrokerCommand::Log { json } => log(&home.open(1).await?, json).await?,
+        BrokerCommand::Log { json } => log(&home.open().await?, json).await?,
         BrokerCommand::Stop { name } => {
-            let broker = home.open(1).await?;
+            let broker = home.open().await?;
             broker.stop(agent(&name)?).await.map_err(CommandError::failed)?;
             say(format_args!("{name} is stopped, with its workers"));
         }
         BrokerCommand::Start { name, here } => {
-            let broker = home.open(1).await?;
+            let broker = home.open().await?;
             if here {
                 broker.move_here(agent(&name)?).await.map_err(CommandError::failed)?;
             }
@@ -126,11 +129,11 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
             say(format_args!("{name} takes messages again"));
         }
         BrokerCommand::Land { name } => {
-            let broker = home.open(1).await?;
+            let broker = home.open().await?;
             say(printable_lines(&broker.land(agent(&name)?).await.map_err(CommandError::failed)?));
         }
         BrokerCommand::Clean { name, unlanded } => {
-            let broker = home.open(1).await?;
+            let broker = home.open().await?;
             say(broker.clean(agent(&name)?, unlanded).await.map_err(CommandError::failed)?);
         }
     }
@@ -148,13 +151,13 @@ fn agent(address: &Address) -> Result<&str, CommandError> {
 async fn run(
     broker: Broker,
     home: &BrokerHome,
+    memory: MemoryIndex,
     views: Option<PathBuf>,
     webhooks: Option<SocketAddr>,
 ) -> Result<ExitCode, CommandError> {
     if home.settings.agents.is_empty() {
         complain("nexus.yaml names no agents in its section `broker`: messages wait until it does");
     }
-    let memory = broker_home::memory().map_err(CommandError::failed)?;
     // What was said before the index was there, and what was deleted since.
     let captured = run_blocking(move || memory.capture_all(&conversation::store())).await;
     if let Ok(Err(error)) = captured {

@@ -33,8 +33,21 @@ impl BrokerHome {
         }
     }
 
-    /// A broker over the store of this home, or that of the fleet where the configuration names one.
-    pub(crate) async fn open(&self, turns: usize) -> Result<Broker, CommandError> {
+    /// A broker over the store of this home, or that of the fleet where the configuration names one. It is to run no turns.
+    pub(crate) async fn open(&self) -> Result<Broker, CommandError> {
+        self.open_with(1, None).await
+    }
+
+    /// A broker that is to run so many turns at once, with an index of what is said.
+    pub(crate) async fn open_to_run(
+        &self,
+        turns: usize,
+        memory: MemoryIndex,
+    ) -> Result<Broker, CommandError> {
+        self.open_with(turns, Some(memory)).await
+    }
+
+    async fn open_with(&self, turns: usize, memory: Option<MemoryIndex>) -> Result<Broker, CommandError> {
         let (folder, clock, limits) = (folder(), Arc::new(SystemClock), QueueLimits::default());
         let store: Arc<dyn BrokerStore> = match &self.fleet {
             Some(fleet) => {
@@ -46,7 +59,7 @@ impl BrokerHome {
             }
         };
         let mut options = BrokerOptions::new(store, self.router.clone(), conversation::store(), folder);
-        options.memory = Some(memory().map_err(CommandError::failed)?);
+        options.memory = memory;
         options.machine = self.machine();
         options.max_turns_at_once = turns;
         options.max_hops = self.settings.max_hops;
@@ -56,7 +69,7 @@ impl BrokerHome {
 
     /// The same, which knows the agents of the configuration.
     pub(crate) async fn open_with_agents(&self) -> Result<Broker, CommandError> {
-        let broker = self.open(1).await?;
+        let broker = self.open().await?;
         self.configure(&broker).await?;
         Ok(broker)
     }

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use nexus::{ConversationError, harness::run_blocking};
-use nexus_broker::{BrokerError, SessionKey, Sessions};
+use nexus_broker::{BrokerError, BrokerErrorKind, SessionKey, Sessions};
 use serde_json::json;
 
 use crate::{
@@ -106,5 +106,9 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, CommandError> {
     let ended =
         run_blocking(work).await.map_err(|_| CommandError::failed("the work on files ended early"))?;
-    ended.map_err(CommandError::failed)
+    ended.map_err(|error| match error.kind {
+        // As `nexus session show` has it.
+        BrokerErrorKind::Unknown | BrokerErrorKind::Invalid => CommandError::usage(error),
+        _ => CommandError::failed(error),
+    })
 }

@@ -209,6 +209,11 @@ fn tell(changes: &BTreeMap<String, SkillChange>, json: bool) {
 
 /// The hub that a word names.
 async fn open(source: &str) -> Result<Box<dyn HubReader>, CommandError> {
+    if source.is_empty() || source == "git+" {
+        return Err(CommandError::usage(
+            "a hub is a folder, git+URL, or an https:// address, and nothing is named",
+        ));
+    }
     if let Some(repository) = source.strip_prefix("git+") {
         let repository = repository.to_owned();
         let cloned = run_blocking(move || clone_hub(&repository)).await;
@@ -228,6 +233,20 @@ async fn open(source: &str) -> Result<Box<dyn HubReader>, CommandError> {
         return Err(CommandError::usage("a hub is a folder, git+URL, or an https:// address"));
     }
     Ok(Box::new(FolderHub::new(source)))
+}
+
+/// Why a request was not answered, with what it comes from.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        let layer = error.to_string();
+        if !text.ends_with(&layer) {
+            text = format!("{text}: {layer}");
+        }
+        source = error.source();
+    }
+    text
 }
 
 /// A hub whose files are read over HTTP.
@@ -252,7 +271,7 @@ impl HubReader for UrlHub {
         let address = format!("{}/{}", self.base, path.replace(' ', "%20"));
         let answer = tokio::time::timeout(READ_TIME, async {
             let response =
-                client.get(address).send().await.map_err(|error| failed(error.without_url().to_string()))?;
+                client.get(address).send().await.map_err(|error| failed(chain(&error.without_url())))?;
             if !response.status().is_success() {
                 let kind = match response.status().as_u16() {
                     404 => BrokerErrorKind::Unknown,

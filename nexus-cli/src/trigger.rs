@@ -23,7 +23,11 @@ pub(crate) async fn trigger(config: &ConfigArgs, command: TriggerCommand) -> Res
         let agents = broker.agents().await.map_err(CommandError::failed)?;
         if !agents.iter().any(|agent| agent.name == whose.agent) {
             let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
-            let message = format!("there is no agent {:?}: there are {}", whose.agent, names.join(", "));
+            let instead = match names.is_empty() {
+                true => "name agents in the section `broker` of nexus.yaml".to_owned(),
+                false => format!("there are {}", names.join(", ")),
+            };
+            let message = format!("there is no agent {:?}: {instead}", whose.agent);
             return Err(CommandError::usage(printable(&message)));
         }
     }

@@ -179,6 +179,23 @@ fn of_shells_that_wait_at_once_each_has_its_own_answer() {
 }
 
 #[test]
+fn a_damaged_index_keeps_up_no_message() {
+    let stage = Stage::new(|_| Some(Reply::text("Yes.")));
+    stage.said(&["broker", "send", "clerk", "Hello."]);
+    let index = stage.folder.nexus_home().join("broker/memory.db");
+    fs::write(&index, "no index\n".repeat(1_000)).unwrap();
+    stage.said(&["broker", "send", "clerk", "Are you there?"]);
+    stage.said(&["broker", "status"]);
+    for command in [&["broker", "run"][..], &["session", "search", "hello"]] {
+        let output = stage.nexus(command);
+        assert_eq!(output.status.code(), Some(1), "{command:?}");
+        assert!(text(&output.stderr).contains("remove the file"), "{command:?}: {}", text(&output.stderr));
+    }
+    fs::remove_file(&index).unwrap();
+    stage.run().drain();
+}
+
+#[test]
 fn an_envelope_is_what_a_person_says() {
     let stage = Stage::new(|_| Some(Reply::text("Yes.")));
     let send = |more: &[&str]| {
