@@ -108,14 +108,18 @@ impl Watched<'_> {
             return;
         }
         if let Some(ended) = self.concerns(logged) {
-            let put = triggers.firer().put(self.trigger, &ended.occurrence(), Some(ended.data())).await;
+            // The turn that is begun by it is one more of those that began each other: a chain of reports and firings ends, too.
+            let hops = logged.envelope.hops.saturating_add(1);
+            let put = triggers.firer().put(self.trigger, &ended.occurrence(), Some(ended.data()), hops).await;
             match put {
                 Ok(firing) => {
                     firings.push(firing);
                     self.fired = true;
                 }
-                Err(error) => {
+                Err(mut error) => {
                     let passes = is_final(&error);
+                    error.message =
+                        format!("{} for {}: {}", self.trigger.id, ended.occurrence(), error.message);
                     self.failure = Some(error);
                     if !passes {
                         return;

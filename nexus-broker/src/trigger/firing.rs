@@ -45,12 +45,13 @@ pub struct TriggerFiring {
 }
 
 impl TriggerFirer {
-    /// Puts the message of an occurrence.
+    /// Puts the message of an occurrence, after so many turns that began each other: 0 where none had to do with it.
     pub(super) async fn put(
         &self,
         trigger: &Trigger,
         occurrence: &str,
         data: Option<Value>,
+        hops: u32,
     ) -> Result<TriggerFiring, BrokerError> {
         let payload = Payload::Trigger {
             trigger_id: trigger.id.to_string(),
@@ -63,6 +64,7 @@ impl TriggerFirer {
         let mut envelope = Envelope::new(source, trigger.routed_to(), payload, &*self.clock);
         envelope.message_id = EnvelopeId::of_occurrence(&format!("trigger:{}", trigger.id), occurrence);
         envelope.priority = trigger.priority;
+        envelope.hops = hops;
         let outcome = self.targets.deliver(&envelope).await?;
         tracing::debug!(trigger = %trigger.id, occurrence, ?outcome, "a trigger fired");
         Ok(TriggerFiring { trigger: trigger.id.clone(), message: envelope.message_id, outcome })

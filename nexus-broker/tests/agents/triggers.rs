@@ -121,3 +121,43 @@ async fn two_agents_that_wait_for_each_others_ends_do_not_go_on_for_ever() {
     assert_eq!(fired, 1);
     running.drain().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_of_reports_and_firings_ends_at_the_bound_and_says_so() {
+    let kit = Kit::new(Scripts::default().with("clerk", |_| async move { Ok("done".to_owned()) }));
+    let mut options = kit.broker().await.options().clone();
+    options.max_hops = 5;
+    let broker = nexus_broker::Broker::new(options);
+    broker.configure(&agent("clerk")).await.unwrap();
+    let clock: Arc<dyn Clock> = Arc::clone(&kit.clock) as _;
+    let triggers = Triggers::new(Arc::clone(broker.store()), Arc::clone(&clock), Arc::new(broker.clone()));
+    let schedule = TriggerSchedule::Completion(CompletionSchedule::of_agent("poet"));
+    let mut new = NewTrigger::new("clerk", schedule, "Go on.");
+    new.target = Some(named("clerk"));
+    new.id = "onward".parse().unwrap();
+    triggers.create(new).await.unwrap();
+    let scheduler = Scheduler::new(triggers, SchedulerSettings::default());
+    for (hops, fires) in [(0, true), (4, true), (5, false)] {
+        let payload = serde_json::from_value(json!({
+            "type": "result", "payload": { "task_id": format!("t{hops}"), "summary": "It is done." },
+        }));
+        let mut report = nexus_broker::Envelope::new(named("poet"), caller(), payload.unwrap(), &*clock);
+        report.hops = hops;
+        broker.store().put("caller.me", &report).await.unwrap();
+        let look = scheduler.look().await.unwrap();
+        assert_eq!(look.firings.len(), usize::from(fires), "{look:?}");
+        let waiting = broker.store().waiting("agent.clerk", 10).await.unwrap();
+        match fires {
+            true => assert_eq!(waiting.last().unwrap().hops, hops + 1),
+            false => {
+                let failure = look.failures[0].to_string();
+                for part in ["onward", "poet:t5:completed", "max_hops"] {
+                    assert!(failure.contains(part), "{failure}");
+                }
+            }
+        }
+    }
+    // It has passed: it is neither tried again nor in the way of others.
+    let look = scheduler.look().await.unwrap();
+    assert!(look.firings.is_empty() && look.failures.is_empty(), "{look:?}");
+}
