@@ -70,6 +70,13 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
             id,
             json,
         } => {
+            if let (Address::Caller(name), Some(_)) = (&caller, wait)
+                && settings.callers.contains_key(name)
+            {
+                return Err(CommandError::usage(format_args!(
+                    "what is for the caller {name} is sent to its url: leave out --wait, or take another --as"
+                )));
+            }
             let broker = home.open_with_agents().await?;
             let payload = payload(text, task, inputs, reply_to)?;
             let id = id.unwrap_or_else(EnvelopeId::random);

@@ -404,6 +404,8 @@ fn an_answer_is_sent_to_a_caller_that_is_called_back() {
     let without = stage.nexus(&["broker", "run"]);
     assert_eq!(without.status.code(), Some(1));
     assert!(text(&without.stderr).contains("CI_SECRET, which is not set"), "{}", text(&without.stderr));
+    let waiting = stage.nexus(&["broker", "send", "clerk", "Do it.", "--as", "ci", "--wait", "1"]);
+    assert_eq!(waiting.status.code(), Some(2), "{}", text(&waiting.stderr));
     stage.said(&["broker", "send", "clerk", "Do it.", "--as", "ci"]);
     let mut command = stage.folder.command(&["broker", "run"]);
     command.env("CI_SECRET", SECRET).stdout(Stdio::null()).stderr(Stdio::piped());
