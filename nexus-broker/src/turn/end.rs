@@ -103,7 +103,7 @@ pub(super) async fn after(
             Ok(_) => ended.push(&envelope.message_id),
             // It is given out again, and its sender is told that its turn was lost.
             Err(error) => {
-                tracing::warn!(agent = name, %error, "a message that a turn took is given out again")
+                tracing::warn!(agent = name, %error, "a message that a turn took is given out again");
             }
         }
     }
