@@ -220,7 +220,7 @@ fn a_branch_that_moved_on_is_merged_with_and_a_conflict_is_named() {
     let lines = |first: &str, last: &str| format!("{first}\n2\n3\n4\n5\n6\n{last}\n");
     let place = Place::with(&git, &[("a", &lines("1", "7")), ("b", "1\n")]);
     let (tree, made) = changed(&place, &[("a", &lines("one", "7")), ("new", "n\n")]);
-    write(&place.project().join("a"), &lines("1", "seven"));
+    write(&place.project().join("a"), lines("1", "seven"));
     place.person(&["commit", "-q", "-am", "meanwhile"]);
     let moved = place.person(&["rev-parse", "HEAD"]);
     // Neither committed nor in the way.
@@ -295,7 +295,7 @@ fn a_merge_runs_no_driver_that_attributes_name() {
     let forged = format!("[merge \"evil\"]\n\tdriver = touch {}\n", ran.display());
     let config = tree.path().join("repository/config");
     fs::write(&config, fs::read_to_string(&config).unwrap() + &forged).unwrap();
-    write(&place.project().join("a"), &lines("1", "seven"));
+    write(&place.project().join("a"), lines("1", "seven"));
     place.person(&["commit", "-q", "-am", "meanwhile"]);
     let landing = tree.land_merged(&made, std::time::SystemTime::UNIX_EPOCH, "Both").unwrap();
     assert!(matches!(landing, Landing::FastForwarded { .. }), "{landing:?}");
