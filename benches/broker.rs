@@ -177,7 +177,7 @@ impl Windows {
     /// One message more has passed.
     fn count(&mut self) {
         self.counted += 1;
-        if self.counted % self.size == 0 {
+        if self.counted.is_multiple_of(self.size) {
             let now = (Instant::now(), own_cpu());
             let each = |time: Duration| time / u32::try_from(self.size).unwrap_or(u32::MAX);
             self.ended.push((each(now.0 - self.began.0), each(now.1.saturating_sub(self.began.1))));

@@ -21,7 +21,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     EXIT_FAILED,
-    args::{BrokerCommand, ConfigArgs},
+    args::{BrokerCommand, ConfigArgs, SendArgs},
     broker_home::{self, BrokerHome},
     callback::Callbacks,
     command_error::CommandError,
@@ -57,19 +57,9 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
             }
             return run(broker, &home, memory, views, webhooks).await;
         }
-        BrokerCommand::Send {
-            to,
-            text,
-            task,
-            priority,
-            caller,
-            wait,
-            expires,
-            reply_to,
-            inputs,
-            id,
-            json,
-        } => {
+        BrokerCommand::Send(send) => {
+            let SendArgs { to, text, task, priority, caller, wait, expires, reply_to, inputs, id, json } =
+                *send;
             if let (Address::Caller(name), Some(_)) = (&caller, wait)
                 && settings.callers.contains_key(name)
             {
@@ -94,7 +84,7 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
                         &json!({ "message_id": sent.message_id, "is_new": is_new, "reach": sent.reach.as_str() }),
                     ),
                     (false, true) => {
-                        say(format_args!("{}: {}", printable(sent.message_id.as_str()), sent.reach.as_str()))
+                        say(format_args!("{}: {}", printable(sent.message_id.as_str()), sent.reach.as_str()));
                     }
                     (false, false) => {
                         say(format_args!(

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, num::NonZeroUsize, path::PathBuf, time::Duration};
 
-use clap::Subcommand;
+use clap::{Args as ClapArgs, Subcommand};
 use nexus_broker::{Address, EnvelopeId, MessagePriority};
 use serde_json::{Map, Value};
 
@@ -33,39 +33,7 @@ pub(crate) enum BrokerCommand {
         webhooks: Option<SocketAddr>,
     },
     /// Send a message, and with --wait print the answer
-    Send {
-        /// An agent, agent:NAME:CONTEXT for one of its sessions, or manager-of:NAME
-        to: Address,
-        /// What is said. `-` reads standard input
-        text: String,
-        /// Give it as a task of this id, whose result comes back
-        #[arg(long, value_name = "ID")]
-        task: Option<String>,
-        /// low, normal, high or urgent. A person's input is urgent
-        #[arg(long, value_name = "PRIORITY", default_value = "urgent", value_parser = priority)]
-        priority: MessagePriority,
-        /// Who sends it: answers are in the inbox of this name
-        #[arg(long = "as", value_name = "NAME", default_value = "me", value_parser = caller)]
-        caller: Address,
-        /// How many seconds to wait for the answer. It is left to this command, also where others wait for answers in the same inbox
-        #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-        wait: Option<Duration>,
-        /// Have the message not handled any more when it has waited so long, such as 10m or 2h
-        #[arg(long, value_name = "TIME", value_parser = lifetime)]
-        expires: Option<Duration>,
-        /// The message of an agent that this answers, by its id
-        #[arg(long, value_name = "ID", conflicts_with = "task")]
-        reply_to: Option<EnvelopeId>,
-        /// What the task needs to know, as a JSON object
-        #[arg(long, value_name = "JSON", value_parser = object, requires = "task")]
-        inputs: Option<Map<String, Value>>,
-        /// Tells this message from others: sent twice, it is handled once. Default: a new one
-        #[arg(long, value_name = "ID")]
-        id: Option<EnvelopeId>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Send(Box<SendArgs>),
     /// Print the messages that wait for you. Each is given once
     Inbox {
         /// Whose
@@ -121,14 +89,48 @@ pub(crate) enum BrokerCommand {
     },
 }
 
+/// What follows `nexus broker send`.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct SendArgs {
+    /// An agent, agent:NAME:CONTEXT for one of its sessions, or manager-of:NAME
+    pub(crate) to: Address,
+    /// What is said. `-` reads standard input
+    pub(crate) text: String,
+    /// Give it as a task of this id, whose result comes back
+    #[arg(long, value_name = "ID")]
+    pub(crate) task: Option<String>,
+    /// low, normal, high or urgent. A person's input is urgent
+    #[arg(long, value_name = "PRIORITY", default_value = "urgent", value_parser = priority)]
+    pub(crate) priority: MessagePriority,
+    /// Who sends it: answers are in the inbox of this name
+    #[arg(long = "as", value_name = "NAME", default_value = "me", value_parser = caller)]
+    pub(crate) caller: Address,
+    /// How many seconds to wait for the answer. It is left to this command, also where others wait for answers in the same inbox
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) wait: Option<Duration>,
+    /// Have the message not handled any more when it has waited so long, such as 10m or 2h
+    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    pub(crate) expires: Option<Duration>,
+    /// The message of an agent that this answers, by its id
+    #[arg(long, value_name = "ID", conflicts_with = "task")]
+    pub(crate) reply_to: Option<EnvelopeId>,
+    /// What the task needs to know, as a JSON object
+    #[arg(long, value_name = "JSON", value_parser = object, requires = "task")]
+    pub(crate) inputs: Option<Map<String, Value>>,
+    /// Tells this message from others: sent twice, it is handled once. Default: a new one
+    #[arg(long, value_name = "ID")]
+    pub(crate) id: Option<EnvelopeId>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 impl BrokerCommand {
     /// Whether the answer is wanted as JSON.
     pub(crate) fn wants_json(&self) -> bool {
         match self {
-            Self::Send { json, .. }
-            | Self::Inbox { json, .. }
-            | Self::Status { json }
-            | Self::Log { json } => *json,
+            Self::Send(send) => send.json,
+            Self::Inbox { json, .. } | Self::Status { json } | Self::Log { json } => *json,
             _ => false,
         }
     }

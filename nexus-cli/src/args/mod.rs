@@ -31,7 +31,7 @@ use clap_complete::Shell;
 
 pub(crate) use acp::AcpArgs;
 pub(crate) use artifact::{ArtifactArgs, ArtifactCommand, HandoffCommand, NewArtifact};
-pub(crate) use broker::BrokerCommand;
+pub(crate) use broker::{BrokerCommand, SendArgs};
 pub(crate) use conversation::ConversationCommand;
 pub(crate) use debate::{DebateCommand, NewDebateArgs};
 pub(crate) use fleet::{FleetCommand, WorkerArgs};
