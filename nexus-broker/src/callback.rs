@@ -31,7 +31,7 @@ pub trait CallerCallback: fmt::Debug + Send + Sync + 'static {
 }
 
 impl Broker {
-    /// Delivers the messages for a caller to `callback`, one at a time and in the order of their queue, until `drain` is cancelled. A delivery that
+    /// Delivers the messages for a caller to `callback`, one at a time (each of several brokers that do so) and in the order of their queue, until `drain` is cancelled. A delivery that
     /// runs then goes on to its end.
     ///
     /// A message leaves its queue after its delivery has succeeded. One that fails, or takes more than 30 s, is told of by a warning and
@@ -72,8 +72,10 @@ impl Broker {
         match delivered {
             Ok(()) => self.store().finish(&delivery.lease, &[]).await,
             Err(error) => {
-                self.store().put_back(&delivery.lease).await?;
                 let id = &delivery.envelope.message_id;
+                if let Err(error) = self.store().put_back(&delivery.lease).await {
+                    tracing::debug!(%id, %error, "a message is given out again later");
+                }
                 Err(BrokerError::new(error.kind, format!("{id}: {error}"), ""))
             }
         }

@@ -234,6 +234,17 @@ fn ids_of_occurrences_differ_where_what_happened_does() {
 }
 
 #[test]
+fn an_id_that_a_header_of_http_does_not_carry_as_it_is_is_its_hash_there() {
+    let header = |id: &str| id.parse::<EnvelopeId>().unwrap().header_text().into_owned();
+    assert_eq!(header("8f4e@answer"), "8f4e@answer");
+    // printf %s 'größe' | sha256sum
+    assert_eq!(header("größe"), "sha256@d353a2671b67afff0941ae456e5c76e9394bd6579774ae7542a6185fb9843384");
+    // What stands around a value is no part of it.
+    assert!(header(" a ").starts_with("sha256@"));
+    assert_ne!(header(" a "), header("a "));
+}
+
+#[test]
 fn the_schema_takes_what_is_read_and_refuses_what_is_not() {
     let schema = jsonschema::validator_for(&envelope_schema()).unwrap();
     for (kind, mut payload) in payloads() {

@@ -15,7 +15,8 @@ use crate::command_error::CommandError;
 
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 
-/// Sends each message as a request that is signed as Standard Webhooks 1.0.0 has it: `webhook-id` is the id of the message.
+/// Sends each message as a request that is signed as Standard Webhooks 1.0.0 has it: `webhook-id` is the id of the message, or its hash where
+/// that is more than visible ASCII.
 #[derive(Debug)]
 struct SignedPost {
     url: String,
@@ -35,12 +36,12 @@ impl CallerCallback for SignedPost {
         let body = serde_json::to_vec(envelope).map_err(|error| failed(error.to_string()))?;
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let timestamp = i64::try_from(now.as_secs()).unwrap_or_default();
-        let id = envelope.message_id.as_str();
-        let signature = self.key.sign(id, timestamp, &body);
+        let id = envelope.message_id.header_text();
+        let signature = self.key.sign(&id, timestamp, &body);
         let request = client
             .post(&self.url)
             .header("content-type", "application/json")
-            .header("webhook-id", id)
+            .header("webhook-id", &*id)
             .header("webhook-timestamp", timestamp.to_string())
             .header("webhook-signature", signature)
             .body(body);

@@ -407,12 +407,15 @@ fn an_answer_is_sent_to_a_caller_that_is_called_back() {
     let waiting = stage.nexus(&["broker", "send", "clerk", "Do it.", "--as", "ci", "--wait", "1"]);
     assert_eq!(waiting.status.code(), Some(2), "{}", text(&waiting.stderr));
     stage.said(&["broker", "send", "clerk", "Do it.", "--as", "ci"]);
+    stage.said(&["broker", "send", "clerk", "Again.", "--as", "ci", "--id", "grün 1"]);
     let mut command = stage.folder.command(&["broker", "run"]);
     command.env("CI_SECRET", SECRET).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let key = WebhookKey::read(SECRET).unwrap();
-    // The first delivery is refused, and made again.
-    for status in ["503 Service Unavailable", "204 No Content"] {
+    // The first delivery is refused, and made again. The id of the last is more than ASCII.
+    for (status, is_ascii) in
+        [("503 Service Unavailable", true), ("204 No Content", true), ("204 No Content", false)]
+    {
         let (mut connection, _) = listener.accept().unwrap();
         connection.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let mut reader = BufReader::new(connection.try_clone().unwrap());
@@ -431,7 +434,10 @@ fn an_answer_is_sent_to_a_caller_that_is_called_back() {
         let timestamp = headers["webhook-timestamp"].parse().unwrap();
         assert_eq!(key.sign(&headers["webhook-id"], timestamp, &body), headers["webhook-signature"]);
         let envelope: Value = serde_json::from_slice(&body).unwrap();
-        assert_eq!(envelope["message_id"], headers["webhook-id"]);
+        match is_ascii {
+            true => assert_eq!(envelope["message_id"], headers["webhook-id"]),
+            false => assert!(headers["webhook-id"].starts_with("sha256@"), "{headers:?}"),
+        }
         assert_eq!(envelope["payload"]["content"], "It is done.");
         connection
             .write_all(

@@ -1,6 +1,6 @@
 //! What tells one message from every other.
 
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
@@ -39,8 +39,17 @@ impl EnvelopeId {
         hash.update((what.len() as u64).to_le_bytes());
         hash.update(what);
         hash.update(occurrence);
-        let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Self(format!("sha256@{hash}"))
+        Self(named_by(hash))
+    }
+
+    /// The text that stands for it where it may be a header of HTTP: itself, or its hash where it has other characters than visible ones of
+    /// ASCII. Programs read those from a header in different ways, and spaces at an end not at all.
+    #[must_use]
+    pub fn header_text(&self) -> Cow<'_, str> {
+        match self.0.bytes().all(|byte| byte.is_ascii_graphic()) {
+            true => Cow::Borrowed(&self.0),
+            false => Cow::Owned(named_by(Sha256::new_with_prefix(&self.0))),
+        }
     }
 
     /// Its text.
@@ -48,6 +57,11 @@ impl EnvelopeId {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+}
+
+fn named_by(hash: Sha256) -> String {
+    let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256@{hash}")
 }
 
 impl FromStr for EnvelopeId {
