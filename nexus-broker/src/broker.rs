@@ -54,7 +54,8 @@ pub struct BrokerOptions {
     pub max_turns_at_once: usize,
     /// Deadline of a turn. 30 minutes by default.
     pub turn_deadline: Duration,
-    /// How many turns may begin each other by messages: what the last of them sends is refused. 200 by default.
+    /// How many turns may begin each other by messages: what the last of them sends is refused. 0 lets no agent write to another one; answers
+    /// go back. 200 by default.
     pub max_hops: u32,
 }
 
@@ -348,7 +349,7 @@ impl Broker {
             return Err(BrokerError::new(
                 BrokerErrorKind::NotAllowed,
                 format!("{} turns have begun each other by messages, which is as many as may", envelope.hops),
-                "say what you have as your result: a person or a trigger begins anew, and `max_hops` of nexus.yaml sets the bound",
+                "say what you have as your result: a person begins anew, and `max_hops` of nexus.yaml sets the bound",
             ));
         }
         let agents = Agents(self.directory().clone());

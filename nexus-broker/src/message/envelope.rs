@@ -50,8 +50,9 @@ pub struct Envelope {
     #[serde(default, with = "rfc3339::option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub expires_at: Option<SystemTime>,
-    /// How many turns of agents began each other until this message: 0 from a caller, and one more than that of the message
-    /// whose turn sent it. Of a trigger: 0, but one more than that of the report where a report fires it. Set by the broker.
+    /// How many turns of agents began each other until this message: one more than that of the message whose turn sent it, 0 from a caller.
+    /// From a trigger it is that of the report that fired it, that of a message of the turn which made it for the next minute, else 0. Set
+    /// by the broker.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hops: u32,
     /// What it says.

@@ -108,8 +108,8 @@ impl Watched<'_> {
             return;
         }
         if let Some(ended) = self.concerns(logged) {
-            // The turn that is begun by it is one more of those that began each other: a chain of reports and firings ends, too.
-            let hops = logged.envelope.hops.saturating_add(1);
+            // The report counts the turns that began each other until it, and what it fires is one of them.
+            let hops = logged.envelope.hops;
             let put = triggers.firer().put(self.trigger, &ended.occurrence(), Some(ended.data()), hops).await;
             match put {
                 Ok(firing) => {

@@ -125,6 +125,9 @@ pub struct Trigger {
     /// The state of the files that was last decided on, of `file`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decided_state: Option<String>,
+    /// The [`hops`](crate::Envelope::hops) of its firings: of `at`, where a turn made it for the next minute. Else 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hops: u32,
     /// Keys that this version does not know.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -132,6 +135,10 @@ pub struct Trigger {
 
 fn yes() -> bool {
     true
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Trigger {
@@ -212,6 +219,8 @@ pub struct NewTrigger {
     pub session: Option<Address>,
     /// Which priority its firings have.
     pub priority: MessagePriority,
+    /// The [`hops`](crate::Envelope::hops) of its firings.
+    pub(super) hops: u32,
 }
 
 impl NewTrigger {
@@ -225,6 +234,7 @@ impl NewTrigger {
             target: None,
             session: None,
             priority: MessagePriority::Normal,
+            hops: 0,
         }
     }
 
@@ -247,6 +257,7 @@ impl NewTrigger {
             decided_until: timed.then_some(now),
             decided_in_log: None,
             decided_state: None,
+            hops: self.hops,
             other: Map::new(),
         }
     }

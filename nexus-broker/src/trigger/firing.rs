@@ -45,7 +45,7 @@ pub struct TriggerFiring {
 }
 
 impl TriggerFirer {
-    /// Puts the message of an occurrence, after so many turns that began each other: 0 where none had to do with it.
+    /// Puts the message of an occurrence. `hops` is that of the message that fired the trigger, 0 where none did.
     pub(super) async fn put(
         &self,
         trigger: &Trigger,
@@ -64,7 +64,7 @@ impl TriggerFirer {
         let mut envelope = Envelope::new(source, trigger.routed_to(), payload, &*self.clock);
         envelope.message_id = EnvelopeId::of_occurrence(&format!("trigger:{}", trigger.id), occurrence);
         envelope.priority = trigger.priority;
-        envelope.hops = hops;
+        envelope.hops = hops.max(trigger.hops);
         let outcome = self.targets.deliver(&envelope).await?;
         tracing::debug!(trigger = %trigger.id, occurrence, ?outcome, "a trigger fired");
         Ok(TriggerFiring { trigger: trigger.id.clone(), message: envelope.message_id, outcome })

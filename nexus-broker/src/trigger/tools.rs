@@ -1,6 +1,6 @@
 //! The tools by which an agent makes, lists and deletes triggers of its own.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use nexus_core::{Effects, Json, Tool};
 use schemars::JsonSchema;
@@ -25,6 +25,8 @@ use crate::{
 
 /// Most triggers of one agent that it makes itself. Source: our own bound.
 const MAX_TRIGGERS: usize = 50;
+/// A trigger that fires sooner after a turn made it counts as a message of that turn. By the minute is also how often a cron expression may fire.
+const SOON: Duration = Duration::from_secs(60);
 /// Most triggers that are listed.
 const MAX_LISTED: usize = 100;
 
@@ -40,6 +42,8 @@ pub struct TriggerTools {
     triggers: Triggers,
     agent: String,
     session: Option<Address>,
+    /// Those of a message that the turn sends, and how many that may be.
+    hops: Option<(u32, u32)>,
     files: bool,
     webhooks: Option<(WebhookSecrets, String)>,
 }
@@ -119,13 +123,20 @@ fn needed<T>(value: Option<T>, name: &str, kind: &str) -> Result<T, BrokerError>
 impl TriggerTools {
     /// The tools of an agent.
     pub fn of_agent(triggers: Triggers, agent: impl Into<String>) -> Self {
-        Self { triggers, agent: agent.into(), session: None, files: false, webhooks: None }
+        Self { triggers, agent: agent.into(), session: None, hops: None, files: false, webhooks: None }
     }
 
     /// The same in a session of the agent, to which its triggers are routed.
     #[must_use]
     pub fn in_session(mut self, session: Address) -> Self {
         self.session = Some(session);
+        self
+    }
+
+    /// The same in a turn whose messages have so many [`hops`](crate::Envelope::hops), of which there may be `max_hops`.
+    #[must_use]
+    pub(crate) fn in_turn(mut self, hops: u32, max_hops: u32) -> Self {
+        self.hops = Some((hops, max_hops));
         self
     }
 
@@ -204,6 +215,7 @@ impl TriggerTools {
         let schedule = self.schedule(arguments).await?;
         let mut new = NewTrigger::new(&self.agent, schedule, action);
         (new.target, new.session, new.priority) = (target, self.session.clone(), priority);
+        new.hops = self.hops_of(&new.schedule)?;
         let routed = new.target.clone().or_else(|| new.session.clone());
         let routed = routed.unwrap_or_else(|| Address::ManagerOf(self.agent.clone()));
         self.triggers.firer().targets.check_target(&self.agent, &routed).await?;
@@ -220,6 +232,21 @@ impl TriggerTools {
                 }
                 Err(error)
             }
+        }
+    }
+
+    /// How many hops the firings of a trigger have. Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) beyond the bound.
+    fn hops_of(&self, schedule: &TriggerSchedule) -> Result<u32, BrokerError> {
+        let TriggerSchedule::At(at) = schedule else { return Ok(0) };
+        let is_soon = at.time.duration_since(self.triggers.now()).unwrap_or_default() < SOON;
+        match self.hops.filter(|_| is_soon) {
+            None => Ok(0),
+            Some((hops, max_hops)) if hops <= max_hops => Ok(hops),
+            Some((hops, _)) => Err(BrokerError::new(
+                BrokerErrorKind::NotAllowed,
+                format!("{hops} turns have begun each other, which is as many as may"),
+                format!("take a time that is {} s or more from now", SOON.as_secs()),
+            )),
         }
     }
 

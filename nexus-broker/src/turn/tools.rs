@@ -156,7 +156,9 @@ pub(super) fn of(turn: &Arc<AgentTurn>) -> Toolbox {
         Some(machine) => triggers.on_machine(machine),
         None => triggers,
     };
-    let mut of_agent = TriggerTools::of_agent(triggers, &turn.agent.name).in_session(turn.session.clone());
+    let mut of_agent = TriggerTools::of_agent(triggers, &turn.agent.name)
+        .in_session(turn.session.clone())
+        .in_turn(turn.hops.saturating_add(1), turn.broker.options().max_hops);
     if turn.agent.folder.is_some() {
         of_agent = of_agent.with_files();
     }
@@ -230,7 +232,7 @@ fn wait(turn: &Arc<AgentTurn>) -> Tool {
 async fn next_message(turn: &Arc<AgentTurn>, at_most: Duration) -> Result<Value, BrokerError> {
     let store = turn.broker.store();
     let until = Instant::now() + at_most;
-    let _waiting = turn.broker.wait_in_turn();
+    let _waiting = turn.waits();
     loop {
         // What is offered to the turn comes as soon as this call has ended.
         if super::lock(&turn.offered).is_some() {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Map;
 
-use super::{Bench, time};
+use super::{Bench, occurrence, time};
 use crate::{
     message::{Address, Envelope, Payload, ReportedStatus},
     store::BrokerStore as _,
@@ -126,4 +126,18 @@ async fn a_report_that_could_not_be_passed_on_is_not_lost() {
     bench.store.room.store(100, std::sync::atomic::Ordering::SeqCst);
     scheduler.look().await.unwrap();
     assert_eq!(bench.fired(), ["builder:a:completed", "builder:b:completed"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_firing_counts_the_turns_that_began_each_other_until_the_report() {
+    let bench = Bench::at("2026-01-01T00:00:00Z");
+    bench.create(TriggerSchedule::Completion(CompletionSchedule::of_agent("poet"))).await;
+    let (from, to) = (Address::agent("poet").unwrap(), Address::agent("boss").unwrap());
+    let mut envelope = Envelope::new(from, to, result("t"), &*bench.clock);
+    envelope.hops = 7;
+    bench.store.put("agent.boss", &envelope).await.unwrap();
+    bench.scheduler().look().await.unwrap();
+    let put = bench.store.put_so_far();
+    let fired: Vec<_> = put.iter().filter(|(_, envelope)| occurrence(envelope).is_some()).collect();
+    assert_eq!(fired.iter().map(|(_, envelope)| envelope.hops).collect::<Vec<_>>(), [7]);
 }

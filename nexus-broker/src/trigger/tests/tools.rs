@@ -1,5 +1,7 @@
 //! The tools of an agent, as a model calls them.
 
+use std::time::Duration;
+
 use nexus_core::{ToolCall, ToolContent, ToolRouter as _, Toolbox};
 use serde_json::{Value, json};
 
@@ -120,4 +122,24 @@ async fn the_secret_of_a_webhook_is_never_shown_to_a_model() {
     assert_eq!(made["schedule"]["folder"], true);
     let relative = json!({ "type": "file", "action": "look", "path": "notes" });
     assert!(call(&tools, "create_trigger", relative).await.unwrap_err().contains("not absolute"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trigger_for_the_next_minute_counts_as_a_message_of_the_turn_that_makes_it() {
+    let bench = Bench::at("2026-01-01T00:00:00Z");
+    let session: Address = "agent:worker:main".parse().unwrap();
+    let of_turn = |hops| {
+        let tools = TriggerTools::of_agent(bench.triggers.clone(), "worker").in_session(session.clone());
+        toolbox(&tools.in_turn(hops, 5))
+    };
+    let at = |time: &str| json!({ "type": "at", "action": "go on", "at": time });
+    let soon = call(&of_turn(6), "create_trigger", at("2026-01-01T00:00:01Z")).await.unwrap_err();
+    assert!(soon.contains("60 s or more from now"), "{soon}");
+    call(&of_turn(6), "create_trigger", at("2026-01-01T00:01:00Z")).await.unwrap();
+    call(&of_turn(5), "create_trigger", at("2026-01-01T00:00:01Z")).await.unwrap();
+    bench.clock.advance(Duration::from_secs(61));
+    bench.scheduler().look().await.unwrap();
+    let mut hops: Vec<_> = bench.store.put_so_far().iter().map(|(_, envelope)| envelope.hops).collect();
+    hops.sort_unstable();
+    assert_eq!(hops, [0, 5]);
 }
