@@ -13,12 +13,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(300);
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 
 impl Broker {
-    /// Runs the turns of agents until `drain` is cancelled, and then those that are running to their end, or until `end` is.
+    /// Runs the turns of agents until `drain` or `end` is cancelled: then it begins no further ones, and those that run go on to their end, or
+    /// are ended where it is `end`.
     ///
     /// A store that fails is asked again, and told of by a warning.
     pub async fn run(&self, drain: CancelToken, end: CancelToken) {
         let mut turns = JoinSet::new();
-        while !drain.is_cancelled() {
+        while !drain.is_cancelled() && !end.is_cancelled() {
             let wait = match self.begin_turns(&mut turns, &drain, &end).await {
                 Ok(()) => LOOK_EVERY,
                 Err(error) => {
@@ -28,6 +29,7 @@ impl Broker {
             };
             tokio::select! {
                 () = drain.cancelled() => {}
+                () = end.cancelled() => {}
                 () = self.woken() => {}
                 () = tokio::time::sleep(wait) => {}
                 Some(ended) = turns.join_next() => report(ended),

@@ -4,6 +4,7 @@
 
 mod bounds;
 mod callbacks;
+mod ends;
 mod inbox;
 mod kit;
 mod landing;
