@@ -137,7 +137,7 @@ async fn a_chain_of_reports_and_firings_ends_at_the_bound_and_says_so() {
     new.id = "onward".parse().unwrap();
     triggers.create(new).await.unwrap();
     let scheduler = Scheduler::new(triggers, SchedulerSettings::default());
-    for (hops, fires) in [(0, true), (4, true), (5, false)] {
+    for (hops, fires) in [(0, true), (5, true), (6, false)] {
         let payload = serde_json::from_value(json!({
             "type": "result", "payload": { "task_id": format!("t{hops}"), "summary": "It is done." },
         }));
@@ -148,10 +148,10 @@ async fn a_chain_of_reports_and_firings_ends_at_the_bound_and_says_so() {
         assert_eq!(look.firings.len(), usize::from(fires), "{look:?}");
         let waiting = broker.store().waiting("agent.clerk", 10).await.unwrap();
         match fires {
-            true => assert_eq!(waiting.last().unwrap().hops, hops + 1),
+            true => assert_eq!(waiting.last().unwrap().hops, hops),
             false => {
                 let failure = look.failures[0].to_string();
-                for part in ["onward", "poet:t5:completed", "max_hops"] {
+                for part in ["onward", "poet:t6:completed", "max_hops"] {
                     assert!(failure.contains(part), "{failure}");
                 }
             }
