@@ -94,8 +94,6 @@ impl AgentTurn {
             if let Some(turn) = &mut record.turn {
                 turn.taken.retain(|id| *id != lease.message);
             }
-            // Where the turn has ended meanwhile.
-            record.unended.retain(|id| *id != lease.message);
             Ok(())
         });
         forgotten.await?;
@@ -132,62 +130,6 @@ impl AgentTurn {
         let mut leases: Vec<_> = lock(&self.taken).iter().map(|delivery| delivery.lease.clone()).collect();
         leases.extend(lock(&self.offered).clone());
         leases
-    }
-}
-
-/// A message that was taken for a turn, and that the model has not read. It goes back when it is dropped.
-struct Unread {
-    turn: Arc<AgentTurn>,
-    /// There until it is read or put back.
-    delivery: Option<Delivery>,
-}
-
-impl Unread {
-    /// The next message of the agent, whatever its session. The taking goes on where this is dropped, so that the message goes back at once and not
-    /// when its lease has lapsed.
-    async fn take(turn: &Arc<AgentTurn>) -> Result<Option<Self>, BrokerError> {
-        let turn = Arc::clone(turn);
-        let taking = tokio::spawn(async move {
-            let taken = turn.broker.store().take(&turn.queue, MessagePriority::Low, LEASE).await?;
-            Ok(taken.map(|delivery| Self { turn, delivery: Some(delivery) }))
-        });
-        taking.await.map_err(|error| {
-            BrokerError::new(BrokerErrorKind::Failed, format!("the taking broke down: {error}"), "")
-        })?
-    }
-
-    fn delivery(&self) -> Option<&Delivery> {
-        self.delivery.as_ref()
-    }
-
-    /// The turn has it.
-    fn read(mut self) -> Option<Envelope> {
-        let delivery = self.delivery.take()?;
-        let envelope = delivery.envelope.clone();
-        self.turn.has_taken(delivery);
-        Some(envelope)
-    }
-
-    async fn put_back(mut self) -> Result<(), BrokerError> {
-        match self.delivery.take() {
-            Some(delivery) => self.turn.broker.store().put_back(&delivery.lease).await,
-            None => Ok(()),
-        }
-    }
-}
-
-impl Drop for Unread {
-    fn drop(&mut self) {
-        let (Some(delivery), Ok(runtime)) = (self.delivery.take(), tokio::runtime::Handle::try_current())
-        else {
-            return;
-        };
-        let turn = Arc::clone(&self.turn);
-        runtime.spawn(async move {
-            if let Err(error) = turn.give_back(&delivery.lease).await {
-                tracing::warn!(agent = %turn.agent.name, %error, "a message is given out again later");
-            }
-        });
     }
 }
 

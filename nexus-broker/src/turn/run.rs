@@ -6,8 +6,8 @@ use nexus_conversation::{
     ConversationError, ConversationErrorKind, ConversationOptions, ConversationOutcome, HeldConversation,
 };
 use nexus_core::{
-    Brief, CancelToken, EventEnvelope, InputDelivery, Limits, NotDelivered, ParticipantScope, Session,
-    Steering, ToolAccess, ToolPattern, ToolRouter as _, Toolbox, TurnHost, TurnRequest,
+    Brief, CancelToken, EventEnvelope, InputDelivery, Limits, ParticipantScope, Session, Steering,
+    ToolAccess, ToolPattern, ToolRouter as _, Toolbox, TurnHost, TurnRequest,
 };
 
 use super::{AgentTurn, LEASE, LOOK_EVERY, LOOKS_PER_HEARTBEAT, lock, prompt, tools};
@@ -16,7 +16,7 @@ use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::{Envelope, MessagePriority, Payload},
     session_key::SessionKey,
-    store::{Delivery, HandlingLease},
+    store::HandlingLease,
 };
 
 /// Longest wait for a conversation that another process holds.
@@ -87,86 +87,73 @@ pub(super) async fn run(
         &mut unseen,
     );
     let mut running = Box::pin(running);
-    let over = CancelToken::new();
-    let ending = async {
-        let ended = tokio::select! {
-            ended = &mut running => ended.map_or_else(Ended::Conversation, |outcome| Ended::Turn(Box::new(outcome))),
-            () = keep_alive(turn, lease, &cancel) => {
-                // It ends soon, and stores what it said.
-                let ended = running.as_mut().await;
-                match cancel.is_cancelled() && turn.broker.store().extend(lease, LEASE).await.is_ok() {
-                    true => ended.map_or_else(Ended::Conversation, |outcome| Ended::Turn(Box::new(outcome))),
-                    false => Ended::TakenAway,
-                }
+    let ended = tokio::select! {
+        ended = &mut running => ended.map_or_else(Ended::Conversation, |outcome| Ended::Turn(Box::new(outcome))),
+        () = hand_in(turn, &steering) => unreachable!("it goes on until it is dropped"),
+        () = keep_alive(turn, lease, &cancel) => {
+            // It ends soon, and stores what it said.
+            let ended = running.as_mut().await;
+            match cancel.is_cancelled() && turn.broker.store().extend(lease, LEASE).await.is_ok() {
+                true => ended.map_or_else(Ended::Conversation, |outcome| Ended::Turn(Box::new(outcome))),
+                false => Ended::TakenAway,
             }
-        };
-        over.cancel();
-        ended
+        }
     };
-    // Both to their ends: a message whose taking is dropped half way is given out again only when its lease has lapsed.
-    let (ended, ()) = tokio::join!(ending, hand_in(turn, &steering, &over));
     drop(running);
+    let offered = lock(&turn.offered).take();
+    if let Some(offered) = offered {
+        // One that is not given back now is given out again when its time has passed.
+        let _ = turn.give_back(&offered).await;
+    }
     remember(turn, key, held).await;
     ended
 }
 
-/// Hands urgent messages to the running turn, where its backend takes them, until it is over.
-async fn hand_in(turn: &AgentTurn, steering: &Steering, over: &CancelToken) {
+/// Hands urgent messages to the running turn, where its backend takes them.
+async fn hand_in(turn: &AgentTurn, steering: &Steering) {
     let store = turn.broker.store();
     // Else they are there for `wait_for_message`.
     if !turn.broker.takes_input(&turn.agent.kind) {
-        return;
+        return std::future::pending().await;
     }
-    while !over.is_cancelled() {
-        let waited = tokio::select! {
-            () = over.cancelled() => return,
-            waited = store.wait(&turn.queue, LOOK_EVERY) => waited,
-        };
-        let taken = match waited {
+    loop {
+        let taken = match store.wait(&turn.queue, LOOK_EVERY).await {
             Ok(()) => store.take(&turn.queue, MessagePriority::Urgent, LEASE).await,
             Err(error) => Err(error),
         };
-        match taken {
-            Ok(Some(delivery)) => {
-                *lock(&turn.offered) = Some(delivery.lease.clone());
-                let is_handed_over = hand_over(turn, delivery, steering, over).await;
-                lock(&turn.offered).take();
-                if !is_handed_over {
-                    return;
-                }
-            }
+        let delivery = match taken {
+            Ok(Some(delivery)) => delivery,
             // Also where others wait: `wait` returns at once for those.
-            Ok(None) | Err(_) => tokio::select! {
-                () = over.cancelled() => return,
-                () = tokio::time::sleep(LOOK_EVERY) => {}
-            },
-        }
-    }
-}
-
-/// Hands a message to the running turn. False if it went back, to come first when this turn has ended.
-async fn hand_over(turn: &AgentTurn, delivery: Delivery, steering: &Steering, over: &CancelToken) -> bool {
-    let id = &delivery.envelope.message_id;
-    let back = if turn.may_have(&delivery).await && turn.note_taken(id).await.is_ok() {
-        let mut sent = steering.send(prompt::prompt(&delivery.envelope));
-        let became = tokio::select! {
-            biased;
-            became = &mut sent => became,
-            // A turn that did not come so far as to be steered.
-            () = over.cancelled() => InputDelivery::NotDelivered(NotDelivered::TurnEnded),
+            Ok(None) | Err(_) => {
+                tokio::time::sleep(LOOK_EVERY).await;
+                continue;
+            }
         };
-        if became == InputDelivery::Delivered {
-            turn.has_taken(delivery);
-            return true;
+        // It comes when this turn has ended.
+        if !turn.may_have(&delivery).await {
+            let _ = store.put_back(&delivery.lease).await;
+            return std::future::pending().await;
         }
-        turn.give_back(&delivery.lease).await
-    } else {
-        turn.broker.store().put_back(&delivery.lease).await
-    };
-    if let Err(error) = back {
-        tracing::warn!(agent = %turn.agent.name, %error, "a message is given out again later");
+        if turn.note_taken(&delivery.envelope.message_id).await.is_err() {
+            let _ = store.put_back(&delivery.lease).await;
+            return std::future::pending().await;
+        }
+        *lock(&turn.offered) = Some(delivery.lease.clone());
+        match steering.send(prompt::prompt(&delivery.envelope)).await {
+            InputDelivery::Delivered => {
+                lock(&turn.offered).take();
+                turn.has_taken(delivery);
+            }
+            // It comes first when this turn has ended.
+            _ => {
+                if let Err(error) = turn.give_back(&delivery.lease).await {
+                    tracing::warn!(agent = %turn.agent.name, %error, "a message is given out again later");
+                }
+                lock(&turn.offered).take();
+                return std::future::pending().await;
+            }
+        }
     }
-    false
 }
 
 /// Adds the conversation to the full text index. What fails is added with the next turn.

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{AgentTurn, Unread};
+use super::{AgentTurn, LEASE};
 use crate::{
     agent::{AgentDocument, AgentStatus, ProgressReport},
     broker::SendOptions,
@@ -228,8 +228,8 @@ fn wait(turn: &Arc<AgentTurn>) -> Tool {
     .with_effects(Effects::Wrote)
 }
 
-/// The next message of the turn's session. It is finished with the turn.
-async fn next_message(turn: &Arc<AgentTurn>, at_most: Duration) -> Result<Value, BrokerError> {
+/// The next message of the turn's agent. It is finished with the turn.
+async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, BrokerError> {
     let store = turn.broker.store();
     let until = Instant::now() + at_most;
     let _waiting = turn.waits();
@@ -240,24 +240,31 @@ async fn next_message(turn: &Arc<AgentTurn>, at_most: Duration) -> Result<Value,
         }
         let mut aside = Vec::new();
         let mut found = None;
-        while aside.len() < MOST_ASIDE
-            && let Some(unread) = Unread::take(turn).await?
-        {
-            match unread.delivery() {
-                Some(delivery) if turn.may_have(delivery).await => {
-                    turn.note_taken(&delivery.envelope.message_id).await?;
-                    found = Some(unread);
+        let mut refused = Ok(());
+        while let Some(delivery) = store.take(&turn.queue, MessagePriority::Low, LEASE).await? {
+            if turn.may_have(&delivery).await {
+                if let Err(error) = turn.note_taken(&delivery.envelope.message_id).await {
+                    aside.push(delivery.lease);
+                    refused = Err(error);
                     break;
                 }
-                _ => aside.push(unread),
+                found = Some(delivery);
+                break;
+            }
+            aside.push(delivery.lease);
+            if aside.len() >= MOST_ASIDE {
+                break;
             }
         }
         let is_aside = !aside.is_empty();
-        for unread in aside {
-            unread.put_back().await?;
+        for lease in aside {
+            store.put_back(&lease).await?;
         }
-        if let Some(envelope) = found.and_then(Unread::read) {
-            return serde_json::to_value(&envelope).map_err(|error| {
+        refused?;
+        if let Some(delivery) = found {
+            let shown = serde_json::to_value(&delivery.envelope);
+            turn.has_taken(delivery);
+            return shown.map_err(|error| {
                 BrokerError::new(BrokerErrorKind::Failed, format!("a message cannot be shown: {error}"), "")
             });
         }
