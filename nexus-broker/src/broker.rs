@@ -246,7 +246,13 @@ impl Broker {
                 }
             }
         }
+        let mut elsewhere = None;
         let changed = self.directory().update(&record.name, |there| {
+            // Another machine may have added it just now.
+            if !self.has_machine_of(there) {
+                elsewhere.clone_from(&there.machine);
+                return Ok(());
+            }
             if there.manager.is_some() {
                 let message = format!(
                     "{:?} is a worker of {}",
@@ -266,12 +272,15 @@ impl Broker {
             there.scope.clone_from(&record.scope);
             Ok(())
         });
-        changed.await.map(|_| None)
+        changed.await?;
+        Ok(elsewhere)
     }
 
     /// Has this machine run the turns of an agent that was configured on another one. Its sessions stay there: new ones begin here.
     ///
-    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while a turn of it runs, and for a worker, whose files are there;
+    /// A turn of a broker there that was killed is reported as lost by this one. Workers of the agent stay there.
+    ///
+    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while a turn of it runs, or ran until a minute ago, and for a worker, whose files are there;
     /// [`Unknown`](BrokerErrorKind::Unknown) if there is no such agent.
     pub async fn move_here(&self, name: &str) -> Result<(), BrokerError> {
         let conflict = |message: String, instead: &str| {
@@ -284,8 +293,11 @@ impl Broker {
             if record.manager.is_some() {
                 return conflict(format!("{name} is a worker, whose files are there"), "start another one");
             }
-            if record.turn.is_some() {
-                return conflict(format!("a turn of {name} runs"), "wait for its end, or stop it there");
+            if self.directory().is_at_work(record) {
+                return conflict(
+                    format!("a turn of {name} runs"),
+                    "wait for its end, or stop it there; one whose broker was killed counts for a minute",
+                );
             }
             record.machine.clone_from(&self.options().machine);
             Ok(())

@@ -306,7 +306,7 @@ impl Workers {
         if record.manager.is_none() {
             return conflict(format!("{name} is no worker"), "take it out of nexus.yaml");
         }
-        if record.turn.is_some() || !is_over(&record) {
+        if directory.is_at_work(&record) || !is_over(&record) {
             return conflict(format!("{name} has not ended"), "wait for it, or stop it first");
         }
         if directory.all().await?.iter().any(|agent| agent.manager.as_deref() == Some(name)) {
@@ -326,7 +326,7 @@ impl Workers {
             // From here on no turn of it is begun.
             directory
                 .update(name, |record| {
-                    if record.turn.is_some() {
+                    if directory.is_at_work(record) {
                         let message = format!("{name} is at work again");
                         return Err(BrokerError::new(BrokerErrorKind::Conflict, message, "wait for it"));
                     }

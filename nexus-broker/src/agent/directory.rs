@@ -120,6 +120,11 @@ impl Directory {
         .await
     }
 
+    /// Whether a turn of the agent runs, by its heartbeat. That of a broker that was killed runs no more, though nobody has said so yet.
+    pub(crate) fn is_at_work(&self, record: &AgentDocument) -> bool {
+        record.turn.as_ref().is_some_and(|turn| turn.is_alive(self.clock.now()))
+    }
+
     /// Removes an agent.
     pub(crate) async fn remove(&self, name: &str) -> Result<(), BrokerError> {
         self.store.delete(DocumentKind::Agent, name, ExpectedRevision::Anything).await

@@ -1,6 +1,9 @@
 //! What is known of an agent.
 
-use std::{path::PathBuf, time::SystemTime};
+use std::{
+    path::PathBuf,
+    time::{Duration, SystemTime},
+};
 
 use nexus_core::ToolAccess;
 use schemars::JsonSchema;
@@ -12,8 +15,11 @@ use crate::{
     rfc3339,
 };
 
-/// How many messages are kept of which a turn was begun, and how many one turn takes.
+/// How many messages are kept of which a turn was begun, and how many one turn has.
 pub(crate) const MOST_UNENDED: usize = 256;
+
+/// How long a turn counts as running after its heartbeat.
+pub(crate) const HEARTBEAT_LASTS: Duration = Duration::from_secs(60);
 
 /// An agent, as the store has it: a document of its kind, under its name.
 #[non_exhaustive]
@@ -196,6 +202,12 @@ pub struct BegunTurn {
 }
 
 impl BegunTurn {
+    /// Whether its broker said until a moment ago that it runs. The clocks of two machines may differ, in both directions.
+    pub(crate) fn is_alive(&self, now: SystemTime) -> bool {
+        let apart = now.duration_since(self.heartbeat_at).unwrap_or_else(|ahead| ahead.duration());
+        apart < HEARTBEAT_LASTS
+    }
+
     /// Every message that it has.
     pub(crate) fn messages(&self) -> impl Iterator<Item = &EnvelopeId> {
         std::iter::once(&self.message_id).chain(&self.taken)

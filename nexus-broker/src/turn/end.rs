@@ -73,13 +73,19 @@ pub(super) async fn after(
             (Err(Some(prompt::problem("no_folder", &message))), AgentStatus::Failed)
         }
     };
+    let taken = lock(&turn.taken).clone();
+    // Another broker may have held it for lost, and have begun another one: its status and its locks are that one's.
+    let mut is_own = false;
     broker
         .directory()
         .update(name, |record| {
-            if let Some(turn) = record.turn.take() {
-                turn.messages().for_each(|id| record.note_unended(id));
-            }
+            // What was noted and is not among these the model has not read: another turn may begin with it.
+            taken.iter().for_each(|delivery| record.note_unended(&delivery.envelope.message_id));
             record.note_unended(&envelope.message_id);
+            is_own = record.turn.take_if(|begun| turn.is(begun)).is_some();
+            if !is_own {
+                return Ok(());
+            }
             let is_worker = record.manager.is_some();
             record.status = match (record.status, status) {
                 (AgentStatus::Stopped, _) => AgentStatus::Stopped,
@@ -90,7 +96,6 @@ pub(super) async fn after(
             Ok(())
         })
         .await?;
-    let taken = lock(&turn.taken).clone();
     let mut ended = vec![&envelope.message_id];
     for Delivery { lease, envelope, .. } in &taken {
         let is_answered = lock(&turn.answered).contains(&envelope.message_id);
@@ -111,7 +116,9 @@ pub(super) async fn after(
         Ok(text) => prompt::answer(envelope, &text, diff),
         Err(failure) => failure,
     };
-    turn.broker.release_locks(name).await;
+    if is_own {
+        broker.release_locks(name).await;
+    }
     finish(broker, name, lease, envelope, answer).await?;
     ended_for_good(broker, name, &ended).await;
     Ok(true)
@@ -142,8 +149,8 @@ async fn again(
     broker
         .directory()
         .update(name, |record| {
-            record.turn = None;
-            if record.status != AgentStatus::Stopped {
+            let was_own = record.turn.take_if(|begun| turn.is(begun)).is_some();
+            if was_own && record.status != AgentStatus::Stopped {
                 record.status = AgentStatus::Assigned;
             }
             Ok(())
@@ -181,6 +188,7 @@ pub(super) async fn lost(
         let mut message =
             Envelope::new(Address::agent(&record.name)?, manager, told.clone(), &*broker.options().clock);
         message.message_id = id;
+        message.hops = envelope.hops.saturating_add(1);
         // A manager whose queue is full sees it by list_agents.
         if let Err(error) = broker.store().put(&queue_of(&message.target_agent_id), &message).await {
             tracing::warn!(agent = %record.name, %error, "its manager could not be told of a lost turn");

@@ -65,13 +65,13 @@ impl AgentTurn {
     /// no other turn begins with it. Fails with [`QueueFull`](BrokerErrorKind::QueueFull) for a turn that has its most.
     async fn note_taken(&self, id: &EnvelopeId) -> Result<(), BrokerError> {
         let noted = self.broker.directory().update(&self.agent.name, |record| {
-            let Some(turn) = record.turn.as_mut().filter(|turn| turn.message_id == self.message) else {
+            let Some(turn) = record.turn.as_mut().filter(|turn| self.is(turn)) else {
                 return Err(BrokerError::new(BrokerErrorKind::Conflict, "the turn is over", ""));
             };
-            if turn.taken.len() >= MOST_UNENDED {
+            if turn.messages().count() >= MOST_UNENDED {
                 return Err(BrokerError::new(
                     BrokerErrorKind::QueueFull,
-                    format!("the turn has taken {MOST_UNENDED} messages"),
+                    format!("the turn has {MOST_UNENDED} messages"),
                     "end it: the next ones begin turns of their own",
                 ));
             }
@@ -83,6 +83,26 @@ impl AgentTurn {
         noted.await.map(drop)
     }
 
+    /// Whether the turn of the agent's record is this one. It is another one where this process stood still for longer than a heartbeat lasts.
+    fn is(&self, begun: &BegunTurn) -> bool {
+        begun.message_id == self.message && begun.broker == self.broker.id()
+    }
+
+    /// Stores that the turn runs.
+    async fn beat(&self) {
+        let name = self.agent.name.as_str();
+        let now = self.broker.options().clock.now();
+        let beat = self.broker.directory().update(name, |record| {
+            if let Some(turn) = record.turn.as_mut().filter(|turn| self.is(turn)) {
+                turn.heartbeat_at = now;
+            }
+            Ok(())
+        });
+        if let Err(error) = beat.await {
+            tracing::warn!(agent = name, %error, "the broker cannot say that a turn runs");
+        }
+    }
+
     /// The turn has a message that was noted.
     fn has_taken(&self, delivery: Delivery) {
         lock(&self.taken).push(delivery);
@@ -91,7 +111,7 @@ impl AgentTurn {
     /// Puts a message back that was noted, and that the model has not read.
     async fn give_back(&self, lease: &HandlingLease) -> Result<(), BrokerError> {
         let forgotten = self.broker.directory().update(&self.agent.name, |record| {
-            if let Some(turn) = &mut record.turn {
+            if let Some(turn) = record.turn.as_mut().filter(|turn| self.is(turn)) {
                 turn.taken.retain(|id| *id != lease.message);
             }
             Ok(())
@@ -158,10 +178,7 @@ pub(crate) async fn handle(
 /// Whether another broker runs a turn of the agent, or said so until a moment ago.
 fn is_elsewhere(broker: &Broker, record: &AgentDocument) -> bool {
     let now = broker.options().clock.now();
-    record.turn.as_ref().is_some_and(|turn| {
-        turn.broker != broker.id()
-            && now.duration_since(turn.heartbeat_at).is_ok_and(|silent_for| silent_for < LEASE)
-    })
+    record.turn.as_ref().is_some_and(|turn| turn.broker != broker.id() && turn.is_alive(now))
 }
 
 /// Handles one message. False if the agent is suspended for now.
@@ -177,13 +194,14 @@ async fn handle_message(
         let message = format!("there is no agent {name:?}");
         return finish(broker, name, &lease, &envelope, Some(prompt::problem("no_agent", &message))).await;
     };
+    // Also where the agent was stopped since: its turn did something, and its record says that it runs.
+    if deliveries > 1 && record.has_begun(&envelope.message_id) {
+        return lost(broker, &record, &lease, &envelope).await;
+    }
     if record.status == AgentStatus::Stopped {
         let message = format!("the agent {name:?} was stopped");
         return finish(broker, name, &lease, &envelope, Some(prompt::problem("agent_stopped", &message)))
             .await;
-    }
-    if deliveries > 1 && record.has_begun(&envelope.message_id) {
-        return lost(broker, &record, &lease, &envelope).await;
     }
     if let Payload::StatusUpdate { status: ReportedStatus::Received | ReportedStatus::InProgress, .. } =
         &envelope.payload
@@ -228,6 +246,7 @@ async fn keep_leases(turn: &AgentTurn, lease: &HandlingLease) {
             // A failure shows when it is finished.
             let _ = turn.broker.store().extend(&lease, LEASE).await;
         }
+        turn.beat().await;
     }
 }
 

@@ -87,37 +87,49 @@ pub(super) async fn run(
         &mut unseen,
     );
     let mut running = Box::pin(running);
-    let ended = tokio::select! {
-        ended = &mut running => ended.map_or_else(Ended::Conversation, |outcome| Ended::Turn(Box::new(outcome))),
-        () = hand_in(turn, &steering) => unreachable!("it goes on until it is dropped"),
-        () = keep_alive(turn, lease, &cancel) => {
-            // It ends soon, and stores what it said.
-            let ended = running.as_mut().await;
-            match cancel.is_cancelled() && turn.broker.store().extend(lease, LEASE).await.is_ok() {
-                true => ended.map_or_else(Ended::Conversation, |outcome| Ended::Turn(Box::new(outcome))),
-                false => Ended::TakenAway,
-            }
-        }
+    let over = CancelToken::new();
+    let mut handing_in = Box::pin(hand_in(turn, &steering, &over));
+    let by_itself = tokio::select! {
+        ended = &mut running => Some(ended),
+        () = &mut handing_in => unreachable!("it goes on until the turn is over"),
+        () = keep_alive(turn, lease, &cancel) => None,
+    };
+    let was_cut = by_itself.is_none();
+    let ended = match by_itself {
+        Some(ended) => ended,
+        // It ends soon, and stores what it said.
+        None => tokio::select! {
+            ended = &mut running => ended,
+            () = &mut handing_in => unreachable!("it goes on until the turn is over"),
+        },
     };
     drop(running);
-    let offered = lock(&turn.offered).take();
-    if let Some(offered) = offered {
-        // One that is not given back now is given out again when its time has passed.
-        let _ = turn.give_back(&offered).await;
-    }
+    // To its end, and not dropped: a message that it holds is either the turn's or back in its queue. Before any other call of the store, as
+    // it may hold a lock of it.
+    over.cancel();
+    handing_in.await;
+    let ended = match was_cut && turn.broker.store().extend(lease, LEASE).await.is_err() {
+        true => Ended::TakenAway,
+        false => ended.map_or_else(Ended::Conversation, |outcome| Ended::Turn(Box::new(outcome))),
+    };
     remember(turn, key, held).await;
     ended
 }
 
-/// Hands urgent messages to the running turn, where its backend takes them.
-async fn hand_in(turn: &AgentTurn, steering: &Steering) {
+/// Hands urgent messages to the running turn, where its backend takes them, until it is `over`.
+async fn hand_in(turn: &AgentTurn, steering: &Steering, over: &CancelToken) {
     let store = turn.broker.store();
     // Else they are there for `wait_for_message`.
     if !turn.broker.takes_input(&turn.agent.kind) {
-        return std::future::pending().await;
+        return over.cancelled().await;
     }
     loop {
-        let taken = match store.wait(&turn.queue, LOOK_EVERY).await {
+        let waited = tokio::select! {
+            biased;
+            () = over.cancelled() => return,
+            waited = store.wait(&turn.queue, LOOK_EVERY) => waited,
+        };
+        let taken = match waited {
             Ok(()) => store.take(&turn.queue, MessagePriority::Urgent, LEASE).await,
             Err(error) => Err(error),
         };
@@ -125,22 +137,31 @@ async fn hand_in(turn: &AgentTurn, steering: &Steering) {
             Ok(Some(delivery)) => delivery,
             // Also where others wait: `wait` returns at once for those.
             Ok(None) | Err(_) => {
-                tokio::time::sleep(LOOK_EVERY).await;
-                continue;
+                tokio::select! {
+                    () = over.cancelled() => return,
+                    () = tokio::time::sleep(LOOK_EVERY) => continue,
+                }
             }
         };
         // It comes when this turn has ended.
         if !turn.may_have(&delivery).await {
             let _ = store.put_back(&delivery.lease).await;
-            return std::future::pending().await;
+            return over.cancelled().await;
         }
         if turn.note_taken(&delivery.envelope.message_id).await.is_err() {
-            let _ = store.put_back(&delivery.lease).await;
-            return std::future::pending().await;
+            // The note may be there all the same.
+            let _ = turn.give_back(&delivery.lease).await;
+            return over.cancelled().await;
         }
         *lock(&turn.offered) = Some(delivery.lease.clone());
-        match steering.send(prompt::prompt(&delivery.envelope)).await {
-            InputDelivery::Delivered => {
+        let sent = tokio::select! {
+            // What was delivered is known by the time that the turn is over.
+            biased;
+            sent = steering.send(prompt::prompt(&delivery.envelope)) => Some(sent),
+            () = over.cancelled() => None,
+        };
+        match sent {
+            Some(InputDelivery::Delivered) => {
                 lock(&turn.offered).take();
                 turn.has_taken(delivery);
             }
@@ -150,7 +171,7 @@ async fn hand_in(turn: &AgentTurn, steering: &Steering) {
                     tracing::warn!(agent = %turn.agent.name, %error, "a message is given out again later");
                 }
                 lock(&turn.offered).take();
-                return std::future::pending().await;
+                return over.cancelled().await;
             }
         }
     }
@@ -221,16 +242,7 @@ async fn keep_alive(turn: &AgentTurn, lease: &HandlingLease, cancel: &CancelToke
             // One that was lost is given out again, which is what it is for.
             let _ = broker.store().extend(&taken, LEASE).await;
         }
-        let now = broker.options().clock.now();
-        let beat = broker.directory().update(name, |record| {
-            if let Some(turn) = record.turn.as_mut().filter(|turn| turn.broker == broker.id()) {
-                turn.heartbeat_at = now;
-            }
-            Ok(())
-        });
-        if let Err(error) = beat.await {
-            tracing::warn!(agent = name, %error, "the broker cannot say that a turn runs");
-        }
+        turn.beat().await;
     }
 }
 

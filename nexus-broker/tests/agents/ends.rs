@@ -1,14 +1,199 @@
 //! Turns that end in other ways than by themselves, and what of them is left.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
-use nexus_broker::SendOptions;
+use nexus_broker::{AgentStatus, Broker, Envelope, MessagePriority, Payload, SendOptions};
 use nexus_core::CancelToken;
+use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::{
-    kit::{Kit, Scripts, agent, caller},
-    message, named,
+    kit::{Kit, Scripts, agent, caller, inbox, manager, until_status},
+    message, named, task,
+    watched_store::WatchedStore,
 };
+
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = tokio::time::Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(tokio::time::Instant::now() < end, "{what}: waited in vain");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn is_lost(envelope: &Envelope) -> bool {
+    matches!(&envelope.payload, Payload::Error { code, .. } if code == "turn_lost")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_urgent_message_that_a_turn_ended_before_it_was_read_begins_the_next_one() {
+    let begun = Arc::new(AtomicU32::new(0));
+    let store = Arc::new(OnceLock::<Arc<WatchedStore>>::new());
+    let (counts, shared) = (Arc::clone(&begun), Arc::clone(&store));
+    let kit = Kit::new(Scripts::default().with("steered", move |_| {
+        let (number, store) = (counts.fetch_add(1, Ordering::SeqCst), Arc::clone(&shared));
+        async move {
+            if number == 0 {
+                store.get().unwrap().noted.notified().await;
+            }
+            Ok(format!("turn {number}"))
+        }
+    }));
+    let mut options = kit.broker().await.options().clone();
+    let slow = WatchedStore::over(Arc::clone(&options.store), Duration::from_secs(2));
+    store.set(Arc::clone(&slow)).unwrap();
+    options.store = slow;
+    let running = kit.run_with(options).await;
+    running.broker.configure(&agent("steered")).await.unwrap();
+    let send = async |priority| {
+        let options = SendOptions::default().with_priority(priority);
+        running.broker.send(&caller(), &named("steered"), message("Go."), options).await.unwrap().message_id
+    };
+    send(MessagePriority::Normal).await;
+    until("the first turn", || begun.load(Ordering::SeqCst) == 1).await;
+    let urgent = send(MessagePriority::Urgent).await;
+    // Whoever lets go of it has its time pass.
+    let moving = tokio::spawn({
+        let clock = Arc::clone(&kit.clock);
+        async move {
+            loop {
+                tokio::time::sleep(Duration::from_secs(4)).await;
+                clock.by(Duration::from_secs(61));
+            }
+        }
+    });
+    let answers = inbox(&running.broker, 2).await;
+    moving.abort();
+    let id = format!("{urgent}@answer");
+    let answer = answers.iter().find(|answer| answer.message_id.as_str() == id).unwrap();
+    assert!(!is_lost(answer) && answer.payload.text().contains("turn 1"), "{answer:?}");
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_another_broker_holds_for_lost_leaves_that_ones_turn_alone() {
+    let gates: Arc<[Notify; 2]> = Arc::new([Notify::new(), Notify::new()]);
+    let begun = Arc::new(AtomicU32::new(0));
+    let (waits, counts) = (Arc::clone(&gates), Arc::clone(&begun));
+    let scripts = Scripts::default().with("echo", move |_| {
+        let (number, gates) = (counts.fetch_add(1, Ordering::SeqCst) as usize, Arc::clone(&waits));
+        async move {
+            gates[number].notified().await;
+            Ok(format!("turn {number}"))
+        }
+    });
+    let kit = Kit::new(scripts);
+    let one = kit.run().await;
+    one.broker.configure(&agent("echo")).await.unwrap();
+    let send = async || {
+        let sent = one.broker.send(&caller(), &named("echo"), message("Go."), SendOptions::default()).await;
+        sent.unwrap().message_id
+    };
+    send().await;
+    until("the first turn", || begun.load(Ordering::SeqCst) == 1).await;
+    let second = send().await;
+    // The first broker stands still for so long that it is held for dead.
+    kit.clock.by(Duration::from_secs(120));
+    let two = kit.run().await;
+    assert!(is_lost(&inbox(&two.broker, 1).await[0]));
+    let turn_of = async |broker: &Broker| broker.agents().await.unwrap()[0].turn.clone();
+    let end = tokio::time::Instant::now() + Duration::from_secs(60);
+    while turn_of(&two.broker).await.is_none_or(|turn| turn.message_id != second) {
+        assert!(tokio::time::Instant::now() < end, "the second turn did not begin");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    gates[0].notify_one();
+    one.drain().await;
+    let record = two.broker.agents().await.unwrap().remove(0);
+    assert_eq!(record.turn.map(|turn| turn.message_id), Some(second), "it is the second broker's");
+    assert_eq!(record.status, AgentStatus::Working);
+    gates[1].notify_one();
+    assert!(inbox(&two.broker, 1).await[0].payload.text().contains("turn 1"));
+    two.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_turn_of_a_worker_that_was_stopped_is_told_of_and_the_worker_can_be_removed() {
+    let begun = Arc::new(AtomicU32::new(0));
+    let counts = Arc::clone(&begun);
+    let scripts = Scripts::default()
+        .with("manager", |mut puppet| async move {
+            if puppet.handles().starts_with("[error from poet") {
+                let said = puppet.prompt.clone();
+                puppet.done("send_message_to_agent", json!({ "to": "caller:me", "content": said })).await;
+                return Ok("told".to_owned());
+            }
+            puppet.done("start_worker", json!({ "name": "poet", "kind": "worker", "task": "Write." })).await;
+            Ok("given away".to_owned())
+        })
+        .with("worker", move |_| {
+            counts.fetch_add(1, Ordering::SeqCst);
+            std::future::pending()
+        });
+    let kit = Kit::new(scripts);
+    let project = kit.repository();
+    let running = kit.run().await;
+    running.broker.configure(&manager(&project)).await.unwrap();
+    running.broker.send(&caller(), &named("manager"), task("A poem."), SendOptions::default()).await.unwrap();
+    inbox(&running.broker, 1).await;
+    until("the turn", || begun.load(Ordering::SeqCst) == 1).await;
+    running.kill().await;
+    // By a command, while no broker runs.
+    kit.broker().await.stop("poet").await.unwrap();
+    kit.clock.by(Duration::from_secs(120));
+    let running = kit.run().await;
+    let told = inbox(&running.broker, 1).await;
+    assert!(told[0].payload.text().contains("turn_lost"), "{told:?}");
+    let poet = until_status(&running.broker, "poet", AgentStatus::Stopped).await;
+    assert_eq!(poet.turn, None);
+    running.broker.clean("poet", true).await.unwrap();
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_of_a_machine_that_is_gone_is_moved_though_its_last_turn_has_no_end() {
+    let begun = Arc::new(AtomicU32::new(0));
+    let counts = Arc::clone(&begun);
+    let scripts = Scripts::default().with("echo", move |_| {
+        let is_first = counts.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            if is_first {
+                std::future::pending::<()>().await;
+            }
+            Ok("done".to_owned())
+        }
+    });
+    let kit = Kit::new(scripts);
+    let on = async |machine: &str| {
+        let mut options = kit.broker().await.options().clone();
+        options.machine = Some(machine.to_owned());
+        options
+    };
+    let one = kit.run_with(on("one").await).await;
+    one.broker.configure(&agent("echo")).await.unwrap();
+    let send = async |broker: &Broker| {
+        broker.send(&caller(), &named("echo"), message("Go."), SendOptions::default()).await.unwrap();
+    };
+    send(&one.broker).await;
+    until("the turn", || begun.load(Ordering::SeqCst) == 1).await;
+    one.kill().await;
+    let two = kit.run_with(on("two").await).await;
+    let refused = two.broker.move_here("echo").await.unwrap_err();
+    assert!(refused.to_string().contains("a turn of echo runs"), "{refused}");
+    kit.clock.by(Duration::from_secs(120));
+    two.broker.move_here("echo").await.unwrap();
+    kit.clock.by(Duration::from_secs(3));
+    assert!(is_lost(&inbox(&two.broker, 1).await[0]));
+    send(&two.broker).await;
+    assert!(inbox(&two.broker, 1).await[0].payload.text().contains("done"));
+    two.drain().await;
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broker_that_is_ended_at_once_does_not_go_on_looking() {

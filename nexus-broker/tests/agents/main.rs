@@ -10,6 +10,7 @@ mod kit;
 mod landing;
 mod triggers;
 mod views;
+mod watched_store;
 
 use std::{
     sync::{
