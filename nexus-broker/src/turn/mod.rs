@@ -7,7 +7,7 @@ mod tools;
 
 use std::{
     collections::BTreeSet,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
     time::Duration,
 };
 
@@ -16,7 +16,7 @@ use nexus_core::CancelToken;
 use self::end::{after, finish, lost};
 use crate::{
     agent::{AgentDocument, AgentStatus, BegunTurn, MOST_UNENDED},
-    broker::Broker,
+    broker::{Broker, WaitingTurn},
     error::{BrokerError, BrokerErrorKind},
     message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus},
     route::queue_of,
@@ -52,6 +52,8 @@ pub(super) struct AgentTurn {
     taken: Mutex<Vec<Delivery>>,
     /// The message that waits to be handed to the running turn.
     offered: Mutex<Option<HandlingLease>>,
+    /// While a call of it waits for a message.
+    waiting: Mutex<Weak<WaitingTurn>>,
     /// Messages that the turn has answered by itself.
     answered: Mutex<BTreeSet<EnvelopeId>>,
 }
@@ -135,7 +137,7 @@ impl AgentTurn {
     /// is reported as lost. A message that was given out and put back without a turn may.
     async fn may_have(&self, delivery: &Delivery) -> bool {
         let envelope = &delivery.envelope;
-        if SessionKey::of(&self.agent.name, &envelope.target_agent_id).address() != self.session {
+        if !self.is_of_session(envelope) {
             return false;
         }
         if delivery.deliveries == 1 {
@@ -143,6 +145,31 @@ impl AgentTurn {
         }
         let record = self.broker.directory().find(&self.agent.name).await;
         matches!(record, Ok(Some(record)) if !record.has_begun(&envelope.message_id))
+    }
+
+    /// Whether one of these that wait may come into this turn.
+    async fn may_have_any(&self, waiting: &[Envelope]) -> Result<bool, BrokerError> {
+        if !waiting.iter().any(|envelope| self.is_of_session(envelope)) {
+            return Ok(false);
+        }
+        let record = self.broker.directory().get(&self.agent.name).await?;
+        let may_have =
+            |envelope: &Envelope| self.is_of_session(envelope) && !record.has_begun(&envelope.message_id);
+        Ok(waiting.iter().any(may_have))
+    }
+
+    fn is_of_session(&self, envelope: &Envelope) -> bool {
+        SessionKey::of(&self.agent.name, &envelope.target_agent_id).address() == self.session
+    }
+
+    /// Says that the turn waits for a message, until what is given is dropped. It is one turn however many of its calls wait.
+    fn waits(&self) -> Arc<WaitingTurn> {
+        let mut waiting = lock(&self.waiting);
+        waiting.upgrade().unwrap_or_else(|| {
+            let waits = Arc::new(self.broker.wait_in_turn());
+            *waiting = Arc::downgrade(&waits);
+            waits
+        })
     }
 
     /// The leases to renew while the turn runs.
@@ -228,6 +255,7 @@ async fn handle_message(
         hops: envelope.hops,
         taken: Mutex::default(),
         offered: Mutex::default(),
+        waiting: Mutex::default(),
         answered: Mutex::default(),
     });
     let ended = run::run(&turn, &lease, &envelope, end).await;

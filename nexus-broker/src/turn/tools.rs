@@ -238,27 +238,34 @@ async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, Brok
         if super::lock(&turn.offered).is_some() {
             return Ok(Value::Null);
         }
+        let waiting = store.waiting(&turn.queue, MOST_ASIDE).await?;
         let mut aside = Vec::new();
         let mut found = None;
         let mut refused = Ok(());
-        while let Some(delivery) = store.take(&turn.queue, MessagePriority::Low, LEASE).await? {
-            if turn.may_have(&delivery).await {
-                if let Err(error) = turn.note_taken(&delivery.envelope.message_id).await {
-                    aside.push(delivery.lease);
-                    refused = Err(error);
+        // Nothing is taken where nothing is the turn's: a delivery is a write, and counts for the message.
+        if turn.may_have_any(&waiting).await? {
+            while let Some(delivery) = store.take(&turn.queue, MessagePriority::Low, LEASE).await? {
+                if turn.may_have(&delivery).await {
+                    match turn.note_taken(&delivery.envelope.message_id).await {
+                        Ok(()) => found = Some(delivery),
+                        Err(error) => {
+                            refused = Err(error);
+                            // The note may be there all the same.
+                            let _ = turn.give_back(&delivery.lease).await;
+                        }
+                    }
                     break;
                 }
-                found = Some(delivery);
-                break;
-            }
-            aside.push(delivery.lease);
-            if aside.len() >= MOST_ASIDE {
-                break;
+                aside.push(delivery.lease);
+                if aside.len() >= MOST_ASIDE {
+                    break;
+                }
             }
         }
-        let is_aside = !aside.is_empty();
         for lease in aside {
-            store.put_back(&lease).await?;
+            if let Err(error) = store.put_back(&lease).await {
+                tracing::debug!(agent = %turn.agent.name, %error, "a message is given out again later");
+            }
         }
         refused?;
         if let Some(delivery) = found {
@@ -272,10 +279,10 @@ async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, Brok
         if left.is_zero() {
             return Ok(Value::Null);
         }
-        match is_aside {
-            // `wait` returns at once for those that were put back.
-            true => tokio::time::sleep(left.min(Duration::from_secs(1))).await,
-            false => store.wait(&turn.queue, left.min(Duration::from_secs(5))).await?,
+        match waiting.is_empty() {
+            // `wait` returns at once for those that are another session's.
+            false => tokio::time::sleep(left.min(Duration::from_secs(1))).await,
+            true => store.wait(&turn.queue, left.min(Duration::from_secs(5))).await?,
         }
     }
 }

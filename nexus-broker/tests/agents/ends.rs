@@ -1,6 +1,7 @@
 //! Turns that end in other ways than by themselves, and what of them is left.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU32, Ordering},
@@ -205,4 +206,90 @@ async fn a_broker_that_is_ended_at_once_does_not_go_on_looking() {
     end.cancel();
     let ran = tokio::time::timeout(Duration::from_secs(30), broker.run(CancelToken::new(), end)).await;
     assert!(ran.is_ok(), "it runs on");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_waits_takes_nothing_of_another_session() {
+    let begun = AtomicU32::new(0);
+    let scripts = Scripts::default().with("taker", move |mut puppet| {
+        let is_first = begun.fetch_add(1, Ordering::SeqCst) == 0;
+        async move {
+            match is_first {
+                true => Ok(puppet.done("wait_for_message", json!({ "seconds": 3 })).await),
+                false => Ok("other".to_owned()),
+            }
+        }
+    });
+    let kit = Kit::new(scripts);
+    let mut options = kit.broker().await.options().clone();
+    let store = WatchedStore::over(Arc::clone(&options.store), Duration::ZERO);
+    options.store = Arc::clone(&store) as _;
+    let broker = Broker::new(options.clone());
+    broker.configure(&agent("taker")).await.unwrap();
+    broker.send(&caller(), &named("taker"), message("Wait."), SendOptions::default()).await.unwrap();
+    let other = "agent:taker:other".parse().unwrap();
+    broker.send(&caller(), &other, message("Later."), SendOptions::default()).await.unwrap();
+    let running = kit.run_with(options).await;
+    let asked = kit.broker().await;
+    assert!(inbox(&asked, 1).await[0].payload.text().contains("null"));
+    assert!(inbox(&asked, 1).await[0].payload.text().contains("other"));
+    running.drain().await;
+    assert_eq!(store.taken.load(Ordering::SeqCst), 2, "each message is given out once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_with_many_calls_that_wait_leaves_room_for_one_more_turn() {
+    let (at_once, most) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let counts = (Arc::clone(&at_once), Arc::clone(&most));
+    let slow = move |_| {
+        let (at_once, most) = counts.clone();
+        async move {
+            most.fetch_max(at_once.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(700)).await;
+            at_once.fetch_sub(1, Ordering::SeqCst);
+            Ok("done".to_owned())
+        }
+    };
+    let waiting = Arc::new(AtomicU32::new(0));
+    let waits = Arc::clone(&waiting);
+    let scripts = Scripts::default()
+        .with("waiter", move |mut puppet| {
+            let waits = Arc::clone(&waits);
+            async move {
+                let calls = puppet.calls_at_once("wait_for_message", json!({ "seconds": 60 }), 3);
+                waits.store(1, Ordering::SeqCst);
+                calls.await;
+                Ok("waited".to_owned())
+            }
+        })
+        .with("a", slow.clone())
+        .with("b", slow.clone())
+        .with("c", slow);
+    let kit = Kit::new(scripts);
+    let mut options = kit.broker().await.options().clone();
+    options.max_turns_at_once = 1;
+    let running = kit.run_with(options).await;
+    let send = async |name: &str| {
+        running.broker.send(&caller(), &named(name), message("Go."), SendOptions::default()).await.unwrap();
+    };
+    for name in ["waiter", "a", "b", "c"] {
+        running.broker.configure(&agent(name)).await.unwrap();
+    }
+    send("waiter").await;
+    until("the waits", || waiting.load(Ordering::SeqCst) == 1).await;
+    for name in ["a", "b", "c"] {
+        send(name).await;
+    }
+    let answers: BTreeMap<_, _> = inbox(&running.broker, 3)
+        .await
+        .into_iter()
+        .map(|answer| (answer.source_agent_id.to_string(), answer))
+        .collect();
+    assert_eq!(answers.len(), 3, "{answers:?}");
+    assert_eq!(most.load(Ordering::SeqCst), 1);
+    for _ in 0..3 {
+        send("waiter").await;
+    }
+    inbox(&running.broker, 4).await;
+    running.drain().await;
 }

@@ -50,6 +50,19 @@ impl Puppet {
         (answer.content.iter().map(text).collect(), answer.is_error)
     }
 
+    /// Calls a tool so many times at once, and waits until all have answered.
+    pub(crate) async fn calls_at_once(&mut self, tool: &str, arguments: Value, count: u32) {
+        let mut calls = tokio::task::JoinSet::new();
+        for _ in 0..count {
+            self.calls += 1;
+            let call = ToolCall::new(format!("c{}", self.calls), tool, arguments.clone());
+            let session = Arc::clone(&self.session);
+            calls.spawn(async move { session.call(session.token(), call).await });
+        }
+        let answers = calls.join_all().await;
+        assert!(answers.iter().all(|answer| !answer.is_error), "{answers:?}");
+    }
+
     /// Calls a tool that is to succeed.
     pub(crate) async fn done(&mut self, tool: &str, arguments: Value) -> String {
         let (answer, is_error) = self.call(tool, arguments).await;

@@ -1,6 +1,12 @@
-//! A store whose calls a test makes slow.
+//! A store whose calls a test counts, and makes slow.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use nexus_broker::{
@@ -13,6 +19,8 @@ use tokio::sync::Notify;
 #[derive(Debug)]
 pub(crate) struct WatchedStore {
     inner: Arc<dyn BrokerStore>,
+    /// How many messages were given out.
+    pub(crate) taken: AtomicU32,
     /// An agent's record says that its turn took a message.
     pub(crate) noted: Notify,
     /// How long the write of such a record takes, once it is stored.
@@ -21,7 +29,7 @@ pub(crate) struct WatchedStore {
 
 impl WatchedStore {
     pub(crate) fn over(inner: Arc<dyn BrokerStore>, after_note: Duration) -> Arc<Self> {
-        Arc::new(Self { inner, noted: Notify::new(), after_note })
+        Arc::new(Self { inner, taken: AtomicU32::new(0), noted: Notify::new(), after_note })
     }
 }
 
@@ -37,7 +45,9 @@ impl BrokerStore for WatchedStore {
         at_least: MessagePriority,
         lease: Duration,
     ) -> Result<Option<Delivery>, BrokerError> {
-        self.inner.take(queue, at_least, lease).await
+        let taken = self.inner.take(queue, at_least, lease).await?;
+        self.taken.fetch_add(u32::from(taken.is_some()), Ordering::SeqCst);
+        Ok(taken)
     }
 
     async fn extend(&self, held: &HandlingLease, lease: Duration) -> Result<(), BrokerError> {
