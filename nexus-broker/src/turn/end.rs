@@ -60,7 +60,10 @@ pub(super) async fn after(
                 (Err(Some(prompt::failure(&turn.agent, envelope, &error))), AgentStatus::Failed)
             }
         },
-        Ended::Conversation(error) => {
+        Ended::Busy(_) if deliveries < MOST_DELIVERIES => {
+            return again(turn, lease, Retry::Guessed(LEASE), deliveries).await;
+        }
+        Ended::Busy(error) | Ended::Conversation(error) => {
             let message = format!("the conversation of {name} cannot be used: {error}");
             (Err(Some(prompt::problem("no_conversation", &message))), AgentStatus::Failed)
         }

@@ -19,13 +19,15 @@ use crate::{
     store::HandlingLease,
 };
 
-/// Longest wait for a conversation that another process holds.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for a conversation that another process holds, before the message is put back.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// How a turn ended.
 pub(super) enum Ended {
     /// By itself, well or not.
     Turn(Box<ConversationOutcome>),
+    /// It did not begin: another process holds its conversation.
+    Busy(ConversationError),
     /// Its conversation could not be used.
     Conversation(ConversationError),
     /// Its folder or its tree could not.
@@ -55,6 +57,7 @@ pub(super) async fn run(
     let held = tokio::task::spawn_blocking(move || conversations.hold_within(&name, PATIENCE)).await;
     let mut held: HeldConversation = match held {
         Ok(Ok(held)) => held,
+        Ok(Err(error)) if error.kind() == ConversationErrorKind::InUse => return Ended::Busy(error),
         Ok(Err(error)) => return Ended::Conversation(error),
         Err(error) => return Ended::Folder(BrokerError::new(BrokerErrorKind::Failed, error.to_string(), "")),
     };

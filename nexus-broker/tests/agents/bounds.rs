@@ -180,3 +180,26 @@ async fn what_waits_for_longest_comes_first() {
     assert_eq!(order, ["c", "b", "a"].map(|name| named(name).to_string()));
     running.drain().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_waits_for_a_conversation_that_another_process_has() {
+    let kit = Kit::new(Scripts::default().with("echo", |_| async move { Ok("at last".to_owned()) }));
+    let conversations = nexus_conversation::Conversations::in_home(kit.folder.path());
+    let held = conversations.hold(&"agent.echo.main".parse().unwrap()).unwrap();
+    let running = kit.run().await;
+    running.broker.configure(&agent("echo")).await.unwrap();
+    running.broker.send(&caller(), &named("echo"), message("Now?"), SendOptions::default()).await.unwrap();
+    crate::kit::until_status(&running.broker, "echo", nexus_broker::AgentStatus::Assigned).await;
+    let is_back = async || {
+        let queues = running.broker.store().queues().await.unwrap();
+        queues.iter().any(|queue| queue.waiting.iter().sum::<u64>() == 1)
+    };
+    while !is_back().await {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    drop(held);
+    kit.clock.by(Duration::from_secs(61));
+    let answers = inbox(&running.broker, 1).await;
+    assert!(answers[0].payload.text().contains("at last"), "{answers:?}");
+    running.drain().await;
+}
