@@ -54,7 +54,7 @@ fn home() -> TempDir {
 async fn there(path: &Path) {
     let began = Instant::now();
     while !path.exists() {
-        assert!(began.elapsed() < Duration::from_secs(60), "{}", path.display());
+        assert!(began.elapsed() < Duration::from_secs(180), "{}", path.display());
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
