@@ -20,7 +20,8 @@ pub struct Stop {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Polite {
-    /// SIGINT to the child, and to the child alone.
+    /// SIGINT to the child, and to the child alone. A host that ignores it, as one does that a script began with `&`, passes that on: a
+    /// program that sets no handler of its own does not notice.
     Interrupt,
     /// Bytes on its standard input, such as a control message.
     Write(Bytes),

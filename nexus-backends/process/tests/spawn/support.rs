@@ -18,6 +18,14 @@ pub(crate) fn shell(script: &str) -> Invocation {
     contained_shell(script).containment(ContainmentPolicy::Exactly(Containment::Subreaper))
 }
 
+/// As [`shell`], that takes SIGINT although this process ignores it, as one does that a script began with `&`.
+pub(crate) fn interruptible_shell(script: &str) -> Invocation {
+    Invocation::new(Executable::at("/usr/bin/env").expect("a system has env"), "/")
+        .arguments(["--default-signal=INT", "sh", "-c", script])
+        .environment(environment())
+        .containment(ContainmentPolicy::Exactly(Containment::Subreaper))
+}
+
 /// A shell that runs `script`, held by the strongest that there is.
 pub(crate) fn contained_shell(script: &str) -> Invocation {
     Invocation::new(Executable::at("/bin/sh").expect("a system has a shell"), "/")

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{assert_gone, exists, lines, marked, pids, rerun, shell, written_pids};
+use crate::support::{
+    assert_gone, exists, interruptible_shell, lines, marked, pids, rerun, shell, written_pids,
+};
 use nexus_process::spawn::{EndedBy, ExitStatus, Polite, Process, StdinMode, Stop};
 
 /// Deaf to polite signals, in a session of its own, holding the pipes, and with its parent gone.
@@ -15,8 +17,9 @@ fn brief() -> Stop {
 
 #[tokio::test]
 async fn a_polite_step_is_enough_for_the_polite() {
-    let process =
-        shell("trap 'echo bye; exit 5' INT; echo up; while :; do sleep 0.01; done").spawn().unwrap();
+    let process = interruptible_shell("trap 'echo bye; exit 5' INT; echo up; while :; do sleep 0.01; done")
+        .spawn()
+        .unwrap();
     assert_eq!(process.next_line().await.unwrap().bytes, "up");
     let exit = process.stop(brief().politely(Polite::Interrupt, Duration::from_secs(60))).await;
     assert_eq!((exit.status, exit.ended_by), (ExitStatus::Code(5), EndedBy::Stop));
@@ -33,10 +36,11 @@ async fn a_polite_step_is_enough_for_the_polite() {
 
 #[tokio::test]
 async fn the_interrupt_reaches_the_child_alone() {
-    let process =
-        shell("(trap 'echo hit' INT; sleep 0.5; echo untouched) & trap 'wait; exit 0' INT; echo up; wait")
-            .spawn()
-            .unwrap();
+    let process = interruptible_shell(
+        "(trap 'echo hit' INT; sleep 0.5; echo untouched) & trap 'wait; exit 0' INT; echo up; wait",
+    )
+    .spawn()
+    .unwrap();
     assert_eq!(process.next_line().await.unwrap().bytes, "up");
     process.stop(brief().politely(Polite::Interrupt, Duration::from_secs(60))).await;
     assert_eq!(lines(&process).await, ["untouched"]);
