@@ -48,7 +48,7 @@ pub(super) struct AgentTurn {
     message: EnvelopeId,
     /// How many turns began each other until this one.
     pub(super) hops: u32,
-    /// Further messages that the turn took. They are finished with it, so that one whose turn is lost is given out again.
+    /// Further messages that the turn took. They are finished with it; if it is lost, they are reported as lost with it.
     taken: Mutex<Vec<Delivery>>,
     /// The message that waits to be handed to the running turn.
     offered: Mutex<Option<HandlingLease>>,

@@ -242,7 +242,7 @@ async fn keep_alive(turn: &AgentTurn, lease: &HandlingLease, cancel: &CancelToke
             Ok(()) => {}
         }
         for taken in turn.leases() {
-            // One that was lost is given out again, which is what it is for.
+            // A lease that lapsed has its message given out again, and reported as lost.
             let _ = broker.store().extend(&taken, LEASE).await;
         }
         turn.beat().await;
