@@ -27,19 +27,23 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 pub trait CallerCallback: fmt::Debug + Send + Sync + 'static {
     /// Takes one message. It may come again with the same [`message_id`](Envelope::message_id): after a failure, and where the broker
     /// ended before it stored the success.
+    ///
+    /// Fails with [`Invalid`](BrokerErrorKind::Invalid) where this message is refused and another may not be. Every other failure holds
+    /// for all messages.
     async fn deliver(&self, envelope: &Envelope) -> Result<(), BrokerError>;
 }
 
 impl Broker {
-    /// Delivers the messages for a caller to `callback`, one at a time (each of several brokers that do so) and in the order of their queue, until `drain` is cancelled. A delivery that
-    /// runs then goes on to its end.
+    /// Delivers the messages for a caller to `callback`, one at a time (each of several brokers that do so) and in the order of their queue,
+    /// until `drain` is cancelled. A delivery that runs then goes on to its end.
     ///
     /// A message leaves its queue after its delivery has succeeded. One that fails, or takes more than 30 s, is told of by a warning and
-    /// delivered again, after 1 s and then ever later, up to 5 min, until it expires. Messages behind it wait. What is still there when this
-    /// returns is in the [inbox](Self::inbox).
+    /// delivered again, after 1 s and then ever later, up to 5 min, until it expires. Messages behind it wait, but for one that is
+    /// [refused](CallerCallback::deliver): those behind it go on. What is still there when this returns is in the [inbox](Self::inbox), a
+    /// refused one when its pause is over.
     pub async fn call_back(&self, caller: &str, callback: &dyn CallerCallback, drain: &CancelToken) {
         let queue = queue_of(&Address::Caller(caller.to_owned()));
-        let mut failures = 0_u32;
+        let mut failures = 0_u64;
         while !drain.is_cancelled() {
             let delivered = match self.store().take(&queue, MessagePriority::Low, LEASE).await {
                 Ok(Some(delivery)) => self.deliver(&delivery, callback).await,
@@ -53,7 +57,7 @@ impl Broker {
                 failures = 0;
                 continue;
             };
-            let pause = Duration::from_secs(1 << failures.min(16)).min(LONGEST_PAUSE);
+            let pause = pause_after(failures);
             failures = failures.saturating_add(1);
             tracing::warn!(caller, %error, seconds = pause.as_secs(), "a message was not delivered: it is tried again");
             tokio::select! {
@@ -71,6 +75,13 @@ impl Broker {
         });
         match delivered {
             Ok(()) => self.store().finish(&delivery.lease, &[]).await,
+            // It stays leased for its pause, so that those behind it go on.
+            Err(error) if error.kind == BrokerErrorKind::Invalid => {
+                let pause = pause_after(delivery.deliveries.saturating_sub(1));
+                let (id, seconds) = (&delivery.envelope.message_id, pause.as_secs());
+                tracing::warn!(%id, %error, seconds, "a message was refused: it is tried again, and those behind it go on");
+                self.store().extend(&delivery.lease, pause).await
+            }
             Err(error) => {
                 let id = &delivery.envelope.message_id;
                 if let Err(error) = self.store().put_back(&delivery.lease).await {
@@ -80,4 +91,9 @@ impl Broker {
             }
         }
     }
+}
+
+/// How long to wait after so many failures before.
+fn pause_after(failures: u64) -> Duration {
+    Duration::from_secs(1 << failures.min(16)).min(LONGEST_PAUSE)
 }

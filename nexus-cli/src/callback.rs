@@ -49,7 +49,14 @@ impl CallerCallback for SignedPost {
         let response = request.send().await.map_err(|error| failed(error.without_url().to_string()))?;
         match response.status() {
             status if status.is_success() => Ok(()),
-            status => Err(failed(format!("the caller answered with {status}"))),
+            status => {
+                // Another message may be taken where the fault is in what this one says.
+                let kind = match status.as_u16() {
+                    400 | 409 | 413 | 415 | 422 => BrokerErrorKind::Invalid,
+                    _ => BrokerErrorKind::Unavailable,
+                };
+                Err(BrokerError::new(kind, format!("the caller answered with {status}"), ""))
+            }
         }
     }
 }

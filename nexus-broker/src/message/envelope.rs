@@ -63,7 +63,8 @@ pub struct Envelope {
     pub other: Map<String, Value>,
 }
 
-fn is_zero(number: &u32) -> bool {
+/// Whether a count of hops is left out.
+pub(crate) fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 

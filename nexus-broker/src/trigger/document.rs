@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{schedule::TriggerSchedule, time::whole_milli};
 use crate::{
     error::{BrokerError, BrokerErrorKind},
-    message::{Address, MessagePriority},
+    message::{Address, MessagePriority, is_zero},
     rfc3339,
 };
 
@@ -135,10 +135,6 @@ pub struct Trigger {
 
 fn yes() -> bool {
     true
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 impl Trigger {
