@@ -1,6 +1,9 @@
 //! The program `smalltalk` itself, as this very program poses as it: a harness before a model that plays a script.
 
-use std::time::Duration;
+use std::{
+    collections::{HashMap, VecDeque},
+    time::Duration,
+};
 
 use nexus_testkit::{
     conformance::ModelCall,
@@ -21,6 +24,9 @@ pub(crate) struct Program {
     asked: ModelCall,
     calls: u32,
     max_calls: Option<u32>,
+    tool_calls: u32,
+    /// Tool calls that run, by the model's id, which may come twice.
+    running: HashMap<String, VecDeque<String>>,
 }
 
 impl Program {
@@ -33,6 +39,20 @@ impl Program {
         let texts = line["texts"].as_array().into_iter().flatten().filter_map(Value::as_str);
         self.asked.user_texts.extend(texts.map(str::to_owned));
         Some(Ask::new(self.asked.clone()))
+    }
+
+    /// A tool call begins. It has an id of its own.
+    fn tool_call(&mut self, id: &str, call: &ToolCall) -> Value {
+        let (name, input) = words_of(call);
+        self.tool_calls += 1;
+        let own = format!("call-{}", self.tool_calls);
+        self.running.entry(id.to_owned()).or_default().push_back(own.clone());
+        json!({ "type": "tool_call", "id": own, "name": name, "input": input })
+    }
+
+    /// The own id of the call that ends.
+    fn ended(&mut self, id: &str) -> Option<String> {
+        self.running.get_mut(id)?.pop_front()
     }
 }
 
@@ -58,10 +78,6 @@ impl Imitation for Program {
     }
 
     fn show(&mut self, moment: &Moment<'_>, stage: &mut Stage) {
-        let tool_call = |id: &str, call: &ToolCall| {
-            let (name, input) = words_of(call);
-            json!({ "type": "tool_call", "id": id, "name": name, "input": input })
-        };
         self.calls += u32::from(matches!(moment, Moment::CallBegins { .. }));
         let line = match moment {
             Moment::CallBegins { .. } => json!({ "type": "asking" }),
@@ -70,22 +86,22 @@ impl Imitation for Program {
             Moment::MessageEnds { text, usage, .. } => json!({
                 "type": "message", "text": text,
                 "usage": usage.map(|usage| json!({
-                    "input": usage.input, "cached": usage.cached,
-                    "output": usage.output, "reasoning": usage.reasoning,
+                    "input_tokens": usage.input, "cache_read_tokens": usage.cached,
+                    "output_tokens": usage.output, "reasoning_tokens": usage.reasoning,
                 })),
             }),
-            Moment::ToolBegins { id, call } => tool_call(id, call),
+            Moment::ToolBegins { id, call } => self.tool_call(id, call),
             Moment::ToolEnds { id, call, answer, is_denied } => {
                 // A call that is not let through never begins.
                 if *is_denied {
-                    stage.line(&tool_call(id, call));
+                    stage.line(&self.tool_call(id, call));
                 }
                 let status = match (is_denied, &answer.outcome) {
                     (true, _) => "denied",
                     (false, Ok(_)) => "succeeded",
                     (false, Err(_)) => "failed",
                 };
-                json!({ "type": "tool_result", "id": id, "status": status, "text": answer.text() })
+                json!({ "type": "tool_result", "id": self.ended(id), "status": status, "text": answer.text() })
             }
             _ => return,
         };

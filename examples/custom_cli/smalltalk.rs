@@ -1,7 +1,7 @@
 //! A fourth CLI, `smalltalk`, behind the driver: what it can do, how one process of it is prepared, and what its lines mean.
 
 use std::{
-    collections::{BTreeMap, HashMap, VecDeque},
+    collections::BTreeMap,
     path::PathBuf,
     time::{Duration, SystemTime},
 };
@@ -98,9 +98,6 @@ pub(crate) struct Lines {
     question: String,
     phase: Phase,
     model_calls: u32,
-    tool_calls: u32,
-    /// Calls that run, by the program's id, which may come twice.
-    running: HashMap<String, VecDeque<CallId>>,
 }
 
 /// A line of standard output.
@@ -110,25 +107,17 @@ enum Said {
     Asking,
     Text { text: String },
     Thinking { text: String },
-    Message { text: String, usage: Option<Tokens> },
-    ToolCall { id: String, name: String, input: Value },
-    ToolResult { id: String, status: ToolCallStatus, text: String },
+    Message { text: String, usage: Option<Usage> },
+    ToolCall { id: CallId, name: String, input: Value },
+    ToolResult { id: CallId, status: ToolCallStatus, text: String },
     Retry { attempt: u32, reason: String },
     Error { code: String, message: String, after_seconds: Option<u64>, resets_at: Option<u64> },
     Done,
 }
 
-#[derive(Clone, Copy, Deserialize)]
-struct Tokens {
-    input: u64,
-    cached: u64,
-    output: u64,
-    reasoning: u64,
-}
-
 impl Lines {
     fn new(question: String) -> Self {
-        Self { question, phase: Phase::Start, model_calls: 0, tool_calls: 0, running: HashMap::new() }
+        Self { question, phase: Phase::Start, model_calls: 0 }
     }
 
     fn message(&self) -> MessageId {
@@ -149,7 +138,7 @@ impl Lines {
             Said::Text { text } => step.event(TextDelta::new(self.message(), text)),
             Said::Thinking { text } => step.event(ThinkingDelta::new(self.message(), text)),
             Said::Message { text, usage } => {
-                step.event(MessageEnded::new(self.message(), text).with_usage(usage.map(usage_of)));
+                step.event(MessageEnded::new(self.message(), text).with_usage(usage));
             }
             Said::ToolCall { id, name, input } => {
                 let effects = match name.as_str() {
@@ -157,17 +146,11 @@ impl Lines {
                     "shell" | "write_file" => Effects::Wrote,
                     _ => Effects::Unknown,
                 };
-                self.tool_calls += 1;
-                let call = CallId::new(format!("{id}-{}", self.tool_calls));
-                self.running.entry(id).or_default().push_back(call.clone());
-                let id = call;
                 step.event(ToolCallStarted::new(id.clone(), name, ToolOrigin::Harness, effects));
                 step.event(ToolCallArguments::new(id, input));
             }
             Said::ToolResult { id, status, text } => {
-                let call = self.running.get_mut(&id).and_then(VecDeque::pop_front);
-                let call = call.unwrap_or_else(|| CallId::new(id));
-                step.event(ToolCallFinished::new(call, status, vec![ToolContent::text(text)]));
+                step.event(ToolCallFinished::new(id, status, vec![ToolContent::text(text)]));
             }
             Said::Retry { attempt, reason } => {
                 step.event(MessageVoided::new(self.message(), VoidCause::Retry));
@@ -233,13 +216,4 @@ fn kind_of(code: &str) -> ErrorKind {
         "unreadable" => ErrorKind::Protocol,
         _ => ErrorKind::VendorFailure,
     }
-}
-
-fn usage_of(tokens: Tokens) -> Usage {
-    let mut usage = Usage::new();
-    usage.input_tokens = Some(tokens.input);
-    usage.cache_read_tokens = Some(tokens.cached);
-    usage.output_tokens = Some(tokens.output);
-    usage.reasoning_tokens = Some(tokens.reasoning);
-    usage
 }
