@@ -445,7 +445,13 @@ async fn of_turns_at_once_on_one_repository_one_lands_and_the_others_are_kept() 
     let turn = |name: &'static str| {
         let wait = waits(home.path(), &format!("echo {name} > {name}"), "true")
             .replace("/begun", &format!("/begun-{name}"));
-        run(&backend, script(&checkout.path(), &wait))
+        let running = run(&backend, script(&checkout.path(), &wait));
+        let went = home.path().join("go");
+        async move {
+            let outcome = running.await;
+            assert!(went.exists(), "{name} has ended before: {outcome:?}");
+            outcome
+        }
     };
     let (one, two, three, ()) = tokio::join!(turn("one"), turn("two"), turn("three"), async {
         for name in ["one", "two", "three"] {
