@@ -1,6 +1,7 @@
 //! The worker's side: takes turns out of the queues of a pool, and runs them.
 
 mod calls;
+mod job;
 mod measured;
 mod policy;
 mod queue;
@@ -31,11 +32,11 @@ use tokio::{
 };
 
 use self::{
+    job::Job,
     measured::{Figures, MeasuredSlots},
     policy::Policy,
     queue::{Queue, give_back},
     trace::Trace,
-    turn::Job,
 };
 use crate::{
     error::FleetError,
@@ -349,7 +350,9 @@ impl Worker {
         };
         let entry = TurnEntry { running: Arc::clone(&self.running), turn, since: taken_at };
         turns.spawn(async move {
-            turn::run(job, message).await;
+            if let Some(attempt) = job::claim(&job, &message).await {
+                turn::run(job, attempt).await;
+            }
             drop(entry);
         });
     }

@@ -2,7 +2,6 @@
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
-use async_nats::{RequestErrorKind, client::Request, jetstream::AckKind};
 use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
 use nexus_core::{
     Approval, Approver, BackendId, CancelToken, Effects, ErrorKind, ParticipantId, Session, ToolResult,
@@ -18,9 +17,9 @@ use tracing::Instrument as _;
 
 use super::{
     calls::Calls,
+    job::{BEGIN_WITHIN, Job},
     measured::{Figures, MeasuredTurn},
     policy::Policy,
-    queue::give_back,
     stored::{effects_of, packed, size_of, store_effects, store_result},
     trace::Trace,
     travelling_files::WorkerFiles,
@@ -28,7 +27,6 @@ use super::{
 };
 use crate::{
     caller::SILENCE,
-    lease::Held,
     link::Link,
     objects,
     protocol::{
@@ -36,20 +34,9 @@ use crate::{
         StoredEffects, StoredObject, TravellingFiles, TurnBody, WireOutcome, frames_subject,
     },
     spoiled::spoiled,
-    started_key::{self, Claim},
     wait::{done, until as until_time},
 };
 
-/// How long a caller has to say that it is there. One that says nothing is taken to be.
-const CALLER_TIME: Duration = Duration::from_millis(500);
-/// How soon a turn whose caller is not there is given to a worker again, and how often in all.
-const DELIVER_AGAIN: Duration = Duration::from_secs(5);
-const DELIVERIES: i64 = 24;
-/// How often a claim is made anew whose outcome is not known. Each takes 20 s.
-const MAX_CLAIMS: u32 = 15;
-/// How soon, and how often in all, a turn goes back whose backend this worker does not offer, for another one that does.
-const ELSEWHERE_AGAIN: Duration = Duration::from_millis(500);
-const DELIVERIES_ELSEWHERE: i64 = 12;
 /// How soon frames are sent again that were just sent again.
 const RESEND_AFTER: Duration = Duration::from_millis(100);
 /// How often a turn looks after its link.
@@ -62,115 +49,15 @@ const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::f
 const LAST_WORDS: Duration = Duration::from_secs(60);
 /// As [`LAST_WORDS`], at a worker that takes no further turn: the end is stored, and its caller finds it there.
 const LAST_WORDS_DRAINING: Duration = Duration::from_secs(2);
-/// How long after its message was taken a turn may begin. Its caller counts silence from about then.
-const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 /// Events in one message.
 const MAX_ITEMS: usize = 64;
 /// Answers that are read at once, each of which may be as large as a document. The others are asked for again.
 const MAX_READING: usize = 16;
 
-/// A turn that this worker took out of a queue.
-pub(super) struct Job {
-    pub(super) link: Link,
-    pub(super) worker: Arc<str>,
-    pub(super) router: Router,
-    pub(super) policy: Arc<Policy>,
-    /// Whose it is, as the subject says.
-    pub(super) caller: String,
-    pub(super) queued: QueuedTurn,
-    pub(super) figures: Figures,
-    pub(super) trace: Trace,
-    pub(super) commands: mpsc::Receiver<Command>,
-    /// Given back when the turn has ended.
-    pub(super) slot: Option<OwnedSemaphorePermit>,
-    /// How many ended turns may be without a slot.
-    pub(super) lingering: Arc<Semaphore>,
-    /// When its message was taken.
-    pub(super) taken_at: Instant,
-    /// Whether the worker has its entry.
-    pub(super) held: Held,
-    /// Whether the worker offers its backend just now.
-    pub(super) is_offered: bool,
-    /// Whether the worker takes no further turn.
-    pub(super) drain: CancelToken,
-}
-
-/// Starts the turn, if this worker is the one that may, and runs it to its end. Acknowledges the message in either case.
-pub(super) async fn run(job: Job, message: async_nats::jetstream::Message) {
-    let deliveries = message.info().map_or(0, |info| info.delivered);
-    if !job.is_offered && deliveries < DELIVERIES_ELSEWHERE {
-        job.figures.declined("not_offered");
-        let _ = message.ack_with(AckKind::Nak(Some(ELSEWHERE_AGAIN))).await;
-        return;
-    }
-    if !is_waited_for(&job).await {
-        job.figures.declined("no_caller");
-        // It may be connecting again; a caller that does not within a minute ends its turn by itself.
-        if deliveries < DELIVERIES {
-            let _ = message.ack_with(AckKind::Nak(Some(DELIVER_AGAIN))).await;
-            return;
-        }
-        // One that comes back later finds that nobody started it, and nobody will.
-        let attempt = uuid::Uuid::new_v4().simple().to_string();
-        if let Ok(Claim::Won | Claim::Lost(_)) =
-            started_key::claim(&job.link, &job.caller, &job.queued.turn, None, &attempt).await
-        {
-            let _ = message.ack_with(AckKind::Term).await;
-        }
-        return;
-    }
-    // Held up for so long, it would be told to be silent: another worker is given the turn.
-    if job.taken_at.elapsed() > BEGIN_WITHIN {
-        job.figures.declined("late");
-        return;
-    }
-    if !job.held.is_held() {
-        job.figures.declined("no_entry");
-        give_back(&message).await;
-        return;
-    }
-    let attempt = uuid::Uuid::new_v4().simple().to_string();
-    let mut claims = 0;
-    loop {
-        claims += 1;
-        match started_key::claim(&job.link, &job.caller, &job.queued.turn, Some(&job.worker), &attempt).await
-        {
-            Ok(Claim::Won) => break,
-            Ok(Claim::Lost(holder)) => {
-                job.figures.declined(if holder.worker.is_some() {
-                    "started_elsewhere"
-                } else {
-                    "taken_back"
-                });
-                let _ = message.ack().await;
-                return;
-            }
-            // Whoever gets no clear answer does not start. If the key turns out to be ours after all, the caller is told that
-            // nothing was run: see `BEGIN_WITHIN`.
-            Ok(Claim::Unclear) if claims < MAX_CLAIMS => {}
-            Ok(Claim::Unclear) => {
-                job.figures.declined("unclear");
-                return;
-            }
-            Err(error) => {
-                job.figures.declined("unclear");
-                tracing::warn!(%error, turn = job.queued.turn, "a turn could not be started");
-                return;
-            }
-        }
-    }
-    // It is out of the queue then; and where this is lost, whoever is given it next finds the key.
-    let _ = message.ack().await;
+/// Runs a turn to its end.
+pub(super) async fn run(job: Job, attempt: String) {
     let measured = MeasuredTurn::begin(job.figures.clone());
     Running::new(job, attempt).run(measured).await;
-}
-
-/// Whether its caller is there, as far as the servers know.
-async fn is_waited_for(job: &Job) -> bool {
-    let subject = frames_subject(&job.caller, &job.queued.instance, &job.queued.turn);
-    let request = Request::new().timeout(Some(CALLER_TIME));
-    let asked = job.link.client.send_request(subject, request).await;
-    !asked.is_err_and(|error| error.kind() == RequestErrorKind::NoResponders)
 }
 
 /// A turn that runs here.

@@ -1,19 +1,17 @@
 //! One turn, as its caller sees it.
 
+mod begin;
+
 use std::{
     collections::{HashSet, VecDeque},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::atomic::{AtomicBool, Ordering},
     time::Duration,
 };
 
-use async_nats::jetstream::message::PublishMessage;
 use futures::{FutureExt as _, future::BoxFuture};
 use nexus_core::{
-    BackendId, CallId, CancelToken, ConversationMode, Effects, ErrorKind, EventSink, ExecutionBackend as _,
-    ForgetSupport, Limit, Retry, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
+    CallId, Effects, ErrorKind, EventSink, ExecutionBackend as _, Limit, TurnError, TurnEvent, TurnHost,
+    TurnRequest, TurnResult,
     harness::{Failure, ModelCall, TurnLog, TurnSpan, Watch, admit},
 };
 use tokio::time::{Instant, MissedTickBehavior};
@@ -25,23 +23,14 @@ use super::{
     end::{self, Found},
     frames::Frames,
     handle::Kept,
-    list_workers,
     stop::StopGuard,
     travelling_files::CallerFiles,
 };
 use crate::{
-    blocking::off_thread,
     error::FleetError,
-    link::{FleetStoreError, Link},
-    measure,
-    objects::{self, FileToStore},
-    protocol::{
-        Command, FILES_VERSION, FIRST_VERSION, Frame, Item, Lane, Payload, Priority, QueuedTurn, StartedBy,
-        StoredObject, TravellingFiles, TurnBody, WireOutcome, queue_stream, queue_subject,
-    },
-    settings::{FleetSettings, WorkspaceMode},
-    setup,
-    started_key::now_milliseconds,
+    link::Link,
+    measure, objects,
+    protocol::{Command, Frame, Item, Payload, StartedBy, StoredObject, WireOutcome},
     wait::{done, until},
 };
 
@@ -65,12 +54,6 @@ const MAX_UNCLEAR: u32 = 4;
 const ACK_EVERY: u64 = 32;
 /// How long a turn without a deadline waits for a worker.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
-/// How long the servers have to take a turn into a queue.
-const QUEUE_TIME: Duration = Duration::from_secs(30);
-/// How long a turn may take to be taken back whose queue did not answer.
-const TAKE_BACK_TIME: Duration = Duration::from_secs(5);
-/// The label that sets the priority of one turn.
-const PRIORITY_LABEL: &str = "nexus.priority";
 
 pub(super) async fn run(
     backend: &FleetBackend,
@@ -170,159 +153,6 @@ enum Step {
 }
 
 impl<'b> RemoteTurn<'b> {
-    /// Puts the turn into its queue.
-    async fn begin(
-        backend: &'b FleetBackend,
-        mut request: TurnRequest,
-        host: &TurnHost,
-        span: &TurnSpan,
-        (deadline, is_sent): (Option<Instant>, &AtomicBool),
-    ) -> Result<Self, TurnError> {
-        let id = backend.id();
-        let fleet = &backend.fleet.0;
-        let settings = &fleet.settings;
-        let turn = uuid::Uuid::new_v4().simple().to_string();
-        let mut place = turn.clone();
-        let lane = match &request.conversation {
-            ConversationMode::Resume { handle, .. } => {
-                let Some(Kept { worker, inner, place: kept }) = Kept::of(handle) else {
-                    let reason = "the conversation to resume was not kept by a worker of the fleet";
-                    return Err(Failure::new(ErrorKind::ConversationLost, reason).into_error(id.clone()));
-                };
-                let on_lost = match &request.conversation {
-                    ConversationMode::Resume { on_lost, .. } => *on_lost,
-                    _ => nexus_core::OnLost::Fail,
-                };
-                request.conversation = ConversationMode::Resume { handle: inner, on_lost };
-                place = kept.unwrap_or(place);
-                // Where the handle holds the conversation, any worker can go on with it.
-                match backend.capabilities.forget {
-                    ForgetSupport::InHandle => Lane::Any(priority(&request, settings.priority, id)?),
-                    _ => Lane::At(worker),
-                }
-            }
-            _ => Lane::Any(priority(&request, settings.priority, id)?),
-        };
-        let failed = |error: FleetError| error.into_turn_error(id);
-        let files = take_files(settings, &turn, id, &request)
-            .await
-            .map_err(|failure| failure.into_error(id.clone()))?;
-        let link = fleet.link_for_turns().await.map_err(failed)?;
-        if let Lane::At(worker) = &lane {
-            let workers = list_workers(&link, Some(&backend.pool)).await.map_err(failed)?;
-            if !workers.contains_key(&(backend.pool.clone(), worker.clone())) {
-                let reason = format!(
-                    "the worker {worker} of the pool {}, which keeps the conversation, is not there",
-                    backend.pool
-                );
-                let failure = Failure::new(ErrorKind::Overloaded, reason)
-                    .with_retry(Retry::after_failure(ErrorKind::Overloaded, None));
-                return Err(failure.into_error(id.clone()));
-            }
-        }
-        let key = uuid::Uuid::new_v4().simple().to_string();
-        let owner = objects::owner(settings.name(), &turn);
-        let session = host.open_turn(&request);
-        let mut guard = StopGuard::new(
-            backend.fleet.clone(),
-            link.clone(),
-            backend.pool.clone(),
-            turn.clone(),
-            key.clone(),
-        );
-        let mut workspace = None;
-        if let Some((files, bundle)) = &files {
-            let base = store_base(&link, &owner, bundle).await.map_err(failed)?;
-            guard.keep(&Payload::Object(base.clone()));
-            let (directory, roots) = (files.directory.clone(), files.roots.clone());
-            workspace = Some(TravellingFiles { base, place: place.clone(), directory, roots });
-            // They are folders of this machine.
-            (request.working_directory, request.extra_roots) = (None, Vec::new());
-        }
-        let version = if workspace.is_some() { FILES_VERSION } else { FIRST_VERSION };
-        let body = TurnBody {
-            participant: session.participant().as_str().to_owned(),
-            tools: session.definitions().to_vec(),
-            has_approver: host.approver.is_some(),
-            request: request.clone(),
-            workspace,
-        };
-        let body = objects::pack(&link, &owner, &body).await.map_err(|error| match error {
-            FleetError::TooLarge { bytes, most, .. } => {
-                failed(FleetError::TooLarge { what: "the request, with its tools,".to_owned(), bytes, most })
-            }
-            error => failed(error),
-        })?;
-        guard.keep(&body);
-        let queued = QueuedTurn {
-            version,
-            turn: turn.clone(),
-            key,
-            instance: fleet.instance.clone(),
-            backend: id.as_str().to_owned(),
-            sent_at: now_milliseconds(),
-            traceparent: host.trace_context.as_ref().and_then(nexus_core::TraceContext::traceparent),
-            body,
-        };
-        let wait =
-            deadline.map_or(LONGEST_WAIT, |deadline| deadline.saturating_duration_since(Instant::now()));
-        let subject = queue_subject(&backend.pool, &lane, settings.name());
-        guard.is_queued = true;
-        is_sent.store(true, Ordering::Relaxed);
-        let stored = put_into_queue(&link, &backend.pool, &subject, &queued, wait).await;
-        backend.sent(&lane, &stored);
-        match stored {
-            Ok(number) => guard.queue_number = Some(number),
-            Err(FleetStoreError::Full) => {
-                guard.is_queued = false;
-                return Err(overloaded(backend, &link).await);
-            }
-            Err(error @ FleetStoreError::Forbidden(_)) => {
-                guard.is_queued = false;
-                return Err(FleetError::from(error).into_turn_error(id));
-            }
-            // It may be stored all the same, and another backend must not be given the work then.
-            Err(error) => {
-                let error = FleetError::from(error).into_turn_error(id);
-                let taken = tokio::time::timeout(TAKE_BACK_TIME, end::take_back(guard.place())).await;
-                if matches!(taken, Ok(Found::TakenBack)) {
-                    guard.is_queued = false;
-                    return Err(error);
-                }
-                return Err(with_effects(error.with_retry(Retry::Never), Effects::Unknown));
-            }
-        }
-        let now = Instant::now();
-        let watch = Watch::new(&request.limits);
-        let mut log = TurnLog::new(id.clone(), request.model.clone(), None).in_span(span);
-        log.infer_model_calls();
-        Ok(Self {
-            backend,
-            answers: Answers::new(session.share(), link.clone(), owner.clone()),
-            link,
-            owner,
-            guard: guard.with_session(session),
-            watch,
-            deadline,
-            frames: Frames::default(),
-            log,
-            reply: Reply::default(),
-            held: VecDeque::new(),
-            fetching: None,
-            queued_at: Some(now),
-            last_heard: now,
-            last_sent: now,
-            looked_at: now,
-            offline_since: None,
-            unclear: 0,
-            looking: None,
-            stopping: None,
-            writes_by_itself: request.tool_access >= nexus_core::ToolAccess::WorkspaceWrite,
-            files: files.map(|(files, _)| (files, place)),
-            change: None,
-        })
-    }
-
     /// Follows the turn to its end.
     async fn drive(mut self, host: &TurnHost, events: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
         let mut tick = tokio::time::interval(TICK);
@@ -709,121 +539,4 @@ impl<'b> RemoteTurn<'b> {
         let error = failure.into_error(self.backend.id().clone()).with_partial(recorder.into_partial());
         Step::Ended(Box::new(Err(error)))
     }
-}
-
-/// The files of the turn, where they travel, and their bundle.
-async fn take_files(
-    settings: &Arc<FleetSettings>,
-    turn: &str,
-    backend: &BackendId,
-    request: &TurnRequest,
-) -> Result<Option<(CallerFiles, FileToStore)>, Failure> {
-    if settings.workspace == WorkspaceMode::Shared
-        || (request.working_directory.is_none() && request.extra_roots.is_empty())
-    {
-        return Ok(None);
-    }
-    let (settings, turn) = (Arc::clone(settings), turn.to_owned());
-    let (backend, request) = (backend.clone(), request.clone());
-    let taken = off_thread(CancelToken::new(), move |cancel| {
-        CallerFiles::take(&settings, &turn, &backend, &request, cancel)
-    });
-    taken.await.map(Some)
-}
-
-/// Stores the bundle of a base. The object store is made where it is not there.
-async fn store_base(link: &Link, owner: &str, bundle: &FileToStore) -> Result<StoredObject, FleetError> {
-    match objects::store_file(link, owner, bundle).await {
-        Err(FleetError::NotSetUp { .. }) => {
-            setup::ensure_shared(link).await?;
-            objects::store_file(link, owner, bundle).await
-        }
-        stored => stored,
-    }
-}
-
-/// Stores the turn in its queue, which is made where it is not there.
-async fn put_into_queue(
-    link: &Link,
-    pool: &str,
-    subject: &str,
-    queued: &QueuedTurn,
-    wait: Duration,
-) -> Result<u64, FleetStoreError> {
-    let unclear = |error: &dyn std::fmt::Display| FleetStoreError::Unclear(error.to_string());
-    let text = serde_json::to_vec(queued).map_err(|error| unclear(&error))?;
-    let message = || {
-        PublishMessage::build()
-            .payload(text.clone().into())
-            .message_id(&queued.turn)
-            .ttl(wait.min(LONGEST_WAIT) + Duration::from_secs(1))
-    };
-    let until = Instant::now() + QUEUE_TIME;
-    let (mut is_made, mut is_unclear) = (false, false);
-    loop {
-        let stored = link.store(subject, message()).await;
-        match &stored {
-            Err(FleetStoreError::NoStream) if !is_made => {
-                let made = async {
-                    setup::ensure_shared(link).await?;
-                    setup::ensure_pool(link, pool).await
-                };
-                match made.await {
-                    Ok(()) => is_made = true,
-                    // Whether it is missing, only those who may look are told.
-                    Err(error @ FleetError::Forbidden { .. }) if Instant::now() >= until => {
-                        let missing =
-                            FleetError::NotSetUp { what: queue_stream(pool), reason: error.to_string() };
-                        return Err(unclear(&missing));
-                    }
-                    Err(error) if Instant::now() >= until => return Err(unclear(&error)),
-                    Err(_) => tokio::time::sleep(TICK).await,
-                }
-            }
-            // As during an election, before which and after which no stream is found either. The id keeps it from being there twice.
-            Err(error @ (FleetStoreError::Unclear(_) | FleetStoreError::NoStream))
-                if Instant::now() < until =>
-            {
-                is_unclear |= matches!(error, FleetStoreError::Unclear(_));
-                tokio::time::sleep(TICK).await;
-            }
-            // The one that the queue has no room beside may be this one.
-            Err(FleetStoreError::Full) if is_unclear => {
-                return Err(FleetStoreError::Unclear("the queue is full".to_owned()));
-            }
-            _ => return stored,
-        }
-    }
-}
-
-/// The error of a turn that found its queue full, with our guess of when there will be room.
-async fn overloaded(backend: &FleetBackend, link: &Link) -> TurnError {
-    let workers = list_workers(link, Some(&backend.pool)).await.unwrap_or_default();
-    let slots: usize = workers.values().map(|card| card.slots).sum();
-    let mean = workers.values().map(|card| card.mean_turn).max().unwrap_or_default();
-    // One place is free when one turn has ended.
-    let guess = match slots {
-        0 => Retry::RATE_LIMIT_GUESS,
-        slots => Duration::from_millis(mean / slots as u64).max(Duration::from_secs(1)),
-    };
-    let reason = format!(
-        "as many turns as may wait are in the queue of the pool {}, which has {slots} places at {} workers",
-        backend.pool,
-        workers.len()
-    );
-    Failure::new(ErrorKind::Overloaded, reason)
-        .with_retry(Retry::Guessed(guess))
-        .into_error(backend.id().clone())
-}
-
-fn priority(
-    request: &TurnRequest,
-    default: Priority,
-    id: &nexus_core::BackendId,
-) -> Result<Priority, TurnError> {
-    let Some(word) = request.labels.get(PRIORITY_LABEL) else { return Ok(default) };
-    Priority::ALL.into_iter().find(|priority| priority.as_str() == word).ok_or_else(|| {
-        let reason = format!("the label {PRIORITY_LABEL} is {word:?}: use high, normal or low");
-        Failure::new(ErrorKind::InvalidRequest, reason).into_error(id.clone())
-    })
 }

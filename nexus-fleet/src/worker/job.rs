@@ -1,0 +1,135 @@
+//! A turn out of a queue: whether this worker is the one that runs it.
+
+use std::{sync::Arc, time::Duration};
+
+use async_nats::{RequestErrorKind, client::Request, jetstream::AckKind};
+use nexus_core::CancelToken;
+use nexus_router::Router;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    time::Instant,
+};
+
+use super::{measured::Figures, policy::Policy, queue::give_back, trace::Trace};
+use crate::{
+    lease::Held,
+    link::Link,
+    protocol::{Command, QueuedTurn, frames_subject},
+    started_key::{self, Claim},
+};
+
+/// How long a caller has to say that it is there. One that says nothing is taken to be.
+const CALLER_TIME: Duration = Duration::from_millis(500);
+/// How soon a turn whose caller is not there is given to a worker again, and how often in all.
+const DELIVER_AGAIN: Duration = Duration::from_secs(5);
+const DELIVERIES: i64 = 24;
+/// How often a claim is made anew whose outcome is not known. Each takes 20 s.
+const MAX_CLAIMS: u32 = 15;
+/// How soon, and how often in all, a turn goes back whose backend this worker does not offer, for another one that does.
+const ELSEWHERE_AGAIN: Duration = Duration::from_millis(500);
+const DELIVERIES_ELSEWHERE: i64 = 12;
+/// How long after its message was taken a turn may begin. Its caller counts silence from about then.
+pub(super) const BEGIN_WITHIN: Duration = Duration::from_secs(20);
+
+/// A turn that this worker took out of a queue.
+pub(super) struct Job {
+    pub(super) link: Link,
+    pub(super) worker: Arc<str>,
+    pub(super) router: Router,
+    pub(super) policy: Arc<Policy>,
+    /// Whose it is, as the subject says.
+    pub(super) caller: String,
+    pub(super) queued: QueuedTurn,
+    pub(super) figures: Figures,
+    pub(super) trace: Trace,
+    pub(super) commands: mpsc::Receiver<Command>,
+    /// Given back when the turn has ended.
+    pub(super) slot: Option<OwnedSemaphorePermit>,
+    /// How many ended turns may be without a slot.
+    pub(super) lingering: Arc<Semaphore>,
+    /// When its message was taken.
+    pub(super) taken_at: Instant,
+    /// Whether the worker has its entry.
+    pub(super) held: Held,
+    /// Whether the worker offers its backend just now.
+    pub(super) is_offered: bool,
+    /// Whether the worker takes no further turn.
+    pub(super) drain: CancelToken,
+}
+
+/// Claims the turn, and acknowledges its message or gives it back. Its attempt, if this worker is the one that runs it.
+pub(super) async fn claim(job: &Job, message: &async_nats::jetstream::Message) -> Option<String> {
+    let deliveries = message.info().map_or(0, |info| info.delivered);
+    if !job.is_offered && deliveries < DELIVERIES_ELSEWHERE {
+        job.figures.declined("not_offered");
+        let _ = message.ack_with(AckKind::Nak(Some(ELSEWHERE_AGAIN))).await;
+        return None;
+    }
+    if !is_waited_for(job).await {
+        job.figures.declined("no_caller");
+        // It may be connecting again; a caller that does not within a minute ends its turn by itself.
+        if deliveries < DELIVERIES {
+            let _ = message.ack_with(AckKind::Nak(Some(DELIVER_AGAIN))).await;
+            return None;
+        }
+        // One that comes back later finds that nobody started it, and nobody will.
+        let attempt = uuid::Uuid::new_v4().simple().to_string();
+        if let Ok(Claim::Won | Claim::Lost(_)) =
+            started_key::claim(&job.link, &job.caller, &job.queued.turn, None, &attempt).await
+        {
+            let _ = message.ack_with(AckKind::Term).await;
+        }
+        return None;
+    }
+    // Held up for so long, it would be told to be silent: another worker is given the turn.
+    if job.taken_at.elapsed() > BEGIN_WITHIN {
+        job.figures.declined("late");
+        return None;
+    }
+    if !job.held.is_held() {
+        job.figures.declined("no_entry");
+        give_back(message).await;
+        return None;
+    }
+    let attempt = uuid::Uuid::new_v4().simple().to_string();
+    let mut claims = 0;
+    loop {
+        claims += 1;
+        match started_key::claim(&job.link, &job.caller, &job.queued.turn, Some(&job.worker), &attempt).await
+        {
+            Ok(Claim::Won) => break,
+            Ok(Claim::Lost(holder)) => {
+                job.figures.declined(if holder.worker.is_some() {
+                    "started_elsewhere"
+                } else {
+                    "taken_back"
+                });
+                let _ = message.ack().await;
+                return None;
+            }
+            // Whoever gets no clear answer does not start. If the key turns out to be ours after all, the caller is told that
+            // nothing was run: see `BEGIN_WITHIN`.
+            Ok(Claim::Unclear) if claims < MAX_CLAIMS => {}
+            Ok(Claim::Unclear) => {
+                job.figures.declined("unclear");
+                return None;
+            }
+            Err(error) => {
+                job.figures.declined("unclear");
+                tracing::warn!(%error, turn = job.queued.turn, "a turn could not be started");
+                return None;
+            }
+        }
+    }
+    // It is out of the queue then; and where this is lost, whoever is given it next finds the key.
+    let _ = message.ack().await;
+    Some(attempt)
+}
+
+/// Whether its caller is there, as far as the servers know.
+async fn is_waited_for(job: &Job) -> bool {
+    let subject = frames_subject(&job.caller, &job.queued.instance, &job.queued.turn);
+    let request = Request::new().timeout(Some(CALLER_TIME));
+    let asked = job.link.client.send_request(subject, request).await;
+    !asked.is_err_and(|error| error.kind() == RequestErrorKind::NoResponders)
+}
