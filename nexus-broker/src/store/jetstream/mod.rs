@@ -4,8 +4,10 @@ mod documents;
 mod fault;
 mod follower;
 mod index;
+mod outcomes;
 mod queues;
 mod records;
+mod set_aside;
 mod stream;
 
 use std::{fmt, sync::Arc, time::Duration};

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{
-    Hash, JetStreamStore, OVERHEAD, fault,
+    Hash, JetStreamStore, fault,
     index::{Entry, Outdated},
     records::{self, Put, Record, STREAM, Stage, State},
     stream::Read,
 };
 use crate::{
-    error::{BrokerError, BrokerErrorKind},
+    error::BrokerError,
     message::{Envelope, MessagePriority},
     store::{
-        Delivery, HandlingLease, LoggedEnvelope, LoggedEvent, PutOutcome, QueueStatus, SetAsideMessage,
+        Delivery, HandlingLease, LoggedEnvelope, LoggedEvent, PutOutcome, QueueStatus,
         check::{self, Checked, millis},
     },
 };
@@ -31,24 +31,17 @@ const NEAR_FULL: usize = 1_000;
 
 /// What a message of the stream has inside that came of another, or that expired.
 #[derive(Serialize, Deserialize)]
-struct Queued {
-    queue: String,
-    envelope: Envelope,
+pub(super) struct Queued {
+    pub(super) queue: String,
+    pub(super) envelope: Envelope,
 }
 
 /// What is stored of a message.
-enum Body {
+pub(super) enum Body {
     Read(Box<Envelope>),
     Unreadable(BrokerError),
     /// Somebody deleted it from the stream.
     Gone,
-}
-
-/// What came of a message, as it is stored.
-struct Outcome {
-    readable: Vec<Checked>,
-    /// The rest of it, and why it cannot be read.
-    unreadable: Option<(Vec<Value>, BrokerError)>,
 }
 
 impl JetStreamStore {
@@ -126,7 +119,7 @@ impl JetStreamStore {
     }
 
     /// Writes how far a message is, if nothing else was written since `entry` was read. `false`: something was.
-    async fn change(
+    pub(super) async fn change(
         &self,
         hash: Hash,
         entry: &Entry,
@@ -196,7 +189,7 @@ impl JetStreamStore {
     }
 
     /// What a message says.
-    async fn body(&self, hash: Hash, number: u64) -> Result<Body, BrokerError> {
+    pub(super) async fn body(&self, hash: Hash, number: u64) -> Result<Body, BrokerError> {
         match self.0.requests.message(number).await? {
             Some(read) => Ok(match stored(&read) {
                 Ok(envelope) => Body::Read(Box::new(envelope)),
@@ -207,76 +200,6 @@ impl JetStreamStore {
                 Ok(Body::Gone)
             }
         }
-    }
-
-    /// Has a message wait no more that cannot be read, and keeps it.
-    async fn put_aside(&self, hash: Hash, entry: &Entry, error: &BrokerError) -> Result<(), BrokerError> {
-        let now = self.now();
-        // Another may have done so meanwhile, or a newer version have taken it.
-        self.change(hash, entry, &next_state(entry, Stage::SetAside, now, now), None).await?;
-        self.0.followed.told.warn(error);
-        Ok(())
-    }
-
-    /// Has messages wait again that were set aside, and that this version can read.
-    pub(super) async fn take_up_what_can_be_read(&self) -> Result<(), BrokerError> {
-        for (hash, entry) in self.all_aside() {
-            if entry.state.as_ref().is_none_or(|state| state.stage != Stage::SetAside) {
-                continue;
-            }
-            match self.body(hash, entry.number).await? {
-                Body::Read(_) => {
-                    let now = self.now();
-                    self.change(hash, &entry, &next_state(&entry, Stage::Waiting, now, now), None).await?;
-                }
-                Body::Unreadable(error) => self.0.followed.told.warn(&error),
-                Body::Gone => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn all_aside(&self) -> Vec<(Hash, Entry)> {
-        let index = self.0.followed.index();
-        index.set_aside().map(|(hash, entry)| (hash, entry.clone())).collect()
-    }
-
-    pub(super) async fn all_set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError> {
-        self.catch_up().await?;
-        self.put_all_outcomes().await?;
-        let mut aside: Vec<(u64, Option<Entry>)> =
-            self.all_aside().into_iter().map(|(_, entry)| (entry.number, Some(entry))).collect();
-        aside.extend(self.0.followed.index().unreadable().map(|number| (number, None)));
-        aside.sort_by_key(|(number, _)| *number);
-        let mut found = Vec::new();
-        for (number, entry) in aside {
-            if found.len() >= at_most {
-                break;
-            }
-            let Some(read) = self.0.requests.message(number).await? else { continue };
-            let message = id_of(number, &read.payload);
-            let stage = entry.as_ref().and_then(|entry| entry.state.as_ref()).map(|state| state.stage);
-            let readable = stored(&read);
-            let mut stored = read.payload;
-            let problem = match (stage, &entry) {
-                (Some(Stage::SetAside), _) => match readable {
-                    Err(error) => error.message,
-                    Ok(_) => "it can be read again, and waits when the store is opened anew".to_owned(),
-                },
-                (Some(Stage::Finishing), Some(entry)) => {
-                    if let Some(outcome) = self.0.requests.message(entry.revision).await? {
-                        stored = outcome.payload;
-                    }
-                    "it is handled, and what came of it cannot be read".to_owned()
-                }
-                (Some(_), _) => "how far it is cannot be read".to_owned(),
-                (None, _) => "its headers cannot be read".to_owned(),
-            };
-            let queue = entry.map_or_else(String::new, |entry| entry.queue.as_ref().to_owned());
-            let stored = String::from_utf8_lossy(&stored).into_owned();
-            found.push(SetAsideMessage { queue, message, problem, stored });
-        }
-        Ok(found)
     }
 
     pub(super) async fn take_checked(
@@ -393,117 +316,6 @@ impl JetStreamStore {
                 return self.put_outcome(hash, Some(outcome)).await;
             }
         }
-    }
-
-    fn written_outcome(&self, outcome: &[Checked]) -> Result<Option<Vec<u8>>, BrokerError> {
-        if outcome.is_empty() {
-            return Ok(None);
-        }
-        let queued =
-            |message: &Checked| Queued { queue: message.queue.clone(), envelope: message.envelope.clone() };
-        let queued: Vec<_> = outcome.iter().map(queued).collect();
-        let inside = serde_json::to_vec(&queued).map_err(unwritable)?;
-        let largest = self.0.requests.connection.max_payload_bytes();
-        if inside.len() + OVERHEAD > largest {
-            return Err(BrokerError::new(
-                BrokerErrorKind::Invalid,
-                format!(
-                    "what came of the message has {} bytes, and the servers take {largest}",
-                    inside.len()
-                ),
-                "raise `max_payload` of the servers, or put what is large into files",
-            ));
-        }
-        Ok(Some(inside))
-    }
-
-    /// Puts what came of a message that is handled, as far as it is not there, and says that it is. `known`: by whoever has just finished it.
-    async fn put_outcome(&self, hash: Hash, known: Option<&[Checked]>) -> Result<(), BrokerError> {
-        loop {
-            let entry = self.0.followed.index().entry(hash).cloned();
-            let Some(entry) = entry else { return Ok(()) };
-            let is_finishing = entry.state.as_ref().is_some_and(|state| state.stage == Stage::Finishing);
-            if !is_finishing {
-                return Ok(());
-            }
-            let mut unreadable = None;
-            let read;
-            let outcome = match known {
-                Some(known) => known,
-                None => match self.read_outcome(hash, &entry).await? {
-                    Some(found) => {
-                        unreadable = found.unreadable;
-                        read = found.readable;
-                        &read
-                    }
-                    None => continue,
-                },
-            };
-            for message in outcome {
-                Box::pin(self.put_checked(message, false)).await?;
-            }
-            let now = self.now();
-            if let Some((rest, problem)) = unreadable {
-                // What is put is not put again when it is forgotten: the rest alone is kept.
-                if !outcome.is_empty() {
-                    let rest = serde_json::to_vec(&rest).map_err(unwritable)?;
-                    let state = next_state(&entry, Stage::Finishing, now, now);
-                    if !self.change(hash, &entry, &state, Some(rest)).await? {
-                        continue;
-                    }
-                }
-                self.0.followed.index().park(hash);
-                self.0.followed.told.warn(&problem);
-                return Ok(());
-            }
-            if self.change(hash, &entry, &next_state(&entry, Stage::Handled, now, now), None).await? {
-                return Ok(());
-            }
-        }
-    }
-
-    /// What came of a message. `None`: another has put it meanwhile.
-    async fn read_outcome(&self, hash: Hash, entry: &Entry) -> Result<Option<Outcome>, BrokerError> {
-        let what = format!("what came of the message {}", entry.number);
-        let unreadable = |reason: &dyn std::fmt::Display| check::unreadable(STREAM, &what, reason);
-        let Some(read) = self.0.requests.message(entry.revision).await? else {
-            self.catch_up().await?;
-            let is_same =
-                self.0.followed.index().entry(hash).is_some_and(|now| now.revision == entry.revision);
-            let gone = || (Vec::new(), unreadable(&"it was deleted"));
-            return Ok(is_same.then(|| Outcome { readable: Vec::new(), unreadable: Some(gone()) }));
-        };
-        let mut outcome = Outcome { readable: Vec::new(), unreadable: None };
-        let all: Vec<Value> = match serde_json::from_slice(&read.payload) {
-            Ok(all) => all,
-            Err(error) => {
-                outcome.unreadable = Some((Vec::new(), unreadable(&error)));
-                return Ok(Some(outcome));
-            }
-        };
-        for one in all {
-            let read = Queued::deserialize(&one).and_then(|Queued { queue, envelope }| {
-                let json = serde_json::to_string(&envelope)?;
-                Ok(Checked { queue, envelope, json })
-            });
-            match read {
-                Ok(checked) => outcome.readable.push(checked),
-                Err(error) => {
-                    let rest = outcome.unreadable.get_or_insert_with(|| (Vec::new(), unreadable(&error)));
-                    rest.0.push(one);
-                }
-            }
-        }
-        Ok(Some(outcome))
-    }
-
-    /// Puts what came of all messages that are handled, as far as it is not there. `false`: there was none.
-    pub(super) async fn put_all_outcomes(&self) -> Result<bool, BrokerError> {
-        let finishing = self.0.followed.index().finishing();
-        for hash in &finishing {
-            self.put_outcome(*hash, None).await?;
-        }
-        Ok(!finishing.is_empty())
     }
 
     pub(super) async fn put_back_held(&self, held: &HandlingLease) -> Result<(), BrokerError> {
@@ -629,7 +441,7 @@ fn logged(read: &Read) -> Result<Option<LoggedEnvelope>, BrokerError> {
 }
 
 /// Reads a message that was put.
-fn stored(read: &Read) -> Result<Envelope, BrokerError> {
+pub(super) fn stored(read: &Read) -> Result<Envelope, BrokerError> {
     serde_json::from_slice(&read.payload).map_err(|error| {
         let what = format!("the message {}", id_of(read.number, &read.payload));
         check::unreadable(STREAM, &what, &error)
@@ -637,7 +449,7 @@ fn stored(read: &Read) -> Result<Envelope, BrokerError> {
 }
 
 /// What tells a message from every other, also one that cannot be read: its id, or else its number.
-fn id_of(number: u64, payload: &[u8]) -> String {
+pub(super) fn id_of(number: u64, payload: &[u8]) -> String {
     let json: Option<Value> = serde_json::from_slice(payload).ok();
     let id = json.as_ref().and_then(|json| json.get("message_id")?.as_str());
     // As long as an id may be, and no longer.
@@ -645,7 +457,7 @@ fn id_of(number: u64, payload: &[u8]) -> String {
 }
 
 /// The next word on a message, with the lease that it has.
-fn next_state(entry: &Entry, stage: Stage, at: i64, until: i64) -> State {
+pub(super) fn next_state(entry: &Entry, stage: Stage, at: i64, until: i64) -> State {
     State {
         stage,
         of: entry.number,
@@ -657,6 +469,6 @@ fn next_state(entry: &Entry, stage: Stage, at: i64, until: i64) -> State {
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "it stands where an error is mapped")]
-fn unwritable(error: serde_json::Error) -> BrokerError {
+pub(super) fn unwritable(error: serde_json::Error) -> BrokerError {
     fault::unwritable(&error)
 }

@@ -1,0 +1,135 @@
+//! What came of messages that are handled.
+
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::{
+    Hash, JetStreamStore, OVERHEAD,
+    index::Entry,
+    queues::{Queued, next_state, unwritable},
+    records::{STREAM, Stage},
+};
+use crate::{
+    error::{BrokerError, BrokerErrorKind},
+    store::check::{self, Checked},
+};
+
+/// What came of a message, as it is stored.
+struct Outcome {
+    readable: Vec<Checked>,
+    /// The rest of it, and why it cannot be read.
+    unreadable: Option<(Vec<Value>, BrokerError)>,
+}
+
+impl JetStreamStore {
+    pub(super) fn written_outcome(&self, outcome: &[Checked]) -> Result<Option<Vec<u8>>, BrokerError> {
+        if outcome.is_empty() {
+            return Ok(None);
+        }
+        let queued =
+            |message: &Checked| Queued { queue: message.queue.clone(), envelope: message.envelope.clone() };
+        let queued: Vec<_> = outcome.iter().map(queued).collect();
+        let inside = serde_json::to_vec(&queued).map_err(unwritable)?;
+        let largest = self.0.requests.connection.max_payload_bytes();
+        if inside.len() + OVERHEAD > largest {
+            return Err(BrokerError::new(
+                BrokerErrorKind::Invalid,
+                format!(
+                    "what came of the message has {} bytes, and the servers take {largest}",
+                    inside.len()
+                ),
+                "raise `max_payload` of the servers, or put what is large into files",
+            ));
+        }
+        Ok(Some(inside))
+    }
+
+    /// Puts what came of a message that is handled, as far as it is not there, and says that it is. `known`: by whoever has just finished it.
+    pub(super) async fn put_outcome(&self, hash: Hash, known: Option<&[Checked]>) -> Result<(), BrokerError> {
+        loop {
+            let entry = self.0.followed.index().entry(hash).cloned();
+            let Some(entry) = entry else { return Ok(()) };
+            let is_finishing = entry.state.as_ref().is_some_and(|state| state.stage == Stage::Finishing);
+            if !is_finishing {
+                return Ok(());
+            }
+            let mut unreadable = None;
+            let read;
+            let outcome = match known {
+                Some(known) => known,
+                None => match self.read_outcome(hash, &entry).await? {
+                    Some(found) => {
+                        unreadable = found.unreadable;
+                        read = found.readable;
+                        &read
+                    }
+                    None => continue,
+                },
+            };
+            for message in outcome {
+                Box::pin(self.put_checked(message, false)).await?;
+            }
+            let now = self.now();
+            if let Some((rest, problem)) = unreadable {
+                // What is put is not put again when it is forgotten: the rest alone is kept.
+                if !outcome.is_empty() {
+                    let rest = serde_json::to_vec(&rest).map_err(unwritable)?;
+                    let state = next_state(&entry, Stage::Finishing, now, now);
+                    if !self.change(hash, &entry, &state, Some(rest)).await? {
+                        continue;
+                    }
+                }
+                self.0.followed.index().park(hash);
+                self.0.followed.told.warn(&problem);
+                return Ok(());
+            }
+            if self.change(hash, &entry, &next_state(&entry, Stage::Handled, now, now), None).await? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// What came of a message. `None`: another has put it meanwhile.
+    async fn read_outcome(&self, hash: Hash, entry: &Entry) -> Result<Option<Outcome>, BrokerError> {
+        let what = format!("what came of the message {}", entry.number);
+        let unreadable = |reason: &dyn std::fmt::Display| check::unreadable(STREAM, &what, reason);
+        let Some(read) = self.0.requests.message(entry.revision).await? else {
+            self.catch_up().await?;
+            let is_same =
+                self.0.followed.index().entry(hash).is_some_and(|now| now.revision == entry.revision);
+            let gone = || (Vec::new(), unreadable(&"it was deleted"));
+            return Ok(is_same.then(|| Outcome { readable: Vec::new(), unreadable: Some(gone()) }));
+        };
+        let mut outcome = Outcome { readable: Vec::new(), unreadable: None };
+        let all: Vec<Value> = match serde_json::from_slice(&read.payload) {
+            Ok(all) => all,
+            Err(error) => {
+                outcome.unreadable = Some((Vec::new(), unreadable(&error)));
+                return Ok(Some(outcome));
+            }
+        };
+        for one in all {
+            let read = Queued::deserialize(&one).and_then(|Queued { queue, envelope }| {
+                let json = serde_json::to_string(&envelope)?;
+                Ok(Checked { queue, envelope, json })
+            });
+            match read {
+                Ok(checked) => outcome.readable.push(checked),
+                Err(error) => {
+                    let rest = outcome.unreadable.get_or_insert_with(|| (Vec::new(), unreadable(&error)));
+                    rest.0.push(one);
+                }
+            }
+        }
+        Ok(Some(outcome))
+    }
+
+    /// Puts what came of all messages that are handled, as far as it is not there. `false`: there was none.
+    pub(super) async fn put_all_outcomes(&self) -> Result<bool, BrokerError> {
+        let finishing = self.0.followed.index().finishing();
+        for hash in &finishing {
+            self.put_outcome(*hash, None).await?;
+        }
+        Ok(!finishing.is_empty())
+    }
+}
