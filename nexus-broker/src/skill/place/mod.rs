@@ -1,50 +1,36 @@
 //! The skills of one place: which there are, and what comes from a hub.
 
+mod hold;
+mod mark;
+
 use std::{
     collections::BTreeMap,
-    fs::{self, TryLockError},
+    fs,
     io::{self, Read as _},
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
-use nexus_workspace::private_file;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
+use self::mark::{MARK, Mark, added, changed, not_as_it_came, read_mark};
 use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::Address,
     skill::{
         SkillKind,
         digest::sha256,
-        hub::{HubIndex, HubReader, HubSkill, MAX_FILE_BYTES, is_inside},
+        hub::{HubIndex, HubReader, HubSkill, MAX_FILE_BYTES},
     },
 };
 
-/// What says that a skill came from a hub, in its folder.
-const MARK: &str = ".nexus-skill.json";
-/// The largest mark, in bytes: of as many files as a skill may have.
-const MAX_MARK_BYTES: u64 = 256 << 10;
 /// What folders begin with that a command has in the making beside the skills: what is put there, what it takes the place of, and what is removed.
 const INSTALLING: &str = ".installing-";
 const REPLACED: &str = ".replaced-";
 const REMOVED: &str = ".removed-";
-/// How long another command on the same skills is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether it has ended.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How much of a SKILL.md is read for its description, in bytes.
 const MAX_HEAD_BYTES: u64 = 64 << 10;
 /// The largest SKILL.md of a person's that is shown, in bytes.
 const MAX_SHOWN_BYTES: u64 = MAX_FILE_BYTES;
-
-/// What came from a hub, as its mark says.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Mark {
-    hub: String,
-    version: String,
-    files: BTreeMap<String, String>,
-}
 
 /// A skill that is there.
 #[non_exhaustive]
@@ -347,88 +333,6 @@ impl SkillPlace {
         Ok(SkillChange::Removed)
     }
 
-    /// Has the skills to oneself. The operating system takes them back from a command that is killed.
-    async fn hold(&self) -> Result<SkillsHold, BrokerError> {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            match self.try_hold()? {
-                Some(hold) => return Ok(hold),
-                None if Instant::now() >= until => return Err(self.is_held()),
-                None => tokio::time::sleep(LOOK_EVERY).await,
-            }
-        }
-    }
-
-    fn try_hold(&self) -> Result<Option<SkillsHold>, BrokerError> {
-        let folder = match fs::File::open(&self.folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(SkillsHold(None))),
-            folder => folder.map_err(|error| at(&self.folder, &error))?,
-        };
-        match folder.try_lock() {
-            Ok(()) => Ok(Some(SkillsHold(Some(folder)))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            // A file system whose folders cannot be locked: nothing is taken for what a killed command left.
-            Err(TryLockError::Error(error)) => {
-                tracing::debug!(folder = %self.folder.display(), %error, "the skills are not locked");
-                Ok(Some(SkillsHold(None)))
-            }
-        }
-    }
-
-    fn is_held(&self) -> BrokerError {
-        BrokerError::new(
-            BrokerErrorKind::Conflict,
-            format!("another command changes the skills in {}", self.folder.display()),
-            "wait for it, and try again",
-        )
-    }
-
-    /// The folders beside the skills whose names begin like this.
-    fn left(&self, prefix: &str) -> Result<Vec<PathBuf>, BrokerError> {
-        let mut left = Vec::new();
-        for kind in SkillKind::ALL {
-            let folder = self.folder.join(kind.as_str());
-            let entries = match fs::read_dir(&folder) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                read => read.map_err(|error| at(&folder, &error))?,
-            };
-            for entry in entries {
-                let entry = entry.map_err(|error| at(&folder, &error))?;
-                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if is_folder && entry.file_name().to_string_lossy().starts_with(prefix) {
-                    left.push(entry.path());
-                }
-            }
-        }
-        Ok(left)
-    }
-
-    /// Puts back what a command that was killed had set aside, and removes what it had begun.
-    fn recover(&self, hold: &SkillsHold) -> Result<(), BrokerError> {
-        if hold.0.is_none() {
-            return Ok(());
-        }
-        for aside in self.left(REPLACED)? {
-            let beside = aside.parent().unwrap_or(&self.folder);
-            for entry in fs::read_dir(&aside).map_err(|error| at(&aside, &error))? {
-                let skill = entry.map_err(|error| at(&aside, &error))?.path();
-                let to = beside.join(skill.file_name().unwrap_or_default());
-                if fs::symlink_metadata(&to).is_err() {
-                    fs::rename(&skill, &to).map_err(|error| at(&to, &error))?;
-                } else if not_as_it_came(&skill)?.is_none() {
-                    // The newer one has its place.
-                    fs::remove_dir_all(&skill).map_err(|error| at(&skill, &error))?;
-                }
-            }
-            // Where something of a person's is in it, it stays.
-            let _ = fs::remove_dir(&aside);
-        }
-        for begun in self.left(INSTALLING)?.into_iter().chain(self.left(REMOVED)?) {
-            fs::remove_dir_all(&begun).map_err(|error| at(&begun, &error))?;
-        }
-        Ok(())
-    }
-
     /// Reads and checks all files of a skill into a folder beside its place.
     async fn stage(
         &self,
@@ -509,18 +413,6 @@ impl SkillPlace {
     }
 }
 
-/// Held while skills are changed: their folder, locked. `None` where it cannot be.
-struct SkillsHold(Option<fs::File>);
-
-impl Drop for SkillsHold {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.0 {
-            // Closing would not do while a process that was just forked has a copy of the handle.
-            let _ = folder.unlock();
-        }
-    }
-}
-
 /// Moves a staged skill to its place, and what was there aside: gives where that is.
 fn place(staged: &Staged) -> Result<Option<PathBuf>, BrokerError> {
     let put = || fs::rename(staged.folder.path(), &staged.to).map_err(|error| at(&staged.to, &error));
@@ -570,73 +462,9 @@ fn put_back(aside: &Path, skill: &Path) -> Result<(), BrokerError> {
     Ok(())
 }
 
-/// Why a skill is no more what came from its hub.
-fn not_as_it_came(folder: &Path) -> Result<Option<String>, BrokerError> {
-    let Some(mark) = read_mark(folder)? else { return Ok(Some("it is your own".to_owned())) };
-    let changed = changed(folder, &mark);
-    if !changed.is_empty() {
-        return Ok(Some(format!("you changed {}", changed.join(", "))));
-    }
-    Ok(added(folder)?.map(|added| format!("you added {added}")))
-}
-
-/// Files of the hub's that are not as they came.
-fn changed(folder: &Path, mark: &Mark) -> Vec<String> {
-    let differs = |path: &str, hash: &str| {
-        let read = private_file::read(&folder.join(path), MAX_FILE_BYTES);
-        !read.is_ok_and(|bytes| bytes.is_some_and(|bytes| sha256(&bytes) == hash))
-    };
-    let changed = mark.files.iter().filter(|(path, hash)| differs(path, hash));
-    changed.map(|(path, _)| path.clone()).collect()
-}
-
-/// A file in the folder of a skill that did not come with it.
-fn added(skill: &Path) -> Result<Option<String>, BrokerError> {
-    let Some(mark) = read_mark(skill)? else { return Ok(None) };
-    let mut folders = vec![skill.to_owned()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(&folder).map_err(|error| at(&folder, &error))? {
-            let entry = entry.map_err(|error| at(&folder, &error))?;
-            let path = entry.path();
-            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.push(path);
-                continue;
-            }
-            let below = path.strip_prefix(skill).unwrap_or(&path).to_string_lossy().replace('\\', "/");
-            if below != MARK && !mark.files.contains_key(&below) {
-                return Ok(Some(below));
-            }
-        }
-    }
-    Ok(None)
-}
-
 /// Why a skill that came from no hub, as far as is known, is left alone.
 fn own(skill: &FoundSkill) -> String {
     skill.damaged.clone().unwrap_or_else(|| "it is your own".to_owned())
-}
-
-fn read_mark(folder: &Path) -> Result<Option<Mark>, BrokerError> {
-    let path = folder.join(MARK);
-    let damaged = |reason: String| {
-        BrokerError::new(
-            BrokerErrorKind::Damaged,
-            format!("{} cannot be read: {reason}", path.display()),
-            "remove it to make the skill your own",
-        )
-    };
-    match private_file::read(&path, MAX_MARK_BYTES) {
-        Ok(None) => Ok(None),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(damaged(error.to_string())),
-        Err(error) => Err(at(&path, &error)),
-        Ok(Some(bytes)) => {
-            let mark: Mark = serde_json::from_slice(&bytes).map_err(|error| damaged(error.to_string()))?;
-            match mark.files.keys().find(|path| !is_inside(path)) {
-                Some(path) => Err(damaged(format!("{path:?} leads out of the skill"))),
-                None => Ok(Some(mark)),
-            }
-        }
-    }
 }
 
 /// The description in the head of a SKILL.md, else its first words.

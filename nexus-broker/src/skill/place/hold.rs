@@ -1,0 +1,115 @@
+//! One command at a time changes the skills of a place, and puts right what one that was killed has left.
+
+use std::{
+    fs::{self, TryLockError},
+    io,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use super::{INSTALLING, REMOVED, REPLACED, SkillPlace, at, mark::not_as_it_came};
+use crate::{
+    error::{BrokerError, BrokerErrorKind},
+    skill::SkillKind,
+};
+
+/// How long another command on the same skills is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is looked whether it has ended.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Held while skills are changed: their folder, locked. `None` where it cannot be.
+pub(super) struct SkillsHold(Option<fs::File>);
+
+impl Drop for SkillsHold {
+    fn drop(&mut self) {
+        if let Some(folder) = &self.0 {
+            // Closing would not do while a process that was just forked has a copy of the handle.
+            let _ = folder.unlock();
+        }
+    }
+}
+
+impl SkillPlace {
+    /// Has the skills to oneself. The operating system takes them back from a command that is killed.
+    pub(super) async fn hold(&self) -> Result<SkillsHold, BrokerError> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.try_hold()? {
+                Some(hold) => return Ok(hold),
+                None if Instant::now() >= until => return Err(self.is_held()),
+                None => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
+    }
+
+    pub(super) fn try_hold(&self) -> Result<Option<SkillsHold>, BrokerError> {
+        let folder = match fs::File::open(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(SkillsHold(None))),
+            folder => folder.map_err(|error| at(&self.folder, &error))?,
+        };
+        match folder.try_lock() {
+            Ok(()) => Ok(Some(SkillsHold(Some(folder)))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            // A file system whose folders cannot be locked: nothing is taken for what a killed command left.
+            Err(TryLockError::Error(error)) => {
+                tracing::debug!(folder = %self.folder.display(), %error, "the skills are not locked");
+                Ok(Some(SkillsHold(None)))
+            }
+        }
+    }
+
+    pub(super) fn is_held(&self) -> BrokerError {
+        BrokerError::new(
+            BrokerErrorKind::Conflict,
+            format!("another command changes the skills in {}", self.folder.display()),
+            "wait for it, and try again",
+        )
+    }
+
+    /// The folders beside the skills whose names begin like this.
+    pub(super) fn left(&self, prefix: &str) -> Result<Vec<PathBuf>, BrokerError> {
+        let mut left = Vec::new();
+        for kind in SkillKind::ALL {
+            let folder = self.folder.join(kind.as_str());
+            let entries = match fs::read_dir(&folder) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                read => read.map_err(|error| at(&folder, &error))?,
+            };
+            for entry in entries {
+                let entry = entry.map_err(|error| at(&folder, &error))?;
+                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+                if is_folder && entry.file_name().to_string_lossy().starts_with(prefix) {
+                    left.push(entry.path());
+                }
+            }
+        }
+        Ok(left)
+    }
+
+    /// Puts back what a command that was killed had set aside, and removes what it had begun.
+    pub(super) fn recover(&self, hold: &SkillsHold) -> Result<(), BrokerError> {
+        if hold.0.is_none() {
+            return Ok(());
+        }
+        for aside in self.left(REPLACED)? {
+            let beside = aside.parent().unwrap_or(&self.folder);
+            for entry in fs::read_dir(&aside).map_err(|error| at(&aside, &error))? {
+                let skill = entry.map_err(|error| at(&aside, &error))?.path();
+                let to = beside.join(skill.file_name().unwrap_or_default());
+                if fs::symlink_metadata(&to).is_err() {
+                    fs::rename(&skill, &to).map_err(|error| at(&to, &error))?;
+                } else if not_as_it_came(&skill)?.is_none() {
+                    // The newer one has its place.
+                    fs::remove_dir_all(&skill).map_err(|error| at(&skill, &error))?;
+                }
+            }
+            // Where something of a person's is in it, it stays.
+            let _ = fs::remove_dir(&aside);
+        }
+        for begun in self.left(INSTALLING)?.into_iter().chain(self.left(REMOVED)?) {
+            fs::remove_dir_all(&begun).map_err(|error| at(&begun, &error))?;
+        }
+        Ok(())
+    }
+}
