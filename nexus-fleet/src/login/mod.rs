@@ -4,15 +4,15 @@
 //! | --- | --- |
 //! | `shared` | the source that asks the owner, and keeps what it was lent in memory |
 //! | `question` | one question to the owner, until it is answered |
-//! | `lender` | the owner's side |
+//! | `provider` | the owner's side |
 //! | `failure` | errors of credentials, as they cross the wire |
 
 mod failure;
-mod lender;
+mod provider;
 mod question;
 mod shared;
 
-pub(crate) use lender::Lender;
+pub(crate) use provider::TokenProvider;
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -42,7 +42,7 @@ use crate::{
     error::FleetError,
     lease::{Held, LEASE_TIME, Lease, RENEW_EVERY},
     link::Link,
-    login::Lender,
+    login::TokenProvider,
     protocol::{
         CallerMessage, Command, INLINE_BYTES, PROTOCOL_VERSION, QueuedTurn, WORKERS_BUCKET, WireForget,
         WorkerCard, control_subject, login_subject, token_fault, worker_key,
@@ -80,7 +80,7 @@ pub struct Worker {
     wanted: Option<Vec<String>>,
     running: Arc<Running>,
     /// Lends the logins that this worker owns.
-    lender: Option<Lender>,
+    provider: Option<TokenProvider>,
     lingering: Arc<Semaphore>,
     trace: Trace,
 }
@@ -143,7 +143,7 @@ impl Worker {
                 });
             }
         }
-        let lender = Lender::of(&settings, pool, &name)?;
+        let provider = TokenProvider::of(&settings, pool, &name)?;
         let policy = Arc::new(Policy::of(&settings.worker));
         let (slots, wanted) = (settings.worker.turns.unwrap_or(TURNS), settings.worker.backends.clone());
         let link = Link::connect(Arc::new(settings)).await?;
@@ -157,7 +157,7 @@ impl Worker {
             slots,
             wanted,
             running: Arc::default(),
-            lender,
+            provider,
             lingering: Arc::new(Semaphore::new(MAX_LINGERING)),
             trace: Trace::default(),
         })
@@ -165,7 +165,7 @@ impl Worker {
 
     /// The logins that this worker owns by the section's `login_owner`, each with the number of machines that it is shared with.
     pub fn owned_logins(&self) -> BTreeMap<String, usize> {
-        let owned = self.lender.iter().flat_map(Lender::logins);
+        let owned = self.provider.iter().flat_map(TokenProvider::logins);
         owned.map(|(login, machines)| (login.to_owned(), machines)).collect()
     }
 
@@ -173,8 +173,8 @@ impl Worker {
     /// section lists, and sent to them, for as long as this worker runs.
     #[must_use]
     pub fn with_login(mut self, login: &str, source: Arc<dyn CredentialSource>) -> Self {
-        if let Some(lender) = &mut self.lender {
-            lender.lend(login, source);
+        if let Some(provider) = &mut self.provider {
+            provider.add(login, source);
         }
         self
     }
@@ -206,9 +206,9 @@ impl Worker {
     /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`], [`FleetError::NotSetUp`], [`FleetError::LoginOwner`], and what else keeps it from beginning.
     /// What happens later is waited out.
     pub async fn run(mut self, drain: CancelToken, on_ready: impl FnOnce(&Offer)) -> Result<(), FleetError> {
-        let lender = self.lender.take().map(Arc::new);
-        if let Some(lender) = &lender {
-            lender.check()?;
+        let provider = self.provider.take().map(Arc::new);
+        if let Some(provider) = &provider {
+            provider.check()?;
         }
         let offer = self.offer().await;
         if offer.backends.is_empty() {
@@ -223,10 +223,10 @@ impl Worker {
         self.running.offer(&offer.backends);
         let mut background = JoinSet::new();
         // Before the name is taken: that of a worker that was killed is waited for, and others wait for tokens meanwhile.
-        if let Some(lender) = lender {
+        if let Some(provider) = provider {
             let subject = login_subject(&self.pool, &self.name);
             let requests = self.link.subscribe(subject).await?;
-            background.spawn(lender.serve(requests, self.link.clone()));
+            background.spawn(provider.serve(requests, self.link.clone()));
         }
         let (lease, held) = self.register(&offer).await?;
         travelling_files::sweep(&self.link).await;

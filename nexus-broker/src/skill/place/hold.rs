@@ -8,10 +8,7 @@ use std::{
 };
 
 use super::{INSTALLING, REMOVED, REPLACED, SkillPlace, at, mark::not_as_it_came};
-use crate::{
-    error::{BrokerError, BrokerErrorKind},
-    skill::SkillKind,
-};
+use crate::error::{BrokerError, BrokerErrorKind};
 
 /// How long another command on the same skills is waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -69,21 +66,10 @@ impl SkillPlace {
 
     /// The folders beside the skills whose names begin like this.
     pub(super) fn left(&self, prefix: &str) -> Result<Vec<PathBuf>, BrokerError> {
-        let mut left = Vec::new();
-        for kind in SkillKind::ALL {
-            let folder = self.folder.join(kind.as_str());
-            let entries = match fs::read_dir(&folder) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                read => read.map_err(|error| at(&folder, &error))?,
-            };
-            for entry in entries {
-                let entry = entry.map_err(|error| at(&folder, &error))?;
-                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if is_folder && entry.file_name().to_string_lossy().starts_with(prefix) {
-                    left.push(entry.path());
-                }
-            }
-        }
+        let mut left: Vec<_> = self.subfolders()?.into_iter().map(|(_, folder)| folder).collect();
+        left.retain(|folder| {
+            folder.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix))
+        });
         Ok(left)
     }
 

@@ -115,6 +115,19 @@ impl SkillPlace {
             tracing::warn!(%error, "a skill that was set aside is not put back");
         }
         let mut found = Vec::new();
+        for (kind, folder) in self.subfolders()? {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            if Address::agent(&name).is_ok() && folder.join("SKILL.md").is_file() {
+                found.push(self.found(kind, name)?);
+            }
+        }
+        found.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
+        Ok(found)
+    }
+
+    /// What folders there are of each kind: of skills, and of what a command has in the making.
+    fn subfolders(&self) -> Result<Vec<(SkillKind, PathBuf)>, BrokerError> {
+        let mut subfolders = Vec::new();
         for kind in SkillKind::ALL {
             let folder = self.folder.join(kind.as_str());
             let entries = match fs::read_dir(&folder) {
@@ -123,15 +136,12 @@ impl SkillPlace {
             };
             for entry in entries {
                 let entry = entry.map_err(|error| at(&folder, &error))?;
-                let name = entry.file_name().to_string_lossy().into_owned();
-                let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-                if is_folder && Address::agent(&name).is_ok() && entry.path().join("SKILL.md").is_file() {
-                    found.push(self.found(kind, name)?);
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    subfolders.push((kind, entry.path()));
                 }
             }
         }
-        found.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
-        Ok(found)
+        Ok(subfolders)
     }
 
     /// The skill of a name.

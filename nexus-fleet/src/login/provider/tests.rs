@@ -51,7 +51,7 @@ impl CredentialSource for Counter {
 struct Stage {
     owner: PublicKey,
     listed: FleetKey,
-    lender: Lender,
+    provider: TokenProvider,
     folder: tempfile::TempDir,
 }
 
@@ -71,11 +71,11 @@ fn stage() -> Stage {
         login_owner: [("codex".to_owned(), owner)].into(),
         ..FleetSettings::default()
     };
-    let mut lender = Lender::of(&settings, "p", "w").unwrap().expect("it owns one");
-    assert!(lender.check().unwrap_err().to_string().contains("`Worker::with_login`"));
-    lender.lend("codex", Arc::new(Counter::default()));
-    lender.check().unwrap();
-    Stage { owner: PublicKey::read(own.public()).unwrap(), listed, lender, folder }
+    let mut provider = TokenProvider::of(&settings, "p", "w").unwrap().expect("it owns one");
+    assert!(provider.check().unwrap_err().to_string().contains("`Worker::with_login`"));
+    provider.add("codex", Arc::new(Counter::default()));
+    provider.check().unwrap();
+    Stage { owner: PublicKey::read(own.public()).unwrap(), listed, provider, folder }
 }
 
 fn question() -> LoginQuestion {
@@ -98,8 +98,8 @@ impl Stage {
     /// What the listed machine reads in the answer.
     async fn asked(&self, question: &LoginQuestion) -> LoginOutcome {
         let request = self.request(&self.listed, &self.listed, question);
-        let admitted = self.lender.admit(&request).unwrap_or_else(|refusal| panic!("{refusal:?}"));
-        let answer = self.lender.answer(admitted).await.unwrap();
+        let admitted = self.provider.admit(&request).unwrap_or_else(|refusal| panic!("{refusal:?}"));
+        let answer = self.provider.answer(admitted).await.unwrap();
         assert!(!String::from_utf8_lossy(&answer).contains("token-"), "it is sealed");
         let LoginAnswer::Sealed(sealed) = serde_json::from_slice(&answer).unwrap() else { panic!("refused") };
         let reply: LoginReply = self.listed.open(&sealed, &self.owner).unwrap();
@@ -108,7 +108,7 @@ impl Stage {
     }
 
     fn refusal(&self, payload: &[u8]) -> Option<LoginRefusal> {
-        self.lender.admit(payload).err().expect("it is refused")
+        self.provider.admit(payload).err().expect("it is refused")
     }
 }
 
@@ -155,17 +155,20 @@ fn who_is_not_listed_is_refused_before_anything_is_opened() {
     for garbage in [&b""[..], b"null", b"{}", b"[1]", b"\xff", &huge, &b"[".repeat(MAX_REQUEST_BYTES)] {
         assert_eq!(stage.refusal(garbage), None);
     }
-    assert_eq!(stage.lender.borrowers[stage.listed.public()].permits.available_permits(), QUESTIONS_AT_ONCE);
+    assert_eq!(
+        stage.provider.borrowers[stage.listed.public()].permits.available_permits(),
+        QUESTIONS_AT_ONCE
+    );
 }
 
 #[test]
 fn a_machine_has_a_bound_on_its_questions_and_strangers_on_their_answers() {
     let stage = stage();
     let request = stage.request(&stage.listed, &stage.listed, &question());
-    let held: Vec<_> = (0..QUESTIONS_AT_ONCE).map(|_| stage.lender.admit(&request).ok().unwrap()).collect();
+    let held: Vec<_> = (0..QUESTIONS_AT_ONCE).map(|_| stage.provider.admit(&request).ok().unwrap()).collect();
     assert_eq!(stage.refusal(&request), Some(LoginRefusal::Busy));
     drop(held);
-    assert!(stage.lender.admit(&request).is_ok());
+    assert!(stage.provider.admit(&request).is_ok());
     let mut refusals = Refusals::default();
     let answered = (0..10_000).filter(|_| refusals.may_answer()).count();
     assert!(answered < 5_000, "{answered}");
@@ -205,11 +208,11 @@ fn an_owner_without_its_key_or_with_another_one_does_not_begin() {
         .into(),
         ..FleetSettings::default()
     };
-    let error = |settings: &FleetSettings| Lender::of(settings, "p", "w").unwrap_err().to_string();
+    let error = |settings: &FleetSettings| TokenProvider::of(settings, "p", "w").unwrap_err().to_string();
     let absent = error(&settings(other.public(), "absent"));
     assert!(absent.contains("codex") && absent.contains("`nexus fleet key`"), "{absent}");
     let own = FleetKey::read(&stage.folder.path().join("fleet.key")).unwrap().unwrap();
     let wrong = error(&settings(other.public(), "fleet.key"));
     assert!(wrong.contains(own.public()) && wrong.contains("login_owner.codex"), "{wrong}");
-    assert!(Lender::of(&settings(other.public(), "absent"), "p", "another").unwrap().is_none());
+    assert!(TokenProvider::of(&settings(other.public(), "absent"), "p", "another").unwrap().is_none());
 }

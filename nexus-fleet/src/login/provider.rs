@@ -43,7 +43,7 @@ const LONGEST_LENDING: Duration = Duration::from_secs(110);
 
 /// The logins that this worker owns.
 #[derive(Debug)]
-pub(crate) struct Lender {
+pub(crate) struct TokenProvider {
     key: FleetKey,
     logins: BTreeMap<String, Owned>,
     /// The machines that may have tokens of one login at least, by public key.
@@ -72,7 +72,7 @@ struct Admitted {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Lender {
+impl TokenProvider {
     /// The logins that `worker` of `pool` owns by these settings. `None`: it owns none.
     ///
     /// # Errors
@@ -94,9 +94,9 @@ impl Lender {
             );
             refused(first, reason)
         })?;
-        let mut lender = Self { key, logins: BTreeMap::new(), borrowers: HashMap::new() };
+        let mut provider = Self { key, logins: BTreeMap::new(), borrowers: HashMap::new() };
         for (login, owner) in owned {
-            let own = lender.key.public();
+            let own = provider.key.public();
             if owner.key != own {
                 let reason = format!(
                     "this worker is its owner, and the key of this machine is {own}: write that as \
@@ -107,12 +107,12 @@ impl Lender {
             for listed in &owner.shared_with {
                 let key = PublicKey::read(listed).map_err(|fault| refused(login, fault.to_owned()))?;
                 let borrower = || Borrower { key, permits: Arc::new(Semaphore::new(QUESTIONS_AT_ONCE)) };
-                lender.borrowers.entry(listed.clone()).or_insert_with(borrower);
+                provider.borrowers.entry(listed.clone()).or_insert_with(borrower);
             }
             let shared_with = owner.shared_with.iter().cloned().collect();
-            lender.logins.insert(login.clone(), Owned { source: None, shared_with });
+            provider.logins.insert(login.clone(), Owned { source: None, shared_with });
         }
-        Ok(Some(lender))
+        Ok(Some(provider))
     }
 
     /// The logins, each with the number of machines that it is shared with.
@@ -121,7 +121,7 @@ impl Lender {
     }
 
     /// Says what lends a login. One that is not owned here is passed over.
-    pub(crate) fn lend(&mut self, login: &str, source: Arc<dyn CredentialSource>) {
+    pub(crate) fn add(&mut self, login: &str, source: Arc<dyn CredentialSource>) {
         if let Some(owned) = self.logins.get_mut(login) {
             owned.source = Some(source);
         }
@@ -152,9 +152,9 @@ impl Lender {
             let Some(reply) = message.reply else { continue };
             match self.admit(&message.payload) {
                 Ok(admitted) => {
-                    let (lender, link) = (Arc::clone(&self), link.clone());
+                    let (provider, link) = (Arc::clone(&self), link.clone());
                     answering.spawn(async move {
-                        if let Some(answer) = lender.answer(admitted).await {
+                        if let Some(answer) = provider.answer(admitted).await {
                             link.send(&reply, answer);
                         }
                     });
