@@ -134,7 +134,8 @@ async fn turns_of_a_killed_worker_end_with_their_deadlines_and_their_futures() {
         took.as_secs_f64() - 1.0
     );
     outcomes.check();
-    assert!(took < 12 * SECOND, "{took:?}");
+    // 10 s for the worker, and on a busy machine as long for the turns that have not heard yet which worker has them.
+    assert!(took < 25 * SECOND, "{took:?}");
 }
 
 /// What is stored is delivered, though nothing that a worker says arrives.
