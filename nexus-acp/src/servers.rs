@@ -33,7 +33,7 @@ pub(crate) struct Servers {
 struct State {
     /// In the order of those that are wanted.
     running: Vec<Option<ServerProcess>>,
-    /// What the person was told already.
+    /// What the person was told already. Of a server that does not start, its number: the reason may be worded another way each time.
     told: HashSet<String>,
 }
 
@@ -73,8 +73,19 @@ impl Servers {
                 Err(reason) => Some(format!("{}: {reason}", wanted.name)),
             }
         });
-        let failed = join_all(starting).await.into_iter().flatten();
-        let mut faults: Vec<String> = self.refused.iter().cloned().chain(failed).collect();
+        let mut faults = self.refused.clone();
+        faults.retain(|fault| told.insert(fault.clone()));
+        for (number, failed) in join_all(starting).await.into_iter().enumerate() {
+            let key = format!("server {number}");
+            match failed {
+                // Should it end later, and not start again, that is told anew.
+                None => {
+                    told.remove(&key);
+                }
+                Some(fault) if told.insert(key) => faults.push(fault),
+                Some(_) => {}
+            }
+        }
         let mut tools = Toolbox::new();
         let mut names = HashSet::new();
         for (wanted, server) in self.wanted.iter().zip(running.iter()) {
@@ -89,10 +100,8 @@ impl Servers {
                 tools = tools.with(Tool::with_schema(name, description, schema, handler).needs_approval());
             }
         }
-        faults.extend(
-            tools.quarantined().iter().map(|left_out| format!("{}: {}", left_out.name, left_out.reason)),
-        );
-        faults.retain(|fault| told.insert(fault.clone()));
+        let left_out = tools.quarantined().iter().map(|tool| format!("{}: {}", tool.name, tool.reason));
+        faults.extend(left_out.filter(|fault| told.insert(fault.clone())));
         (tools, faults)
     }
 

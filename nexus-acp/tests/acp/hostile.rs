@@ -212,11 +212,13 @@ async fn servers_that_are_not_there_are_told_once() {
     let servers = json!([
         { "name": "gone", "command": "/no/such/server", "args": [], "env": [] },
         { "name": "mute", "command": "/bin/false", "args": [], "env": [] },
+        // It fails in another way each time.
+        { "name": "moody", "command": "/bin/sh", "args": ["-c", "[ -e was ] && echo '{\"jsonrpc\":\"2.0\",\"id\":0,\"error\":{\"code\":1,\"message\":\"no\"}}'; : > was"], "env": [] },
         { "name": "far", "type": "http", "url": "http://127.0.0.1:1/", "headers": [] },
     ]);
     let answer = raw.call(2, "session/new", json!({ "cwd": stage.cwd(), "mcpServers": servers })).await;
     let session = answer["result"]["sessionId"].as_str().unwrap().to_owned();
-    for expected in [3, 0] {
+    for expected in [4, 0] {
         raw.request(json!(3), "session/prompt", prompt(&session, "Go.")).await;
         let mut notices = 0;
         loop {
