@@ -13,9 +13,6 @@ use super::{
 /// Runs the suite for each subject as a test program does: it takes the arguments of `cargo test`, and names its
 /// tests as `alpha_cli::dropping_the_turn_stops_its_processes`.
 ///
-/// Most cases wait for a limit to pass, so more are tried at once than there are processors, unless `--test-threads` or
-/// `RUST_TEST_THREADS` says how many.
-///
 /// For a test target with `harness = false`, whose `main` can therefore begin with
 /// [`fake_cli::run_if_invoked`](crate::fake_cli::run_if_invoked):
 ///
@@ -29,9 +26,16 @@ use super::{
 /// }
 /// ```
 pub fn harness<N: AsRef<str>>(subjects: &[(N, Arc<dyn Subject>)]) -> ExitCode {
+    run_trials(subjects.iter().flat_map(|(name, subject)| trials(name.as_ref(), subject)).collect())
+}
+
+/// Runs tests that were made at run time: those of [`trials`], and others of the same test program.
+///
+/// Most cases wait for a limit to pass, so more are tried at once than there are processors, unless `--test-threads` or
+/// `RUST_TEST_THREADS` says how many.
+pub fn run_trials(trials: Vec<Trial>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads = arguments.test_threads.or_else(at_once);
-    let trials = subjects.iter().flat_map(|(name, subject)| trials_of(name.as_ref(), subject)).collect();
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
@@ -42,7 +46,8 @@ fn at_once() -> Option<usize> {
     named.or_else(|| std::thread::available_parallelism().ok().map(|many| many.get() * PER_PROCESSOR))
 }
 
-fn trials_of(module: &str, subject: &Arc<dyn Subject>) -> Vec<Trial> {
+/// The suite for one subject: a test for each case, named `module::case`.
+pub fn trials(module: &str, subject: &Arc<dyn Subject>) -> Vec<Trial> {
     let case = |name: &'static str| {
         let subject = Arc::clone(subject);
         Trial::test(format!("{module}::{name}"), move || {
