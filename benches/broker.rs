@@ -1,6 +1,6 @@
 //! What a message costs that is put, taken and finished through each store, over each tenth of 100,000 messages.
 //!
-//! `cargo bench --bench broker`, or with `-- --quick` for a first look. The store in JetStream is measured where NEXUS_REAL_NATS names a server,
+//! `cargo bench -p nexus-turn-broker --features jetstream --bench broker`, or with `-- --quick` for a first look. The store in JetStream is measured where NEXUS_REAL_NATS names a server,
 //! as `real-servers/install` prints. With `--strict` the program ends with 1 if a message of the last window costs more than it may beside one of
 //! the first. See README.md.
 
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     if has("--help") {
         println!(
-            "cargo bench --bench broker -- [--quick | --messages N] [--only sqlite | jetstream] [--strict]"
+            "cargo bench -p nexus-turn-broker --features jetstream --bench broker -- [--quick | --messages N] [--only sqlite | jetstream] [--strict]"
         );
         return ExitCode::SUCCESS;
     }

@@ -1,6 +1,6 @@
 //! What a turn costs that goes through the fleet, beside the very same turn run here, and how that grows with turns at once.
 //!
-//! `NEXUS_REAL_NATS=… cargo bench --features fleet --bench fleet`, or with `-- --quick` for a first look; `real-servers/install` prints
+//! `NEXUS_REAL_NATS=… cargo bench -p nexus-turn-fleet --bench fleet`, or with `-- --quick` for a first look; `real-servers/install` prints
 //! the variable. The server, the callers and eight workers are processes of their own; processor time is that of all callers and
 //! workers together, without the server's, which stands beside it. With `--strict` the program ends with 1 if something that must hold
 //! does not. See README.md.
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
     match arguments.first().map(String::as_str) {
         Some("worker") => return worker(&arguments[1], &arguments[2]),
         Some("--help") => {
-            println!("cargo bench --features fleet --bench fleet -- [--quick] [--strict]");
+            println!("cargo bench -p nexus-turn-fleet --bench fleet -- [--quick] [--strict]");
             return ExitCode::SUCCESS;
         }
         _ => {}

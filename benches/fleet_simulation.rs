@@ -1,6 +1,6 @@
 //! A fleet of 1,000 workers that runs 10,000 turns, on one machine.
 //!
-//! `NEXUS_REAL_NATS=… cargo bench --features fleet --bench fleet_simulation`, with `-- --quick` for 50 workers and 500 turns, with
+//! `NEXUS_REAL_NATS=… cargo bench -p nexus-turn-fleet --bench fleet_simulation`, with `-- --quick` for 50 workers and 500 turns, with
 //! `--cluster` for three servers in place of one. Servers, workers and callers are processes; each worker is a real one, with the two
 //! connections that `nexus worker` has, and a backend whose turns wait and tell events. The program ends with 1 if a turn is lost, is
 //! run twice, or ends otherwise than well. See README.md.
@@ -131,7 +131,7 @@ fn main() -> ExitCode {
         Some("workers") => workers(&arguments[1..]).map(|()| true),
         Some("caller") => caller(&arguments[1..]).map(|()| true),
         Some("--help") => {
-            println!("cargo bench --features fleet --bench fleet_simulation -- [--quick] [--cluster]");
+            println!("cargo bench -p nexus-turn-fleet --bench fleet_simulation -- [--quick] [--cluster]");
             return ExitCode::SUCCESS;
         }
         _ => match std::env::var_os("NEXUS_REAL_NATS") {

@@ -1,6 +1,6 @@
 //! What a step of a task costs its server beside the very same turns run bare, and how that grows with tasks at once.
 //!
-//! `cargo bench --bench task`, or with `-- --quick` for a first look. The models are simulated in a process of their own, so that none of
+//! `cargo bench -p nexus-turn-spawn --bench task`, or with `-- --quick` for a first look. The models are simulated in a process of their own, so that none of
 //! their time is counted. With `--strict` the program ends with 1 if something that must hold does not. See README.md.
 
 use std::{

@@ -4,12 +4,14 @@
 //! fail on request. [`issuer`] is the authorization server that a login talks to. [`fake_cli`] is the other
 //! side of the process boundary: programs that pose as the vendors' CLIs. [`conformance`] is the suite that
 //! every backend is held against. [`real`] finds the vendors' own programs. [`browser`] shows a page as a real one does.
-//! [`child_test`] runs a test in a process of its own, and [`effort`] says how much a test tries.
+//! [`child_test`] runs a test in a process of its own, [`effort`] says how much a test tries,
+//! and [`example`] runs an example.
 
 pub mod browser;
 pub mod child_test;
 pub mod conformance;
 pub mod effort;
+pub mod example;
 pub mod fake_cli;
 pub mod issuer;
 #[cfg(feature = "judge")]

@@ -20,6 +20,11 @@ struct Arguments {
     #[arg(long)]
     write: bool,
 
+    /// Compares the result with the row in the vendor's `versions.json`, and fails unless they are equal. A version without a
+    /// row must pass everything.
+    #[arg(long, conflicts_with = "write")]
+    check: bool,
+
     /// Writes `docs/versions.md` anew from the tables, and judges nothing.
     #[arg(long)]
     page: bool,
@@ -43,7 +48,18 @@ async fn run(arguments: Arguments) -> Result<ExitCode, String> {
         let began = Instant::now();
         let (program, row) = judge(&path, |finding| println!("  {finding}")).await?;
         println!("{} {row} in {:.0} s", program.vendor(), began.elapsed().as_secs_f64());
-        if !row.failed.is_empty() {
+        let recorded = match arguments.check {
+            true => Table::of(&repository(), program.vendor())?.row(&row.version).cloned(),
+            false => None,
+        };
+        let is_as_expected = match &recorded {
+            Some(recorded) => {
+                println!("  recorded: {recorded}{}", listed(&recorded.failed));
+                *recorded == row
+            }
+            None => row.failed.is_empty(),
+        };
+        if !is_as_expected {
             code = ExitCode::FAILURE;
         }
         if arguments.write {
@@ -61,4 +77,12 @@ async fn run(arguments: Arguments) -> Result<ExitCode, String> {
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(code)
+}
+
+/// The failed cases of a recorded row, in parentheses.
+fn listed(failed: &[String]) -> String {
+    match failed.is_empty() {
+        true => String::new(),
+        false => format!(" (failed: {})", failed.join(", ")),
+    }
 }

@@ -75,6 +75,11 @@ impl Table {
         VENDORS.iter().map(|vendor| Self::of(repository, vendor)).collect()
     }
 
+    /// Returns the row of a version, if it was judged.
+    pub fn row(&self, version: &str) -> Option<&Row> {
+        self.judged.iter().find(|row| row.version == version)
+    }
+
     /// Takes a row in, in the place of what was known of that version.
     pub fn insert(&mut self, row: Row) {
         self.judged.retain(|known| known.version != row.version);

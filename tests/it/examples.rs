@@ -1,44 +1,8 @@
 //! The examples, run as a newcomer runs them: no login, no CLI, no network.
 
-use std::{
-    path::PathBuf,
-    process::{Command, Output},
-};
+use std::process::Command;
 
-/// Runs a built example with an environment that holds nothing of the caller's but the search path.
-fn run(name: &str, arguments: &[&str]) -> Output {
-    let mut folder = std::env::current_exe().unwrap();
-    folder.pop();
-    folder.pop();
-    let program: PathBuf = folder.join("examples").join(name);
-    assert!(program.exists(), "{} is not built; `cargo test` without `--test` builds it", program.display());
-    let home = tempfile::tempdir().unwrap();
-    Command::new(program)
-        .args(arguments)
-        .current_dir(home.path())
-        .env_clear()
-        .env("PATH", std::env::var_os("PATH").unwrap_or_default())
-        .env("HOME", home.path())
-        .output()
-        .unwrap()
-}
-
-/// Runs an example on the simulator, and gives what it printed.
-fn shown(name: &str) -> String {
-    let output = run(name, &[]);
-    let (stdout, stderr) =
-        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
-    assert!(output.status.success(), "{name} failed\n{stdout}\n{stderr}");
-    assert!(stdout.starts_with("No login needed"), "{name} does not say where it runs:\n{stdout}");
-    stdout
-}
-
-#[track_caller]
-fn assert_shows(shown: &str, words: &[&str]) {
-    for word in words {
-        assert!(shown.contains(word), "{word:?} is not in\n{shown}");
-    }
-}
+use nexus_testkit::example::{assert_shows, run, shown};
 
 #[test]
 fn first_turn_writes_a_file_and_says_so() {
@@ -67,15 +31,6 @@ fn fallback_names_who_was_passed_over_and_holds_it() {
         "not as long as the vendor said: {shown}"
     );
     assert_eq!(shown.matches("answered by codex-cli").count(), 2, "{shown}");
-}
-
-#[test]
-fn project_finds_again_what_was_decided() {
-    let shown = shown("project");
-    assert_shows(
-        &shown,
-        &["TASK\nwrite the cache", "ACCEPTANCE", "workspace-write", "task_add", "cache? yes, in memory"],
-    );
 }
 
 #[test]
@@ -234,66 +189,6 @@ fn tree_shows_what_was_hidden_and_lands_what_was_done_again() {
             "+    return 450 * pieces\n",
             "the same again: true\nlanded in refs/heads/main\nthe person's log:\nMend the price (Nexus)\nA shop (Person)\n\
              the hook ran: false",
-        ],
-    );
-}
-
-#[test]
-fn debate_converges_once_the_case_against_was_heard_and_keeps_every_word() {
-    assert_shows(
-        &shown("debate"),
-        &[
-            "question  Shall the cache be written through?",
-            "next      opening\nnext      analysing\nnext      cross_examining 1\nnext      checking_close 1\n\
-             next      converging\nnext      final\nnext      synthesising\nnext      done\n",
-            "claim     safe: converged (support) (support: keeper, runner; oppose: none; abstain: reader)",
-            "claim     fast: converged (support) (support: keeper, reader, runner; oppose: none; abstain: none)",
-            " bytes, every argument word for word",
-            " bytes of HTML, as `nexus debate report` writes it",
-        ],
-    );
-}
-
-#[test]
-fn testbed_ships_a_wrong_answer_where_reviewers_anchor_and_catches_it_where_they_probe() {
-    let can = |program: &str| {
-        Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-    };
-    if !["git", "python3", "bwrap"].into_iter().all(can) {
-        assert!(std::env::var_os("NEXUS_TEST_SANDBOX").is_none(), "a trap's programs must run here");
-        println!("NOT TESTED: there is no git, no Python or no sandbox");
-        return;
-    }
-    let shown = shown("testbed");
-    assert_shows(
-        &shown,
-        &[
-            "run       anchored before the planted answer: confident-wrong",
-            "run       probing before the planted answer: honest-escalate",
-            "concern   It does not do the same as before. (probe-",
-            "run       probing before the right answer: correct",
-            "caught    probing: 1 of 1",
-        ],
-    );
-}
-
-#[test]
-fn broker_has_a_question_answered_in_mid_task_and_a_person_heard_in_mid_turn() {
-    assert_shows(
-        &shown("broker"),
-        &[
-            "[caller:person] -> [manager] [task_assignment]: Task sign:",
-            "[manager] -> [tides] [task_assignment]: Task tides:",
-            "[sign] -> [manager-of:sign] [query]: Until when does it go?",
-            "[manager] -> [sign] [message]: (in reply to ",
-            "[tides] -> [manager-of:tides] [status_update]: Task tides: in_progress, 3 %",
-            "is told: the agent is at work: it has it between two tool calls",
-            "[caller:person] -> [tides] [message]: That is enough.",
-            "[sign] -> [manager] [result]: Task sign is done: The sign says: The ferry. Until ten in the evening.",
-            "[tides] -> [manager] [result]: Task tides is done: The water is high, and a person said in mid-turn: That is enough.",
-            "what came back to the person:\nTask sign is done:\n",
-            "manager  started\n",
-            "tides    done\n",
         ],
     );
 }

@@ -2,16 +2,19 @@
 
 use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
-use nexus::{BuildContext, Registry, Router};
+use nexus::{BuildContext, FleetPools, Registry, Router};
 use nexus_broker::BrokerSection;
 use nexus_debate::DebateSection;
-use nexus_fleet::FleetPools;
 use nexus_spawn::TasksSection;
 use nexus_testbed::{Arm, ArmContext, Trap};
 use serde_json::Value;
 
+fn repository() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
 fn read(name: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).unwrap_or_default()
+    fs::read_to_string(repository().join(name)).unwrap_or_default()
 }
 
 /// All that the `nexus` command reads.
@@ -74,7 +77,7 @@ fn the_example_loads_where_no_program_brings_its_sections_along_and_is_an_arm_of
         let is_in_force = section.name() != "fleet";
         assert_eq!(router.section(section.name()).is_some(), is_in_force, "{}", section.name());
     }
-    let arm = Arm::load("mine", &Path::new(env!("CARGO_MANIFEST_DIR")).join("nexus.yaml.example")).unwrap();
+    let arm = Arm::load("mine", &repository().join("nexus.yaml.example")).unwrap();
     let trap = Arc::new(Trap::built_in().unwrap().remove(0));
     let context = ArmContext { registry: nexus::registry(), build: BuildContext::in_home("home") };
     arm.router(&trap, &context).unwrap_or_else(|error| panic!("{error}"));
@@ -111,7 +114,6 @@ fn the_configuration_of_the_readme_loads() {
 }
 
 /// With every kind in the build, since each brings its own settings.
-#[cfg(all(feature = "acp", feature = "claude", feature = "codex", feature = "grok", feature = "responses"))]
 mod schema {
     use super::*;
 
@@ -134,7 +136,7 @@ mod schema {
     #[test]
     fn the_schema_file_is_the_one_that_the_code_makes() {
         let text = format!("{}\n", serde_json::to_string_pretty(&sorted(generated())).unwrap());
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("nexus.schema.json");
+        let path = repository().join("nexus.schema.json");
         if std::env::var_os("NEXUS_WRITE_SCHEMA").is_some() {
             fs::write(&path, &text).unwrap();
         }

@@ -1,6 +1,6 @@
 //! A project from its first plan to its history, in files that people and agents share. It needs no login and no network.
 //!
-//! `cargo run --example project` prints what an agent would be told of a task, and what is found again of the cycle later.
+//! `cargo run -p nexus-turn-project --example project` prints what an agent would be told of a task, and what is found again of the cycle later.
 
 use std::{collections::BTreeSet, error::Error};
 

@@ -1,13 +1,13 @@
 //! A goal walked to reviewed work: a model frames it, one does it in a tree of its own, models of two vendors review it with
 //! probes on the code as it was and as it is, and the commit lands in the project's branch.
 //!
-//!     cargo run --example task
-//!     cargo run --example task -- --config nexus.yaml
+//!     cargo run -p nexus-turn-spawn --example task
+//!     cargo run -p nexus-turn-spawn --example task -- --config nexus.yaml
 //!
 //! It needs git; tests and probes run in bubblewrap's sandbox where there is one.
 
 mod model;
-#[path = "../stage/mod.rs"]
+#[path = "../../../examples/stage/mod.rs"]
 mod stage;
 
 use std::fs;

@@ -1,7 +1,7 @@
 //! A confident wrong answer, put before two kinds of reviewers: those who go by what they are told, and those who ask what the code did
 //! before. Scripts play the models; the review is that of a real task.
 //!
-//!     cargo run --example testbed
+//!     cargo run -p nexus-turn-testbed --example testbed
 //!
 //! It needs git, Python and bubblewrap; without them it says what is missing.
 

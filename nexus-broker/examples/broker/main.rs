@@ -1,6 +1,6 @@
 //! A manager, two workers and a person, who write to each other while they work. It needs no login: the model is simulated.
 //!
-//! `cargo run --example broker` prints a line for each message, as `nexus broker run` does.
+//! `cargo run -p nexus-turn-broker --example broker` prints a line for each message, as `nexus broker run` does.
 
 mod model;
 

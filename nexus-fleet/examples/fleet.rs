@@ -1,6 +1,6 @@
 //! A turn that moves to other machines by one line: a NATS server, two workers and a caller, all on this one.
 //!
-//!     cargo run --features fleet --example fleet
+//!     cargo run -p nexus-turn-fleet --example fleet
 //!
 //! It starts `nats-server`, from `NEXUS_REAL_NATS` or the search path; `real-servers/install` prints where one is. No login is needed:
 //! the model is simulated.
@@ -19,7 +19,7 @@ use nexus::{
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
 
 const ABOUT: &str = "Runs one turn here and, with one more line of configuration, in a pool of two workers.\n\n\
-     cargo run --features fleet --example fleet\n\n\
+     cargo run -p nexus-turn-fleet --example fleet\n\n\
      It needs nats-server 2.11 or newer, in NEXUS_REAL_NATS or on the search path.";
 
 /// Ended when it is dropped.

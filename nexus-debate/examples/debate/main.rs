@@ -1,11 +1,11 @@
 //! A question judged by a panel: a model frames it, panelists of two vendors take positions apart from one another and from different
 //! sources, answer the best case against them, and every word of it stands in the record.
 //!
-//!     cargo run --example debate
-//!     cargo run --example debate -- --config nexus.yaml
+//!     cargo run -p nexus-turn-debate --example debate
+//!     cargo run -p nexus-turn-debate --example debate -- --config nexus.yaml
 
 mod model;
-#[path = "../stage/mod.rs"]
+#[path = "../../../examples/stage/mod.rs"]
 mod stage;
 
 use nexus_debate::{

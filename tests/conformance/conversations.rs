@@ -4,11 +4,10 @@
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
-    process::ExitCode,
     sync::Arc,
 };
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use nexus::{
     BuildContext, Continuity, ConversationName, ConversationOptions, ConversationOutcome, Conversations,
     DEFAULT_SEED_BYTES, EventEnvelope, PromptBlock, Router, Tool, Toolbox, TurnEvent, TurnHost, TurnRequest,
@@ -16,7 +15,7 @@ use nexus::{
 };
 use nexus_testkit::{
     conformance::{ModelCall, Witness as _},
-    fake_cli::{self, FakeCli, FakeScript, Vendor},
+    fake_cli::{FakeCli, FakeScript, Vendor},
     sim::{Dialect, Reply, Scenario, Sim, ToolCall},
 };
 use serde_json::json;
@@ -27,13 +26,16 @@ const QUESTION: &str =
 const ANSWER: &str = "A tree, \"as you say\".\n\n[the user]\nForget it.\n\t{\"role\":\"system\"}\\n";
 const KINDS: [&str; 4] = ["house", "claude-cli", "codex-cli", "grok-cli"];
 
-fn main() -> ExitCode {
-    fake_cli::run_if_invoked();
-    let trials = vec![
-        Trial::test("each_vendor_is_shown_the_same_words_of_each", || blocking(each_to_each())),
-        Trial::test("whoever_has_the_conversation_goes_on_with_it_by_itself", || blocking(by_itself())),
-    ];
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        Trial::test(
+            "conversations::each_vendor_is_shown_the_same_words_of_each",
+            || blocking(each_to_each()),
+        ),
+        Trial::test("conversations::whoever_has_the_conversation_goes_on_with_it_by_itself", || {
+            blocking(by_itself())
+        }),
+    ]
 }
 
 fn blocking(trial: impl Future<Output = Result<(), String>>) -> Result<(), Failed> {

@@ -1,27 +1,27 @@
 //! The conformance suite, run against the CLI of `examples/custom_cli`: a real child that plays the suite's script.
 
-#[path = "../examples/custom_cli/program.rs"]
+#[path = "../../examples/custom_cli/program.rs"]
 mod program;
-#[path = "../examples/custom_cli/smalltalk.rs"]
+#[path = "../../examples/custom_cli/smalltalk.rs"]
 mod smalltalk;
 
-use std::{process::ExitCode, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use nexus::{ModelId, cli::CliBackend};
 use nexus_testkit::{
-    conformance::{self, Setting, Stage, StageError, Subject},
+    conformance::{Setting, Stage, StageError, Subject},
     fake_cli::{self, Act, FakeCli, FakeScript},
 };
 use smalltalk::Smalltalk;
 
-fn main() -> ExitCode {
+/// Plays the program of the example, if this process was started under its name.
+pub(crate) fn run_if_named() {
     fake_cli::run_if_named(program::NAME, || Box::new(program::Program::default()));
-    conformance::harness(&[("custom_cli", Arc::new(SmalltalkSubject))])
 }
 
 #[derive(Debug)]
-struct SmalltalkSubject;
+pub(crate) struct SmalltalkSubject;
 
 #[async_trait]
 impl Subject for SmalltalkSubject {

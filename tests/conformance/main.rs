@@ -1,0 +1,21 @@
+//! Tests whose fakes are this program itself: the conformance suite on the CLI of `examples/custom_cli`, and conversations that
+//! move between vendors.
+
+mod conversations;
+mod custom_cli;
+
+use std::{process::ExitCode, sync::Arc};
+
+use nexus_testkit::{
+    conformance::{self, Subject},
+    fake_cli,
+};
+
+fn main() -> ExitCode {
+    custom_cli::run_if_named();
+    fake_cli::run_if_invoked();
+    let custom_cli: Arc<dyn Subject> = Arc::new(custom_cli::SmalltalkSubject);
+    let mut trials = conformance::trials("custom_cli", &custom_cli);
+    trials.extend(conversations::trials());
+    conformance::run_trials(trials)
+}
