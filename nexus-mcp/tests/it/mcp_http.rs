@@ -1,8 +1,5 @@
 //! The server over streamable HTTP: through the client of the SDK for Rust, and by hand where that would not do it.
 
-#[allow(dead_code, reason = "shared with other tests")]
-mod support;
-
 use std::{
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
@@ -20,13 +17,14 @@ use rmcp::{
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
 use serde_json::{Value, json};
-use support::Workshop;
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
     net::TcpStream,
     sync::oneshot,
     task::JoinHandle,
 };
+
+use crate::support::Workshop;
 
 struct Site {
     address: SocketAddr,

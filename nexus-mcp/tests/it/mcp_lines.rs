@@ -1,7 +1,5 @@
 //! The protocol over lines, message by message, and through the client of the SDK for Rust.
 
-mod support;
-
 use std::{
     io::{self, BufReader, Read, Write},
     sync::{Arc, atomic::Ordering},
@@ -10,8 +8,9 @@ use std::{
 
 use nexus_mcp::{MAX_ANSWER_BYTES, StdioEnd, StdioSettings, serve_lines};
 use serde_json::{Value, json};
-use support::Workshop;
 use tokio::{sync::mpsc, task::JoinHandle};
+
+use crate::support::Workshop;
 
 /// A client that writes and reads lines.
 struct Lines {

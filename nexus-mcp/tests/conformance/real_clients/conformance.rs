@@ -11,7 +11,7 @@ use nexus_mcp::{
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-#[path = "../../../nexus-backends/tests/mcp_server_real/bearer.rs"]
+#[path = "../../../../nexus-backends/tests/it/mcp_server_real/bearer.rs"]
 mod bearer;
 
 /// The scenarios that the server must pass. Any other that the suite has must be listed as a failure.

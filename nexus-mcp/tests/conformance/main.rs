@@ -3,7 +3,8 @@
 //! The program starts itself as the server, so it has no harness that would write to its standard output.
 
 mod real_clients;
-#[allow(dead_code, reason = "shared with other tests")]
+#[path = "../it/support/mod.rs"]
+#[allow(dead_code, reason = "the other test program uses all of it")]
 mod support;
 
 use std::{
@@ -16,11 +17,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use nexus_mcp::{
     HttpServer, HttpSettings, HttpToken, ServerFile, ServerFileError, StdioEnd, StdioSettings, attach,
     serve_stdio,
 };
+use nexus_testkit::conformance::run_trials;
 use rmcp::{ServiceExt as _, model::CallToolRequestParams};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -78,8 +80,7 @@ fn main() -> ExitCode {
         ),
     ];
     let real = real.into_iter().map(|(name, test)| Trial::test(name, test).with_ignored_flag(true));
-    let trials = tests.into_iter().map(|(name, test)| Trial::test(name, test)).chain(real).collect();
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    run_trials(tests.into_iter().map(|(name, test)| Trial::test(name, test)).chain(real).collect())
 }
 
 /// The server.
