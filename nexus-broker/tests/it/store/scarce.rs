@@ -1,15 +1,19 @@
 //! A disk without space, and one that cannot be written.
 
-use std::{env, fs, path::Path, process::Command, sync::Arc};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
 
 use nexus_broker::{BrokerErrorKind, BrokerStore, QueueLimits, SqliteStore};
+use nexus_testkit::child_test;
 
-use crate::kit::{Hands, drain, kind, message, take};
+use super::kit::{Hands, drain, kind, message, take};
 
-/// Tells the program which part of a test it plays.
-const ROLE: &str = "NEXUS_TEST_BROKER_SCARCE";
-/// What it prints once it is over.
-const PLAYED: &str = "the role was played";
+/// Names the folder with the mount, in the process that has it.
+const FOLDER: &str = "NEXUS_TEST_BROKER_SCARCE";
 
 /// The words that run a command where it may mount: as root, or as root of a user namespace. `None` if this system allows neither.
 fn in_mount_namespace() -> Option<Vec<&'static str>> {
@@ -29,21 +33,19 @@ fn in_mount_namespace() -> Option<Vec<&'static str>> {
     way.map(|way| way.to_vec())
 }
 
-/// Runs a test of this program again, after `setup` of a shell with the folder as `$1`.
-fn play(test: &str, setup: &str) {
-    let Some(way) = in_mount_namespace() else { return };
+/// Returns the folder, in the process that has a mount there. Otherwise starts `test` in such a process, after `setup` of a
+/// shell with the folder as `$1`, and returns `None`.
+fn mounted<T>(test: T, setup: &str) -> Option<PathBuf> {
+    if let Some(folder) = env::var_os(FOLDER) {
+        return Some(folder.into());
+    }
+    let way = in_mount_namespace()?;
     let folder = tempfile::tempdir().unwrap();
-    let script = format!("set -e; {setup}; folder=$1; shift; {ROLE}=$folder exec \"$@\"");
-    let output = Command::new(way[0])
-        .args(&way[1..])
-        .args(["sh", "-c", &script, "sh"])
-        .arg(folder.path())
-        .arg(env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains(PLAYED), "{output:?}");
+    let script = format!("set -e; {setup}; shift; exec \"$@\"");
+    let mut launcher = Command::new(way[0]);
+    launcher.args(&way[1..]).args(["sh", "-c", &script, "sh"]).arg(folder.path()).env(FOLDER, folder.path());
+    child_test::runs_alone_through(launcher, test);
+    None
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -56,13 +58,8 @@ async fn open(path: &Path) -> Result<SqliteStore, nexus_broker::BrokerError> {
 
 #[test]
 fn a_full_disk_is_told_of_and_loses_nothing() {
-    let Ok(folder) = env::var(ROLE) else {
-        return play(
-            "scarce::a_full_disk_is_told_of_and_loses_nothing",
-            "mount -t tmpfs -o size=3m tmpfs \"$1\"",
-        );
-    };
-    let folder = Path::new(&folder);
+    let setup = "mount -t tmpfs -o size=3m tmpfs \"$1\"";
+    let Some(folder) = mounted(a_full_disk_is_told_of_and_loses_nothing, setup) else { return };
     let (path, filler) = (folder.join("messages.sqlite"), folder.join("filler"));
     runtime().block_on(async {
         let clock = Hands::new();
@@ -103,18 +100,12 @@ fn a_full_disk_is_told_of_and_loses_nothing() {
         assert_eq!(drain(&store, "q").await, stored);
         open(&folder.join("another.sqlite")).await.unwrap();
     });
-    println!("{PLAYED}");
 }
 
 #[test]
 fn a_disk_that_cannot_be_written_is_named() {
-    let Ok(folder) = env::var(ROLE) else {
-        return play(
-            "scarce::a_disk_that_cannot_be_written_is_named",
-            "mount -t tmpfs tmpfs \"$1\"; mkdir \"$1/empty\"",
-        );
-    };
-    let folder = Path::new(&folder);
+    let setup = "mount -t tmpfs tmpfs \"$1\"; mkdir \"$1/empty\"";
+    let Some(folder) = mounted(a_disk_that_cannot_be_written_is_named, setup) else { return };
     let path = folder.join("messages.sqlite");
     runtime().block_on(async {
         let clock = Hands::new();
@@ -122,7 +113,7 @@ fn a_disk_that_cannot_be_written_is_named() {
         store.put("q", &message("m", &*clock)).await.unwrap();
         drop(store);
         let remount = |how: &str| {
-            let remounted = Command::new("mount").args(["-o", how]).arg(folder).status().unwrap();
+            let remounted = Command::new("mount").args(["-o", how]).arg(&folder).status().unwrap();
             assert!(remounted.success());
         };
         remount("remount,bind,ro");
@@ -138,5 +129,4 @@ fn a_disk_that_cannot_be_written_is_named() {
         let store = Arc::new(open(&path).await.unwrap());
         assert_eq!(take(&*store, "q").await.unwrap().deliveries, 1);
     });
-    println!("{PLAYED}");
 }

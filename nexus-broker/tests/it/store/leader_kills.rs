@@ -17,7 +17,7 @@ use nexus_core::SystemClock;
 use nexus_fleet::{Fleet, FleetSettings};
 use serde_json::json;
 
-use crate::{
+use super::{
     cluster::{Cluster, SIZE},
     kit::message,
 };

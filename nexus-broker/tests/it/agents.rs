@@ -1,12 +1,10 @@
 //! Agents over a broker: what they say to each other, workers and their trees, scope, locks, and brokers that end.
 
-#![cfg(target_os = "linux")]
-
 mod bounds;
 mod callbacks;
 mod ends;
 mod inbox;
-mod kit;
+pub(crate) mod kit;
 mod landing;
 mod triggers;
 mod views;

@@ -6,7 +6,7 @@ use std::{
     collections::BTreeMap,
     env,
     io::{BufRead as _, BufReader, Read as _},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::Arc,
     thread,
     time::{Duration, Instant},
@@ -14,8 +14,9 @@ use std::{
 
 use nexus_broker::{BrokerStore, Envelope, EnvelopeId, MessagePriority, Payload, QueueLimits, SqliteStore};
 use nexus_core::SystemClock;
+use nexus_testkit::child_test;
 
-use crate::{
+use super::{
     kit::{PATIENCE, message, take},
     sqlite::File,
 };
@@ -29,7 +30,6 @@ const PUT_EACH: usize = 6;
 
 /// What a process does that a test started: it returns at once where none did.
 #[test]
-#[ignore = "started by the tests below"]
 fn role() {
     let Ok(at) = env::var(ROLE) else { return };
     // It ends with the test.
@@ -72,7 +72,7 @@ async fn open(at: &str) -> Arc<dyn BrokerStore> {
     let (limits, clock) = (QueueLimits::default(), Arc::new(SystemClock));
     #[cfg(feature = "jetstream")]
     if at.starts_with("nats://") {
-        return Arc::new(crate::jetstream::connect(at, limits, clock).await.unwrap());
+        return Arc::new(super::jetstream::connect(at, limits, clock).await.unwrap());
     }
     Arc::new(SqliteStore::open(at, limits, clock).await.unwrap())
 }
@@ -81,9 +81,8 @@ struct Process(Child);
 
 impl Process {
     fn start(at: &str) -> Self {
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["kills::role", "--exact", "--ignored", "--nocapture"]).env(ROLE, at);
-        Self(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
+        let mut command = child_test::command(role);
+        Self(command.env(ROLE, at).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap())
     }
 
     fn is_ready(&mut self) {

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::symlink};
 
 use nexus_broker::{BrokerErrorKind, SendOptions, Views};
 
-use crate::{
+use super::{
     agent,
     kit::{Kit, Scripts, caller},
     message, named,

@@ -11,7 +11,7 @@ use std::{
 use nexus_broker::{BrokerErrorKind, Payload, SendOptions};
 use serde_json::json;
 
-use crate::{
+use super::{
     kit::{Kit, Scripts, agent, caller, inbox},
     message, named, task,
 };
@@ -73,7 +73,7 @@ async fn agents_that_write_to_each_other_come_to_an_end() {
     let shared = (Arc::clone(&turns), Arc::clone(&end));
     let script = move |other: &'static str| {
         let shared = shared.clone();
-        move |mut puppet: crate::kit::Puppet| {
+        move |mut puppet: super::kit::Puppet| {
             let (turns, end) = shared.clone();
             async move {
                 turns.fetch_add(1, Ordering::SeqCst);
@@ -189,7 +189,7 @@ async fn a_message_waits_for_a_conversation_that_another_process_has() {
     let running = kit.run().await;
     running.broker.configure(&agent("echo")).await.unwrap();
     running.broker.send(&caller(), &named("echo"), message("Now?"), SendOptions::default()).await.unwrap();
-    crate::kit::until_status(&running.broker, "echo", nexus_broker::AgentStatus::Assigned).await;
+    super::kit::until_status(&running.broker, "echo", nexus_broker::AgentStatus::Assigned).await;
     let is_back = async || {
         let queues = running.broker.store().queues().await.unwrap();
         queues.iter().any(|queue| queue.waiting.iter().sum::<u64>() == 1)

@@ -12,11 +12,8 @@ use nexus_core::{Clock, PromptBlock};
 use nexus_fleet::{Fleet, FleetSettings};
 use serde_json::{Map, json};
 
-use crate::{
-    agents::{Kit, Running, Scripts, agent, caller, inbox, until_status},
-    kit::message,
-    server::Server,
-};
+use super::{kit::message, server::Server};
+use crate::agents::kit::{Kit, Running, Scripts, agent, caller, inbox, until_status};
 
 /// An agent that says how many messages it is shown of its session, and the last of them.
 fn echo() -> Scripts {

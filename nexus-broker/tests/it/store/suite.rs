@@ -15,7 +15,7 @@ use nexus_core::SystemClock;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::kit::{
+use super::kit::{
     Hands, LEASE, PATIENCE, Place, drain, id, kind, limits, message, take, warnings, with_priority,
 };
 
@@ -62,7 +62,7 @@ macro_rules! suite {
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         $(#[$attribute])*
         async fn $name() {
-            crate::suite::$name(&$place).await;
+            crate::store::suite::$name(&$place).await;
         }
     };
 }

@@ -13,7 +13,7 @@ use nexus_fleet::{Fleet, FleetSettings};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::{
+use super::{
     kills,
     kit::{Hands, PATIENCE, Place, drain, id, kind, limits, message, take},
     server::Server,

@@ -3,7 +3,7 @@
 use nexus_broker::{AgentStatus, BrokerErrorKind, SendOptions};
 use serde_json::json;
 
-use crate::{
+use super::{
     kit::{Kit, Scripts, caller, git, manager, until_status},
     message, named,
 };

@@ -12,7 +12,7 @@ use nexus_broker::{BrokerErrorKind, BrokerStore, QueueLimits, SqliteStore};
 use nexus_core::Clock;
 use tempfile::TempDir;
 
-use crate::{
+use super::{
     kit::{Hands, Place, drain, kind, message, take},
     suite::suite,
 };
@@ -166,7 +166,7 @@ async fn a_file_cut_off_by_a_byte_or_by_a_page_panics_nowhere() {
         let came = async {
             let store = open(&file.path()).await?;
             while let Some(held) =
-                store.take("q", nexus_broker::MessagePriority::Low, crate::kit::LEASE).await?
+                store.take("q", nexus_broker::MessagePriority::Low, super::kit::LEASE).await?
             {
                 store.finish(&held.lease, &[]).await?;
             }

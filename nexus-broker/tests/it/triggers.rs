@@ -3,7 +3,7 @@
 use std::{
     env, fs,
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
@@ -16,6 +16,7 @@ use nexus_broker::{
     },
 };
 use nexus_core::{CancelToken, Clock};
+use nexus_testkit::child_test;
 
 /// A clock on which a minute is a tenth of a second, the same in all processes of a test.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +71,7 @@ impl Drop for Killed {
 /// This test again, as a process that schedules until it is killed.
 fn scheduling_process(file: &Path, began: SystemTime) -> Killed {
     let began = began.duration_since(UNIX_EPOCH).unwrap().as_nanos().to_string();
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "schedulers_that_are_killed_fire_every_minute_once", "--nocapture"]);
+    let mut command = child_test::command(schedulers_that_are_killed_fire_every_minute_once);
     command.env(FILE, file).env(BEGAN, began);
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
     Killed(child.unwrap())

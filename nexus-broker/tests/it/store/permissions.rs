@@ -16,15 +16,15 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
 
-use crate::{
+use super::{
     jetstream::{overwrite, put_subject},
     kit::{Hands, PATIENCE, Place, drain, id, message, take},
     server::{Server, free_port, write_identity},
     suite::suite,
 };
 
-const FLEET: &str = include_str!("../../../docs/fleet.md");
-const BROKER: &str = include_str!("../../../docs/broker.md");
+const FLEET: &str = include_str!("../../../../docs/fleet.md");
+const BROKER: &str = include_str!("../../../../docs/broker.md");
 const USERS: [&str; 5] = ["admin", "alice", "builders", "brokers", "system"];
 /// Within which a refusal has to be told.
 const SECONDS: Duration = Duration::from_secs(30);

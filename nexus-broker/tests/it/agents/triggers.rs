@@ -12,7 +12,7 @@ use nexus_broker::{
 use nexus_core::{Clock, ToolCall, ToolRouter as _, Toolbox};
 use serde_json::json;
 
-use crate::{
+use super::{
     kit::{Kit, Scripts, agent, caller, inbox},
     named, task,
 };

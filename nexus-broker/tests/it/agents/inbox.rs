@@ -2,7 +2,7 @@
 
 use nexus_broker::{Broker, EnvelopeId, Payload, SendOptions};
 
-use crate::{
+use super::{
     agent,
     kit::{Kit, Scripts, caller},
     message, named,

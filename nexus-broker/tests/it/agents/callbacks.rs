@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use nexus_broker::{BrokerError, BrokerErrorKind, CallerCallback, Envelope, SendOptions};
 use nexus_core::CancelToken;
 
-use crate::{
+use super::{
     kit::{Kit, Running, Scripts, agent, caller},
     message, named,
 };
@@ -84,7 +84,7 @@ async fn answers_are_delivered_in_order_and_again_after_a_failure() {
     assert_eq!(running.broker.inbox("me", 10).await.unwrap(), [], "what was delivered is not there twice");
     // After that they wait in the inbox.
     running.broker.send(&caller(), &named("echo"), message("four"), SendOptions::default()).await.unwrap();
-    assert_eq!(said(&crate::kit::inbox(&running.broker, 1).await[0]), "four");
+    assert_eq!(said(&super::kit::inbox(&running.broker, 1).await[0]), "four");
     running.drain().await;
 }
 

@@ -14,7 +14,7 @@ use nexus_core::CancelToken;
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::{
+use super::{
     kit::{Kit, Scripts, agent, caller, inbox, manager, until_status},
     message, named, task,
     watched_store::WatchedStore,
