@@ -1,13 +1,12 @@
 //! No child leaves a core dump, whatever the host may.
 
-#![cfg(target_os = "linux")]
-
 use std::fs;
 
 use nexus_process::containment::{Containment, ContainmentPolicy, available};
+use nexus_testkit::child_test;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{contained_shell, lines, shell};
+use super::support::{contained_shell, lines, shell};
 
 /// The soft and the hard limit of a process on core dumps, as the kernel tells them.
 fn core_limits(pid: u32) -> Vec<String> {
@@ -18,6 +17,9 @@ fn core_limits(pid: u32) -> Vec<String> {
 
 #[tokio::test]
 async fn a_child_and_its_children_may_dump_nothing() {
+    if !child_test::runs_alone(a_child_and_its_children_may_dump_nothing) {
+        return;
+    }
     // The host may dump as much as it can be allowed, so that the zeros below are ours.
     let most = getrlimit(Resource::Core).maximum;
     setrlimit(Resource::Core, Rlimit { current: most, maximum: most }).unwrap();
@@ -33,6 +35,9 @@ async fn a_child_and_its_children_may_dump_nothing() {
 /// A launcher is there before the program, and forbids it. Any other child has been running for some microseconds.
 #[tokio::test]
 async fn no_kind_of_containment_lets_a_child_dump() {
+    if !child_test::runs_alone(no_kind_of_containment_lets_a_child_dump) {
+        return;
+    }
     let most = getrlimit(Resource::Core).maximum;
     setrlimit(Resource::Core, Rlimit { current: most, maximum: most }).unwrap();
     for kind in available() {

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use nexus_process::sandbox::{Sandbox, SandboxCommand, SandboxError};
 
-use crate::support::{has_sandbox, ran, refused, said, sandbox, shell};
+use super::support::{has_sandbox, ran, refused, said, sandbox, shell};
 
 /// A folder with these files.
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -138,7 +138,7 @@ async fn what_is_deeper_covers_what_is_above_in_whatever_order_it_was_given() {
         .read_only(&single, "/work/one");
     assert_eq!(said(&sandbox, "cat /work/a/b/file /work/one").await, "keptkept");
     assert!(above.path().join("a/b").is_dir() && above.path().join("one").is_file());
-    let sandbox = crate::support::sandbox().read_only(above.path(), "/work").scratch("/work/kept");
+    let sandbox = super::support::sandbox().read_only(above.path(), "/work").scratch("/work/kept");
     assert_eq!(said(&sandbox, "ls -A /work/kept; echo x >/work/kept/x; cat /work/kept/x").await, "x\n");
 }
 

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use crate::support::{
-    assert_gone, exists, interruptible_shell, lines, marked, pids, rerun, shell, written_pids,
-};
 use nexus_process::spawn::{EndedBy, ExitStatus, Polite, Process, StdinMode, Stop};
+use nexus_testkit::child_test;
+
+use super::support::{assert_gone, exists, interruptible_shell, lines, marked, pids, shell, written_pids};
 
 /// Deaf to polite signals, in a session of its own, holding the pipes, and with its parent gone.
 const RUNAWAY: &str =
@@ -225,8 +225,7 @@ async fn one_end_does_not_touch_another_run() {
 
 #[test]
 fn descriptors_and_threads_do_not_pile_up() {
-    // In a program of its own, because other tests open descriptors beside this one.
-    if !rerun("tree::descriptors_and_threads_do_not_pile_up", &[]) {
+    if !child_test::runs_alone(descriptors_and_threads_do_not_pile_up) {
         return;
     }
     let count = |folder: &str| std::fs::read_dir(folder).unwrap().count();

@@ -1,20 +1,17 @@
 //! A program is marked before its first instruction, so that what it starts, scrubs and orphans at once is found as well.
 
-#![cfg(target_os = "linux")]
-
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nexus_process::containment::{Containment, ContainmentPolicy, available};
 use nexus_process::executable::Executable;
 use nexus_process::spawn::Invocation;
+use nexus_testkit::{child_test, effort};
 
-use crate::support::{is_again, pids, through};
+use super::support::pids;
 
-const TEST: &str = "marks::what_is_started_at_once_is_found";
 const FOLDER: &str = "NEXUS_TEST_FOLDER";
-const ROUNDS: usize = 100;
 
 fn alive(folder: &Path) -> Vec<u32> {
     let folder = folder.as_os_str().as_encoded_bytes();
@@ -30,25 +27,27 @@ async fn what_is_started_at_once_is_found() {
     if !Path::new("/usr/bin/prlimit").exists() || !Path::new("/usr/bin/taskset").exists() {
         return;
     }
-    if !is_again(TEST) {
-        let folder = tempfile::tempdir().unwrap();
-        let source = folder.path().join("hostile.c");
-        fs::write(&source, include_str!("../fixtures/hostile.c")).unwrap();
-        let built =
-            Command::new("cc").arg("-O1").arg("-o").args([&folder.path().join("hostile"), &source]).status();
-        assert!(built.expect("a C compiler").success());
-        // On one processor the program runs before its host does again.
-        let mut launcher = Command::new("taskset");
-        launcher.args(["--cpu-list", "0"]);
-        assert!(through(launcher, TEST, &[(FOLDER, folder.path())]).success());
-        return;
-    }
-    let folder = std::env::var_os(FOLDER).unwrap();
-    let folder = Path::new(&folder);
+    let folder = match std::env::var_os(FOLDER) {
+        Some(folder) => PathBuf::from(folder),
+        None => {
+            let folder = tempfile::tempdir().unwrap();
+            let source = folder.path().join("hostile.c");
+            fs::write(&source, include_str!("../../fixtures/hostile.c")).unwrap();
+            let program = folder.path().join("hostile");
+            let built = Command::new("cc").arg("-O1").arg("-o").args([&program, &source]).status();
+            assert!(built.expect("a C compiler").success());
+            // On one processor the program runs before its host does again.
+            let mut launcher = Command::new("taskset");
+            launcher.args(["--cpu-list", "0"]).env(FOLDER, folder.path());
+            child_test::runs_alone_through(launcher, what_is_started_at_once_is_found);
+            return;
+        }
+    };
+    let rounds = effort::rounds();
     for kind in available().into_iter().filter(|kind| *kind <= Containment::Subreaper) {
         let place = folder.join(kind.to_string());
         fs::create_dir(&place).unwrap();
-        for _ in 0..ROUNDS {
+        for _ in 0..rounds {
             let program = Executable::at(folder.join("hostile")).unwrap();
             let process = Invocation::new(program, "/")
                 .argument("escape")
@@ -65,6 +64,6 @@ async fn what_is_started_at_once_is_found() {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
-        assert_eq!(left.len(), 0, "{kind}: of {ROUNDS}");
+        assert_eq!(left.len(), 0, "{kind}: of {rounds}");
     }
 }

@@ -3,7 +3,6 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -118,46 +117,4 @@ pub(crate) fn written_pids(file: &Path, count: usize) -> Vec<u32> {
         assert!(Instant::now() < until, "waited for {count} processes, have {pids:?}");
         std::thread::sleep(Duration::from_millis(10));
     }
-}
-
-const RERUN: &str = "NEXUS_TEST_RERUN";
-
-/// Starts this test program again, for the one test `name` alone, with `variables`.
-pub(crate) fn start_again(name: &str, variables: &[(&str, &Path)]) -> Child {
-    let program = Command::new(std::env::current_exe().expect("a test program has a file"));
-    told(program, name, variables).spawn().expect("the test program starts again")
-}
-
-/// The same, and waits for its end.
-pub(crate) fn again(name: &str, variables: &[(&str, &Path)]) -> ExitStatus {
-    start_again(name, variables).wait().expect("a child can be waited for")
-}
-
-/// The same, started by `launcher`, whose last arguments become the program and its own.
-pub(crate) fn through(mut launcher: Command, name: &str, variables: &[(&str, &Path)]) -> ExitStatus {
-    launcher.arg(std::env::current_exe().expect("a test program has a file"));
-    told(launcher, name, variables).status().expect("the launcher starts")
-}
-
-fn told(mut command: Command, name: &str, variables: &[(&str, &Path)]) -> Command {
-    command
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
-        .env(RERUN, name)
-        .envs(variables.iter().copied());
-    command
-}
-
-/// Whether this is `name` started again.
-pub(crate) fn is_again(name: &str) -> bool {
-    std::env::var_os(RERUN).is_some_and(|rerun| rerun == name)
-}
-
-/// Runs the test `name` in a program of its own, and fails as that fails. Returns whether this *is*
-/// that program.
-pub(crate) fn rerun(name: &str, variables: &[(&str, &Path)]) -> bool {
-    if is_again(name) {
-        return true;
-    }
-    assert!(again(name, variables).success(), "{name} failed in its own program");
-    false
 }

@@ -1,15 +1,17 @@
 //! A program that is to end with its host does so by the kernel, whatever holds it, and whichever thread started it.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use nexus_process::containment::{Containment, ContainmentPolicy, available};
 use nexus_process::spawn::Process;
+use nexus_testkit::child_test;
 
-use crate::support::{contained_shell, is_again, pids, start_again};
+use super::support::{contained_shell, pids};
 
-const HOST: &str = "host_killed::what_is_to_end_with_its_host_is_killed_with_it";
+/// Tells the host that is killed where to work.
 const FOLDER: &str = "NEXUS_TEST_FOLDER";
 
 /// One program for each kind of containment. The thread that asked for them ends.
@@ -47,8 +49,8 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 #[test]
 fn what_is_to_end_with_its_host_is_killed_with_it() {
-    if is_again(HOST) {
-        let _processes = start(&PathBuf::from(std::env::var_os(FOLDER).unwrap()));
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        let _processes = start(Path::new(&folder));
         return std::thread::sleep(Duration::from_secs(120));
     }
     if !Path::new("/usr/bin/setpriv").exists() {
@@ -56,7 +58,11 @@ fn what_is_to_end_with_its_host_is_killed_with_it() {
     }
     let folder = tempfile::tempdir().unwrap();
     let count = available().len();
-    let mut host = start_again(HOST, &[(FOLDER, folder.path())]);
+    let mut host = child_test::command(what_is_to_end_with_its_host_is_killed_with_it)
+        .env(FOLDER, folder.path())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
     let up = || fs::read_dir(folder.path()).unwrap().count();
     wait_until("every program is up", || up() == count);
     // Longer than the thread lived that asked for them.

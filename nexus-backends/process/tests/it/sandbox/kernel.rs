@@ -1,6 +1,6 @@
 //! What a program in a sandbox can do to the kernel, and learn from it.
 
-use crate::support::{has_sandbox, said, sandbox};
+use super::support::{has_sandbox, said, sandbox};
 
 #[tokio::test]
 async fn nothing_can_be_written_but_the_room_of_its_own() {
@@ -98,7 +98,7 @@ async fn nothing_is_left_in_a_tree_that_runs_as_somebody() {
          chmod 0755, $file or die; open my $plain, '<', $file or die; mkdir 'folder', 0777 or die; print 'done'"
     );
     let sandbox = sandbox().writable(folder.path(), "/tree");
-    let outcome = crate::support::ran(
+    let outcome = super::support::ran(
         &sandbox,
         nexus_process::sandbox::SandboxCommand::new(["/usr/bin/perl", "-e", &script]),
     )
@@ -128,6 +128,6 @@ async fn calls_that_no_namespace_keeps_in_are_refused() {
         return eprintln!("SKIPPED, not shown here: no perl to make system calls with");
     }
     let command = nexus_process::sandbox::SandboxCommand::new(["/usr/bin/perl", "-e", &script]);
-    let outcome = crate::support::ran(&sandbox(), command).await;
+    let outcome = super::support::ran(&sandbox(), command).await;
     assert_eq!(outcome.stdout.text(), "-1 38\n".repeat(8), "{}", outcome.stderr.text());
 }

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nexus_process::sandbox::SandboxCommand;
+use nexus_testkit::child_test;
 
-use crate::support::{again, has_sandbox, is_again, ran, said, sandbox, variables};
+use super::support::{has_sandbox, ran, runs_alone_through, said, sandbox, variables};
 
 /// In every canary. In two pieces, so that a search for it does not find the search.
 const CANARY: &str = concat!("canary-", "5f1d");
@@ -35,44 +36,10 @@ const WALK: &str = r#"
     for number in 3 4 5 6 7 8 9; do (eval "cat <&$number") 2>/dev/null && echo "descriptor $number"; done
     echo walked
 "#;
-const TEST: &str = "canaries::a_walk_finds_nothing_that_was_not_given";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_walk_finds_nothing_that_was_not_given() {
-    if !has_sandbox().await {
-        return;
-    }
-    if !is_again(TEST) {
-        let folder = tempfile::tempdir().unwrap();
-        let home = folder.path().join("home");
-        for (file, content) in [
-            ("home/.ssh/id_ed25519", CANARY),
-            ("home/.netrc", CANARY),
-            ("home/.cargo/credentials.toml", CANARY),
-            ("home/.cargo/bin/.keep", "nothing"),
-            ("home/.cargo/registry/.npmrc", CANARY),
-            ("home/.cargo/git/.git/config", CANARY),
-            ("home/.cargo/env", "a tool chain's own"),
-            ("home/nexus/auth/login.json", CANARY),
-            ("home/project/file", "what is meant"),
-            ("home/other-tree/file", CANARY),
-        ] {
-            let file = folder.path().join(file);
-            fs::create_dir_all(file.parent().unwrap()).unwrap();
-            fs::write(file, content).unwrap();
-        }
-        // Descriptors that survive `exec`, below ten and beyond.
-        let mut host = Command::new("bash");
-        host.args([
-            "-c",
-            "exec 5<\"$HOME/.netrc\" 9<\"$HOME/.netrc\" 42<\"$HOME/.netrc\" 200<\"$HOME\"; exec \"$@\"",
-            "host",
-        ])
-        .env("HOME", &home)
-        .env("NEXUS_HOME", home.join("nexus"))
-        .env("SECRET", CANARY)
-        .env("TMPDIR", folder.path());
-        assert!(again(host, TEST).success());
+    if !runs_alone_through(host, a_walk_finds_nothing_that_was_not_given).await {
         return;
     }
     let home = PathBuf::from(std::env::var_os("HOME").unwrap());
@@ -99,13 +66,45 @@ async fn a_walk_finds_nothing_that_was_not_given() {
     assert_eq!(said(&open, WALK).await, "/tmp/found\nwalked\n");
 }
 
-const LISTENERS: &str = "canaries::no_socket_of_the_machine_is_reached";
+/// A host in whose home canaries lie, and that has descriptors which survive `exec`, below ten and beyond.
+fn host(folder: &Path) -> Command {
+    let home = folder.join("home");
+    for (file, content) in [
+        (".ssh/id_ed25519", CANARY),
+        (".netrc", CANARY),
+        (".cargo/credentials.toml", CANARY),
+        (".cargo/bin/.keep", "nothing"),
+        (".cargo/registry/.npmrc", CANARY),
+        (".cargo/git/.git/config", CANARY),
+        (".cargo/env", "a tool chain's own"),
+        ("nexus/auth/login.json", CANARY),
+        ("project/file", "what is meant"),
+        ("other-tree/file", CANARY),
+    ] {
+        let file = home.join(file);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, content).unwrap();
+    }
+    let mut host = Command::new("bash");
+    host.args([
+        "-c",
+        "exec 5<\"$HOME/.netrc\" 9<\"$HOME/.netrc\" 42<\"$HOME/.netrc\" 200<\"$HOME\"; exec \"$@\"",
+        "host",
+    ])
+    .env("HOME", &home)
+    .env("NEXUS_HOME", home.join("nexus"))
+    .env("SECRET", CANARY)
+    .env("TMPDIR", folder);
+    host
+}
+
+/// Tells the program inside of the sandbox what it is to reach for.
 const PLACES: &str = "NEXUS_TEST_PLACES";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_socket_of_the_machine_is_reached() {
-    if is_again(LISTENERS) {
-        return reach_everything();
+    if let Ok(places) = std::env::var(PLACES) {
+        return reach_everything(&places);
     }
     if !has_sandbox().await {
         return;
@@ -133,8 +132,9 @@ async fn no_socket_of_the_machine_is_reached() {
         path.display()
     );
     let own = std::env::current_exe().unwrap();
-    let command = SandboxCommand::new(["/test", LISTENERS, "--exact", "--nocapture"])
-        .environment(variables(&[("NEXUS_TEST_RERUN", LISTENERS), (PLACES, &places)]));
+    let arguments = child_test::arguments(no_socket_of_the_machine_is_reached);
+    let command = SandboxCommand::new(["/test".to_owned()].into_iter().chain(arguments))
+        .environment(variables(&[(PLACES, &places)]));
     let outcome = ran(&sandbox().read_only(own, "/test"), command).await;
     assert!(outcome.is_success(), "{}\n{}", outcome.stdout.text(), outcome.stderr.text());
     assert!(outcome.stdout.text().contains("tried everything"), "{}", outcome.stdout.text());
@@ -146,9 +146,8 @@ async fn no_socket_of_the_machine_is_reached() {
 }
 
 /// From inside: what is at these places cannot be reached.
-fn reach_everything() {
+fn reach_everything(places: &str) {
     use rustix::net::{AddressFamily, SocketType, socket};
-    let places = std::env::var(PLACES).unwrap();
     let places: Vec<&str> = places.split(' ').collect();
     let [tcp, tcp6, udp, path, name] = places[..] else { panic!("{places:?}") };
     assert!(TcpStream::connect(format!("127.0.0.1:{tcp}")).is_err());

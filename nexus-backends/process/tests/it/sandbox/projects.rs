@@ -9,7 +9,7 @@ use std::process::Command;
 
 use nexus_process::sandbox::{Sandbox, SandboxCommand};
 
-use crate::support::{has_sandbox, ran, sandbox, variables};
+use super::support::{has_sandbox, ran, sandbox, variables};
 
 /// A person's checkout with the value "old", and a tree elsewhere whose function gives "new".
 struct Project {

@@ -1,7 +1,5 @@
 //! What a namespace's first process says to its host: nobody else reads it, and without a reader nothing runs.
 
-#![cfg(target_os = "linux")]
-
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -9,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use nexus_process::containment::{Containment, ContainmentPolicy, available};
 
-use crate::support::contained_shell;
+use super::support::contained_shell;
 
 #[tokio::test]
 async fn a_program_has_standard_error_for_itself() {

@@ -1,15 +1,16 @@
 //! However a run ends, nothing is left of it.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nexus_core::CancelToken;
 use nexus_process::run_registry::RunEntry;
 use nexus_process::sandbox::{SandboxCommand, SandboxEnd};
 use nexus_process::spawn::ExitStatus;
+use nexus_testkit::child_test;
 
-use crate::support::{again, alive_with, assert_gone, has_sandbox, is_again, ran, sandbox, shell};
+use super::support::{alive_with, assert_gone, has_sandbox, moments, ran, sandbox, shell};
 
 /// Starts what hides, then stays.
 fn hiding(word: &str) -> String {
@@ -66,7 +67,7 @@ async fn a_dropped_future_leaves_nobody() {
         async move { sandbox.run(command).await }
     };
     // At any moment of the start, too.
-    for millis in [0, 1, 2, 3, 5, 8, 13, 21, 400] {
+    for millis in moments(&[0, 1, 2, 3, 5, 8, 13, 21, 400]) {
         let run = tokio::time::timeout(Duration::from_millis(millis), runs("31.4161"));
         assert!(run.await.is_err());
         assert_eq!(alive_with("31.4161"), 0, "{millis} ms");
@@ -116,12 +117,13 @@ async fn orphans_are_reaped_inside() {
     assert_eq!(ran(&sandbox(), shell(script)).await.stdout.text(), "0\ndone\n");
 }
 
-const HOST: &str = "ends::a_killed_host_leaves_nobody";
+/// Set in the host that is killed.
+const HOST: &str = "NEXUS_TEST_HOST";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_host_leaves_nobody() {
     const WORD: &str = "31.4164";
-    if is_again(HOST) {
+    if std::env::var_os(HOST).is_some() {
         let _ = sandbox().run(shell(&hiding(WORD))).await;
         return;
     }
@@ -130,13 +132,13 @@ async fn a_killed_host_leaves_nobody() {
     }
     let folder = tempfile::tempdir().unwrap();
     // At any moment of the start, too. `timeout` kills the host alone, not its group.
-    for millis in [2, 5, 8, 12, 15, 18, 25, 40, 60, 500] {
+    for millis in moments(&[2, 5, 8, 12, 15, 18, 25, 40, 60, 500]) {
         let mut launcher = Command::new("timeout");
         launcher.args(["--foreground", "--signal=KILL", &format!("0.{millis:03}")]);
         // What it leaves on the disk, having no entry in a run registry.
-        launcher.env("TMPDIR", folder.path());
+        launcher.env("TMPDIR", folder.path()).env(HOST, "1").stdout(Stdio::null()).stderr(Stdio::null());
         let kind = sandbox().run(shell(":")).await.unwrap().containment;
-        again(launcher, HOST);
+        child_test::through(launcher, a_killed_host_leaves_nobody).status().unwrap();
         if kind >= nexus_process::containment::Containment::UserNamespace {
             assert_gone(WORD).await;
         }

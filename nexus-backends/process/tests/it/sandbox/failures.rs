@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nexus_process::sandbox::{SandboxCommand, SandboxError};
+use nexus_testkit::child_test;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{again, has_sandbox, is_again, refused, sandbox, shell};
+use super::support::{has_sandbox, refused, runs_alone_through, sandbox, shell};
 
 /// A program that says something and ends with an error.
 fn saying(folder: &Path, words: &str) -> PathBuf {
@@ -88,34 +89,26 @@ async fn what_is_missing_inside_is_named() {
     assert!(matches!(refused(&sandbox, SandboxCommand::new(["true", "a\0b"])).await, SandboxError::Spawn(_)));
 }
 
-const FORBIDDEN: &str = "failures::where_namespaces_are_forbidden_it_is_said_what_forbids_them";
-
 #[tokio::test]
 async fn where_namespaces_are_forbidden_it_is_said_what_forbids_them() {
-    if is_again(FORBIDDEN) {
-        let error = refused(&sandbox(), shell(":")).await;
-        assert!(matches!(error, SandboxError::NamespacesForbidden { .. }), "{error:?}");
-        assert!(error.to_string().contains("sysctl user.max_user_namespaces"), "{error}");
+    let launcher = |_: &Path| {
+        let mut launcher = Command::new("unshare");
+        let script = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
+        launcher.args(["--user", "--map-root-user", "--mount", "/bin/sh", "-c", script, "sh"]);
+        launcher
+    };
+    if !runs_alone_through(launcher, where_namespaces_are_forbidden_it_is_said_what_forbids_them).await {
         return;
     }
-    if !has_sandbox().await {
-        return;
-    }
-    let mut launcher = Command::new("unshare");
-    let script = "echo 0 >/proc/sys/user/max_user_namespaces && exec \"$@\"";
-    launcher.args(["--user", "--map-root-user", "--mount", "/bin/sh", "-c", script, "sh"]);
-    assert!(again(launcher, FORBIDDEN).success());
+    let error = refused(&sandbox(), shell(":")).await;
+    assert!(matches!(error, SandboxError::NamespacesForbidden { .. }), "{error:?}");
+    assert!(error.to_string().contains("sysctl user.max_user_namespaces"), "{error}");
 }
-
-const FEW: &str = "failures::with_any_number_of_descriptors_it_runs_or_is_refused_for_want";
 
 #[tokio::test]
 async fn with_any_number_of_descriptors_it_runs_or_is_refused_for_want() {
-    if !has_sandbox().await {
-        return;
-    }
-    if !is_again(FEW) {
-        assert!(again(Command::new("env"), FEW).success());
+    let this = with_any_number_of_descriptors_it_runs_or_is_refused_for_want;
+    if !has_sandbox().await || !child_test::runs_alone(this) {
         return;
     }
     let before = getrlimit(Resource::Nofile);
@@ -148,27 +141,23 @@ async fn with_any_number_of_descriptors_it_runs_or_is_refused_for_want() {
     assert!(ran > 0 && was_refused > 0, "{ran} ran, {was_refused} were refused");
 }
 
-const FULL: &str = "failures::a_full_disk_is_named";
-
 #[tokio::test]
 async fn a_full_disk_is_named() {
-    if is_again(FULL) {
-        let error = refused(&sandbox(), shell(":")).await;
-        assert!(
-            matches!(error, SandboxError::Prepare { .. }) && error.to_string().contains("the disk is full"),
-            "{error}"
-        );
+    let launcher = |folder: &Path| {
+        let mut launcher = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            launcher.args(["--user", "--map-root-user"]);
+        }
+        let script = "mount -t tmpfs -o size=16k none \"$TMPDIR\" && dd if=/dev/zero of=\"$TMPDIR/full\" bs=4k 2>/dev/null; exec \"$@\"";
+        launcher.args(["--mount", "/bin/sh", "-c", script, "sh"]).env("TMPDIR", folder);
+        launcher
+    };
+    if !runs_alone_through(launcher, a_full_disk_is_named).await {
         return;
     }
-    if !has_sandbox().await {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let mut launcher = Command::new("unshare");
-    if !rustix::process::geteuid().is_root() {
-        launcher.args(["--user", "--map-root-user"]);
-    }
-    let script = "mount -t tmpfs -o size=16k none \"$TMPDIR\" && dd if=/dev/zero of=\"$TMPDIR/full\" bs=4k 2>/dev/null; exec \"$@\"";
-    launcher.args(["--mount", "/bin/sh", "-c", script, "sh"]).env("TMPDIR", folder.path());
-    assert!(again(launcher, FULL).success());
+    let error = refused(&sandbox(), shell(":")).await;
+    assert!(
+        matches!(error, SandboxError::Prepare { .. }) && error.to_string().contains("the disk is full"),
+        "{error}"
+    );
 }

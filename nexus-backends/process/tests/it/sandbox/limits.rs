@@ -5,7 +5,7 @@ use std::time::Duration;
 use nexus_process::sandbox::{LimitedBy, SandboxEnd, SandboxLimit, SandboxLimits, SandboxOutcome};
 use nexus_process::spawn::ExitStatus;
 
-use crate::support::{alive_with, assert_gone, has_sandbox, limits, ran, sandbox, shell};
+use super::support::{alive_with, assert_gone, has_sandbox, limits, ran, sandbox, shell};
 
 /// Runs a script under limits that were changed, and says which was reached.
 async fn reached(change: impl FnOnce(&mut SandboxLimits), script: &str) -> (SandboxEnd, SandboxOutcome) {

@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nexus_process::containment::{Containment, ContainmentPolicy, available};
 use nexus_process::run_registry::{RunEntry, sweep};
 use nexus_process::spawn::{Process, Stop};
+use nexus_testkit::child_test;
 
-use crate::support::{contained_shell, is_again, pids, start_again};
+use super::support::{contained_shell, pids};
 
 /// What a hidden process is: each way with what the child's shell runs (`$0` is the program, `$1` a folder that stands
 /// in the arguments of whoever stays), and how many stay.
@@ -46,8 +47,9 @@ const WAYS: [(&str, &str, usize); 11] = [
 /// Forks until it is killed or has forked 300 times.
 const FORK_LOOP: &str = "i=0; while [ $i -lt 300 ]; do i=$((i+1)); (setsid /bin/sh -c 'echo >\"$0/x.1\"; sleep 300; :' \"$1\" &) ; done";
 
-const HOST: &str = "survivors::a_killed_host_leaves_nobody_once_it_is_swept";
+/// Tells the host that is killed what holds its processes.
 const KIND: &str = "NEXUS_TEST_KIND";
+/// Tells the host that is killed where to work.
 const FOLDER: &str = "NEXUS_TEST_FOLDER";
 
 /// The ways of this machine: not everyone has the agents, and only the kernel ends a fork loop for sure.
@@ -72,7 +74,7 @@ fn ways(kind: Containment) -> Vec<(&'static str, &'static str, usize)> {
 fn stage(kind: Containment) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("hostile.c");
-    fs::write(&source, include_str!("../fixtures/hostile.c")).unwrap();
+    fs::write(&source, include_str!("../../fixtures/hostile.c")).unwrap();
     let built = Command::new("cc").arg("-O1").arg("-o").args([&program(folder.path()), &source]).status();
     assert!(built.expect("a C compiler").success());
     for number in 0..ways(kind).len() {
@@ -216,12 +218,11 @@ async fn futures_of<T>(futures: Vec<impl Future<Output = T>>) -> Vec<T> {
     done.into_iter().flatten().collect()
 }
 
-fn play_host() {
-    let folder = PathBuf::from(std::env::var_os(FOLDER).unwrap());
+fn play_host(folder: &Path) {
     let kind = std::env::var(KIND).unwrap();
     let kind = available().into_iter().find(|one| one.to_string() == kind).unwrap();
     let entry = RunEntry::begin(&folder.join("home")).unwrap();
-    let processes = start(&folder, kind, Some(&entry));
+    let processes = start(folder, kind, Some(&entry));
     fs::write(folder.join("ready"), "").unwrap();
     std::thread::sleep(Duration::from_secs(120));
     drop(processes);
@@ -238,14 +239,15 @@ impl Drop for Host {
 
 #[test]
 fn a_killed_host_leaves_nobody_once_it_is_swept() {
-    if is_again(HOST) {
-        return play_host();
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return play_host(Path::new(&folder));
     }
     let (mut table, mut columns, mut failures) = (BTreeMap::new(), Vec::new(), Vec::new());
     for kind in available() {
         let folder = stage(kind);
-        let name = kind.to_string();
-        let host = Host(start_again(HOST, &[(FOLDER, folder.path()), (KIND, Path::new(&name))]));
+        let mut host = child_test::command(a_killed_host_leaves_nobody_once_it_is_swept);
+        host.env(FOLDER, folder.path()).env(KIND, kind.to_string()).stdout(Stdio::null());
+        let host = Host(host.spawn().unwrap());
         let until = Instant::now() + Duration::from_secs(40);
         while !folder.path().join("ready").exists() {
             assert!(Instant::now() < until, "{kind}: the host is not ready");

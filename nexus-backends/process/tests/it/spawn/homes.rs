@@ -9,7 +9,7 @@ use nexus_process::private_home::PrivateHome;
 use nexus_process::run_id::RunId;
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 
-use crate::support::shell;
+use super::support::shell;
 
 fn mode(path: &Path) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777

@@ -1,12 +1,11 @@
 //! A system that gives no thread and no descriptor: errors, never a panic.
 
-#![cfg(target_os = "linux")]
-
 use nexus_core::harness::run_blocking;
 use nexus_process::spawn::SpawnError;
+use nexus_testkit::child_test;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::support::{contained_shell, rerun};
+use super::support::contained_shell;
 
 fn limit(resource: Resource, value: u64) {
     setrlimit(resource, Rlimit { current: Some(value), maximum: getrlimit(resource).maximum }).unwrap();
@@ -14,8 +13,8 @@ fn limit(resource: Resource, value: u64) {
 
 #[test]
 fn work_that_blocks_is_done_also_where_there_is_no_thread() {
-    // In a program of its own, because the limit is everybody's. It does not hold root.
-    if !rerun("scarcity::work_that_blocks_is_done_also_where_there_is_no_thread", &[]) {
+    // The limit does not hold root.
+    if !child_test::runs_alone(work_that_blocks_is_done_also_where_there_is_no_thread) {
         return;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -29,7 +28,7 @@ fn work_that_blocks_is_done_also_where_there_is_no_thread() {
 
 #[test]
 fn a_process_that_gets_no_descriptor_is_refused() {
-    if !rerun("scarcity::a_process_that_gets_no_descriptor_is_refused", &[]) {
+    if !child_test::runs_alone(a_process_that_gets_no_descriptor_is_refused) {
         return;
     }
     // What this machine allows is found out while it still can be.

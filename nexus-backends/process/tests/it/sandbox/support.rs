@@ -1,16 +1,15 @@
 //! What the tests of the sandbox share.
 
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::Command;
 use std::time::Duration;
 
 use nexus_process::environment::Environment;
 use nexus_process::sandbox::{Sandbox, SandboxCommand, SandboxError, SandboxLimits, SandboxOutcome};
+use nexus_testkit::{child_test, effort};
 
 /// Set where a machine without a sandbox is a failure.
 const REQUIRED: &str = "NEXUS_TEST_SANDBOX";
-/// Set in a test program that was started again for one test.
-const RERUN: &str = "NEXUS_TEST_RERUN";
 
 /// Whether this machine has a sandbox. One that has none passes, and says why.
 pub(crate) async fn has_sandbox() -> bool {
@@ -92,17 +91,27 @@ pub(crate) async fn assert_gone(word: &str) {
     panic!("{} processes with {word:?} are left", alive_with(word));
 }
 
-/// Whether this is the test `name` in a program of its own.
-pub(crate) fn is_again(name: &str) -> bool {
-    std::env::var_os(RERUN).is_some_and(|rerun| rerun == name)
+/// Like [`child_test::runs_alone_through`], where this machine has a sandbox, with a launcher that works in a folder of its
+/// own. The other process looks for no sandbox, since there may be none for it.
+pub(crate) async fn runs_alone_through<T>(launcher: impl FnOnce(&Path) -> Command, test: T) -> bool {
+    const IS_LAUNCHED: &str = "NEXUS_TEST_IS_LAUNCHED";
+    if std::env::var_os(IS_LAUNCHED).is_some() {
+        return true;
+    }
+    if !has_sandbox().await {
+        return false;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut launcher = launcher(folder.path());
+    launcher.env(IS_LAUNCHED, "1");
+    child_test::runs_alone_through(launcher, test)
 }
 
-/// Starts this test program again for the test `name` alone, by `launcher`, whose last arguments become it.
-pub(crate) fn again(mut launcher: Command, name: &str) -> ExitStatus {
-    launcher
-        .arg(std::env::current_exe().unwrap())
-        .args([name, "--exact", "--nocapture", "--test-threads=1"])
-        .env(RERUN, name)
-        .status()
-        .unwrap()
+/// The moments, in milliseconds, at which a run is ended: four of them by default.
+pub(crate) fn moments(all: &[u64]) -> Vec<u64> {
+    const DEFAULT: usize = 4;
+    if effort::is_deep() || all.len() <= DEFAULT {
+        return all.to_vec();
+    }
+    (0..DEFAULT).map(|number| all[number * (all.len() - 1) / (DEFAULT - 1)]).collect()
 }

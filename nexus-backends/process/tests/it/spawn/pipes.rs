@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-use crate::support::{assert_gone, environment, lines, marked, shell};
+use super::support::{assert_gone, environment, lines, marked, shell};
 use bytes::Bytes;
 use nexus_core::redact::Redactor;
 use nexus_process::executable::{Executable, ExecutableError};

@@ -2,23 +2,23 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nexus_process::run_id::RunId;
 use nexus_process::run_registry::{RunEntry, sweep};
+use nexus_testkit::child_test;
 use serde_json::{Value, json};
 
-use crate::support::{assert_dead, exists, is_again, lines, marked, shell, start_again, written_pids};
+use super::support::{assert_dead, exists, lines, marked, shell, written_pids};
 
-const HOST: &str = "run_registry::a_host_killed_in_mid_run_is_swept_at_the_next_start";
+/// Tells the host that is killed where to work.
 const HOME: &str = "NEXUS_TEST_HOME";
 
 /// A host with one run: a child, and a runaway in a session of its own that is deaf to SIGTERM.
-fn play_host() {
-    let home = PathBuf::from(std::env::var_os(HOME).unwrap());
-    let entry = RunEntry::begin(&home).unwrap();
+fn play_host(home: &Path) {
+    let entry = RunEntry::begin(home).unwrap();
     let folder = entry.home().unwrap();
     folder.write("config", "x").unwrap();
     let script =
@@ -40,7 +40,11 @@ struct Host {
 impl Host {
     fn start() -> Self {
         let home = tempfile::tempdir().unwrap();
-        let child = start_again(HOST, &[(HOME, home.path())]);
+        let child = child_test::command(a_host_killed_in_mid_run_is_swept_at_the_next_start)
+            .env(HOME, home.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
         let members = written_pids(&home.path().join("pids"), 2);
         let run = loop {
             if let Ok(run) = fs::read_to_string(home.path().join("run")) {
@@ -67,8 +71,8 @@ fn count(folder: &Path) -> usize {
 
 #[test]
 fn a_host_killed_in_mid_run_is_swept_at_the_next_start() {
-    if is_again(HOST) {
-        return play_host();
+    if let Some(home) = std::env::var_os(HOME) {
+        return play_host(Path::new(&home));
     }
     let mut host = Host::start();
     host.kill();

@@ -1,20 +1,22 @@
 //! A machine in want while processes run: nobody is left, nothing is left behind unknown, and what was missing once decides
 //! nothing for good.
 
-#![cfg(target_os = "linux")]
-
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nexus_process::containment::{Containment, ContainmentPolicy, available, strongest};
 use nexus_process::executable::Executable;
 use nexus_process::run_registry::{RunEntry, sweep};
 use nexus_process::spawn::{Invocation, Process, SpawnError, Stop};
+use nexus_testkit::child_test;
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 
-use crate::support::{again, contained_shell, is_again, pids, rerun};
+use super::support::{contained_shell, pids};
+
+/// Tells a process that this program starts where to work.
+const FOLDER: &str = "NEXUS_TEST_FOLDER";
 
 /// Leaves this program few descriptors while it lives.
 struct Descriptors(Vec<File>, Rlimit);
@@ -72,7 +74,7 @@ fn hiding(place: &Path, kind: Containment) -> Process {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_descriptor_nobody_is_left_either() {
-    if !rerun("want::without_a_descriptor_nobody_is_left_either", &[]) {
+    if !child_test::runs_alone(without_a_descriptor_nobody_is_left_either) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -107,7 +109,7 @@ async fn without_a_descriptor_nobody_is_left_either() {
 
 #[test]
 fn what_holds_a_process_is_not_decided_for_good_by_a_want() {
-    if !rerun("want::what_holds_a_process_is_not_decided_for_good_by_a_want", &[]) {
+    if !child_test::runs_alone(what_holds_a_process_is_not_decided_for_good_by_a_want) {
         return;
     }
     let want = Descriptors::few(0);
@@ -127,7 +129,7 @@ fn what_holds_a_process_is_not_decided_for_good_by_a_want() {
 
 #[test]
 fn with_any_number_of_descriptors_a_process_is_held_as_ever_or_refused() {
-    if !rerun("want::with_any_number_of_descriptors_a_process_is_held_as_ever_or_refused", &[]) {
+    if !child_test::runs_alone(with_any_number_of_descriptors_a_process_is_held_as_ever_or_refused) {
         return;
     }
     let strongest = available()[0];
@@ -151,7 +153,7 @@ fn with_any_number_of_descriptors_a_process_is_held_as_ever_or_refused() {
 
 #[test]
 fn a_home_that_cannot_be_removed_is_left_to_the_sweep() {
-    if !rerun("want::a_home_that_cannot_be_removed_is_left_to_the_sweep", &[]) {
+    if !child_test::runs_alone(a_home_that_cannot_be_removed_is_left_to_the_sweep) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -172,9 +174,7 @@ fn a_home_that_cannot_be_removed_is_left_to_the_sweep() {
 
 #[test]
 fn a_sweep_in_a_want_forgets_nobody() {
-    const TEST: &str = "want::a_sweep_in_a_want_forgets_nobody";
-    const FOLDER: &str = "NEXUS_TEST_FOLDER";
-    if let Some(folder) = std::env::var_os(FOLDER).filter(|_| is_again(TEST)) {
+    if let Some(folder) = std::env::var_os(FOLDER) {
         let folder = PathBuf::from(folder);
         let entry = RunEntry::begin(&folder).unwrap();
         let shell = contained_shell("echo >\"$0\"; exec tail -f \"$0\" >/dev/null")
@@ -183,26 +183,28 @@ fn a_sweep_in_a_want_forgets_nobody() {
         let _process = shell.containment(ContainmentPolicy::Off).spawn().unwrap();
         return std::thread::sleep(Duration::from_secs(120));
     }
-    if !is_again(TEST) {
-        let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("up");
-        let mut host = crate::support::start_again(TEST, &[(FOLDER, folder.path())]);
-        wait_until("it is up", || alive(&place) == 1);
-        host.kill().unwrap();
-        host.wait().unwrap();
-        assert!(again(TEST, &[("NEXUS_TEST_SWEPT", folder.path())]).success());
+    if !child_test::runs_alone(a_sweep_in_a_want_forgets_nobody) {
         return;
     }
-    let folder = PathBuf::from(std::env::var_os("NEXUS_TEST_SWEPT").unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut host = child_test::command(a_sweep_in_a_want_forgets_nobody)
+        .env(FOLDER, folder)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait_until("it is up", || alive(&folder.join("up")) == 1);
+    host.kill().unwrap();
+    host.wait().unwrap();
     assert_eq!(alive(&folder.join("up")), 1);
     for free in 0..6 {
         let want = Descriptors::few(free);
-        let swept = sweep(&folder);
+        let swept = sweep(folder);
         drop(want);
         let is_gone = entries(&folder.join("runs")).is_empty();
         assert!(!is_gone || alive(&folder.join("up")) == 0, "{free} free: forgotten: {swept:?}");
     }
-    sweep(&folder).unwrap();
+    sweep(folder).unwrap();
     assert_eq!(alive(&folder.join("up")), 0);
 }
 
@@ -237,10 +239,10 @@ fn what_is_no_program_is_held_as_required() {
     }
 }
 
-/// Runs this test again where `script` has changed what is mounted. Returns whether this is that run; where nobody may mount,
+/// Runs `test` alone where `script` has changed what is mounted. Returns whether this is that run; where nobody may mount,
 /// nothing runs.
-fn in_mounts(name: &str, script: &str, folder: &Path) -> bool {
-    if is_again(name) {
+fn in_mounts<T>(test: T, script: &str, folder: &Path) -> bool {
+    if std::env::var_os(FOLDER).is_some() {
         return true;
     }
     let user: &[&str] =
@@ -251,10 +253,9 @@ fn in_mounts(name: &str, script: &str, folder: &Path) -> bool {
         command
     };
     if unshare().arg("mount -t tmpfs none /mnt").output().is_ok_and(|tried| tried.status.success()) {
-        let script = format!("{script}\nexec \"$0\" \"$@\"");
-        let mut command = unshare();
-        command.arg(script);
-        assert!(crate::support::through(command, name, &[("NEXUS_TEST_FOLDER", folder)]).success(), "{name}");
+        let mut launcher = unshare();
+        launcher.arg(format!("{script}\nexec \"$0\" \"$@\"")).env(FOLDER, folder);
+        child_test::runs_alone_through(launcher, test);
     }
     false
 }
@@ -265,10 +266,10 @@ fn a_full_home_keeps_no_piece_of_an_entry() {
     let script =
         "mount -t tmpfs -o size=64k none \"$NEXUS_TEST_FOLDER\"; mkdir -m 700 \"$NEXUS_TEST_FOLDER/runs\"
         dd if=/dev/zero of=\"$NEXUS_TEST_FOLDER/full\" bs=4k 2>/dev/null || :";
-    if !in_mounts("want::a_full_home_keeps_no_piece_of_an_entry", script, folder.path()) {
+    if !in_mounts(a_full_home_keeps_no_piece_of_an_entry, script, folder.path()) {
         return;
     }
-    let folder = PathBuf::from(std::env::var_os("NEXUS_TEST_FOLDER").unwrap());
+    let folder = PathBuf::from(std::env::var_os(FOLDER).unwrap());
     let refused = RunEntry::begin(&folder).unwrap_err();
     assert_eq!(refused.kind(), std::io::ErrorKind::StorageFull);
     assert_eq!(entries(&folder.join("runs")), Vec::<PathBuf>::new());
@@ -281,11 +282,11 @@ fn without_proc_the_program_and_its_group_are_ended() {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().join("up");
     let script = "mount -t tmpfs none /proc";
-    if !in_mounts("want::without_proc_the_program_and_its_group_are_ended", script, folder.path()) {
+    if !in_mounts(without_proc_the_program_and_its_group_are_ended, script, folder.path()) {
         assert_eq!(alive(&place), 0);
         return;
     }
-    let place = PathBuf::from(std::env::var_os("NEXUS_TEST_FOLDER").unwrap()).join("up");
+    let place = PathBuf::from(std::env::var_os(FOLDER).unwrap()).join("up");
     let script = "tail -f \"$0\" & echo >\"$0\"; exec tail -f \"$0\"";
     fs::write(&place, "").unwrap();
     let process = contained_shell(script).argument(&place).spawn().unwrap();
@@ -299,7 +300,7 @@ fn without_proc_the_program_and_its_group_are_ended() {
 fn without_a_null_device_it_is_that_which_is_missing() {
     let folder = tempfile::tempdir().unwrap();
     let script = "mount -t tmpfs none /dev";
-    if !in_mounts("want::without_a_null_device_it_is_that_which_is_missing", script, folder.path()) {
+    if !in_mounts(without_a_null_device_it_is_that_which_is_missing, script, folder.path()) {
         return;
     }
     let refused = contained_shell("true").spawn().unwrap_err();
