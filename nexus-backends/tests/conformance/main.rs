@@ -1,0 +1,51 @@
+//! The conformance suite, the table of failures, and what sessions decide, on the backends before simulated vendors.
+//!
+//! By default on a fake of Claude Code and on the native backend `responses`; with `NEXUS_TEST_DEEP=1` on every fake and
+//! every native backend. The real programs that `NEXUS_REAL_…` names take part in any case, in a namespace without a network.
+
+mod acp;
+mod claude;
+mod codex;
+mod concurrent_turns;
+mod failure_table;
+mod grok;
+mod native;
+mod parties;
+mod session_decisions;
+
+use std::{process::ExitCode, sync::Arc};
+
+use nexus_testkit::{
+    conformance::{self, Subject},
+    fake_cli,
+};
+
+/// Subjects of the suite, each with the module that its tests are named by.
+type Subjects = Vec<(String, Arc<dyn Subject>)>;
+
+fn main() -> ExitCode {
+    fake_cli::run_if_invoked();
+    let programs = match parties::programs_without("bwrap") {
+        Ok(programs) => programs,
+        Err(error) => {
+            eprintln!("no folder of programs can be made: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let subjects = [
+        acp::subjects(),
+        claude::subjects(),
+        codex::subjects(),
+        grok::subjects(programs.path()),
+        native::subjects(),
+    ];
+    let mut trials: Vec<_> = subjects
+        .iter()
+        .flatten()
+        .flat_map(|(module, subject)| conformance::trials(module, subject))
+        .collect();
+    trials.extend(failure_table::trials());
+    trials.extend(session_decisions::trials(programs.path()));
+    trials.extend(concurrent_turns::trials(programs.path()));
+    conformance::run_trials(trials)
+}

@@ -1,0 +1,12 @@
+//! The loop of the native backends against servers that answer whatever a test wants: each body, status and
+//! mistake has one outcome, within its time, and what was produced until then is in the error.
+
+mod answers;
+mod decisions;
+mod faults;
+mod lent;
+mod mending;
+mod own_login;
+mod server;
+mod stage;
+mod tools;

@@ -1,0 +1,9 @@
+//! Shared by several modules of tests.
+
+pub(crate) mod party;
+pub(crate) mod player;
+pub(crate) mod ran;
+pub(crate) mod recordings;
+pub(crate) mod row;
+pub(crate) mod scripted_source;
+pub(crate) mod stage;
