@@ -550,7 +550,7 @@ fn disturb(line: &mut Value, place: &mut usize, value: &Value) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_line_is_fatal(

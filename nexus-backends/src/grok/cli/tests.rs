@@ -296,8 +296,6 @@ fn recordings() -> Vec<Vec<u8>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-
     #[test]
     fn no_mutilated_recording_panics(which in 0_usize..4, cut in 0_usize..4000, at in 0_usize..4000, byte in any::<u8>()) {
         let mut bytes = recordings().swap_remove(which);

@@ -270,8 +270,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4000))]
-
         /// The members of JSON objects, whole and broken.
         #[test]
         fn the_parser_reads_the_same(

@@ -218,8 +218,6 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(2000))]
-
         /// Whatever one delta makes of another's shape, the general way reads it the same.
         #[test]
         fn the_parser_reads_the_same(

@@ -204,8 +204,6 @@ fn body() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
-
     #[test]
     fn another_splitter_says_the_same(
         body in body(),
