@@ -10,7 +10,7 @@ use std::{
 
 use nexus_workspace::tree::{Git, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
 
-use crate::kit::{Place, at, commit, is_root, kind, listing, needs_git, real_git, script, write};
+use super::kit::{Place, at, commit, is_root, kind, listing, needs_git, real_git, script, write};
 
 const FILES: &[(&str, &str)] = &[("a", "1\n"), ("z", "1\n"), (".gitignore", "built/\n*.o\n")];
 

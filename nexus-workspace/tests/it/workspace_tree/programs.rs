@@ -8,7 +8,7 @@ use std::{
 use nexus_core::CancelToken;
 use nexus_workspace::tree::{Git, Project, Tree, TreeErrorKind, TreeOptions};
 
-use crate::kit::{Place, kind, listing, needs_git, real_git, script};
+use super::kit::{Place, kind, listing, needs_git, real_git, script};
 
 #[test]
 fn a_git_that_is_missing_or_too_old_is_named_with_what_is_needed() {

@@ -2,7 +2,7 @@
 
 use nexus_workspace::tree::{CheckoutStatus, Project, Tree, TreeErrorKind, TreeLimits, TreeOptions};
 
-use crate::kit::{Place, commit, kind, needs_git, write};
+use super::kit::{Place, commit, kind, needs_git, write};
 
 const FILES: &[(&str, &str)] = &[("a", "1\n"), ("sub/b", "1\n"), (".gitignore", "ignored\n")];
 

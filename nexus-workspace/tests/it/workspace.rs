@@ -6,9 +6,7 @@ use nexus_workspace::{NewWorkspace, WorkspaceError, WorkspaceErrorKind as Kind, 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-mod work;
-
-use work::Work;
+use crate::support::Work;
 
 type Workspace = nexus_workspace::Workspace<Work>;
 type Workspaces = nexus_workspace::Workspaces<Work>;

@@ -13,7 +13,7 @@ use std::{
 use nexus_workspace::tree::CommitIntent;
 use proptest::prelude::*;
 
-use crate::kit::{Place, at, git, listing, write};
+use super::kit::{Place, at, git, listing, write};
 
 /// One thing that is done in a folder.
 #[derive(Clone, Debug)]

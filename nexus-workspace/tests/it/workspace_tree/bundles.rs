@@ -4,7 +4,7 @@ use nexus_workspace::tree::{
     CommitIntent, LandObstacle, Landing, Tree, TreeErrorKind, TreeLimits, TreeOptions,
 };
 
-use crate::kit::{Place, at, commit, kind, listing, needs_git, refused, write};
+use super::kit::{Place, at, commit, kind, listing, needs_git, refused, write};
 
 const FILES: &[(&str, &str)] =
     &[("a", "1\n"), ("sub/b", "1\n"), (".gitignore", "ignored\n"), (".gitattributes", "*.bin filter=lfs\n")];

@@ -6,9 +6,7 @@ use nexus_workspace::{NewWorkspace, WorkspaceErrorKind as Kind, WorkspaceState, 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
-mod work;
-
-use work::Work;
+use crate::support::Work;
 
 /// A state that is more than a name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@ use std::{fs, path::Path};
 
 use nexus_workspace::tree::{CommitId, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
 
-use crate::kit::{Place, commit, kind, listing, needs_git, write};
+use super::kit::{Place, commit, kind, listing, needs_git, write};
 
 /// A tree with one commit more.
 fn changed(place: &Place, files: &[(&str, &str)]) -> (Tree, CommitId) {

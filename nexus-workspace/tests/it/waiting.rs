@@ -8,12 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nexus_testkit::child_test;
 use nexus_workspace::{NewWorkspace, WorkspaceErrorKind as Kind};
 use serde_json::json;
 
-mod work;
-
-use work::Work;
+use crate::support::Work;
 
 type Workspace = nexus_workspace::Workspace<Work>;
 type Workspaces = nexus_workspace::Workspaces<Work>;
@@ -111,19 +110,14 @@ fn what_another_process_writes_wakes() {
         return;
     }
     let (_folder, _, workspace) = new_workspace();
-    let mut child = start("what_another_process_writes_wakes", workspace.path());
+    let writer = child_test::command(what_another_process_writes_wakes)
+        .env(FOLDER, workspace.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
     let (seen, longest) = follow(&workspace);
     assert!(seen > 0 && longest < LONG, "{seen} {longest:?}");
-    assert!(child.wait().unwrap().success());
-}
-
-fn start(test: &str, folder: &Path) -> std::process::Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture", "--test-threads=1"])
-        .env(FOLDER, folder)
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+    child_test::assert_passed("the writer", &writer.wait_with_output().unwrap());
 }
 
 #[test]
@@ -226,7 +220,6 @@ mod linux {
 
     #[test]
     fn without_a_watch_of_the_systems_a_change_is_seen_all_the_same() {
-        let name = "linux::without_a_watch_of_the_systems_a_change_is_seen_all_the_same";
         if let Some(folder) = std::env::var_os(FOLDER) {
             inotify::init(inotify::CreateFlags::CLOEXEC).expect_err("there are watches");
             let workspace = Workspace::open(folder).unwrap();
@@ -235,18 +228,18 @@ mod linux {
             fs::write(workspace.path().join("seen"), "").unwrap();
             let error = workspace.wait_until(LONG, |_| false).unwrap_err();
             assert_eq!(error.kind(), Kind::NotFound);
-            return println!("all was seen");
+            return;
         }
         let (_folder, _, workspace) = new_workspace();
         // In a user namespace of its own the started process alone has no instances to have.
         let script = "echo 0 > /proc/sys/user/max_inotify_instances || exit 77; exec \"$@\"";
-        let child = Command::new("unshare")
-            .args(["--user", "--map-root-user", "sh", "-c", script, "sh"])
-            .arg(std::env::current_exe().unwrap())
-            .args([name, "--exact", "--nocapture", "--test-threads=1"])
-            .env(FOLDER, workspace.path())
-            .stdout(Stdio::piped())
-            .spawn();
+        let mut launcher = Command::new("unshare");
+        launcher.args(["--user", "--map-root-user", "sh", "-c", script, "sh"]);
+        let child =
+            child_test::through(launcher, without_a_watch_of_the_systems_a_change_is_seen_all_the_same)
+                .env(FOLDER, workspace.path())
+                .stdout(Stdio::piped())
+                .spawn();
         let Ok(mut child) = child else { return eprintln!("skipped: there is no `unshare`") };
         let began = Instant::now();
         while !workspace.path().join("seen").exists() {
@@ -261,7 +254,6 @@ mod linux {
             }
         }
         fs::remove_dir_all(workspace.path()).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert!(String::from_utf8_lossy(&output.stdout).contains("all was seen"));
+        child_test::assert_passed("the waiter", &child.wait_with_output().unwrap());
     }
 }

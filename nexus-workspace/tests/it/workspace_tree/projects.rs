@@ -15,7 +15,7 @@ use std::{
 
 use nexus_workspace::tree::{LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
 
-use crate::kit::{Place, commit, is_root, kind, listing, needs_git, refused, write};
+use super::kit::{Place, commit, is_root, kind, listing, needs_git, refused, write};
 
 const FILES: &[(&str, &str)] = &[("a", "1\n"), ("sub/b", "1\n")];
 

@@ -7,7 +7,7 @@ use std::{
 
 use nexus_workspace::tree::{Landing, TreeOptions};
 
-use crate::kit::{Place, commit, listing, needs_git, refused, script, write};
+use super::kit::{Place, commit, listing, needs_git, refused, script, write};
 
 /// A repository whose configuration names a program wherever git takes one. Each writes a canary.
 fn trapped(place: &Place) -> PathBuf {

@@ -6,9 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nexus_testkit::effort;
 use nexus_workspace::tree::{Git, Landing, Project, Tree, TreeError, TreeOptions};
 
-use crate::kit::{Place, commit, listing, needs_git, real_git, script, write};
+use super::kit::{Place, commit, listing, needs_git, real_git, script, write};
 
 /// A git that is killed in one run of many.
 struct Killer {
@@ -54,6 +55,15 @@ impl Killer {
         });
         runs.map(|(_, run)| run).collect()
     }
+}
+
+/// All runs in the deep lanes; elsewhere as many as there are rounds, evenly spread from the first to the last.
+fn tried(runs: Vec<usize>) -> Vec<usize> {
+    let rounds = effort::rounds().min(runs.len());
+    if effort::is_deep() || rounds < 2 {
+        return runs;
+    }
+    (0..rounds).map(|round| runs[round * (runs.len() - 1) / (rounds - 1)]).collect()
 }
 
 /// What a task does to a person's repository before it lands.
@@ -118,7 +128,7 @@ fn a_git_that_is_killed_at_any_step_leaves_nothing_with_the_person_but_the_one_r
         work(&killing, &place).unwrap().delete().unwrap();
         assert!(killer.runs(&[]).len() > 20);
         assert_eq!(files(&place), before);
-        for at in killer.runs(commands) {
+        for at in tried(killer.runs(commands)) {
             killer.arm(at);
             failures += usize::from(work(&killing, &place).and_then(Tree::delete).is_err());
             assert_eq!(files(&place), before, "killed in run {at} by {how}");
@@ -134,7 +144,7 @@ fn a_git_that_is_killed_at_any_step_leaves_nothing_with_the_person_but_the_one_r
             assert_eq!(place.pins().len(), 0);
         }
     }
-    assert!(failures > 20, "only {failures} runs were hit");
+    assert!(failures > 0, "no run was hit");
 }
 
 #[test]
@@ -160,7 +170,7 @@ fn a_landing_that_is_killed_leaves_no_lock_and_loses_nothing() {
             killer.arm(at);
             let landing = tree.clone().with_git(&killing).land(&made);
             if at == 0 {
-                todo = killer.runs(commands);
+                todo = tried(killer.runs(commands));
                 assert!(!todo.is_empty());
             }
             let locks: Vec<_> = listing(&place.project().join(".git"))
@@ -191,7 +201,7 @@ fn a_landing_that_is_killed_leaves_no_lock_and_loses_nothing() {
             place.person(&["fsck", "--strict"]);
         }
     }
-    assert!(landed > 3 && failed > 15, "{landed} landed, {failed} failed");
+    assert!(landed >= WAYS.len() && failed > 0, "{landed} landed, {failed} failed");
 }
 
 fn checkout(place: &Place) -> BTreeMap<PathBuf, Vec<u8>> {

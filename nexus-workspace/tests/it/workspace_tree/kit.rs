@@ -28,7 +28,7 @@ pub(crate) fn git() -> Option<Git> {
 /// Ends the test where there is no git.
 macro_rules! needs_git {
     () => {
-        match crate::kit::git() {
+        match crate::workspace_tree::kit::git() {
             Some(git) => git,
             None => return,
         }

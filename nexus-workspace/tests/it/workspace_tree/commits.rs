@@ -3,15 +3,16 @@
 use std::{
     env, fs,
     os::unix::fs::symlink,
-    process::{Command, Stdio},
+    process::Stdio,
     sync::Barrier,
     thread,
     time::{Duration, SystemTime},
 };
 
+use nexus_testkit::child_test;
 use nexus_workspace::tree::{CommitId, CommitIntent, Git, Tree, TreeErrorKind};
 
-use crate::kit::{Place, at, commit, kind, needs_git, refused, write};
+use super::kit::{Place, at, commit, kind, needs_git, refused, write};
 
 #[test]
 fn the_same_intent_is_the_same_commit_also_after_it_was_stored() {
@@ -175,12 +176,7 @@ fn of_two_processes_that_commit_at_once_one_wins() {
         let children: Vec<_> = (0..2)
             .map(|number| {
                 let task = format!("{}|{number}-{round}|{from}", place.workspace().display());
-                Command::new(env::current_exe().unwrap())
-                    .args([
-                        "--exact",
-                        "commits::of_two_processes_that_commit_at_once_one_wins",
-                        "--nocapture",
-                    ])
+                child_test::command(of_two_processes_that_commit_at_once_one_wins)
                     .env(CHILD, task)
                     .stdout(Stdio::piped())
                     .spawn()
@@ -255,8 +251,10 @@ fn disjoint_units_become_one_tree_in_any_order_and_others_are_named() {
     let out = place.out("merged");
     let made = tree.commit(&CommitIntent::new(merged, base.clone(), at(5), "Band")).unwrap();
     tree.check_out(&made, &out).unwrap();
-    let names: Vec<_> =
-        crate::kit::listing(&out).into_keys().map(|path| path.display().to_string()).collect();
+    let names: Vec<_> = crate::workspace_tree::kit::listing(&out)
+        .into_keys()
+        .map(|path| path.display().to_string())
+        .collect();
     assert_eq!(names, ["a", "a/new", "a/one", "c", "c/now-a-folder", "d"]);
 
     let same = unit(&|| write(&folder.join("a/new"), "first\n"));

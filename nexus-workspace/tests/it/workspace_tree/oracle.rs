@@ -5,7 +5,7 @@ use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 use nexus_workspace::tree::{TreeErrorKind, TreeOptions};
 use proptest::prelude::*;
 
-use crate::kit::{Place, git, listing, write};
+use super::kit::{Place, git, listing, write};
 
 /// Names that are close to `.git`.
 fn name() -> impl Strategy<Value = Vec<u8>> {

@@ -11,7 +11,7 @@ use std::{
 use nexus_core::CancelToken;
 use nexus_workspace::tree::{CommitId, Git, Tree, TreeErrorKind};
 
-use crate::kit::{Place, commit, kind, listing, needs_git, real_git, script, write};
+use super::kit::{Place, commit, kind, listing, needs_git, real_git, script, write};
 
 /// A git that writes down each start, and who reads objects.
 struct Counted {

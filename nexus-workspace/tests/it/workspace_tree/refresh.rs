@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use nexus_core::CancelToken;
 use nexus_workspace::tree::TreeErrorKind;
 
-use crate::kit::{Place, commit, kind, needs_git, write};
+use super::kit::{Place, commit, kind, needs_git, write};
 
 /// The names of a folder.
 fn names(folder: &Path) -> Vec<String> {
