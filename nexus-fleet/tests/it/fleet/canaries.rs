@@ -20,15 +20,18 @@ use nexus_core::{
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetCredentials, FleetSettings, Worker};
 use nexus_router::Router;
-use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
+use nexus_testkit::{
+    child_test,
+    sim::{Dialect, Reply, Scenario, Sim, ToolCall},
+};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{
+use super::{
     checkout::Checkout,
-    server::{PROGRAM, Server, program},
     shell::{POOL, Shell, caller_settings, script, worker_settings},
 };
+use crate::support::server::{PROGRAM, Server, program};
 
 /// What nobody may ever say. Passwords hold what JSON escapes.
 const SECRETS: [(&str, &str); 6] = [
@@ -133,7 +136,6 @@ impl Role {
 
 /// A process that another test starts: without its variable it ends at once.
 #[test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
 fn role_of_a_process() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let role: Role = serde_json::from_str(&role).expect("a role");
@@ -155,8 +157,7 @@ fn start(role: &Role) -> std::process::Child {
     let [_, _, worker_key, worker_variable, caller_key, caller_variable] = SECRETS.map(|(_, secret)| secret);
     let (key, variable) =
         if role.is_caller { (caller_key, caller_variable) } else { (worker_key, worker_variable) };
-    Command::new(std::env::current_exe().expect("this program"))
-        .args(["canaries::role_of_a_process", "--exact", "--ignored", "--nocapture"])
+    child_test::command(role_of_a_process)
         .env(ROLE, serde_json::to_string(role).expect("it is data"))
         .env(KEY, key)
         .env("NEXUS_TEST_SECRET", variable)

@@ -22,7 +22,7 @@ use nexus_router::{
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::{remote::WorkerThread, server::Server};
+use crate::support::{remote::WorkerThread, server::Server};
 
 const BRIEF: Duration = Duration::from_millis(10);
 /// How many programs share.

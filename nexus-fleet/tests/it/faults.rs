@@ -1,41 +1,24 @@
-//! Faults of workers, callers, servers and links, before real servers. Workers are processes of their own: this very program,
-//! started again. Needs `NEXUS_REAL_NATS`.
+//! Faults of workers, callers, servers and links, before real servers. Workers are processes of their own. Needs `NEXUS_REAL_NATS`.
 
-#[path = "fleet/acceptor.rs"]
-mod acceptor;
-#[path = "fleet/cluster.rs"]
-mod cluster;
-#[path = "fleet/frames.rs"]
-mod frames;
-#[path = "fleet/monitoring.rs"]
-mod monitoring;
-#[path = "faults/place.rs"]
 mod place;
-#[path = "faults/process.rs"]
 mod process;
-#[path = "fleet/proxy.rs"]
-mod proxy;
-#[path = "fleet/relay.rs"]
-mod relay;
-#[path = "fleet/server.rs"]
-mod server;
-#[path = "faults/turns.rs"]
 mod turns;
-#[path = "faults/work.rs"]
 mod work;
 
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use crate::{
-    cluster::Cluster,
+use self::{
     place::{Place, rounds, wait_until},
+    turns::{Outcomes, begun, over},
+    work::Job,
+};
+use crate::support::{
+    cluster::Cluster,
     proxy::{Direction, Proxy},
     relay::{Faults, Relay},
     server::Server,
-    turns::{Outcomes, begun, over},
-    work::Job,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -46,9 +29,8 @@ const fn milliseconds(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// Not a test of its own: what the processes do that the tests start.
+/// The processes that the tests below start. Without its variable it ends at once.
 #[test]
-#[ignore = "started by the tests below"]
 fn role() {
     process::play();
 }

@@ -4,7 +4,7 @@ use std::{
     fs::{self, File},
     io::{Read as _, Write as _},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -12,11 +12,12 @@ use std::{
 use nexus_core::{BuildContext, CancelToken, Registry};
 use nexus_fleet::{FleetSettings, Worker, WorkerSettings};
 use nexus_router::Router;
+use nexus_testkit::child_test;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::{turns, work::Work};
+use super::{turns, work::Work};
 
 /// Tells the program what it is.
 const ROLE: &str = "NEXUS_TEST_FLEET_ROLE";
@@ -94,8 +95,7 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(role: Role) -> Self {
-        let child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["role", "--exact", "--ignored", "--nocapture", "--test-threads=1"])
+        let child = child_test::command(super::role)
             .env(ROLE, serde_json::to_string(&role).expect("it is data"))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

@@ -20,7 +20,7 @@ use nexus_fleet::{Fleet, FleetBackend, FleetSettings, WorkerSettings};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::{remote::WorkerThread, server::Server};
+use crate::support::{remote::WorkerThread, server::Server};
 
 const POOL: &str = "builders";
 const LONG: Duration = Duration::from_secs(30);

@@ -24,15 +24,17 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
 
-use crate::{
+use super::{
     holds::{hold_because, turn, until},
     python_client::reference,
-    remote::WorkerThread,
-    server::{Server, free_port, write_identity},
     shared_login::Vault,
 };
+use crate::support::{
+    remote::WorkerThread,
+    server::{Server, free_port, write_identity},
+};
 
-const DOCUMENT: &str = include_str!("../../../docs/fleet.md");
+const DOCUMENT: &str = include_str!("../../../../docs/fleet.md");
 const POOL: &str = "builders";
 /// Within which a refusal has to be told.
 const SECONDS: Duration = Duration::from_secs(5);

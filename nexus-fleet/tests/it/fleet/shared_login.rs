@@ -19,7 +19,8 @@ use nexus_testkit::sim::Scenario;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::{python_client::reference, remote::WorkerThread, server::Server};
+use super::python_client::reference;
+use crate::support::{remote::WorkerThread, server::Server};
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Within which an owner that is there has answered, on a busy machine.

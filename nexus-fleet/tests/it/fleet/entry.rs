@@ -7,7 +7,8 @@ use nexus_fleet::{Fleet, FleetBackend, FleetSettings, WorkerSettings};
 use nexus_testkit::sim::{Reply, Scenario};
 use tokio::time::Instant;
 
-use crate::{python_client::reference, remote::WorkerThread, server::Server};
+use super::python_client::reference;
+use crate::support::{remote::WorkerThread, server::Server};
 
 const POOL: &str = "builders";
 

@@ -3,7 +3,7 @@
 use nexus_fleet::{Fleet, FleetError, FleetSettings, Priority};
 use serde_json::json;
 
-use crate::server::Server;
+use crate::support::server::Server;
 
 #[tokio::test]
 #[ignore = "needs a real nats-server; run by .ci/run"]

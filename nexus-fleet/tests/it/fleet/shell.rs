@@ -13,7 +13,7 @@ use nexus_core::{
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, WorkerSettings, WorkspaceMode};
 use serde_json::{Value, json};
 
-use crate::{remote::WorkerThread, server::Server};
+use crate::support::{remote::WorkerThread, server::Server};
 
 pub(crate) const POOL: &str = "builders";
 

@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::Value;
 use tokio::time::sleep;
 
-use crate::server::{POLL_INTERVAL, PROGRAM, READY_WITHIN, Server, free_port, program};
+use super::server::{POLL_INTERVAL, PROGRAM, READY_WITHIN, Server, free_port, program};
 
 /// How many servers a cluster has.
 pub(crate) const SIZE: usize = 3;

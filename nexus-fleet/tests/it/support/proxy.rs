@@ -15,7 +15,7 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::acceptor::Acceptor;
+use super::acceptor::Acceptor;
 
 /// Maximum bytes of one read.
 const CHUNK_BYTES: usize = 16 * 1024;

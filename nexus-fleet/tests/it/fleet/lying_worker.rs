@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncReadExt as _;
 
-use crate::{
+use super::{
     checkout::{Checkout, names},
-    server::Server,
     shell::{POOL, caller_settings, caller_with, script},
 };
+use crate::support::server::Server;
 
 const FILES: &[(&str, &str)] = &[("a", "1\n"), ("sub/b", "1\n"), (".gitattributes", "*.bin filter=lfs\n")];
 /// The largest bundle that the caller takes, in bytes.

@@ -14,12 +14,11 @@ use nexus_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::{
+use super::{
     checkout::{Checkout, names},
-    remote::WorkerThread,
-    server::Server,
     shell::{POOL, caller_settings, script, stop, worker_settings},
 };
+use crate::support::{remote::WorkerThread, server::Server};
 
 /// Two turns of one conversation, in each of which the program runs a command in a subfolder.
 async fn works_and_goes_on(

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::server::free_port;
+use super::server::free_port;
 
 /// Joins a client's connection with one to the server, until either ends.
 type Join = dyn Fn(TcpStream, TcpStream) -> BoxFuture<'static, io::Result<()>> + Send + Sync;

@@ -10,10 +10,10 @@ use futures::StreamExt as _;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::cluster::{Cluster, SIZE};
-use crate::proxy::Proxy;
-use crate::relay::{Counts, Faults, Relay};
-use crate::server::Server;
+use crate::support::cluster::{Cluster, SIZE};
+use crate::support::proxy::Proxy;
+use crate::support::relay::{Counts, Faults, Relay};
+use crate::support::server::Server;
 
 const BRIEF: Duration = Duration::from_millis(20);
 const SHORT: Duration = Duration::from_millis(300);

@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use crate::monitoring::Monitoring;
+use super::monitoring::Monitoring;
 
 /// Names the program. Set by `real-servers/install`.
 pub(crate) const PROGRAM: &str = "NEXUS_REAL_NATS";

@@ -17,7 +17,8 @@ use nexus_fleet::{Fleet, FleetBackend, FleetSettings, WorkerSettings};
 use nexus_testkit::sim::{Reply, Scenario};
 use serde_json::json;
 
-use crate::{python_client::reference, remote::WorkerThread, server::Server};
+use super::python_client::reference;
+use crate::support::{remote::WorkerThread, server::Server};
 
 const POOL: &str = "builders";
 /// In every prompt of a test that searches for it, and in what must be nowhere.

@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     time::{Duration, Instant},
 };
 
@@ -13,17 +13,18 @@ use nexus_core::{
 };
 use nexus_fleet::{FleetBackend, FleetSettings, Worker, WorkspaceMode};
 use nexus_router::Router;
+use nexus_testkit::child_test;
 use nexus_workspace::tree::{Git, Project, Tree, TreeOptions};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{
+use super::{
     checkout::{Checkout, names},
-    server::Server,
     shell::{
         POOL, Shell, caller, caller_settings, caller_with, script, stop, worker, worker_settings, worker_with,
     },
 };
+use crate::support::server::Server;
 
 const FILES: &[(&str, &str)] = &[
     ("a", "1\n"),
@@ -485,7 +486,7 @@ async fn a_conversation_goes_on_in_the_folder_that_it_was_in() {
         first.text
     );
     stop(worker).await;
-    let worker = crate::shell::worker(&server, home.path()).await;
+    let worker = crate::fleet::shell::worker(&server, home.path()).await;
     let mut handle = first.resume.expect("a handle");
     for _ in 0..2 {
         let request = script(&checkout.path().join("sub"), "pwd; cat deep/b >> all")
@@ -563,7 +564,6 @@ async fn only_a_turn_whose_files_travel_is_of_the_second_version_and_names_no_fo
 
 /// The process of a worker, which another test starts and kills: without its variable it ends at once.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
 async fn worker_process() {
     let Ok(place) = std::env::var("NEXUS_TEST_GIT_WORKER") else { return };
     let (url, home) = place.split_once(' ').expect("a server and a folder");
@@ -586,8 +586,7 @@ struct WorkerProcess(Child);
 
 impl WorkerProcess {
     fn start(server: &Server, home: &Path) -> Self {
-        let child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["git_workspace::worker_process", "--exact", "--ignored", "--nocapture"])
+        let child = child_test::command(worker_process)
             .env("NEXUS_TEST_GIT_WORKER", format!("{} {}", server.url(), home.display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::null())

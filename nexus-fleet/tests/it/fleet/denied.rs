@@ -13,7 +13,8 @@ use nexus_testkit::sim::Scenario;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{python_client::reference, remote::WorkerThread, server::Server};
+use super::python_client::reference;
+use crate::support::{remote::WorkerThread, server::Server};
 
 const POOL: &str = "builders";
 /// Below what the client waits for an answer.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::{
+use crate::support::{
     remote::WorkerThread,
     server::{Server, program},
 };

@@ -7,18 +7,19 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nexus_testkit::effort;
 use tempfile::TempDir;
 use tokio::{task::JoinSet, time::sleep};
 
-use crate::{
+use super::{
     process::{Process, Role},
     turns::{Caller, Outcomes, Ran},
     work::Job,
 };
 
-/// How many turns meet each fault.
+/// How many turns meet each fault: so many at least that no half of the eight workers has room for all.
 pub(crate) fn rounds() -> usize {
-    std::env::var("NEXUS_TEST_ROUNDS").map_or(100, |rounds| rounds.parse().expect("a number"))
+    effort::rounds().max(32)
 }
 
 pub(crate) async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {

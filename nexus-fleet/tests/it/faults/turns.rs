@@ -21,7 +21,7 @@ use nexus_fleet::{Fleet, FleetBackend};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::{
+use super::{
     process::Role,
     work::{EFFECTS, Job, OVER, Work},
 };

@@ -13,8 +13,8 @@ use tokio::net::TcpStream;
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::time::{Instant, timeout_at};
 
-use crate::acceptor::Acceptor;
-use crate::frames::{Decoder, Frame};
+use super::acceptor::Acceptor;
+use super::frames::{Decoder, Frame};
 
 /// Maximum time that a message waits for the next one, to be sent after it.
 pub(crate) const HELD_FOR: Duration = Duration::from_millis(100);
