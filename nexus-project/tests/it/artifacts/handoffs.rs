@@ -1,10 +1,11 @@
 //! Handoffs of several writers.
 
-use std::{fs, process::Command, time::Duration};
+use std::{fs, process::Stdio, time::Duration};
 
 use nexus_project::artifact::{Artifacts, HandoffFilter, HandoffStatus, NewHandoff};
+use nexus_testkit::child_test;
 
-use crate::support::{empty, files, findings, good};
+use super::support::{empty, files, findings, good};
 
 const WRITER: &str = "NEXUS_TEST_HANDOFF_WRITER";
 const EACH: usize = 25;
@@ -46,13 +47,12 @@ fn handoffs_of_eight_processes_sort_by_name_as_by_time() {
         fs::remove_file(path).unwrap();
     }
     let writer = || {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "handoffs::role_writer"]).env(WRITER, folder.path());
-        command.stdout(std::process::Stdio::null()).spawn().unwrap()
+        let mut command = child_test::command(role_writer);
+        command.env(WRITER, folder.path()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let writers: Vec<_> = (0..8).map(|_| writer()).collect();
-    for mut writer in writers {
-        assert!(writer.wait().unwrap().success());
+    for writer in writers {
+        child_test::assert_passed("a writer", &writer.wait_with_output().unwrap());
     }
     let list = artifacts.handoffs(&HandoffFilter::default()).unwrap();
     assert_eq!(list.unreadable, Vec::<String>::new());

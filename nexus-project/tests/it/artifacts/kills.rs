@@ -2,14 +2,16 @@
 
 use std::{
     fs,
-    process::{Child, Command, Stdio},
+    path::Path,
+    process::{Child, Stdio},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nexus_project::artifact::{Artifacts, Kind, MilestoneId, WorkStatus, verify_review};
+use nexus_testkit::{child_test, effort};
 
-use crate::support::{findings, good};
+use super::support::{findings, good};
 
 const APPENDER: &str = "NEXUS_TEST_REVIEW_APPENDER";
 const MARKER: &str = "NEXUS_TEST_TASK_MARKER";
@@ -41,19 +43,21 @@ fn role_marker() {
     }
 }
 
-fn start(role: &str, variable: &str, root: &std::path::Path) -> Child {
-    let mut command = Command::new(std::env::current_exe().unwrap());
-    command
-        .args(["--exact", role])
-        .env(variable, root)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap()
+fn start<T>(role: T, variable: &str, root: &Path) -> Child {
+    let mut command = child_test::command(role);
+    command.env(variable, root).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-fn rounds() -> u64 {
-    std::env::var("NEXUS_TEST_KILLS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20)
+/// Waits until a process has changed a file, and then for a while that each round has of its own.
+fn let_it_write(path: &Path, round: usize) {
+    let read = || fs::read(path).unwrap_or_default();
+    let (before, began) = (read(), Instant::now());
+    while read() == before {
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing is written");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let moment = (round as u64 + 1).wrapping_mul(effort::seed()).wrapping_mul(2_654_435_761);
+    thread::sleep(Duration::from_micros(moment % 100_000));
 }
 
 #[test]
@@ -61,10 +65,9 @@ fn what_was_appended_stays_over_kills() {
     let (_folder, artifacts) = good();
     let path = artifacts.milestone_file(milestone(), Kind::PlanReview);
     let mut known = fs::read(&path).unwrap();
-    for round in 0..rounds() {
-        let mut children: Vec<_> =
-            (0..2).map(|_| start("kills::role_appender", APPENDER, artifacts.root())).collect();
-        thread::sleep(Duration::from_millis(20 + round * 37 % 150));
+    for round in 0..effort::rounds() {
+        let mut children: Vec<_> = (0..2).map(|_| start(role_appender, APPENDER, artifacts.root())).collect();
+        let_it_write(&path, round);
         for child in &mut children {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -170,9 +173,10 @@ fn a_link_in_the_place_of_a_review_is_refused() {
 fn a_task_is_whole_over_kills_and_its_todo_comes_back() {
     let (folder, artifacts) = good();
     let task = "M001-S001-T0001".parse().unwrap();
-    for round in 0..rounds() {
-        let mut child = start("kills::role_marker", MARKER, artifacts.root());
-        thread::sleep(Duration::from_millis(15 + round * 41 % 120));
+    let plan = artifacts.task_file(task, Kind::TaskPlan);
+    for round in 0..effort::rounds() {
+        let mut child = start(role_marker, MARKER, artifacts.root());
+        let_it_write(&plan, round);
         child.kill().unwrap();
         child.wait().unwrap();
         let found = findings(folder.path());

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, fs};
 
 use nexus_project::artifact::{Kind, LintOptions, Rule, lint};
 
-use crate::support::{files, findings, fixtures, good, overlay};
+use super::support::{files, findings, fixtures, good, overlay};
 
 #[test]
 fn nothing_is_found_in_a_good_project() {

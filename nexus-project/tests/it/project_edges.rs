@@ -1,5 +1,4 @@
 //! What a project's files hold to where somebody means it ill, or where there is very much of it.
-#![allow(missing_docs, reason = "tests")]
 
 use std::{collections::BTreeSet, fs, path::PathBuf};
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use libtest_mimic::{Arguments, Failed, Trial};
+use libtest_mimic::{Failed, Trial};
 use nexus_mcp::{
     CallAnswer, CallContext, JsonObject, ServedTool, ServiceInfo, StdioSettings, ToolService, serve_stdio,
 };
@@ -24,6 +24,7 @@ use nexus_project::{
     state::{Document as _, ProjectPlan, ProjectTasks, schema_of},
     tools::{PlanAction, PlanStartRequest, PlanUpdateRequest, TaskAddRequest},
 };
+use nexus_testkit::{conformance::run_trials, effort};
 use serde_json::json;
 
 /// The ways in which a server can be wrong, and the fixture that tells.
@@ -54,7 +55,7 @@ fn main() -> ExitCode {
         let name = format!("a_server_that_{}_fails_for_it", way.replace('-', "_"));
         trials.push(Trial::test(name, move || a_wrong_server_fails_for_its_own_fixture(way, file, fixture)));
     }
-    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+    run_trials(trials)
 }
 
 fn server(way: &str, prefix: &str) -> ServerCommand {
@@ -122,15 +123,14 @@ fn a_wrong_server_fails_for_its_own_fixture(way: &str, file: &str, fixture: &str
     Ok(())
 }
 
-/// 200 kills each in `task_close` and `plan_start` where the variable is set, else 30.
+/// The server is killed so often in `task_close`, and so often in `plan_start`.
 fn no_plan_is_lost_or_archived_twice_by_kills() -> Result<(), Failed> {
-    let all = if env::var_os("NEXUS_TEST_ALL_KILLS").is_some() { 200 } else { 30 };
     let (name, text) =
         FIXTURES.iter().find(|(name, _)| *name == "scenarios/crash.json").ok_or("it is missing")?;
     let mut file = FixtureFile::read(name, text)?;
     for step in file.fixtures.iter_mut().flat_map(|fixture| &mut fixture.steps) {
         if let Action::Kill { rounds, .. } = &mut step.action {
-            *rounds = all;
+            *rounds = effort::rounds();
         }
     }
     let report = judged(&server("", ""), &file);

@@ -7,7 +7,7 @@ use nexus_project::{
     artifact::{Kind, NewMilestone, NewTask, WorkStatus},
 };
 
-use crate::support::{empty, files, findings, good};
+use super::support::{empty, files, findings, good};
 
 #[test]
 fn what_is_made_passes_the_lint() {

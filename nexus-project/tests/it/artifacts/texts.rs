@@ -3,7 +3,7 @@
 use nexus_project::artifact::{Artifact, Artifacts, HandoffStatus, Kind, LintOptions, Place, lint};
 use proptest::prelude::*;
 
-use crate::support::{empty, files, fixtures};
+use super::support::{empty, files, fixtures};
 
 /// Pieces that documents are made of, and that mislead who reads them.
 const PIECES: &[&str] = &[
@@ -104,7 +104,7 @@ fn assert_spliced(before: &str, after: &str, removed: &str, added: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn parsing_and_rendering_gives_the_same_bytes(kind in kind(), text in text()) {
@@ -178,7 +178,7 @@ fn other_line_ends_and_a_byte_order_mark_break_no_rule() {
         |text: &str| text.trim_end().to_owned(),
     ] {
         let (folder, _) = empty();
-        crate::support::overlay(&fixtures().join("good"), folder.path());
+        crate::artifacts::support::overlay(&fixtures().join("good"), folder.path());
         for path in files(folder.path()) {
             // Seals are about bytes, and JSON has no mark.
             let name = path.file_name().unwrap().to_str().unwrap();
@@ -186,7 +186,7 @@ fn other_line_ends_and_a_byte_order_mark_break_no_rule() {
                 std::fs::write(&path, change(&std::fs::read_to_string(&path).unwrap())).unwrap();
             }
         }
-        assert_eq!(crate::support::findings(folder.path()), Vec::<String>::new());
+        assert_eq!(crate::artifacts::support::findings(folder.path()), Vec::<String>::new());
     }
 }
 

@@ -4,7 +4,7 @@ use std::{fs, thread};
 
 use nexus_project::artifact::{Artifacts, Kind, NewTask, SliceId, SliceTaskId, WorkStatus};
 
-use crate::support::{findings, good};
+use super::support::{findings, good};
 
 /// Numbers that differ from call to call and not from run to run.
 struct Numbers(u64);

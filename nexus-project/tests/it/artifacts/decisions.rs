@@ -8,13 +8,15 @@ use nexus_project::artifact::{
 };
 use proptest::prelude::*;
 
-use crate::support::{findings, good};
+use super::support::{findings, good};
 
 fn statuses() -> impl Strategy<Value = Vec<CriterionStatus>> {
     proptest::collection::vec(proptest::sample::select(CriterionStatus::ALL.to_vec()), 0..6)
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn a_milestone_is_what_its_worst_criterion_is(statuses in statuses()) {
         let criteria: Vec<CriterionResult> =

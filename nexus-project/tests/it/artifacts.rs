@@ -1,5 +1,4 @@
 //! Planning artifacts: the lint, byte for byte, and writers that are many and are killed.
-#![allow(missing_docs, reason = "tests")]
 
 mod decisions;
 mod handoffs;

@@ -1,0 +1,5 @@
+//! The integration tests.
+
+mod artifacts;
+mod example;
+mod project_edges;
