@@ -5,7 +5,7 @@ use std::{fs, path::Path};
 use nexus_debate::DebateResultRequest;
 use serde_json::json;
 
-use crate::kit::{Act, Seen, agents, canary, debates, honest, question, walk};
+use super::kit::{Act, Seen, agents, canary, debates, honest, question, walk};
 
 /// Reads whatever it can name, and does its part.
 fn nosy(seen: &Seen) -> Vec<Act> {

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     env, fs,
-    os::unix::fs::MetadataExt as _,
+    os::unix::{fs::MetadataExt as _, process::ExitStatusExt as _},
     path::{Path, PathBuf},
     process::Command,
     sync::{
@@ -15,9 +15,10 @@ use std::{
 
 use nexus_core::Clock;
 use nexus_debate::{DebateCancelRequest, DebateListRequest};
+use nexus_testkit::{child_test, effort};
 use serde_json::Value;
 
-use crate::kit::{advance, agents, debates_with, honest, question, walk};
+use super::kit::{advance, agents, debates_with, honest, question, walk};
 
 const ROOT: &str = "NEXUS_TEST_KILL_ROOT";
 const AT: &str = "NEXUS_TEST_KILL_AT";
@@ -44,8 +45,9 @@ impl Clock for Killing {
 async fn walk_that_may_be_killed() {
     let Some(root) = env::var_os(ROOT) else { return };
     let at = env::var(AT).unwrap().parse().unwrap();
+    let clock = Arc::new(Killing { asked: AtomicU32::new(0), at });
     let debates = debates_with(Path::new(&root), &agents(honest), |mut options| {
-        options.clock = Arc::new(Killing { asked: AtomicU32::new(0), at });
+        options.clock = Arc::clone(&clock) as Arc<dyn Clock>;
         options
     });
     let mut found = None;
@@ -71,6 +73,7 @@ async fn walk_that_may_be_killed() {
         walk(&debates, &id).await;
     }
     debates.shutdown().await;
+    println!("\nasked {}", clock.asked.load(Ordering::SeqCst));
 }
 
 /// What a debate came to, but for ids and times: the records of its stages.
@@ -111,36 +114,45 @@ fn settled(root: &Path) -> BTreeMap<PathBuf, u64> {
 
 #[test]
 fn whenever_it_is_killed_the_next_one_comes_to_the_same() {
-    if env::var_os(ROOT).is_some() {
-        return;
-    }
+    // What a walk that is not killed prints.
     let walk = |root: &Path, at: u32| {
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", "kill::walk_that_may_be_killed", "--quiet"]);
+        let mut command = child_test::command(walk_that_may_be_killed);
         let output = command.env(ROOT, root).env(AT, at.to_string()).output().unwrap();
-        output.status.success()
+        if output.status.signal().is_some() {
+            return None;
+        }
+        child_test::assert_passed("the walk", &output);
+        Some(String::from_utf8(output.stdout).unwrap())
     };
     let twin = tempfile::tempdir().unwrap();
-    assert!(walk(twin.path(), u32::MAX));
+    let printed = walk(twin.path(), u32::MAX).unwrap();
+    let asked: u32 = printed.lines().find_map(|line| line.strip_prefix("asked ")?.parse().ok()).unwrap();
     let expected = outcome(twin.path());
     assert_eq!(expected.len(), 10, "{:?}", expected.keys());
-    let (mut at, mut kills) = (1, 0);
-    loop {
+    // Says whether the walk was killed, and did not come to its end before.
+    let is_killed = |at: u32| {
         let place = tempfile::tempdir().unwrap();
-        if walk(place.path(), at) {
-            // It came to its end before.
-            break;
+        if walk(place.path(), at).is_some() {
+            return false;
         }
-        kills += 1;
         let before = settled(place.path());
-        assert!(walk(place.path(), u32::MAX), "after a kill at {at}");
+        assert!(walk(place.path(), u32::MAX).is_some(), "after a kill at {at}");
         let after = settled(place.path());
         for (record, inode) in before {
             assert_eq!(after.get(&record), Some(&inode), "{record:?} was run again after a kill at {at}");
         }
         assert_eq!(outcome(place.path()), expected, "after a kill at {at}");
-        at += 1;
-    }
+        true
+    };
     // Each of the ten stages writes its beginning, its turns and its end.
-    assert!(kills > 30, "{kills}");
+    assert!(asked > 30, "{asked}");
+    if effort::is_deep() {
+        let kills = (1..).take_while(|at| is_killed(*at)).count();
+        assert!(kills > 30, "{kills}");
+    } else {
+        let rounds = u32::try_from(effort::rounds()).unwrap();
+        for round in 0..rounds {
+            assert!(is_killed(1 + round * asked / rounds), "round {round} of {asked} writes");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use nexus_testkit::browser::look_at;
 use nexus_workspace::tree::Git;
 use serde_json::json;
 
-use crate::kit::{Act, Seen, agents, debates, honest, question, walk};
+use super::kit::{Act, Seen, agents, debates, honest, question, walk};
 
 #[test]
 fn seven_tools_are_listed_without_a_configuration_and_fit_every_client() {
@@ -130,7 +130,7 @@ async fn a_task_that_follows_from_a_debate_is_linked_both_ways_and_knows_its_rec
         }
         acts
     });
-    let (router, home) = (crate::kit::router_with_tasks(&agents), root.join("home"));
+    let (router, home) = (crate::debates::kit::router_with_tasks(&agents), root.join("home"));
     let mut settings = TaskSettings::default();
     settings.sandbox.kind = SandboxKind::None;
     let mut options = TasksOptions::in_home(&home);

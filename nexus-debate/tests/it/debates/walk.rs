@@ -9,7 +9,7 @@ use nexus_debate::{
 };
 use nexus_spawn::AgentRegisterRequest;
 
-use crate::kit::{Act, Seen, advance, agents, canary, debates, frame, honest, question, walk};
+use super::kit::{Act, Seen, advance, agents, canary, debates, frame, honest, question, walk};
 
 #[tokio::test]
 async fn a_debate_is_walked_to_its_end_and_its_record_has_every_word() {
@@ -186,7 +186,7 @@ async fn a_registered_agent_sits_with_its_own_prompt_beside_an_outsider() {
     });
     let debates = debates(place.path(), &agents);
     let tasks = nexus_spawn::Tasks::new(
-        crate::kit::router(&agents),
+        crate::debates::kit::router(&agents),
         nexus_spawn::TasksOptions::in_home(place.path().join("home")),
     );
     let register = AgentRegisterRequest {

@@ -198,6 +198,8 @@ fn drafted(positions: &[Stance]) -> Vec<PositionDraft> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn a_frame_is_taken_if_and_only_if_every_rule_holds((draft, rules) in any_frame()) {
         prop_assert_eq!(Frame::accept(draft.clone(), rules.clone()).is_ok(), holds(&draft, &rules));

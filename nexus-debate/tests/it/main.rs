@@ -1,0 +1,5 @@
+//! The integration tests.
+
+mod debates;
+mod example;
+mod rules;
