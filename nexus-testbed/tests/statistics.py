@@ -1,4 +1,4 @@
-"""Writes the table that tests/statistics.rs holds the statistics against: what SciPy says of counts.
+"""Writes the table that tests/it/statistics.rs holds the statistics against: what SciPy says of counts.
 
     python3 -m venv venv && venv/bin/pip install scipy==1.17.1
     venv/bin/python tests/statistics.py > tests/statistics.tsv

@@ -22,7 +22,7 @@ fn alike(found: f64, theirs: &str, row: &str) {
 #[test]
 fn tests_and_intervals_are_those_of_scipy() {
     let (mut intervals, mut pairs) = (0, 0);
-    for row in include_str!("statistics.tsv").lines() {
+    for row in include_str!("../statistics.tsv").lines() {
         let fields: Vec<&str> = row.split('\t').collect();
         if fields[0] == "interval" {
             let found = clopper_pearson(count(&fields[1..]));

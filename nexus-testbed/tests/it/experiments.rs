@@ -1,8 +1,6 @@
 //! Experiments: in turns, kept run by run, gone on with, and refused where they are others.
 #![cfg(target_os = "linux")]
 
-mod support;
-
 use std::{fs, path::Path};
 
 use nexus_core::{BuildContext, CancelToken, RecordLog, Registry};
@@ -10,7 +8,9 @@ use nexus_testbed::{
     Answer, Arm, ArmContext, Experiment, ExperimentPlan, ExperimentResults, Outcome, RunKey, RunMode, Script,
     TestbedError, TurnBounds,
 };
-use support::{built_in, can_run, edit};
+use nexus_testkit::child_test;
+
+use crate::support::{built_in, can_run, edit};
 
 fn plan(traps: &[&str], arms: &[Script], repeats: u32) -> ExperimentPlan {
     ExperimentPlan {
@@ -216,7 +216,7 @@ fn a_turn_that_cannot_be_written_down_stops_the_experiment_and_is_no_result() {
         let error = runtime.block_on(experiment.run(&context, &cancel, |_| ())).unwrap_err();
         assert!(matches!(error, TestbedError::Run { .. }), "{error:?}");
         assert!(error.to_string().contains("turns.jsonl"), "{error}");
-        return println!("the role was played");
+        return;
     }
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
@@ -229,16 +229,11 @@ fn a_turn_that_cannot_be_written_down_stops_the_experiment_and_is_no_result() {
     let turns = root.join("e/turns.jsonl");
     let text = fs::read_to_string(&turns).unwrap();
     fs::write(&turns, text.repeat((4 << 20) / text.len() + 1)).unwrap();
-    let output = std::process::Command::new("sh")
-        .args(["-c", "trap '' XFSZ; ulimit -S -f 4096; exec \"$0\" \"$@\""])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "a_turn_that_cannot_be_written_down_stops_the_experiment_and_is_no_result"])
-        .args(["--nocapture", "--test-threads=1"])
-        .env(ROLE, &root)
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && said.contains("the role was played"), "{output:?}");
+    let mut launcher = std::process::Command::new("sh");
+    launcher.args(["-c", "trap '' XFSZ; ulimit -S -f 4096; exec \"$0\" \"$@\""]);
+    let test = a_turn_that_cannot_be_written_down_stops_the_experiment_and_is_no_result;
+    let output = child_test::through(launcher, test).env(ROLE, &root).output().unwrap();
+    child_test::assert_passed("the experiment", &output);
     assert_eq!(ExperimentResults::read(&root.join("e")).unwrap().runs.len(), 1);
 }
 

@@ -1,8 +1,6 @@
 //! The instrument measures: by the real review of tasks, reviewers that anchor let every planted answer pass, those that probe none.
 #![cfg(target_os = "linux")]
 
-mod support;
-
 use std::sync::Arc;
 
 use nexus_core::{BuildContext, CancelToken, Registry};
@@ -10,7 +8,8 @@ use nexus_spawn::TaskSettings;
 use nexus_testbed::{
     Answer, Arm, ArmContext, Ending, GroundTruth, LaidTrap, OlderTrees, Outcome, ReviewAlone, Script, Trap,
 };
-use support::{built_in, can_run, edit, write_example};
+
+use crate::support::{built_in, can_run, edit, write_example};
 
 struct Reviewed {
     ending: Ending,

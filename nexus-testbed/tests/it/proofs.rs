@@ -1,15 +1,14 @@
 //! Every trap is one, and what is none is refused.
 #![cfg(target_os = "linux")]
 
-mod support;
-
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Instant};
 
 use nexus_core::CancelToken;
 use nexus_spawn::TaskSettings;
 use nexus_testbed::{Answer, Ending, GroundTruth, LaidTrap, Outcome, Trap, TrapProof};
 use nexus_workspace::tree::CommitIntent;
-use support::{can_run, edit, write_example};
+
+use crate::support::{can_run, edit, write_example};
 
 async fn proof(trap: Trap) -> TrapProof {
     let folder = tempfile::tempdir().unwrap();

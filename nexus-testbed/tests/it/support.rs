@@ -1,7 +1,5 @@
 //! What tests of traps have in common.
 
-#![allow(dead_code, reason = "each test uses its part")]
-
 use std::{fs, path::Path, process::Command, sync::Arc};
 
 use nexus_testbed::Trap;

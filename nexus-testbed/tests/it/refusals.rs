@@ -1,12 +1,11 @@
 //! A trap that cannot be used is refused, with the place.
 #![cfg(target_os = "linux")]
 
-mod support;
-
 use std::{fs, os::unix::fs::symlink, path::Path};
 
 use nexus_testbed::Trap;
-use support::{edit, write_example};
+
+use crate::support::{edit, write_example};
 
 /// What is said of the example after a change, without its folder.
 fn refused(change: impl FnOnce(&Path)) -> String {

@@ -1,0 +1,10 @@
+//! The integration tests.
+
+mod example;
+mod experiments;
+mod proofs;
+mod refusals;
+mod reports;
+mod reviews;
+mod statistics;
+mod support;
