@@ -1,8 +1,9 @@
 //! A process that is killed while it adds turns, at each of its steps, and the one after it.
 
-use std::{env, fs, path::Path, process::Command};
+use std::{env, fs, os::unix::process::ExitStatusExt as _, path::Path};
 
 use nexus_core::{PromptBlock, ResumeHandle};
+use nexus_testkit::child_test;
 use serde_json::json;
 
 use crate::{
@@ -44,13 +45,19 @@ fn turns_that_may_be_killed() {
     }
 }
 
+/// Says whether the process came to its end.
 fn run(root: &Path, at: Option<u64>) -> bool {
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", "kill_tests::turns_that_may_be_killed"]).env(ROOT, root);
+    let mut command = child_test::command(turns_that_may_be_killed);
+    command.env(ROOT, root);
     if let Some(at) = at {
         command.env(step::AT, at.to_string());
     }
-    command.output().unwrap().status.success()
+    let output = command.output().unwrap();
+    let is_killed = output.status.signal().is_some();
+    if !is_killed {
+        child_test::assert_passed("the process", &output);
+    }
+    !is_killed
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, path::Path}
 
 use nexus_conversation::{ConversationErrorKind, ConversationMessage, Conversations};
 
-use crate::kit::{name, store, turn};
+use super::kit::{name, store, turn};
 
 /// Every file below the folder that is not empty, and its size.
 fn files(folder: &Path) -> BTreeMap<String, u64> {

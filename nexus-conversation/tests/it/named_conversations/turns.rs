@@ -25,7 +25,7 @@ use nexus_router::Router;
 use nexus_workspace::private_file::FileHold;
 use serde_json::json;
 
-use crate::kit::{Act, Fake, Seen, name, picture, router, store};
+use super::kit::{Act, Fake, Seen, name, picture, router, store};
 
 fn ask(prompt: &str) -> TurnRequest {
     TurnRequest::new(prompt)
@@ -133,7 +133,7 @@ async fn a_lost_conversation_is_what_the_caller_says() {
                 assert_eq!(texts, ["second"]);
                 // What was before is stored, and is not shown to the next one either.
                 let beta = Fake::new("beta", [Act::Answer("Three.")]);
-                let router = crate::kit::router(&[&beta]);
+                let router = crate::named_conversations::kit::router(&[&beta]);
                 run(&store, &router, "beta", ask("third"), WhenLost::Reseed).await;
                 let texts = beta.last_texts();
                 assert!(texts[0].contains("> second") && !texts[0].contains("> first"), "{texts:?}");

@@ -11,7 +11,7 @@ use nexus_core::ResumeHandle;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::kit::{name, store, turn};
+use super::kit::{name, store, turn};
 
 fn nodes(home: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(home.join("conversations/nodes")).unwrap();
@@ -206,7 +206,7 @@ fn a_lock_that_is_none_is_told_and_one_that_is_left_goes_with_a_sweep() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(40))]
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_stored_is_what_is_read(words in proptest::collection::vec("(?s).{0,40}", 2..8)) {

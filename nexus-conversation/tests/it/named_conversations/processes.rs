@@ -3,14 +3,15 @@
 use std::{
     env,
     io::{BufRead as _, BufReader},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     thread,
     time::{Duration, Instant},
 };
 
 use nexus_conversation::{ConversationErrorKind as Kind, Conversations};
+use nexus_testkit::child_test;
 
-use crate::kit::{name, store, turn};
+use super::kit::{name, store, turn};
 
 const ROOT: &str = "NEXUS_TEST_CONVERSATION_HOLD";
 
@@ -25,12 +26,7 @@ fn holder() {
 }
 
 fn start_holder(root: &std::path::Path) -> Child {
-    let mut child = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "processes::holder", "--nocapture"])
-        .env(ROOT, root)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child = child_test::command(holder).env(ROOT, root).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.as_mut().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap() == "held"));
     child

@@ -1,0 +1,3 @@
+//! The integration tests.
+
+mod named_conversations;
