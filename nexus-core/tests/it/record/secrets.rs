@@ -7,7 +7,7 @@ use nexus_core::{
 };
 use serde_json::json;
 
-use crate::stage::{Stage, answered, envelopes};
+use super::stage::{Stage, answered, envelopes};
 
 const CANARY: &str = "canary-0123456789-abcdefghijklmnop";
 

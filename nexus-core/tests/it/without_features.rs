@@ -1,6 +1,5 @@
 //! What the core refuses where a feature is left out: nothing goes unchecked or unprotected in silence. Each test is empty
-//! with its feature: `cargo test -p nexus-turn-core --no-default-features --test without_features` runs them.
-#![cfg(not(all(feature = "globs", feature = "schema")))]
+//! with its feature: `cargo test -p nexus-turn-core --no-default-features --test it without_features` runs them.
 
 #[cfg(not(feature = "schema"))]
 #[test]

@@ -2,7 +2,6 @@
 //!
 //! Each swap is first shown to work against a check that is followed by opening the name; then nothing of the kind gets past
 //! the files of a scope.
-#![cfg(target_os = "linux")]
 
 use std::{
     fs,

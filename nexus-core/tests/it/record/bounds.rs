@@ -10,7 +10,7 @@ use nexus_core::{
 };
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, answered, envelopes, record};
+use super::stage::{Stage, answered, envelopes, record};
 
 fn finished(output: Vec<ToolContent>) -> TurnEvent {
     ToolCallFinished::new("c".into(), ToolCallStatus::Succeeded, output).into()

@@ -1,5 +1,4 @@
 //! Files of a scope, replaced by what was read of them, removed with their folders, and marked as programs.
-#![cfg(unix)]
 
 use std::{
     fs, io,

@@ -1,5 +1,4 @@
 //! Files of a scope: what is checked is what is opened, also while somebody swaps it.
-#![cfg(unix)]
 
 use std::{
     collections::BTreeSet,

@@ -14,7 +14,7 @@ use nexus_core::{
 };
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, answered, envelopes, record};
+use super::stage::{Stage, answered, envelopes, record};
 
 fn some_events() -> Vec<TurnEvent> {
     vec![Warning::new("ä slow disk").into(), MessageEnded::new("m".into(), "Done.").into()]
@@ -154,7 +154,7 @@ fn a_record_is_its_owners_alone() {
 #[test]
 fn what_is_no_record_stays_as_it_is() {
     let stage = Stage::new();
-    let refused = |path: &std::path::Path| RecordFile::open(path).unwrap_err().to_string();
+    let refused = |path: &Path| RecordFile::open(path).unwrap_err().to_string();
     for content in
         ["key: value\n", "{\"backend\":\"main\",\"state\":1}", "\u{feff}", "[]\n", "{\"turns\":1}\n"]
     {
@@ -173,29 +173,18 @@ fn what_is_no_record_stays_as_it_is() {
     assert!(refused(&stage.folder().join("absent/turns.jsonl")).contains("absent"));
 }
 
-/// Names the file in a child that may not write much.
-const ROLE: &str = "NEXUS_TEST_RECORD";
-const PLAYED: &str = "the role was played";
-
 /// A limit on the size of files stands for a full disk: a part of the last line is written, then nothing.
 #[test]
 fn a_full_disk_costs_the_lines_that_do_not_fit_and_is_told() {
-    if let Ok(path) = std::env::var(ROLE) {
-        return play(&path);
+    let mut launcher = Command::new("sh");
+    // In units of 512 or of 1,024 bytes: a few events fit in either.
+    launcher.args(["-c", "trap '' XFSZ; ulimit -S -f 8; exec \"$@\"", "sh"]);
+    let test = a_full_disk_costs_the_lines_that_do_not_fit_and_is_told;
+    if !child_test::runs_alone_through(launcher, test) {
+        return;
     }
     let stage = Stage::new();
-    let test = "faults::a_full_disk_costs_the_lines_that_do_not_fit_and_is_told";
-    // In units of 512 or of 1,024 bytes: a few events fit in either.
-    let script = "trap '' XFSZ; ulimit -S -f 8; exec \"$0\" \"$@\"";
-    let output = Command::new("sh")
-        .args(["-c", script])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", test, "--nocapture", "--test-threads=1"])
-        .env(ROLE, stage.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success() && said.contains(PLAYED), "{output:?}");
+    fill(&stage.path());
     let log = stage.read();
     let names: Vec<_> = log.turns.iter().map(|turn| turn.name.as_str()).collect();
     assert_eq!(names, ["fits", "grows", "later"]);
@@ -212,7 +201,8 @@ fn a_full_disk_costs_the_lines_that_do_not_fit_and_is_told() {
     assert!(log.unread.len() <= 1, "{:?}", log.unread);
 }
 
-fn play(path: &str) {
+/// Records three turns, the second of which does not fit until the limit is lifted.
+fn fill(path: &Path) {
     let file = RecordFile::open(path).unwrap();
     record(&file, "fits", &[], &Ok(answered("Small.")));
     let mut recording = file.begin("grows", &TurnRequest::new("Grow."), &TurnHost::new()).unwrap();
@@ -232,5 +222,4 @@ fn play(path: &str) {
     assert!(error.to_string().contains("of the record cannot be written"), "{error}");
     assert!(source.to_lowercase().contains("large"), "{source}");
     record(&file, "later", &[], &Ok(answered("Later.")));
-    println!("{PLAYED}");
 }

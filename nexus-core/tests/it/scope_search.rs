@@ -1,5 +1,4 @@
 //! Files of a scope, gone through and searched: what is found is what `grep` finds, and nothing outside of the scope.
-#![cfg(unix)]
 
 use std::{
     collections::BTreeSet,
@@ -394,7 +393,7 @@ fn grep(root: &Path, flags: &[&str], text: &str) -> BTreeSet<(String, usize, Str
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn what_is_found_is_what_grep_finds(

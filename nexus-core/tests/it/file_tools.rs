@@ -1,5 +1,4 @@
 //! The ready tools for files, as a model uses them: through a session, with whatever it may write as arguments.
-#![cfg(all(unix, feature = "files"))]
 
 use std::{
     fs,
@@ -465,7 +464,7 @@ fn without_a_scope_nothing_is_waited_for_either() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_is_asked_is_answered_in_bounds(

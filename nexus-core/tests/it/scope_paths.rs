@@ -1,5 +1,4 @@
 //! A path is held against the scope by where it really leads.
-#![cfg(unix)]
 
 use std::{
     fs,

@@ -16,7 +16,7 @@ use nexus_core::{
 use proptest::{collection::vec, option, prelude::*, sample::select};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, answered, envelopes, record};
+use super::stage::{Stage, answered, envelopes, record};
 
 fn words() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -165,7 +165,7 @@ fn failure() -> impl Strategy<Value = TurnError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_happens_in_a_turn_is_read_back(
