@@ -68,6 +68,8 @@ fn empty_plots_are_drawn() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn no_text_makes_a_tag(text in "(?s)(.|<|>|\"|&|\t|\n){0,40}") {
         prop_assert_eq!(tags(&page(&text)).len(), tags(&page(&text.replace(['<', '>', '"'], "x"))).len());

@@ -1,0 +1,4 @@
+//! The integration tests of the reports.
+
+mod browser;
+mod pages;
