@@ -1,9 +1,5 @@
 //! Events that are measurements, before a collector.
 
-#[path = "tree/receiver.rs"]
-#[allow(dead_code, reason = "this test needs a part of it")]
-mod receiver;
-
 use std::{collections::BTreeMap, time::Duration};
 
 use nexus_otlp::Exporter;
@@ -11,9 +7,10 @@ use opentelemetry_proto::tonic::{
     common::v1::{KeyValue, any_value::Value},
     metrics::v1::{Metric, metric::Data, number_data_point},
 };
-use receiver::Received;
 use tracing::{Level, event, instrument::WithSubscriber as _};
 use tracing_subscriber::layer::SubscriberExt as _;
+
+use super::receiver::Received;
 
 macro_rules! measure {
     ($name:literal, $kind:literal, $unit:literal, $value:expr $(, $($more:tt)*)?) => {
