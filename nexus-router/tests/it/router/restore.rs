@@ -16,7 +16,7 @@ use nexus_core::{
 use nexus_router::Router;
 use tokio::time::Instant;
 
-use crate::support::{Act, Fake, builder, chain, router, run_with};
+use super::support::{Act, Fake, builder, chain, router, run_with};
 
 /// One type `work` over these backends, put back in between.
 fn restoring(ids: &str) -> String {

@@ -16,7 +16,7 @@ use nexus_core::{
 };
 use serde_json::{Value, json};
 
-use crate::support::{Act, Fake, builder, chain, router, run_with};
+use super::support::{Act, Fake, builder, chain, router, run_with};
 
 /// One type `work` over these backends, of which each goes on from what the last one did.
 fn continuing(ids: &str) -> String {

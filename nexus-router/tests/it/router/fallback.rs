@@ -7,7 +7,7 @@ use nexus_core::{
     TurnEvent, TurnHost, TurnRequest, Usd, turn::VoidCause,
 };
 
-use crate::support::{Act, Fake, chain, router, run};
+use super::support::{Act, Fake, chain, router, run};
 
 #[tokio::test]
 async fn the_first_that_can_run_does() {
@@ -208,7 +208,7 @@ async fn a_chain_of_one_returns_its_backends_own_error() {
 #[tokio::test]
 async fn a_backend_without_what_the_request_needs_is_not_even_asked() {
     let alpha = Fake::answering("alpha");
-    let mut able = crate::support::capabilities();
+    let mut able = super::support::capabilities();
     able.images = nexus_core::Support::Yes;
     let beta = Fake::with_capabilities("beta", [Act::Answer("seen".into())], able);
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
@@ -323,7 +323,7 @@ async fn a_binding_fills_in_what_the_request_leaves_open() {
 #[tokio::test]
 async fn an_effort_of_the_binding_is_left_out_where_there_is_none_to_set() {
     let text = "groups: { main: [alpha] }\ntypes: { work: { group: main, effort: high } }\n";
-    let mut plain = crate::support::capabilities();
+    let mut plain = super::support::capabilities();
     plain.efforts.clear();
     let alpha = Fake::with_capabilities("alpha", [Act::Answer("a".into())], plain);
     let (events, outcome) = run(&router(text, &[&alpha]), TurnRequest::new("x")).await;

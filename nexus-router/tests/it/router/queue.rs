@@ -8,7 +8,7 @@ use std::{
 use nexus_core::{CancelToken, ErrorKind, Limit, Limits, TurnEvent, TurnHost, TurnRequest};
 use tokio::time::{Instant, sleep};
 
-use crate::support::{Act, Fake, router, run, run_with};
+use super::support::{Act, Fake, router, run, run_with};
 
 const ONE_AT_A_TIME: &str = "\
 groups: { main: [alpha] }

@@ -13,7 +13,7 @@ use nexus_core::{
 };
 use nexus_router::{Binding, Panel, Router, Seat, SeatEvent};
 
-use crate::support::{Act, Fake, builder, capabilities, chain, router, run_with};
+use super::support::{Act, Fake, builder, capabilities, chain, router, run_with};
 
 /// Numbers that look random, and are the same in every run.
 #[derive(Debug)]
@@ -305,9 +305,9 @@ async fn a_router_inside_a_chain_does_not_count_twice() {
 async fn a_backend_that_cannot_keep_the_budget_is_not_given_the_turn() {
     let mut unable = capabilities();
     unable.limits = nexus_core::LimitSupport::new();
-    let alpha = crate::support::Fake::with_capabilities("alpha", [crate::support::Act::Hang], unable);
-    let beta = crate::support::Fake::answering("beta");
-    let router = crate::support::router(&chain("alpha, beta"), &[&alpha, &beta]);
+    let alpha = super::support::Fake::with_capabilities("alpha", [super::support::Act::Hang], unable);
+    let beta = super::support::Fake::answering("beta");
+    let router = super::support::router(&chain("alpha, beta"), &[&alpha, &beta]);
     let budget = Budget::new().with_cost(Usd(1.0));
     let mut ignore = |_: EventEnvelope| {};
     let host = TurnHost::new().with_budget(budget);

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::support::{context, registry};
+use super::support::{context, registry};
 
 /// What a program reads in its section `shop`.
 #[derive(Debug, Deserialize, JsonSchema)]

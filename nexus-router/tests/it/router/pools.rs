@@ -15,7 +15,7 @@ use nexus_core::{
 use nexus_router::{ConfigError, Router};
 use serde_json::{Map, Value, json};
 
-use crate::support::{Act, Fake, capabilities, chain, context, registry, run};
+use super::support::{Act, Fake, capabilities, chain, context, registry, run};
 
 /// What a backend was built into.
 #[derive(Clone, Debug, PartialEq)]

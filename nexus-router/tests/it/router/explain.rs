@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use nexus_core::{PromptBlock, TurnHost, TurnRequest};
 use nexus_router::{ExplainedTarget, Explanation, Router, Verdict};
 
-use crate::support::{Fake, builder};
+use super::support::{Fake, builder};
 
 const FILE: &str = "\
 groups:

@@ -9,7 +9,7 @@ use nexus_core::{
 use nexus_router::Router;
 use serde_json::json;
 
-use crate::support::{Act, Fake, ManualClock, builder, router};
+use super::support::{Act, Fake, ManualClock, builder, router};
 
 async fn run_on(router: &Router, id: &str) -> Result<TurnResult, TurnError> {
     let mut unwatched = |_: EventEnvelope| {};

@@ -12,7 +12,7 @@ use std::{
 use nexus_core::TurnRequest;
 use nexus_router::Router;
 
-use crate::support::{Act, Fake, builder, chain, context, registry, router, run};
+use super::support::{Act, Fake, builder, chain, context, registry, router, run};
 
 #[test]
 fn a_reload_reads_the_file_again_and_keeps_the_last_good_one() {
@@ -93,7 +93,7 @@ fn relative_paths_are_relative_to_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nexus.yaml");
     fs::write(&path, "groups: { main: [where-cli] }\n").unwrap();
-    let registry = registry().with(Arc::new(crate::support::WhereKind));
+    let registry = registry().with(Arc::new(super::support::WhereKind));
     let router = Router::from_file(&path, registry, context()).unwrap();
     let backend = &router.backends()["where-cli"];
     assert_eq!(format!("{backend:?}"), format!("Where({:?})", folder.path()));

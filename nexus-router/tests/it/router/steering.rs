@@ -12,7 +12,7 @@ use nexus_core::{
 };
 use nexus_router::Router;
 
-use crate::support::{Fake, builder, capabilities, chain, router};
+use super::support::{Fake, builder, capabilities, chain, router};
 
 /// What a backend does in a turn: it sends this to itself, takes so much of what waits, and fails or answers.
 struct Part {

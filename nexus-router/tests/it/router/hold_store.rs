@@ -16,9 +16,10 @@ use nexus_router::{
     Hold, Router,
     hold::{FileHoldStore, HoldStore, Slot},
 };
+use nexus_testkit::{child_test, effort};
 use serde_json::json;
 
-use crate::support::{Act, Fake, ManualClock, builder, chain, run, run_with};
+use super::support::{Act, Fake, ManualClock, builder, chain, run, run_with};
 
 const LIMITED: Act = Act::Fail(ErrorKind::RateLimited, Retry::After(Duration::from_secs(300)), "slow down");
 /// The folder of a process that a test started.
@@ -59,9 +60,8 @@ fn over_because(backend: &str, reason: &str) -> Hold {
 }
 
 /// Runs one test of this file in a process of its own.
-fn start(test: &str, folder: &Path, name: &str) -> Child {
-    Command::new(std::env::current_exe().unwrap())
-        .args([&format!("hold_store::{test}"), "--exact", "--nocapture"])
+fn start<T>(test: T, folder: &Path, name: &str) -> Child {
+    child_test::command(test)
         .env(FOLDER, folder)
         .env(NAME, name)
         .stdin(Stdio::piped())
@@ -148,7 +148,7 @@ async fn of_sixteen_processes_one_finds_out_and_when_it_is_killed_another_may() 
     let folder = tempfile::tempdir().unwrap();
     let store = FileHoldStore::in_folder(folder.path());
     assert!(store.swap(&"alpha".into(), None, Some(over("alpha"))).await.unwrap());
-    let test = "of_sixteen_processes_one_finds_out_and_when_it_is_killed_another_may";
+    let test = of_sixteen_processes_one_finds_out_and_when_it_is_killed_another_may;
     let mut children: Vec<Child> = (0..16).map(|_| start(test, folder.path(), "")).collect();
     let said: Vec<String> = children.iter_mut().map(|child| wait_for(child, &["claimed", "taken"])).collect();
     assert_eq!(said.iter().filter(|said| *said == "claimed").count(), 1, "{said:?}");
@@ -186,11 +186,11 @@ async fn sixteen_processes_that_write_at_once_lose_nothing() {
     }
     let folder = tempfile::tempdir().unwrap();
     let names: Vec<String> = (0..16).map(|number| format!("Own/{number}")).collect();
-    let test = "sixteen_processes_that_write_at_once_lose_nothing";
+    let test = sixteen_processes_that_write_at_once_lose_nothing;
     let children: Vec<Child> = names.iter().map(|name| start(test, folder.path(), name)).collect();
     for child in children {
         let output = child.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+        child_test::assert_passed("a process that writes", &output);
     }
     let held = FileHoldStore::in_folder(folder.path()).list().await.unwrap();
     assert_eq!(held.len(), 17);
@@ -212,8 +212,8 @@ async fn a_writer_that_is_killed_at_any_moment_leaves_the_old_holds_or_the_new_o
     let folder = tempfile::tempdir().unwrap();
     let store = FileHoldStore::in_folder(folder.path());
     store.swap(&"beta".into(), None, Some(over("beta"))).await.unwrap();
-    for round in 0..20 {
-        let test = "a_writer_that_is_killed_at_any_moment_leaves_the_old_holds_or_the_new_ones";
+    for round in 0..u64::try_from(effort::rounds()).unwrap() {
+        let test = a_writer_that_is_killed_at_any_moment_leaves_the_old_holds_or_the_new_ones;
         let mut child = start(test, folder.path(), "");
         wait_for(&mut child, &["writing"]);
         tokio::time::sleep(Duration::from_micros(500 + round * 370)).await;
@@ -375,30 +375,21 @@ async fn a_full_disk_leaves_the_old_holds_in_the_file_and_the_new_ones_in_the_pr
         let revision = store.get(&"beta".into()).await.unwrap().unwrap().revision;
         assert!(store.swap(&"beta".into(), Some(revision), Some(long)).await.unwrap());
         assert_eq!(backends(fresh.list().await.unwrap()), 2);
-        println!("the disk was full");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let disk = folder.path().to_str().unwrap();
     // The disk is there for the started process alone, and gone with it.
     let script = "mount -t tmpfs -o size=64k small \"$1\" || exit 77; shift; exec \"$@\"";
-    let test = "hold_store::a_full_disk_leaves_the_old_holds_in_the_file_and_the_new_ones_in_the_process";
-    let output = Command::new("unshare")
-        .args(["--mount", "sh", "-c", script, "sh", disk])
-        .arg(std::env::current_exe().unwrap())
-        .args([test, "--exact", "--nocapture"])
-        .env(FOLDER, disk)
-        .env(NAME, "")
-        .output();
+    let mut launcher = Command::new("unshare");
+    launcher.args(["--map-root-user", "--mount", "sh", "-c", script, "sh", disk]);
+    let test = a_full_disk_leaves_the_old_holds_in_the_file_and_the_new_ones_in_the_process;
+    let output = child_test::through(launcher, test).env(FOLDER, disk).env(NAME, "").output();
     match output {
-        Ok(output) if output.status.success() => {
-            let said = String::from_utf8_lossy(&output.stdout);
-            assert!(said.contains("the disk was full"), "{said}");
+        Ok(output) if output.status.success() || output.status.code() == Some(101) => {
+            child_test::assert_passed("the process with the full disk", &output);
         }
-        Ok(output) if output.status.code() == Some(101) => {
-            panic!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-        }
-        unable => eprintln!("skipped: a small disk can be mounted by root on Linux alone ({unable:?})"),
+        unable => eprintln!("skipped: no small disk can be mounted here ({unable:?})"),
     }
 }
 
@@ -427,7 +418,7 @@ async fn a_place_of_a_process_that_is_killed_is_taken_and_the_wait_ends_with_the
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let test = "a_place_of_a_process_that_is_killed_is_taken_and_the_wait_ends_with_the_turn";
+    let test = a_place_of_a_process_that_is_killed_is_taken_and_the_wait_ends_with_the_turn;
     let mut child = start(test, folder.path(), "");
     assert_eq!(wait_for(&mut child, &["claimed", "taken"]), "claimed");
     let alpha = Fake::answering("alpha");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nexus_router::{Router, json_schema};
 use serde_json::Value;
 
-use crate::{
+use super::{
     pools::Machines,
     support::{context, registry},
 };

@@ -8,7 +8,7 @@ use nexus_core::{
     TurnHost, TurnRequest,
 };
 
-use crate::support::{Act, Fake, builder, chain, router};
+use super::support::{Act, Fake, builder, chain, router};
 
 #[tokio::test]
 async fn whatever_takes_a_backend_takes_a_work_kind() {
@@ -86,7 +86,7 @@ async fn a_router_that_ran_out_is_followed_like_any_backend() {
 
 #[tokio::test]
 async fn it_claims_what_the_first_that_could_run_can_do() {
-    let mut able = crate::support::capabilities();
+    let mut able = super::support::capabilities();
     able.images = nexus_core::Support::Yes;
     let (alpha, beta) =
         (Fake::answering("alpha"), Fake::with_capabilities("beta", [Act::Answer("b".into())], able.clone()));

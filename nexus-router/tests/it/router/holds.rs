@@ -5,7 +5,7 @@ use std::time::Duration;
 use nexus_core::{Effects, ErrorKind, Retry, TurnRequest};
 use nexus_router::{Verdict, hold::LONGEST_HOLD};
 
-use crate::support::{Act, Fake, ManualClock, builder, chain, run};
+use super::support::{Act, Fake, ManualClock, builder, chain, run};
 
 const LIMITED: Act = Act::Fail(ErrorKind::RateLimited, Retry::After(Duration::from_secs(300)), "slow down");
 

@@ -18,7 +18,7 @@ use nexus_core::{
 use nexus_router::{Router, Vote};
 use serde_json::json;
 
-use crate::support::{builder, capabilities, chain, run_with};
+use super::support::{builder, capabilities, chain, run_with};
 
 /// Hands in its own name, then ends so.
 #[derive(Debug)]

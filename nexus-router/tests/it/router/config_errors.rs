@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Instant};
 use nexus_core::Registry;
 use nexus_router::{ConfigError, MAX_FILE_BYTES, Problem, Router};
 
-use crate::support::{Fake, builder, context, registry};
+use super::support::{Fake, builder, context, registry};
 
 /// A file without fault, to break in one place.
 const GOOD: &str = "\

@@ -13,7 +13,7 @@ use nexus_router::{
 };
 use tokio::time::Instant;
 
-use crate::support::{Act, Fake, builder, router};
+use super::support::{Act, Fake, builder, router};
 
 const PANEL: &str = "\
 groups: { one: [alpha, gamma], two: [beta, gamma], three: [gamma] }

@@ -5,7 +5,7 @@ use std::fs;
 use nexus_router::Router;
 use proptest::{collection::vec, prelude::*, sample};
 
-use crate::support::{context, registry};
+use super::support::{context, registry};
 
 const FILE: &str = "\
 # A comment.
@@ -145,7 +145,7 @@ fn loads_or_says_where(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn an_edited_file_loads_or_says_where_it_is_broken(edits in vec(edit(), 1..6)) {
@@ -160,7 +160,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_bytes_at_all_load_or_say_where_they_are_broken(at in any::<sample::Index>(), junk in vec(any::<u8>(), 1..8)) {

@@ -1,0 +1,4 @@
+//! The integration tests of the router.
+
+mod conformance;
+mod router;
