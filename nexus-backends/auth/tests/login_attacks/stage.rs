@@ -21,7 +21,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use crate::wire::Reply;
+use super::wire::Reply;
 
 /// What no error, no `Debug` and no page may hold: each secret of these tests has this word in it.
 pub(crate) const CANARY: &str = "canary";

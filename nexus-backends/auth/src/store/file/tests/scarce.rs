@@ -2,42 +2,33 @@
 
 use std::{io::Write as _, process::Command};
 
+use nexus_testkit::child_test;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-use super::crashes::{ROLE, child};
+use super::crashes::ROLE;
 use super::*;
-
-/// What a child prints once its part of a test is over.
-const PLAYED: &str = "the role was played";
 
 /// Whoever meets the limit gets an error, as on a full disk, and no signal.
 #[test]
 fn a_write_that_fails_leaves_the_old_login() {
-    if let Ok(role) = std::env::var(ROLE) {
-        let store = FileStore::new(role);
-        let allow = |bytes| {
-            setrlimit(Resource::Fsize, Rlimit { current: Some(bytes), maximum: None }).unwrap();
-        };
-        for bytes in [0, 1, 100, 300] {
-            let pending = store.prepare().unwrap();
-            allow(bytes);
-            let error = pending.commit(&login(2).to_text()).unwrap_err();
-            assert!(error.reason.starts_with("it cannot be written ("), "{error}");
-            assert_eq!(generation(&store), Some(1));
-            allow(1 << 30);
-            assert_eq!(generation(&store), Some(1));
-        }
-        println!("{PLAYED}");
+    let mut ignoring = Command::new("sh");
+    ignoring.args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"]);
+    if !child_test::runs_alone_through(ignoring, a_write_that_fails_leaves_the_old_login) {
         return;
     }
     let place = Place::with_login();
-    let ignoring = ["sh", "-c", "trap '' XFSZ; exec \"$0\" \"$@\""];
-    let test = "scarce::a_write_that_fails_leaves_the_old_login";
-    let output = child(test, place.store.path().to_str().unwrap(), &ignoring).output().unwrap();
-    assert!(
-        output.status.success() && String::from_utf8_lossy(&output.stdout).contains(PLAYED),
-        "{output:?}"
-    );
+    let allow = |bytes| {
+        setrlimit(Resource::Fsize, Rlimit { current: Some(bytes), maximum: None }).unwrap();
+    };
+    for bytes in [0, 1, 100, 300] {
+        let pending = place.store.prepare().unwrap();
+        allow(bytes);
+        let error = pending.commit(&login(2).to_text()).unwrap_err();
+        assert!(error.reason.starts_with("it cannot be written ("), "{error}");
+        assert_eq!(generation(&place.store), Some(1));
+        allow(1 << 30);
+        assert_eq!(generation(&place.store), Some(1));
+    }
     assert_eq!(place.names(), ["vendor.json"]);
     assert_eq!(generation(&place.store), Some(1));
 }
@@ -62,15 +53,13 @@ fn in_mount_namespace() -> Option<Vec<&'static str>> {
 }
 
 /// Runs the test in a child, after a shell has made the mounts for it.
-fn play_mounted(test: &str, role: &Path, mounts: &str) {
-    let Some(mut words) = in_mount_namespace() else { return };
-    let script = format!("{mounts} && exec \"$0\" \"$@\"");
-    words.extend(["sh", "-c", &script]);
-    let output = child(test, role.to_str().unwrap(), &words).output().unwrap();
-    assert!(
-        output.status.success() && String::from_utf8_lossy(&output.stdout).contains(PLAYED),
-        "{output:?}"
-    );
+fn play_mounted<T>(test: T, role: &Path, mounts: &str) {
+    let Some(words) = in_mount_namespace() else { return };
+    let script = format!("{mounts} && exec \"$@\"");
+    let mut launcher = Command::new(words[0]);
+    launcher.args(&words[1..]).args(["sh", "-c", &script, "sh"]);
+    let output = child_test::through(launcher, test).env(ROLE, role).output().unwrap();
+    child_test::assert_passed("the process with mounts of its own", &output);
 }
 
 /// Writes until nothing more fits.
@@ -103,12 +92,11 @@ fn on_a_full_disk_nothing_is_begun_and_what_is_begun_ends_well() {
         assert_eq!(generation(&store), Some(2));
         let blocks = disk.join("auth/vendor.json").metadata().unwrap().blocks();
         assert!(blocks * 512 < RESERVED_BYTES, "{blocks} blocks are still taken");
-        println!("{PLAYED}");
         return;
     }
     let disk = tempfile::tempdir().unwrap();
     play_mounted(
-        "scarce::on_a_full_disk_nothing_is_begun_and_what_is_begun_ends_well",
+        on_a_full_disk_nothing_is_begun_and_what_is_begun_ends_well,
         disk.path(),
         &format!("mount -t tmpfs -o size=512k,mode=0700 tmpfs {}", disk.path().display()),
     );
@@ -126,7 +114,6 @@ fn where_nothing_can_be_replaced_nothing_is_begun() {
         assert!(error.reason.starts_with("nothing can be written to its folder ("), "{error}");
         assert!(error.reason.ends_with("): choose another NEXUS_HOME"), "{error}");
         assert_eq!(generation(&read_only), Some(1));
-        println!("{PLAYED}");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
@@ -136,7 +123,7 @@ fn where_nothing_can_be_replaced_nothing_is_begun() {
     }
     let at = folder.path().display();
     play_mounted(
-        "scarce::where_nothing_can_be_replaced_nothing_is_begun",
+        where_nothing_can_be_replaced_nothing_is_begun,
         folder.path(),
         &format!(
             "mount --bind {at}/alone/vendor.json {at}/alone/vendor.json && mount --bind {at}/read-only {at}/read-only && \
