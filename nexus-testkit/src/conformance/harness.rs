@@ -39,6 +39,35 @@ pub fn run_trials(trials: Vec<Trial>) -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
+/// The suite for one subject that runs a vendor's own program: the named cases, or all where
+/// [`effort::is_deep`](crate::effort::is_deep) says so, since a real program takes seconds for each.
+///
+/// # Panics
+///
+/// If a name is that of no case.
+pub fn program_trials(module: &str, subject: &Arc<dyn Subject>, cases: &[&str]) -> Vec<Trial> {
+    let mut trials = trials(module, subject);
+    if !crate::effort::is_deep() {
+        let names: Vec<String> = cases.iter().map(|case| format!("{module}::{case}")).collect();
+        trials.retain(|trial| names.iter().any(|name| name == trial.name()));
+        assert_eq!(trials.len(), cases.len(), "some of {cases:?} are no cases");
+    }
+    trials
+}
+
+/// What a vendor's own program must do on every commit: an ordinary turn, a tool of the caller's, scope, cancellation,
+/// secrets, resume, a limit and structured output.
+pub const PROGRAM_CASES: [&str; 8] = [
+    "an_ordinary_turn_is_understood",
+    "a_tool_of_the_callers_is_answered_by_the_caller",
+    "a_tool_out_of_scope_is_invisible_and_never_asked",
+    "a_token_stops_a_turn_while_a_tool_runs",
+    "a_tool_sees_no_credential_and_no_variable_but_those_named",
+    "a_kept_conversation_goes_on",
+    "tool_calls_are_limited",
+    "an_answer_in_shape_is_a_value",
+];
+
 /// How many cases are tried at once where nobody says so.
 fn at_once() -> Option<usize> {
     const PER_PROCESSOR: usize = 3;

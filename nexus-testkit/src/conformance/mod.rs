@@ -59,7 +59,7 @@ pub use delegated::DelegatedSubject;
 pub use feature::Feature;
 pub use finding::{Finding, Verdict};
 #[cfg(feature = "harness")]
-pub use harness::{harness, run_trials, trials};
+pub use harness::{PROGRAM_CASES, harness, program_trials, run_trials, trials};
 pub use kind_subject::KindSubject;
 pub use model::ScriptedModel;
 pub use native::NativeSubject;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use nexus_testkit::sim::{Cut, Dialect, Ended, Fault, RefusedPort, Reply, Scenario, Sim, StatusFault};
 use serde_json::{Value, json};
 
-use crate::client::{Answer, End, messages_body, post, post_with, responses_body};
+use super::client::{Answer, End, messages_body, post, post_with, responses_body};
 
 /// The dialects, each with the path and body of a streamed call.
 pub(crate) fn dialects() -> [(Dialect, &'static str, Value); 3] {

@@ -3,7 +3,7 @@
 use nexus_testkit::sim::{Dialect, Finish, Odd, Part, Purpose, Reply, Scenario, Sim, ToolCall, Usage};
 use serde_json::{Value, json};
 
-use crate::client::{End, get, post, responses, responses_body};
+use super::client::{End, get, post, responses, responses_body};
 
 fn start(scenario: impl Into<Scenario>) -> Sim {
     Sim::start(Dialect::Xai, scenario).expect("a simulator")

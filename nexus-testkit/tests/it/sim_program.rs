@@ -1,5 +1,4 @@
 //! `nexus-sim` as a person starts it.
-#![cfg(feature = "nexus-sim")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

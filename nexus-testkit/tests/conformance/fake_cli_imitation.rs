@@ -4,11 +4,11 @@ use std::{
     io::{BufRead as _, BufReader},
     os::unix::process::ExitStatusExt as _,
     path::Path,
-    process::{Child, Command, ExitCode, Stdio},
+    process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
-use libtest_mimic::{Arguments, Trial};
+use libtest_mimic::Trial;
 use nexus_testkit::{
     conformance::{Line, ModelCall, Witness as _},
     fake_cli::{
@@ -70,8 +70,12 @@ impl Imitation for Plain {
     }
 }
 
-fn main() -> ExitCode {
+/// Becomes the fake if this program was called by a vendor's name.
+pub(crate) fn run_if_invoked() {
     fake_cli::run_if_invoked_with(|_| Some(Box::new(Plain)));
+}
+
+pub(crate) fn trials() -> Vec<Trial> {
     let tests: [(&str, fn()); 8] = [
         ("an_answer_comes_in_pieces", an_answer_comes_in_pieces),
         ("tools_really_run_and_the_model_is_told", tools_really_run_and_the_model_is_told),
@@ -83,12 +87,12 @@ fn main() -> ExitCode {
         ("a_stall_lasts_until_it_is_ended", a_stall_lasts_until_it_is_ended),
     ];
     let trial = |(name, test): (&str, fn())| {
-        Trial::test(name, move || {
+        Trial::test(format!("fake_cli_imitation::{name}"), move || {
             test();
             Ok(())
         })
     };
-    libtest_mimic::run(&Arguments::from_args(), tests.into_iter().map(trial).collect()).exit_code()
+    tests.into_iter().map(trial).collect()
 }
 
 fn install(scenario: impl Into<Scenario>) -> FakeCli {

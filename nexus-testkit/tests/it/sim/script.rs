@@ -6,7 +6,7 @@ use std::time::Duration;
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
 use serde_json::json;
 
-use crate::client::{get, messages, messages_body, post, responses, responses_body};
+use super::client::{get, messages, messages_body, post, responses, responses_body};
 
 fn said(sim: &Sim, prompt: &str) -> String {
     messages(sim.address(), prompt).joined("content_block_delta", "/delta/text")
@@ -111,6 +111,6 @@ fn a_dropped_simulator_is_gone_at_once_even_in_a_stall() {
     let dropping = std::time::Instant::now();
     drop(sim);
     assert!(dropping.elapsed() < Duration::from_secs(1));
-    assert_ne!(client.join().expect("the client").end, crate::client::End::Silence);
+    assert_ne!(client.join().expect("the client").end, super::client::End::Silence);
     assert!(std::net::TcpStream::connect(address).is_err());
 }

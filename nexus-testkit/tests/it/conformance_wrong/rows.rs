@@ -17,7 +17,7 @@ use nexus_testkit::{
     sim::{Part, Reply, Scenario, ToolCall},
 };
 
-use crate::{
+use super::{
     tool_rows,
     wrong::{Forgetting, Life, Outcome, Wrong},
 };

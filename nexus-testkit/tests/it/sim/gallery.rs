@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use nexus_testkit::sim::{Dialect, GALLERY, Scenario, Sim};
 
-use crate::client::{End, messages};
+use super::client::{End, messages};
 
 #[test]
 fn every_name_is_its_own_and_finds_its_scenario() {

@@ -12,10 +12,6 @@ mod reference {
     nexus_testkit::conformance_tests!(nexus_testkit::conformance::reference::ReferenceSubject);
 }
 
-mod reference_without_a_harness {
-    nexus_testkit::conformance_tests!(nexus_testkit::conformance::reference::BareReferenceSubject);
-}
-
 /// The reference backend before a counterpart that cannot do much.
 #[derive(Debug)]
 struct Limited;

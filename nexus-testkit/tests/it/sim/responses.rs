@@ -3,7 +3,7 @@
 use nexus_testkit::sim::{Dialect, Finish, RateLimit, Reply, Scenario, Sim, ToolCall, Usage};
 use serde_json::{Value, json};
 
-use crate::client::{Answer, End, get, post, responses, responses_body};
+use super::client::{Answer, End, get, post, responses, responses_body};
 
 fn start(scenario: impl Into<Scenario>) -> Sim {
     Sim::start(Dialect::Responses, scenario).expect("a simulator")

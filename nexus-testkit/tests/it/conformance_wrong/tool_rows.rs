@@ -16,7 +16,7 @@ use nexus_core::{
 use nexus_testkit::sim::{Reply, ToolCall};
 use serde_json::json;
 
-use crate::{
+use super::{
     rows::{BesideTurn as _, Row, change_calls, event, life, outcome, request, row, setting, well},
     wrong::{Life, Wrong},
 };

@@ -3,7 +3,7 @@
 use nexus_testkit::sim::{Dialect, Model, RateLimit, Reply, Scenario, Sim, Window};
 use serde_json::{Value, json};
 
-use crate::client::{Answer, get, post, responses, responses_body};
+use super::client::{Answer, get, post, responses, responses_body};
 
 const LITE: (&str, &str) = ("x-openai-internal-codex-responses-lite", "true");
 const XAI: [(&str, &str); 2] = [("x-xai-token-auth", "xai-grok-cli"), ("x-grok-client-version", "1.0.41")];

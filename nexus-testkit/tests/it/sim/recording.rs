@@ -5,7 +5,7 @@ use std::time::Duration;
 use nexus_testkit::sim::{Dialect, Ended, Item, Purpose, Scenario, Sim};
 use serde_json::json;
 
-use crate::client::{get, messages, post};
+use super::client::{get, messages, post};
 
 #[test]
 fn a_messages_request_is_read_in_full() {
@@ -117,7 +117,7 @@ fn unknown_paths_and_broken_bodies_are_recorded() {
     let sim = Sim::start(Dialect::Anthropic, Scenario::text("ok")).expect("a simulator");
     assert_eq!(get(sim.address(), "/nowhere?x=1", &[]).status, Some(404));
     let patience = Duration::from_secs(5);
-    let answer = crate::client::request("POST", sim.address(), "/v1/messages", &[], "{broken", patience);
+    let answer = super::client::request("POST", sim.address(), "/v1/messages", &[], "{broken", patience);
     assert_eq!(answer.status, Some(200));
     let requests = sim.requests();
     assert_eq!(requests[0].purpose, Purpose::Unknown);

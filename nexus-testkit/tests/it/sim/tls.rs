@@ -10,9 +10,9 @@ use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use crate::client::{End, messages_body, read_answer};
+use super::client::{End, messages_body, read_answer};
 
-fn call(sim: &Sim, host: &str) -> std::io::Result<crate::client::Answer> {
+fn call(sim: &Sim, host: &str) -> std::io::Result<super::client::Answer> {
     let mut roots = RootCertStore::empty();
     let pem = sim.ca_pem().expect("an authority");
     roots.add(CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM")).expect("a certificate");

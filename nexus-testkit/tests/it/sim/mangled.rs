@@ -8,8 +8,8 @@ use flate2::read::GzDecoder;
 use nexus_testkit::sim::{Cut, Dialect, Ended, Fault, Lie, Reply, Sim};
 use serde_json::json;
 
-use crate::client::{End, post, post_with, raw_answer};
-use crate::faults::{dialects, everywhere, is_terminated, text};
+use super::client::{End, post, post_with, raw_answer};
+use super::faults::{dialects, everywhere, is_terminated, text};
 
 /// A reply that would come whole but for `fault`.
 fn but_for(fault: Fault) -> Reply {
@@ -38,7 +38,7 @@ fn gzip_is_real_and_holds_the_whole_stream() {
         assert_eq!(answer.end, End::Whole);
         let mut plain = String::new();
         GzDecoder::new(bytes.as_slice()).read_to_string(&mut plain).expect("gzip");
-        let answer = crate::client::Answer { body: plain, ..answer };
+        let answer = super::client::Answer { body: plain, ..answer };
         assert_eq!(text(&answer), "naïve 水, and whole", "{dialect:?}");
         assert!(is_terminated(&answer), "{dialect:?}");
     }
@@ -160,7 +160,7 @@ fn a_flood_goes_on_until_the_client_leaves() {
         assert!(heard.matches("and on ").count() > 1000, "{dialect:?}");
     }
     let bare = Sim::start(Dialect::Responses, Reply::fault(Fault::Flood)).expect("a simulator");
-    let heard = reads_and_leaves(&bare, "/v1/responses", &crate::client::responses_body("hi").to_string());
+    let heard = reads_and_leaves(&bare, "/v1/responses", &super::client::responses_body("hi").to_string());
     assert!(heard.contains("response.output_item.added"), "a text is opened first");
 }
 
@@ -210,7 +210,7 @@ fn calls_may_share_one_id() {
 #[test]
 fn a_client_that_waits_for_the_promised_rest_waits_no_longer_than_the_connection() {
     let sim = Sim::start(Dialect::Responses, but_for(Fault::Length { lie: Lie::More })).expect("a simulator");
-    let body = crate::client::responses_body("hi");
+    let body = super::client::responses_body("hi");
     let answer = post_with(sim.address(), "/v1/responses", &[], &body, Duration::from_secs(5));
     assert!(answer.took < Duration::from_secs(2), "{:?}", answer.took);
 }

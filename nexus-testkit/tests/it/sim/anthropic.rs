@@ -3,7 +3,7 @@
 use nexus_testkit::sim::{Dialect, Finish, Odd, RateLimit, Reply, Scenario, Sim, ToolCall, Usage, long_text};
 use serde_json::{Value, json};
 
-use crate::client::{End, get, messages, messages_body, post, request};
+use super::client::{End, get, messages, messages_body, post, request};
 
 fn start(scenario: impl Into<Scenario>) -> Sim {
     Sim::start(Dialect::Anthropic, scenario).expect("a simulator")

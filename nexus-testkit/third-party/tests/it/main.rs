@@ -1,0 +1,5 @@
+//! The tests of `parrot`.
+
+mod conformance;
+mod constructors;
+mod sign_in;
