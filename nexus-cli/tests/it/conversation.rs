@@ -1,0 +1,252 @@
+//! `nexus run --conversation`, `nexus conversation`.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
+use serde_json::Value;
+
+use crate::support::{Folder, text};
+
+/// What the servers are asked with.
+const CANARY: &str = "canary-0123456789-abcdefghijklmnop";
+
+/// A folder with a configuration, a home of its own, and two simulated models.
+struct Stage {
+    folder: Folder,
+    one: Sim,
+    two: Sim,
+}
+
+impl Stage {
+    fn new(first: Reply) -> Self {
+        let server = |first: Reply, rest: &str| {
+            let replies = std::iter::once(first).chain(vec![Reply::text(rest); 20]);
+            Sim::start(Dialect::Responses, Scenario::new(replies).models(["simulated"])).unwrap()
+        };
+        let (one, two) = (server(first, "One again."), server(Reply::text("Two."), "Two again."));
+        let config = format!(
+            "groups: {{ first: [one], second: [two] }}\nbackends:\n  \
+             one: {{ kind: responses, base_url: {:?}, vendor: one, credential: {{ env: KEY }} }}\n  \
+             two: {{ kind: responses, base_url: {:?}, vendor: two, credential: {{ env: KEY }} }}\n\
+             models: {{ simulated: {{ first: simulated, second: simulated }} }}\n\
+             panels: {{ jury: [{{ group: first, model: simulated }}, {{ group: second, model: simulated }}] }}\n\
+             types:\n  writer: {{ tier: execution, phase: write, group: first, model: simulated }}\n  \
+             reader: {{ tier: execution, phase: read, group: second, model: simulated }}\n  \
+             judges: {{ tier: advisory, phase: review, panel: jury }}\n",
+            one.base_url(),
+            two.base_url(),
+        );
+        Self { folder: Folder::with(&config), one, two }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.folder.command(arguments);
+        command.env("KEY", CANARY);
+        command
+    }
+
+    fn nexus(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    /// The lines of JSON that a command printed, which ended well.
+    fn json(&self, arguments: &[&str]) -> Vec<Value> {
+        let output = self.nexus(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+#[track_caller]
+fn fails(output: &Output, code: i32, words: &str) {
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    assert!(said.contains(words), "{said}");
+}
+
+#[test]
+fn a_conversation_goes_on_over_two_backends_and_is_forked_shown_and_deleted() {
+    let stage = Stage::new(Reply::text("One."));
+    let first = stage.nexus(&["run", "writer", "first words", "--conversation", "talk"]);
+    assert_eq!((first.status.code(), text(&first.stdout)), (Some(0), "One.\n"));
+    // By itself, then by the other one.
+    let lines = stage.json(&["run", "writer", "second words", "--conversation", "talk", "--json"]);
+    assert_eq!(lines[lines.len() - 2]["conversation"]["how"]["continuity"], "resumed");
+    let output = stage.nexus(&["run", "reader", "third words", "--conversation", "talk"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "Two.\n"));
+    assert!(
+        text(&output.stderr).contains("talk is shown to the model anew, 4 messages"),
+        "{}",
+        text(&output.stderr)
+    );
+    let asked = stage.two.main_calls().last().unwrap().conversation.user_texts().join("\n");
+    assert!(
+        asked.contains("> first words\n")
+            && asked.contains("> One again.\n")
+            && asked.ends_with("third words")
+    );
+
+    let list = stage.json(&["conversation", "list", "--json"]);
+    assert_eq!(
+        (&list[0]["name"], &list[0]["messages"], &list[0]["resumes"]),
+        (&"talk".into(), &6.into(), &"two".into())
+    );
+    let fork = stage.nexus(&["conversation", "fork", "talk", "other", "--at", "3"]);
+    assert_eq!(text(&fork.stdout), "other · 3 messages · 2 turns\n");
+    let shown = stage.nexus(&["conversation", "show", "other"]);
+    assert_eq!(
+        text(&shown.stdout),
+        "other · 3 messages · 2 turns\n\n### 1 · user\n\nfirst words\n\n### 2 · assistant · one\n\nOne.\n\n### 3 · user\n\nsecond words\n"
+    );
+    let shown = stage.json(&["conversation", "show", "talk", "--json"]);
+    assert_eq!(shown[0]["turns"].as_array().unwrap().len(), 3);
+    let deleted = stage.json(&["conversation", "delete", "talk", "--json"]);
+    assert_eq!((&deleted[0]["files"], &deleted[0]["errors"]), (&1.into(), &serde_json::json!([])));
+    assert_eq!(stage.json(&["conversation", "list", "--json"]).len(), 1);
+    assert!(!holds(&stage.folder.nexus_home(), CANARY));
+}
+
+fn holds(folder: &Path, words: &str) -> bool {
+    fs::read_dir(folder).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => holds(&path, words),
+            false => String::from_utf8_lossy(&fs::read(path).unwrap()).contains(words),
+        }
+    })
+}
+
+#[test]
+fn each_way_to_go_on_is_kept() {
+    let stage = Stage::new(Reply::text("One."));
+    stage.json(&["run", "writer", "first", "--conversation", "talk", "--json"]);
+    let refused = stage.nexus(&["run", "reader", "second", "--conversation", "talk", "--on-lost", "fail"]);
+    fails(&refused, 1, "the conversation talk cannot be resumed");
+    assert!(stage.two.main_calls().is_empty());
+    let lines =
+        stage.json(&["run", "reader", "second", "--conversation", "talk", "--on-lost", "fresh", "--json"]);
+    assert_eq!(lines[lines.len() - 2]["conversation"]["how"]["continuity"], "fresh");
+    assert_eq!(stage.two.main_calls().last().unwrap().conversation.user_texts(), ["second"]);
+}
+
+#[test]
+fn what_cannot_be_is_told_with_its_exit_code() {
+    let stage = Stage::new(Reply::text("One."));
+    stage.json(&["run", "writer", "first", "--conversation", "talk", "--json"]);
+    for (arguments, words) in [
+        (["conversation", "show", "nobody"].as_slice(), "there is no conversation nobody"),
+        (&["conversation", "show", "../talk"], "is no name of a conversation"),
+        (&["conversation", "fork", "talk", "TALK"], "in case only"),
+        (&["conversation", "fork", "talk", "new", "--at", "9"], "it has 2, counted from 1"),
+        (&["conversation", "delete", "nobody"], "there is no conversation nobody"),
+        (&["run", "judges", "x", "--conversation", "talk"], "leave `--conversation` out"),
+        (&["run", "writer", "x", "--on-lost", "fail"], "--conversation"),
+        (&["run", "writer", "x", "--conversation", "talk", "--resume", "turns"], "cannot be used with"),
+        (&["run", "writer", "x", "--conversation", "talk", "--keep", "turns"], "cannot be used with"),
+    ] {
+        fails(&stage.nexus(arguments), 2, words);
+    }
+    fs::write(stage.folder.nexus_home().join("conversations/names/talk.json"), "{").unwrap();
+    for arguments in [
+        ["conversation", "show", "talk"].as_slice(),
+        &["conversation", "list"],
+        &["run", "writer", "x", "--conversation", "talk"],
+    ] {
+        fails(&stage.nexus(arguments), 1, "talk.json: it is not what was written there");
+    }
+    assert_eq!(stage.nexus(&["conversation", "delete", "talk"]).status.code(), Some(0));
+}
+
+#[test]
+fn a_second_process_is_told_or_waits_and_a_killed_turn_leaves_what_was() {
+    let stage = Stage::new(Reply::text("Half of an ans").stalled());
+    stage.one.set_scenario(Scenario::new(vec![Reply::text("One."); 4]).models(["simulated"]));
+    stage.json(&["run", "writer", "first", "--conversation", "talk", "--json"]);
+    stage.one.set_scenario(
+        Scenario::new([Reply::text("Half of an ans").stalled(), Reply::text("After.")]).models(["simulated"]),
+    );
+    let calls = stage.one.main_calls().len();
+    let mut child = stage.command(&["run", "writer", "second", "--conversation", "talk"]).spawn().unwrap();
+    let began = Instant::now();
+    while stage.one.main_calls().len() == calls {
+        assert!(began.elapsed() < Duration::from_secs(30), "the turn does not begin");
+        thread::sleep(Duration::from_millis(10));
+    }
+    fails(
+        &stage.nexus(&["run", "writer", "x", "--conversation", "talk"]),
+        1,
+        "the conversation talk is in use",
+    );
+    fails(
+        &stage.nexus(&["run", "writer", "x", "--conversation", "talk", "--wait", "0.1"]),
+        1,
+        "the conversation talk is in use",
+    );
+    fails(&stage.nexus(&["conversation", "delete", "talk"]), 1, "the conversation talk is in use");
+    let waiting =
+        stage.command(&["run", "writer", "third", "--conversation", "talk", "--wait", "60", "--json"]);
+    let waiting = thread::spawn(move || { waiting }.output().unwrap());
+    thread::sleep(Duration::from_millis(100));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let output = waiting.join().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let shown = stage.json(&["conversation", "show", "talk", "--json"]);
+    let shown = shown[0]["turns"].to_string();
+    assert!(shown.contains("first") && shown.contains("third") && !shown.contains("second"), "{shown}");
+}
+
+#[test]
+fn a_wait_ends_with_ctrl_c() {
+    let stage = Stage::new(Reply::text("Half of an ans").stalled());
+    let mut child = stage.command(&["run", "writer", "first", "--conversation", "talk"]).spawn().unwrap();
+    let began = Instant::now();
+    while stage.one.main_calls().is_empty() {
+        assert!(began.elapsed() < Duration::from_secs(30), "the turn does not begin");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let waiting = stage
+        .command(&["run", "writer", "second", "--conversation", "talk", "--wait", "600"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    thread::sleep(Duration::from_millis(500));
+    let began = Instant::now();
+    let pid = waiting.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = waiting.wait_with_output().unwrap();
+    assert!(began.elapsed() < Duration::from_secs(30), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn nothing_is_deleted_while_the_backends_own_copy_cannot_be() {
+    let stage = Stage::new(Reply::text("One."));
+    stage.json(&["run", "writer", "first", "--conversation", "talk", "--json"]);
+    let good = fs::read(stage.folder.path().join("nexus.yaml")).unwrap();
+    fs::write(stage.folder.path().join("nexus.yaml"), "groups: 1\n").unwrap();
+    assert_ne!(stage.nexus(&["conversation", "delete", "talk"]).status.code(), Some(0));
+    fs::write(stage.folder.path().join("nexus.yaml"), good).unwrap();
+    assert_eq!(stage.json(&["conversation", "list", "--json"])[0]["resumes"], "one");
+    stage.json(&["conversation", "delete", "talk", "--json"]);
+}
+
+#[test]
+fn what_others_wrote_is_no_command_to_a_terminal() {
+    let stage = Stage::new(Reply::text("One."));
+    stage.json(&["run", "writer", "first", "--conversation", "talk", "--json"]);
+    let path = stage.folder.nexus_home().join("conversations/names/talk.json");
+    let mut file: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    file["resume"]["backend"] = "on\u{1b}[2Je\nother \u{202e}".into();
+    fs::write(&path, file.to_string()).unwrap();
+    let list = stage.nexus(&["conversation", "list"]);
+    assert_eq!(text(&list.stdout), "talk · 2 messages · 1 turns · on[2Jeother \n", "{}", text(&list.stderr));
+}

@@ -1,0 +1,152 @@
+//! `nexus doctor`, completions and the manual page.
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader},
+    net::TcpListener,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
+use serde_json::Value;
+
+use crate::support::{Folder, text};
+
+/// A folder whose configuration names one server.
+fn folder_with_server(base_url: &str) -> Folder {
+    Folder::with(&format!(
+        "groups: {{ main: [local] }}\nbackends: {{ local: {{ kind: responses, base_url: {base_url:?} }} }}\n\
+         types: {{ talker: {{ tier: execution, phase: talk, group: main }} }}\n"
+    ))
+}
+
+fn model() -> Sim {
+    Sim::start(Dialect::Responses, Scenario::new([Reply::text("Here.")]).models(["simulated"])).unwrap()
+}
+
+/// A URL at which nothing listens.
+fn dead_url() -> String {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    format!("http://127.0.0.1:{port}/v1")
+}
+
+#[test]
+fn a_machine_on_which_all_is_well_is_told_so() {
+    let model = model();
+    let folder = folder_with_server(&model.base_url());
+    let output = folder.nexus(&["doctor"]);
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}");
+    for line in [
+        "ok    clock: ",
+        "ok    leftovers: none",
+        "ok    configuration: nexus.yaml",
+        "ok    backend local: ready",
+    ] {
+        assert!(said.contains(line), "{line} is not in {said}");
+    }
+    assert!(model.main_calls().is_empty(), "a model was asked");
+}
+
+#[test]
+fn a_server_at_which_nothing_listens_is_a_problem_with_its_address() {
+    let url = dead_url();
+    let folder = folder_with_server(&url);
+    let output = folder.nexus(&["doctor", "--json"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said: Value = serde_json::from_str(text(&output.stdout)).unwrap();
+    assert_eq!(said["well"], false);
+    let findings = said["findings"].as_array().unwrap();
+    let backend = findings.iter().find(|finding| finding["subject"] == "backend local").unwrap();
+    assert_eq!(backend["state"], "problem");
+    assert!(backend["text"].as_str().unwrap().contains(&url) && backend["mend"].is_string(), "{backend}");
+    // What would run is told the same by the other two.
+    for arguments in [&["check", "--probe"][..], &["status"]] {
+        let output = folder.nexus(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(text(&output.stdout).contains("cannot be used"), "{arguments:?}: {}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn a_configuration_that_is_missing_or_wrong_is_a_problem_with_its_mend() {
+    let folder = folder_with_server("http://127.0.0.1:1/v1");
+    fs::write(folder.path().join("nexus.yaml"), "groups: { main: [lcal] }\n").unwrap();
+    let output = folder.nexus(&["doctor"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("FAIL  configuration: "), "{}", text(&output.stdout));
+    fs::remove_file(folder.path().join("nexus.yaml")).unwrap();
+    let output = folder.nexus(&["doctor"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).contains("to mend it: begin with `nexus check"), "{}", text(&output.stdout));
+}
+
+#[test]
+fn explain_goes_on_when_the_file_changes_and_keeps_the_last_good_one() {
+    let model = model();
+    let folder = folder_with_server(&model.base_url());
+    let path = folder.path().join("nexus.yaml");
+    let mut child = folder
+        .command(&["explain", "--watch"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut errors = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("talker")));
+    let good = fs::read_to_string(&path).unwrap();
+    fs::write(&path, good.replace("group: main", "group: mian")).unwrap();
+    assert!(errors.any(|line| line.contains("did you mean \"main\"")));
+    assert!(errors.any(|line| line.contains("stays in use")));
+    fs::write(&path, good.replace("talker", "writer_of_letters")).unwrap();
+    assert!(lines.any(|line| line.contains("writer_of_letters")));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn completions_are_what_their_shells_can_read() {
+    let folder = folder_with_server("http://127.0.0.1:1/v1");
+    for shell in ["bash", "zsh", "fish"] {
+        let output = folder.nexus(&["completions", shell]);
+        assert_eq!(output.status.code(), Some(0));
+        let script = text(&output.stdout);
+        for word in ["doctor", "explain", "--probe"] {
+            let word = word.trim_start_matches("--");
+            assert!(script.contains(word), "{word} is not in the completions of {shell}");
+        }
+    }
+    let script = folder.path().join("completions.bash");
+    fs::write(&script, folder.nexus(&["completions", "bash"]).stdout).unwrap();
+    let ask = format!(
+        ". {}; COMP_WORDS=(nexus doc); COMP_CWORD=1; _nexus nexus doc nexus; echo \"${{COMPREPLY[@]}}\"",
+        script.display()
+    );
+    let output = Command::new("bash").args(["--norc", "-c", &ask]).output().unwrap();
+    assert_eq!(text(&output.stdout).trim(), "doctor", "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_manual_page_has_every_subcommand() {
+    let folder = folder_with_server("http://127.0.0.1:1/v1");
+    let output = folder.nexus(&["manual"]);
+    assert_eq!(output.status.code(), Some(0));
+    let page = text(&output.stdout);
+    for heading in [".TH nexus 1", ".SH NEXUS RUN", ".SH NEXUS DOCTOR", ".SH NEXUS EXPLAIN"] {
+        assert!(page.contains(heading), "{heading} is not in {page}");
+    }
+}
+
+#[test]
+fn a_probe_that_hangs_ends() {
+    // It takes connections, and never answers.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let folder = folder_with_server(&url);
+    let began = std::time::Instant::now();
+    let output = folder.nexus(&["check", "--probe"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(began.elapsed() < Duration::from_secs(60));
+}

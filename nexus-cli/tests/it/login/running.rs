@@ -1,0 +1,93 @@
+//! A command that waits for a person.
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    process::{Child, ChildStdout, Command, Output, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use super::home::Finished;
+
+/// A command under way. Dropped, it is ended.
+pub(crate) struct Running {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    read: String,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let stdout = BufReader::new(child.stdout.take().unwrap());
+        Self { child, stdout, read: String::new() }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The next line of standard output.
+    pub(crate) fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            let mut stderr = String::new();
+            self.child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
+            panic!("it ended after {:?}, saying {stderr:?}", self.read);
+        }
+        self.read.push_str(&line);
+        line
+    }
+
+    /// The next line, which is a JSON value and no note.
+    pub(crate) fn line_of_json(&mut self) -> Value {
+        loop {
+            let value: Value = serde_json::from_str(&self.line()).unwrap();
+            if value["step"] != "note" {
+                return value;
+            }
+        }
+    }
+
+    /// Reads lines up to one that holds `words`; gives all of them.
+    pub(crate) fn lines_to(&mut self, words: &str) -> String {
+        let from = self.read.len();
+        while !self.line().contains(words) {}
+        self.read[from..].to_owned()
+    }
+
+    /// Presses Ctrl-C.
+    pub(crate) fn interrupt(&self) {
+        self.send(Signal::INT);
+    }
+
+    /// Ends it as a system does.
+    pub(crate) fn terminate(&self) {
+        self.send(Signal::TERM);
+    }
+
+    fn send(&self, signal: Signal) {
+        let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the end.
+    pub(crate) fn finish(mut self) -> Finished {
+        self.stdout.read_to_string(&mut self.read).unwrap();
+        let mut stderr = Vec::new();
+        self.child.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
+        let status = self.child.wait().unwrap();
+        Finished::of(Output { status, stdout: std::mem::take(&mut self.read).into_bytes(), stderr })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,60 @@
+//! The `nexus` command as a process of its own.
+//!
+//! Modules named `…_real` need programs that others wrote; the head of each says which. They are ignored unless asked for.
+
+#[cfg(target_os = "linux")]
+mod acp;
+#[cfg(target_os = "linux")]
+mod acp_real;
+mod artifact;
+#[cfg(target_os = "linux")]
+mod broker;
+mod broker_real;
+mod command;
+mod configuration;
+#[cfg(target_os = "linux")]
+mod conversation;
+#[cfg(target_os = "linux")]
+mod debate;
+#[path = "../../../nexus-debate/examples/debate/model.rs"]
+mod debate_model;
+mod doctor;
+#[cfg(target_os = "linux")]
+mod every_command;
+#[cfg(all(target_os = "linux", feature = "otlp"))]
+mod fleet_command;
+mod holds;
+#[cfg(all(unix, feature = "keyring"))]
+mod key;
+#[cfg(all(unix, feature = "login"))]
+mod login;
+mod mcp;
+mod mcp_callers_real;
+#[cfg(target_os = "linux")]
+mod mcp_kills;
+#[cfg(feature = "otlp")]
+mod otlp;
+#[cfg(feature = "otlp")]
+mod otlp_attacks;
+#[cfg(target_os = "linux")]
+mod output;
+mod project;
+mod project_real;
+#[cfg(target_os = "linux")]
+mod project_roles;
+#[cfg(target_os = "linux")]
+mod record;
+#[cfg(all(target_os = "linux", feature = "login"))]
+mod shared_login_real;
+#[cfg(target_os = "linux")]
+mod signals;
+mod support;
+#[cfg(target_os = "linux")]
+mod task;
+#[path = "../../../nexus-spawn/examples/task/model.rs"]
+mod task_model;
+#[cfg(target_os = "linux")]
+mod testbed;
+mod testbed_real;
+#[cfg(all(feature = "keyring", feature = "login", feature = "otlp"))]
+mod texts;
