@@ -47,18 +47,22 @@ advisories:
 semver BASE="HEAD~1":
     cargo semver-checks --workspace --baseline-rev {{ BASE }}
 
-# The benches; `benches/README.md` says how to read them
+# The engine's benches; `benches/README.md` says how to read them
 bench:
-    cargo bench --bench spawn --bench decode --bench turn_overhead --bench task
+    cargo bench --bench spawn --bench decode --bench turn_overhead
 
 # The vendors' own programs against loopback servers
 real:
-    .ci/run real
+    .ci/deep real
 
 # Can every crate be packaged
 package:
     cargo package --workspace --exclude xtask --no-verify
 
-# Everything that CI runs
+# The gate
 ci:
     .ci/run
+
+# A lane of the long proofs, such as `just deep suites`
+deep LANE:
+    .ci/deep {{ LANE }}
