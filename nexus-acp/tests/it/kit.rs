@@ -43,6 +43,9 @@ use tokio::{
 };
 use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt as _};
 
+/// Longest wait for what the agent does, on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// One thing that a backend does in a turn.
 #[derive(Clone)]
 pub(crate) enum Act {
@@ -270,7 +273,7 @@ impl Stage {
             agent.serve(input, output, std::future::pending()).await
         });
         let done = edit(theirs, person, client).await;
-        let end = tokio::time::timeout(Duration::from_secs(20), serving).await.unwrap().unwrap();
+        let end = tokio::time::timeout(PATIENCE, serving).await.unwrap().unwrap();
         assert!(matches!(end, AcpEnd::InputClosed | AcpEnd::OutputFailed(_)), "{end:?}");
         done
     }
@@ -383,7 +386,7 @@ impl Editor {
 
     /// Waits until something is so.
     pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + PATIENCE;
         while !holds(self) {
             assert!(Instant::now() < until, "{what}: {:?}", self.seen());
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -429,7 +432,7 @@ impl Raw {
 
     /// The next message.
     pub(crate) async fn next(&mut self) -> Value {
-        let line = tokio::time::timeout(Duration::from_secs(20), self.output.next_line()).await;
+        let line = tokio::time::timeout(PATIENCE, self.output.next_line()).await;
         serde_json::from_str(&line.expect("no message came").unwrap().expect("the agent ended")).unwrap()
     }
 
@@ -463,7 +466,7 @@ impl Raw {
         while let Some(line) = self.output.next_line().await.unwrap() {
             last.push(serde_json::from_str(&line).unwrap());
         }
-        let end = tokio::time::timeout(Duration::from_secs(20), self.serving).await.unwrap().unwrap();
+        let end = tokio::time::timeout(PATIENCE, self.serving).await.unwrap().unwrap();
         (last, end)
     }
 }
