@@ -3,7 +3,7 @@
 use std::{
     net::SocketAddr,
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nexus_mcp::{HttpServer, HttpSettings, HttpToken, TokenError};
@@ -90,7 +90,7 @@ impl Site {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
         let mut answer = Vec::new();
-        let _ = tokio::time::timeout(Duration::from_secs(30), stream.read_to_end(&mut answer))
+        let _ = tokio::time::timeout(Duration::from_secs(60), stream.read_to_end(&mut answer))
             .await
             .expect("in time");
         let answer = String::from_utf8_lossy(&answer).into_owned();
@@ -100,7 +100,7 @@ impl Site {
 
     async fn finish(mut self) {
         drop(self.end.take());
-        tokio::time::timeout(Duration::from_secs(30), &mut self.server).await.expect("in time").unwrap();
+        tokio::time::timeout(Duration::from_secs(60), &mut self.server).await.expect("in time").unwrap();
         assert_eq!(self.workshop.deeds.stopped.load(Ordering::SeqCst), 1);
     }
 }
@@ -145,22 +145,25 @@ async fn the_client_of_the_rust_sdk_fetches_a_long_call_as_a_task() {
         .serve_with_lifecycle(StreamableHttpClientTransport::from_config(config), lifecycle)
         .await
         .expect("the client begins");
-    let arguments = json!({ "seconds": 1.5 }).as_object().cloned().unwrap();
-    let answer =
-        client.call_tool_once(CallToolRequestParams::new("wait").with_arguments(arguments)).await.unwrap();
+    let answer = client.call_tool_once(CallToolRequestParams::new("hold")).await.unwrap();
     let CallToolResponse::Task(created) = answer else { panic!("a task, not {answer:?}") };
-    let mut fetched = None;
-    for _ in 0..100 {
-        let task = client.get_task(GetTaskParams::new(created.task.task_id.clone())).await.unwrap().task;
+    let fetch =
+        async || client.get_task(GetTaskParams::new(created.task.task_id.clone())).await.unwrap().task;
+    assert_eq!(fetch().await.status(), TaskStatus::Working);
+    let deeds = &site.workshop.deeds;
+    deeds.reaches(&deeds.begun, 1).await;
+    site.workshop.release.notify_waiters();
+    let until = Instant::now() + Duration::from_secs(60);
+    let fetched = loop {
+        let task = fetch().await;
         if task.status() != TaskStatus::Working {
-            fetched = Some(task);
-            break;
+            break task;
         }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    let fetched = fetched.expect("it ends");
+        assert!(Instant::now() < until, "it does not end");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
     let TaskPayload::Completed { result } = fetched.payload else { panic!("done, not {fetched:?}") };
-    assert_eq!(result["structuredContent"], json!({ "running": false, "deferred": true }));
+    assert_eq!(result["structuredContent"], json!({ "deferred": true }));
     client.cancel().await.unwrap();
     site.finish().await;
 }
@@ -217,14 +220,14 @@ async fn a_stream_opens_at_once_and_tells_progress() {
     let mut lines = BufReader::new(stream).lines();
     let mut seen = String::new();
     while !seen.contains("notifications/progress") {
-        let line = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.expect("in time");
+        let line = tokio::time::timeout(Duration::from_secs(60), lines.next_line()).await.expect("in time");
         seen += &line.unwrap().expect("the stream is open");
     }
     assert!(seen.contains("text/event-stream") && seen.contains("planing"), "{seen}");
     assert_eq!(site.workshop.deeds.done.load(Ordering::SeqCst), 0, "the call still runs");
     site.workshop.release.notify_waiters();
     while !seen.contains("\"done\":true") {
-        let line = tokio::time::timeout(Duration::from_secs(30), lines.next_line()).await.expect("in time");
+        let line = tokio::time::timeout(Duration::from_secs(60), lines.next_line()).await.expect("in time");
         seen += &line.unwrap().expect("the answer comes");
     }
     site.finish().await;
@@ -346,13 +349,20 @@ async fn nonsense_over_http_is_refused_and_the_server_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn strangers_who_say_nothing_hold_up_nobody() {
     let site = Site::open().await;
-    let mut strangers = Vec::new();
-    for _ in 0..300 {
-        strangers.push(TcpStream::connect(site.address).await.unwrap());
+    let until = Instant::now() + Duration::from_secs(60);
+    loop {
+        let mut strangers = Vec::new();
+        for _ in 0..300 {
+            strangers.push(TcpStream::connect(site.address).await.unwrap());
+        }
+        assert_eq!(site.post(&request("ping", Value::Null), &[]).await.0, 200);
+        // The last of them has not been ended for its silence: the answer did not wait for that.
+        let last = strangers.pop().unwrap().try_read(&mut [0]);
+        if last.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
+            break;
+        }
+        assert!(Instant::now() < until, "the answer comes when the strangers are gone");
     }
-    let began = std::time::Instant::now();
-    assert_eq!(site.post(&request("ping", Value::Null), &[]).await.0, 200);
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
     site.finish().await;
 }
 

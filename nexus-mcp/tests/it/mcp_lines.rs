@@ -3,7 +3,7 @@
 use std::{
     io::{self, BufReader, Read, Write},
     sync::{Arc, atomic::Ordering},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nexus_mcp::{MAX_ANSWER_BYTES, StdioEnd, StdioSettings, serve_lines};
@@ -59,7 +59,7 @@ impl Lines {
     }
 
     async fn next(&mut self) -> Value {
-        tokio::time::timeout(Duration::from_secs(30), self.output.recv())
+        tokio::time::timeout(Duration::from_secs(60), self.output.recv())
             .await
             .expect("in time")
             .expect("a line")
@@ -80,7 +80,7 @@ impl Lines {
 
     async fn end(mut self) -> (StdioEnd, Vec<Value>) {
         drop(self.input.take());
-        let end = tokio::time::timeout(Duration::from_secs(30), self.server).await.expect("in time").unwrap();
+        let end = tokio::time::timeout(Duration::from_secs(60), self.server).await.expect("in time").unwrap();
         let mut rest = Vec::new();
         while let Some(line) = self.output.recv().await {
             rest.push(line);
@@ -223,12 +223,18 @@ async fn nonsense_is_answered_and_the_next_message_too() {
 async fn progress_is_told_to_a_client_that_wants_it() {
     let mut client = Lines::open();
     client.send(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-        "name": "wait", "arguments": { "seconds": 0.8 }, "_meta": { "progressToken": "p" } } }));
+        "name": "hold", "_meta": { "progressToken": "p" } } }));
     let told = client.next().await;
     assert_eq!(told["method"], "notifications/progress");
     assert_eq!((&told["params"]["progressToken"], &told["params"]["progress"]), (&json!("p"), &json!(1)));
     assert!(told["params"]["message"].as_str().unwrap().starts_with("sawing"), "{told}");
-    assert_eq!(client.next().await["result"]["structuredContent"]["running"], false);
+    client.workshop.release.notify_waiters();
+    // More of it may have been on the way.
+    let mut last = client.next().await;
+    while last["method"] == "notifications/progress" {
+        last = client.next().await;
+    }
+    assert_eq!(last["result"]["structuredContent"], json!({ "deferred": false }));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -299,27 +305,33 @@ async fn by_the_newest_revision_a_call_is_sent_again_with_the_roots() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_long_call_becomes_a_task_for_a_client_that_takes_tasks() {
     let mut client = Lines::open();
-    let soon =
-        client.ask(1, "tools/call", modern(json!({ "name": "wait", "arguments": { "seconds": 0 } }))).await;
-    assert_eq!(soon["result"]["resultType"], "complete");
-    let created =
-        client.ask(2, "tools/call", modern(json!({ "name": "wait", "arguments": { "seconds": 1.5 } }))).await;
+    // What is answered within a second is no task. A busy machine may need more than one try.
+    let until = Instant::now() + Duration::from_secs(60);
+    let soon = modern(json!({ "name": "wait", "arguments": { "seconds": 0 } }));
+    while client.ask(1, "tools/call", soon.clone()).await["result"]["resultType"] != "complete" {
+        assert!(Instant::now() < until, "each call becomes a task");
+    }
+    let deeds = client.workshop.deeds.clone();
+    let begun = deeds.begun.load(Ordering::SeqCst);
+    let created = client.ask(2, "tools/call", modern(json!({ "name": "hold" }))).await;
     let created = &created["result"];
     assert_eq!((&created["resultType"], &created["status"]), (&json!("task"), &json!("working")));
     let fetch = modern(json!({ "taskId": created["taskId"] }));
-    let mut rounds = 0;
+    deeds.reaches(&deeds.begun, begun + 1).await;
+    let working = client.ask(3, "tasks/get", fetch.clone()).await["result"].clone();
+    assert_eq!((&working["status"], &working["statusMessage"]), (&json!("working"), &json!("sawing")));
+    client.workshop.release.notify_waiters();
+    let until = Instant::now() + Duration::from_secs(60);
     let fetched = loop {
         let fetched = client.ask(3, "tasks/get", fetch.clone()).await["result"].clone();
         if fetched["status"] != "working" {
             break fetched;
         }
-        assert_eq!(fetched["statusMessage"], "sawing");
-        rounds += 1;
-        assert!(rounds < 1000, "it ends");
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(Instant::now() < until, "it does not end: {fetched}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     };
     assert_eq!((&fetched["status"], &fetched["resultType"]), (&json!("completed"), &json!("complete")));
-    assert_eq!(fetched["result"]["structuredContent"], json!({ "running": false, "deferred": true }));
+    assert_eq!(fetched["result"]["structuredContent"], json!({ "deferred": true }));
 
     let created = client.ask(4, "tools/call", modern(json!({ "name": "wait" }))).await;
     let task = modern(json!({ "taskId": created["result"]["taskId"] }));
@@ -327,7 +339,6 @@ async fn a_long_call_becomes_a_task_for_a_client_that_takes_tasks() {
         client.ask(5, "tasks/cancel", task.clone()).await["result"],
         json!({ "resultType": "complete" })
     );
-    let deeds = client.workshop.deeds.clone();
     deeds.reaches(&deeds.left, 1).await;
     assert_eq!(client.ask(6, "tasks/get", task).await["result"]["status"], "cancelled");
 
@@ -363,7 +374,7 @@ async fn an_output_that_nobody_reads_ends_the_server_politely() {
         std::future::pending(),
     ));
     input.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n").unwrap();
-    let end = tokio::time::timeout(Duration::from_secs(30), server).await.expect("in time").unwrap().unwrap();
+    let end = tokio::time::timeout(Duration::from_secs(60), server).await.expect("in time").unwrap().unwrap();
     assert!(
         matches!(&end, StdioEnd::OutputFailed(error) if error.kind() == io::ErrorKind::BrokenPipe),
         "{end:?}"
@@ -400,7 +411,7 @@ async fn a_service_that_does_not_stop_holds_up_the_end_for_its_bound_only() {
     let mut settings = StdioSettings::default();
     settings.stop_within = Duration::from_millis(100);
     let end = serve_lines(Arc::new(Stubborn), settings, io::empty(), io::sink(), std::future::pending());
-    let end = tokio::time::timeout(Duration::from_secs(30), end).await.expect("in time").unwrap();
+    let end = tokio::time::timeout(Duration::from_secs(60), end).await.expect("in time").unwrap();
     assert!(matches!(end, StdioEnd::InputClosed));
 }
 

@@ -15,7 +15,7 @@ fn calls() -> Value {
     json!([
         ["echo", { "text": "hello" }],
         ["echo", {}],
-        ["wait", { "seconds": 0.8 }],
+        ["wait", { "seconds": 3 }],
         ["unlisted", {}],
         ["roots", {}],
         ["big", { "bytes": 50_000 }],

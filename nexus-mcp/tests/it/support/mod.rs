@@ -47,7 +47,7 @@ impl Deeds {
                 changed.await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(20), reached).await.expect("it happens in time");
+        tokio::time::timeout(Duration::from_secs(60), reached).await.expect("it happens in time");
     }
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Workshop {
     pub(crate) deeds: Deeds,
     /// Written when the service is stopped.
     pub(crate) note: Option<PathBuf>,
-    /// Ends what `step` began.
+    /// Ends what `step` began, and what `hold` waits for.
     pub(crate) release: Arc<Notify>,
 }
 
@@ -85,7 +85,10 @@ impl ToolService for Workshop {
             ServedTool::new("big", "Answers `bytes` bytes.", object.clone()),
             ServedTool::new("roots", "Says the client's roots.", object.clone())
                 .with_kind(ToolKind::ReadOnly),
-            ServedTool::new("print", "Writes to standard output.", object),
+            ServedTool::new("print", "Writes to standard output.", object.clone()),
+            ServedTool::new("hold", "Waits until it is released.", object)
+                .with_kind(ToolKind::ReadOnly)
+                .long(),
         ]
     }
 
@@ -123,6 +126,13 @@ impl ToolService for Workshop {
                     _ = step => CallAnswer::structured(json!({ "done": true })),
                     () = context.cancelled().cancelled() => CallAnswer::structured(json!({ "done": false })),
                 }
+            }
+            "hold" => {
+                context.progress().say("sawing");
+                let released = self.release.notified();
+                self.deeds.count(&self.deeds.begun);
+                released.await;
+                CallAnswer::structured(json!({ "deferred": context.is_deferred() }))
             }
             "panic" => panic!("as it was told to"),
             "big" => {
