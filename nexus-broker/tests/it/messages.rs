@@ -62,6 +62,8 @@ fn unknown_keys() -> impl Strategy<Value = Map<String, Value>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn what_is_not_known_is_kept_at_both_levels(
         index in 0..7_usize, outer in unknown_keys(), inner in unknown_keys(),

@@ -5,7 +5,7 @@ use std::{
     path::Path,
     process::{Child, Stdio},
     sync::Arc,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use nexus_broker::{
@@ -16,7 +16,7 @@ use nexus_broker::{
     },
 };
 use nexus_core::{CancelToken, Clock};
-use nexus_testkit::child_test;
+use nexus_testkit::{child_test, effort};
 
 /// A clock on which a minute is a tenth of a second, the same in all processes of a test.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,10 @@ struct FastClock {
 }
 
 const SPEED: u32 = 600;
+/// Longest wait for what brokers do, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a file is left alone before a change of it fires.
+const QUIET: Duration = Duration::from_millis(200);
 
 impl Clock for FastClock {
     fn now(&self) -> SystemTime {
@@ -95,11 +99,22 @@ async fn schedulers_that_are_killed_fire_every_minute_once() {
     schedule.most_missed = 1000;
     let made =
         triggers.create(NewTrigger::new("worker", TriggerSchedule::Cron(schedule), "look")).await.unwrap();
-    // Two run at a time; one of them is killed every other moment.
+    // Two run at a time. One of them is killed, once a firing shows that they run, a moment later each time.
     let mut running = [scheduling_process(&file, clock.began), scheduling_process(&file, clock.began)];
-    for round in 0..40u64 {
-        tokio::time::sleep(Duration::from_millis(40 + round * 37 % 130)).await;
-        running[round as usize % 2] = scheduling_process(&file, clock.began);
+    let mut seen = 0;
+    for round in 0..effort::rounds() {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let now = fired(&store).await.len();
+            if now > seen {
+                seen = now;
+                break;
+            }
+            assert!(Instant::now() < until, "nothing fires in round {round}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        tokio::time::sleep(Duration::from_millis(round as u64 * 37 % 130)).await;
+        running[round % 2] = scheduling_process(&file, clock.began);
     }
     drop(running);
     let look = Scheduler::new(triggers.clone(), SchedulerSettings::default()).look().await.unwrap();
@@ -114,7 +129,7 @@ async fn schedulers_that_are_killed_fire_every_minute_once() {
     let mut fired = fired(&store).await;
     fired.sort();
     assert_eq!(fired, expected);
-    assert!(expected.len() > 20, "{}", expected.len());
+    assert!(fired.len() >= effort::rounds(), "{fired:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,17 +148,20 @@ async fn events_and_files_fire_once_over_two_brokers_with_a_file_each_of_the_sto
         tokio::spawn(async move { Scheduler::new(triggers, SchedulerSettings::default()).run(&cancel).await })
     });
     let mut schedule = FileSchedule::folder(&watched);
-    schedule.quiet_milliseconds = 200;
+    schedule.quiet_milliseconds = u64::try_from(QUIET.as_millis()).unwrap();
     two.create(NewTrigger::new("worker", TriggerSchedule::File(schedule), "look")).await.unwrap();
     for id in ["e1", "e2", "e1"] {
         let (by_one, by_two) =
             tokio::join!(one.fire_event("deployed", id, None), two.fire_event("deployed", id, None));
         assert_eq!((by_one.unwrap().len(), by_two.unwrap().len()), (1, 1));
     }
+    let (mut last, mut longest_pause) = (Instant::now(), Duration::ZERO);
     for number in 0..1000 {
         fs::write(watched.join("a"), number.to_string()).unwrap();
+        longest_pause = longest_pause.max(last.elapsed());
+        last = Instant::now();
     }
-    let waited = tokio::time::timeout(Duration::from_secs(30), async {
+    let waited = tokio::time::timeout(PATIENCE, async {
         while fired(&store).await.len() < 3 {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -151,7 +169,9 @@ async fn events_and_files_fire_once_over_two_brokers_with_a_file_each_of_the_sto
     waited.await.expect("a file that was written fires");
     tokio::time::sleep(Duration::from_secs(3)).await;
     let fired = fired(&store).await;
-    assert_eq!((fired.len(), &fired[..2]), (3, &["e1".to_owned(), "e2".to_owned()][..]), "{fired:?}");
+    assert_eq!(fired[..2], ["e1", "e2"]);
+    // Once for all writes, unless the machine stood still in the middle of them.
+    assert!(fired.len() == 3 || longest_pause > QUIET / 2, "{fired:?}");
     cancel.cancel();
     for task in tasks {
         task.await.unwrap();

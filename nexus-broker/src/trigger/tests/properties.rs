@@ -69,9 +69,6 @@ fn all_due(of: &Occurrences<'_>, decided: SystemTime, now: SystemTime) -> Vec<Sy
 }
 
 proptest! {
-    // Each case is a year of two brokers.
-    #![proptest_config(ProptestConfig { cases: if std::env::var_os("PROPTEST_CASES").is_some() { ProptestConfig::default().cases } else { 24 }, ..ProptestConfig::default() })]
-
     #[test]
     fn each_occurrence_fires_at_most_once_and_the_rule_says_which(
         expression in expression(),

@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, atomic::Ordering},
-    time::{Duration, UNIX_EPOCH},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use nexus_core::{CancelToken, Clock as _};
@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How long an answer may take.
-const AT_MOST: Duration = Duration::from_secs(30);
+const AT_MOST: Duration = Duration::from_secs(60);
 
 /// A server, a trigger, and its key.
 struct Hook {
@@ -219,40 +219,41 @@ async fn floods_are_turned_away_with_a_time_to_come_again() {
     let mut schedule = WebhookSchedule::in_folder();
     schedule.max_per_minute = 5;
     let hook = Hook::of(WebhookSettings::default(), schedule).await;
-    let mut statuses = Vec::new();
+    let (began, mut statuses) = (Instant::now(), Vec::new());
     for number in 0..10 {
         let answer = hook.send(&hook.request(&number.to_string(), b"{}")).await;
         assert!(status(&answer) == 202 || answer.to_lowercase().contains("retry-after: "), "{answer}");
         statuses.push(status(&answer));
     }
-    assert_eq!(statuses.iter().filter(|&&status| status == 202).count(), 5);
-    assert_eq!(statuses.iter().filter(|&&status| status == 429).count(), 5);
+    let count = |wanted: u16| statuses.iter().filter(|&&status| status == wanted).count() as u64;
+    // One more has room every twelve seconds, on a machine that takes so long for ten requests.
+    let room = 5..=5 + began.elapsed().as_secs() / 12;
+    assert!(room.contains(&count(202)) && count(202) + count(429) == 10, "{statuses:?}");
 
     // Those who cannot sign do not use up what those who can have.
     let hook = Hook::of(
-        WebhookSettings { max_per_second: 20, ..WebhookSettings::default() },
+        WebhookSettings { max_per_second: 2, ..WebhookSettings::default() },
         WebhookSchedule::in_folder(),
     )
     .await;
     let wrong = whole(&hook.head("a", hook.now(), "v1,AAAA"), b"{}");
-    let mut statuses = Vec::new();
-    for _ in 0..60 {
+    let mut statuses = vec![status(&hook.send(&wrong).await)];
+    let until = Instant::now() + AT_MOST;
+    while statuses.last() != Some(&429) {
+        assert!(Instant::now() < until, "{statuses:?}");
         statuses.push(status(&hook.send(&wrong).await));
     }
-    assert!(statuses.contains(&429) && statuses.contains(&401), "{statuses:?}");
+    assert_eq!(statuses[0], 401);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(status(&hook.send(&hook.request("b", b"{}")).await), 202);
     hook.bench.store.room.store(1, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(status(&hook.send(&hook.request("c", b"{}")).await), 429, "the queue is full");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn huge_and_slow_requests_are_ended() {
-    let settings = WebhookSettings {
-        read_within: Duration::from_millis(300),
-        max_body_bytes: 1000,
-        ..WebhookSettings::default()
-    };
+    let settings = WebhookSettings { max_body_bytes: 1000, ..WebhookSettings::default() };
     let hook = Hook::new(settings).await;
     assert_eq!(status(&hook.send(&hook.request("a", &[b'x'; 1000])).await), 202);
     assert_eq!(status(&hook.send(&hook.request("b", &[b'x'; 1001])).await), 413);
@@ -264,21 +265,42 @@ async fn huge_and_slow_requests_are_ended() {
     assert_eq!(status(&hook.send(&chunked).await), 413);
     let lying = format!("{}Content-Length: 99999999999\r\n\r\nx", hook.head("d", now, "v1,AAAA"));
     assert_eq!(status(&hook.send(lying.as_bytes()).await), 413);
-    let slow = format!("{}Content-Length: 10\r\n\r\nx", hook.head("e", now, "v1,AAAA"));
-    assert_eq!(status(&hook.send(slow.as_bytes()).await), 408);
-    // A head that does not end, and one that is too long.
-    assert!([0, 408].contains(&status(&hook.send(b"POST /hooks/").await)));
+    // A head that is too long.
     let long = format!("POST / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(40_000));
     assert!([0, 431].contains(&status(&hook.send(long.as_bytes()).await)));
-    for broken in [&b"\x16\x03\x01\x02\x00\x01\x00"[..], b"\r\n\r\n", b"POST / HTTP/9.9\r\n\r\n"] {
-        assert!([0, 400, 404, 408, 505].contains(&status(&hook.send(broken).await)));
-    }
     assert_eq!(hook.bench.fired(), ["a"]);
+
+    // What comes too slowly, before a server with less patience.
+    let hook =
+        Hook::new(WebhookSettings { read_within: Duration::from_secs(2), ..WebhookSettings::default() })
+            .await;
+    let slow = format!("{}Content-Length: 10\r\n\r\nx", hook.head("e", hook.now(), "v1,AAAA"));
+    // A head that does not end, and what is no head.
+    let [unfinished, tls] = [&b"POST /hooks/"[..], b"\x16\x03\x01\x02\x00\x01\x00"];
+    let [blank, version] = [&b"\r\n\r\n"[..], b"POST / HTTP/9.9\r\n\r\n"];
+    let (slow, unfinished, tls, blank, version) = tokio::join!(
+        hook.send(slow.as_bytes()),
+        hook.send(unfinished),
+        hook.send(tls),
+        hook.send(blank),
+        hook.send(version)
+    );
+    assert_eq!(status(&slow), 408);
+    assert!([0, 408].contains(&status(&unfinished)), "{unfinished}");
+    for broken in [tls, blank, version] {
+        assert!([0, 400, 404, 408, 505].contains(&status(&broken)), "{broken}");
+    }
+    assert!(hook.bench.fired().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_say_nothing_hold_up_nobody() {
-    let settings = WebhookSettings { max_connections: 8, ..WebhookSettings::default() };
+    // Each would have an hour.
+    let settings = WebhookSettings {
+        max_connections: 8,
+        read_within: Duration::from_secs(3_600),
+        ..WebhookSettings::default()
+    };
     let hook = Arc::new(Hook::new(settings).await);
     let mut silent = Vec::new();
     for _ in 0..100 {
@@ -288,7 +310,7 @@ async fn connections_that_say_nothing_hold_up_nobody() {
     assert_eq!(hook.bench.fired(), ["a"]);
     // The oldest were ended long before their time.
     let mut byte = [0];
-    let read = tokio::time::timeout(Duration::from_secs(5), silent[0].read(&mut byte)).await;
+    let read = tokio::time::timeout(AT_MOST, silent[0].read(&mut byte)).await;
     assert!(matches!(read, Ok(Ok(0) | Err(_))), "{read:?}");
 }
 

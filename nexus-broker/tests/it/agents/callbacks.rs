@@ -52,16 +52,21 @@ fn echo() -> Scripts {
         .with("echo", |puppet| async move { Ok(puppet.prompt.lines().last().unwrap_or_default().to_owned()) })
 }
 
-/// Delivers the answers to `texts`, while time passes.
+/// Delivers the answers to `texts`, which are all there before, while time passes.
 async fn deliver(kit: &Kit, running: &Running, callback: &Arc<Failing>, texts: &[&str]) {
+    for text in texts {
+        running.broker.send(&caller(), &named("echo"), message(text), SendOptions::default()).await.unwrap();
+    }
+    let until = tokio::time::Instant::now() + Duration::from_secs(60);
+    while running.broker.store().waiting("caller.me", 10).await.unwrap().len() < texts.len() {
+        assert!(tokio::time::Instant::now() < until, "the agent does not answer");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     let drain = CancelToken::new();
     let serving = tokio::spawn({
         let (broker, callback, drain) = (running.broker.clone(), Arc::clone(callback), drain.clone());
         async move { broker.call_back("me", &*callback, &drain).await }
     });
-    for text in texts {
-        running.broker.send(&caller(), &named("echo"), message(text), SendOptions::default()).await.unwrap();
-    }
     let until = tokio::time::Instant::now() + Duration::from_secs(60);
     while callback.delivered.lock().unwrap().len() < texts.len() {
         assert!(tokio::time::Instant::now() < until, "{callback:?}");

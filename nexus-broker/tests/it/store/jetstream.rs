@@ -10,6 +10,7 @@ use nexus_broker::{
 };
 use nexus_core::{Clock, SystemClock};
 use nexus_fleet::{Fleet, FleetSettings};
+use nexus_testkit::effort;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -109,7 +110,7 @@ async fn a_server_that_is_killed_and_restarted_while_messages_are_held_loses_non
     let clock = Hands::new();
     let store = server.open(QueueLimits::default(), clock.clone()).await;
     let other = server.open(QueueLimits::default(), clock.clone()).await;
-    for round in 0..3 {
+    for round in 0..effort::rounds() {
         for number in 0..5 {
             store.put("q", &message(&format!("r{round}m{number}"), &*clock)).await.unwrap();
         }

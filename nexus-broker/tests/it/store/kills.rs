@@ -1,6 +1,6 @@
 //! Processes that take, handle and finish messages, killed with SIGKILL: each message comes to one answer.
 //!
-//! With NEXUS_TEST_ALL_KILLS there are 200 kills instead of 8; NEXUS_TEST_KILL_SEED=N draws other moments.
+//! NEXUS_TEST_ROUNDS says how many kills there are, and NEXUS_TEST_SEED draws other moments.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use std::{
 
 use nexus_broker::{BrokerStore, Envelope, EnvelopeId, MessagePriority, Payload, QueueLimits, SqliteStore};
 use nexus_core::SystemClock;
-use nexus_testkit::child_test;
+use nexus_testkit::{child_test, effort};
 
 use super::{
     kit::{PATIENCE, message, take},
@@ -112,9 +112,8 @@ impl Draw {
 
 /// Kills processes on the store at `at`, and counts what came of it.
 pub(crate) async fn each_message_has_one_answer(at: &str) {
-    let kills = if env::var_os("NEXUS_TEST_ALL_KILLS").is_some() { 200 } else { 8 };
-    let seed = env::var("NEXUS_TEST_KILL_SEED").map_or(1, |seed| seed.parse().unwrap());
-    println!("{kills} kills, NEXUS_TEST_KILL_SEED={seed}");
+    let (kills, seed) = (effort::rounds(), effort::seed());
+    println!("{kills} kills, NEXUS_TEST_SEED={seed}");
     let mut draw = Draw(seed);
     let store = open(at).await;
     let mut put = 0;

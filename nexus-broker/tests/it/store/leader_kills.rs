@@ -15,6 +15,7 @@ use nexus_broker::{
 };
 use nexus_core::SystemClock;
 use nexus_fleet::{Fleet, FleetSettings};
+use nexus_testkit::effort;
 use serde_json::json;
 
 use super::{
@@ -28,7 +29,6 @@ const PATIENCE: Duration = Duration::from_secs(180);
 const LEASE: Duration = Duration::from_secs(5);
 /// Messages that are handled between a kill and the next.
 const HANDLED_EACH: usize = 15;
-const KILLS: usize = 3;
 const HANDLERS: usize = 2;
 
 async fn broker(cluster: &Cluster) -> Arc<dyn BrokerStore> {
@@ -123,7 +123,7 @@ async fn the_leader_of_three_servers_is_killed_while_messages_go_through_and_eac
         }
     };
     until_handled(HANDLED_EACH).await;
-    for _ in 0..KILLS {
+    for _ in 0..effort::rounds() {
         let leader = cluster.elected_leader_of("NEXUS_BROKER").await;
         let before = handled.load(Ordering::SeqCst);
         cluster.kill(leader);

@@ -10,6 +10,7 @@ use std::{
 use async_trait::async_trait;
 use nexus_broker::{BrokerErrorKind, BrokerStore, QueueLimits, SqliteStore};
 use nexus_core::Clock;
+use nexus_testkit::effort;
 use tempfile::TempDir;
 
 use super::{
@@ -81,7 +82,7 @@ async fn the_files_are_this_users_alone() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn eight_make_one_file_at_once() {
-    for _ in 0..20 {
+    for _ in 0..effort::rounds() {
         let file = File::new();
         let mut makers = tokio::task::JoinSet::new();
         for number in 0..8 {
