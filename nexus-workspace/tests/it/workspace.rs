@@ -2,6 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
+use nexus_testkit::effort;
 use nexus_workspace::{NewWorkspace, WorkspaceError, WorkspaceErrorKind as Kind, WorkspaceId, WorkspaceList};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -411,7 +412,7 @@ fn writers_whose_lock_fails_lose_changes_and_mix_nothing() {
     let lock = workspace.path().join(".lock");
     std::thread::scope(|scope| {
         let write = |letter: char| {
-            for round in 0..200_usize {
+            for round in 0..10 * effort::rounds() {
                 let text = String::from(letter).repeat(1_000 + round * 50);
                 workspace.update(|status| status.data = json!([text, text])).unwrap();
             }

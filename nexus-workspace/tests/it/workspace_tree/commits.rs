@@ -9,7 +9,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus_testkit::child_test;
+use nexus_testkit::{child_test, effort};
 use nexus_workspace::tree::{CommitId, CommitIntent, Git, Tree, TreeErrorKind};
 
 use super::kit::{Place, at, commit, kind, needs_git, refused, write};
@@ -171,7 +171,7 @@ fn of_two_processes_that_commit_at_once_one_wins() {
     let place = Place::with(&git, &[("a", "1\n")]);
     let tree = place.create().unwrap();
     tree.move_ref("head", None, &tree.base().commit).unwrap();
-    for round in 0..4 {
+    for round in 0..effort::rounds() {
         let from = tree.read_ref("head").unwrap().unwrap();
         let children: Vec<_> = (0..2)
             .map(|number| {

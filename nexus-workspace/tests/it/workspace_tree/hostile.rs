@@ -13,6 +13,7 @@ use std::{
     time::Duration,
 };
 
+use nexus_testkit::effort;
 use nexus_workspace::tree::{TreeErrorKind, TreeLimits};
 
 use rustix::fs::{Mode, OFlags};
@@ -181,7 +182,7 @@ fn a_file_that_changes_while_it_is_read_is_an_error_or_one_of_its_contents() {
                 thread::sleep(Duration::from_micros(200));
             }
         });
-        for _ in 0..30 {
+        for _ in 0..4 * effort::rounds() {
             let Ok(snapshot) = tree.snapshot(&folder) else { continue };
             let patch = tree.patch(&tree.base().commit, &snapshot).unwrap();
             assert!(!patch.text().contains("+SECRET"), "a link was followed");

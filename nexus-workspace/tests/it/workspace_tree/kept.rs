@@ -60,7 +60,7 @@ impl Counted {
 
     fn is_none_left(&self) -> bool {
         let began = Instant::now();
-        while began.elapsed() < Duration::from_secs(30) {
+        while began.elapsed() < Duration::from_secs(60) {
             if self.running().is_empty() {
                 return true;
             }
@@ -186,7 +186,7 @@ fn a_caller_that_cancels_in_the_middle_of_reading_leaves_no_git() {
     let ended = thread::scope(|scope| {
         let call = scope.spawn(|| cancelled.tree_of(&base));
         let began = Instant::now();
-        while counted.readers().is_empty() && began.elapsed() < Duration::from_secs(30) {
+        while counted.readers().is_empty() && began.elapsed() < Duration::from_secs(60) {
             thread::sleep(Duration::from_millis(5));
         }
         cancel.cancel();
