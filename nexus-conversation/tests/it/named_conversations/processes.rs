@@ -5,11 +5,11 @@ use std::{
     io::{BufRead as _, BufReader},
     process::{Child, Stdio},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use nexus_conversation::{ConversationErrorKind as Kind, Conversations};
-use nexus_testkit::child_test;
+use nexus_testkit::{child_test, effort};
 
 use super::kit::{name, store, turn};
 
@@ -22,7 +22,7 @@ fn holder() {
     let mut held = Conversations::in_home(root).hold(&name("a")).unwrap();
     held.add(turn("of the holder", "yes"), None).unwrap();
     println!("\nheld");
-    thread::sleep(Duration::from_secs(60));
+    thread::sleep(Duration::from_secs(600));
 }
 
 fn start_holder(root: &std::path::Path) -> Child {
@@ -60,7 +60,7 @@ fn whoever_waits_gets_it_once_it_is_free() {
     let (_home, store) = store();
     let mut held = store.hold(&name("a")).unwrap();
     let waiting = thread::spawn(move || {
-        store.hold_within(&name("a"), Duration::from_secs(30)).map(|held| held.messages())
+        store.hold_within(&name("a"), Duration::from_secs(60)).map(|held| held.messages())
     });
     thread::sleep(Duration::from_millis(50));
     held.add(turn("one", "two"), None).unwrap();
@@ -84,33 +84,32 @@ fn a_name_without_a_turn_leaves_nothing() {
 fn a_sweep_takes_nothing_from_those_who_add_meanwhile() {
     let (_home, store) = store();
     store.hold(&name("trunk")).unwrap().add(turn("one", "two"), None).unwrap();
-    let end = Instant::now() + Duration::from_secs(2);
+    let rounds = 10 * effort::rounds() as u64;
     let workers = (0..3).map(|worker| {
         let store = store.clone();
         thread::spawn(move || {
-            let mut rounds = 0;
-            while Instant::now() < end {
+            for round in 0..rounds {
                 let fork = name(&format!("fork-{worker}"));
-                store.fork(&name("trunk"), &fork, Some(1 + rounds % 2)).unwrap();
+                store.fork(&name("trunk"), &fork, Some(1 + round % 2)).unwrap();
                 let mut held = store.hold(&fork).unwrap();
                 for number in 0..3 {
-                    held.add(turn(&format!("{worker} {rounds} {number}"), "yes"), None).unwrap();
+                    held.add(turn(&format!("{worker} {round} {number}"), "yes"), None).unwrap();
                 }
-                assert_eq!(held.load().unwrap().messages().count() as u64, 7 + rounds % 2);
+                assert_eq!(held.load().unwrap().messages().count() as u64, 7 + round % 2);
                 drop(held);
                 store.delete(&fork).unwrap();
-                rounds += 1;
             }
-            rounds
         })
     });
     let workers: Vec<_> = workers.collect();
     let mut swept = 0;
-    while Instant::now() < end {
+    while workers.iter().any(|worker| !worker.is_finished()) {
         swept += store.sweep().unwrap().files;
     }
-    let rounds: u64 = workers.into_iter().map(|worker| worker.join().unwrap()).sum();
+    for worker in workers {
+        worker.join().unwrap();
+    }
     swept += store.sweep().unwrap().files;
-    assert_eq!(swept, 3 * rounds);
+    assert_eq!(swept, 3 * 3 * rounds);
     assert_eq!(store.load(&name("trunk")).unwrap().messages().count(), 2);
 }

@@ -236,25 +236,38 @@ async fn each_vendors_conversation_that_is_not_gone_on_with_is_told() {
 }
 
 /// A turn that ended while something else has the lock of the store, and whose caller then drops it.
-async fn drop_while_storing(home: &Path, held: &mut HeldConversation, router: &Router) -> FileHold {
+async fn drop_while_storing(
+    home: &Path,
+    held: &mut HeldConversation,
+    router: &Router,
+    alpha: &Fake,
+) -> FileHold {
     let lock = FileHold::try_take(&home.join("conversations/store.lock")).unwrap().unwrap();
     let mut sink = nexus_core::NullSink;
     let options = ConversationOptions::new();
+    let before = alpha.requests.lock().unwrap().len();
     let turn = held.run_turn(router, "alpha", ask("dropped"), TurnHost::new(), options, &mut sink);
-    assert!(tokio::time::timeout(Duration::from_millis(300), turn).await.is_err());
+    let mut turn = std::pin::pin!(turn);
+    // Once the backend has answered, the turn comes to its lock without further ado.
+    let mut is_answered = false;
+    while !is_answered {
+        is_answered = alpha.requests.lock().unwrap().len() > before;
+        assert!(tokio::time::timeout(Duration::from_millis(150), &mut turn).await.is_err());
+    }
     lock
 }
 
 #[tokio::test]
 async fn a_turn_that_is_dropped_while_it_is_stored_keeps_its_name_until_it_is() {
     let (home, store) = store();
-    let router = router(&[&Fake::new("alpha", [Act::Answer("One.")])]);
+    let alpha = Fake::new("alpha", [Act::Answer("One.")]);
+    let router = router(&[&alpha]);
     let mut held = store.hold(&name("talk")).unwrap();
-    let lock = drop_while_storing(home.path(), &mut held, &router).await;
+    let lock = drop_while_storing(home.path(), &mut held, &router, &alpha).await;
     drop(held);
     assert_eq!(store.hold(&name("talk")).unwrap_err().kind(), ConversationErrorKind::InUse);
     drop(lock);
-    let held = store.hold_within(&name("talk"), Duration::from_secs(30)).unwrap();
+    let held = store.hold_within(&name("talk"), Duration::from_secs(60)).unwrap();
     assert_eq!(held.messages(), 2);
 }
 
@@ -264,7 +277,7 @@ async fn the_turn_after_one_that_was_dropped_goes_on_from_it() {
     let alpha = Fake::new("alpha", [Act::Answer("One.")]);
     let router = router(&[&alpha]);
     let mut held = store.hold(&name("talk")).unwrap();
-    let lock = drop_while_storing(home.path(), &mut held, &router).await;
+    let lock = drop_while_storing(home.path(), &mut held, &router, &alpha).await;
     drop(lock);
     while store.summary(&name("talk")).is_err() {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -276,7 +289,7 @@ async fn the_turn_after_one_that_was_dropped_goes_on_from_it() {
     assert_eq!((next.continuity, next.stored), (Continuity::Resumed, Ok(true)));
     assert_eq!(held.load().unwrap().messages().count(), 4);
     // One that ran beside the writing of the one before it follows it, without a handle.
-    let lock = drop_while_storing(home.path(), &mut held, &router).await;
+    let lock = drop_while_storing(home.path(), &mut held, &router, &alpha).await;
     let options = ConversationOptions::new();
     let (next, ()) = tokio::join!(
         held.run_turn(&router, "alpha", ask("next"), TurnHost::new(), options, &mut sink),
@@ -284,7 +297,7 @@ async fn the_turn_after_one_that_was_dropped_goes_on_from_it() {
     );
     assert_eq!(next.unwrap().stored, Ok(true));
     drop(held);
-    let held = store.hold_within(&name("talk"), Duration::from_secs(30)).unwrap();
+    let held = store.hold_within(&name("talk"), Duration::from_secs(60)).unwrap();
     assert_eq!(held.load().unwrap().messages().count(), 8);
 }
 
@@ -312,7 +325,7 @@ async fn a_warning_that_cannot_be_handed_over_holds_nothing_up() {
     let options = ConversationOptions::new();
     let mut full = Full;
     let turn = held.run_turn(&router, "beta", ask("second"), TurnHost::new(), options, &mut full);
-    let turn = tokio::time::timeout(Duration::from_secs(5), turn).await.unwrap().unwrap();
+    let turn = tokio::time::timeout(Duration::from_secs(60), turn).await.unwrap().unwrap();
     assert_eq!(turn.outcome.unwrap_err().kind(), ErrorKind::Refused);
 }
 
