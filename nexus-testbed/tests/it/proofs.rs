@@ -96,7 +96,7 @@ async fn a_ground_truth_that_does_not_end_is_ended_and_is_no_proof() {
     }
     let began = Instant::now();
     let found = faults(|folder| {
-        edit(&folder.join("trap.yaml"), "probe:", "seconds: 2\nprobe:");
+        edit(&folder.join("trap.yaml"), "probe:", "seconds: 8\nprobe:");
         edit(&folder.join("truth/truth_check.sh"), "sh src", "sleep 600; sh src");
     });
     let found = found.await;
