@@ -25,7 +25,7 @@ use nexus_broker::{
 use nexus_core::ErrorKind;
 use serde_json::{Map, Value, json};
 
-use kit::{Kit, Scripts, agent, caller, git, inbox, manager, until_status};
+use kit::{Kit, Scripts, agent, caller, git, inbox, inbox_in_time, manager, until_status};
 
 fn message(content: &str) -> Payload {
     Payload::Message { content: content.to_owned(), in_reply_to: None, other: Map::new() }
@@ -409,8 +409,9 @@ async fn an_urgent_message_reaches_a_running_turn_where_its_backend_takes_input(
         assert!(answer(&first).is_some_and(|text| text.contains(said)), "{answers:?}");
         // It is answered with what the turn that had it said: this one, or the one that came first after it.
         assert!(answer(&urgent).is_some_and(|text| text.contains(said)), "{answers:?}");
+        // A turn that is about to begin is put off, and one that runs is ended.
         running.broker.stop(name).await.unwrap();
-        inbox(&running.broker, 1).await;
+        inbox_in_time(&kit, &running.broker, 1).await;
     }
     running.drain().await;
 }
@@ -435,17 +436,8 @@ async fn two_brokers_are_not_at_one_agent_at_once() {
         let text = message(&number.to_string());
         two.broker.send(&caller(), &named("slow"), text, SendOptions::default()).await.unwrap();
     }
-    // A broker that finds another at work looks again by the clock, which stands still but for this.
-    let answers = async {
-        let mut answers = Vec::new();
-        while answers.len() < 4 {
-            kit.clock.by(Duration::from_secs(3));
-            answers.extend(one.broker.inbox("me", 4).await.unwrap());
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        }
-        answers
-    };
-    let answers = tokio::time::timeout(Duration::from_secs(60), answers).await.unwrap();
+    // A broker that finds another at work looks again by the clock.
+    let answers = inbox_in_time(&kit, &one.broker, 4).await;
     assert!(answers.iter().all(|answer| answer.payload.text().contains("done")), "{answers:?}");
     assert_eq!(most.load(Ordering::SeqCst), 1);
     one.drain().await;

@@ -325,6 +325,20 @@ pub(crate) async fn inbox(broker: &Broker, count: usize) -> Vec<Envelope> {
     found
 }
 
+/// Like [`inbox`], while time passes: an agent that a broker has suspended is looked at again by the clock, which stands still
+/// but for this.
+pub(crate) async fn inbox_in_time(kit: &Kit, broker: &Broker, count: usize) -> Vec<Envelope> {
+    let mut found = Vec::new();
+    let until = tokio::time::Instant::now() + Duration::from_secs(60);
+    while found.len() < count {
+        kit.clock.by(Duration::from_secs(3));
+        found.extend(broker.inbox("me", count - found.len()).await.unwrap());
+        assert!(tokio::time::Instant::now() < until, "{} of {count} came: {found:?}", found.len());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    found
+}
+
 /// Waits until an agent is so far.
 pub(crate) async fn until_status(broker: &Broker, name: &str, status: AgentStatus) -> AgentDocument {
     let until = tokio::time::Instant::now() + Duration::from_secs(60);
