@@ -273,7 +273,7 @@ async fn a_conversation_that_is_no_session_can_be_loaded_and_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn closing_a_session_ends_its_prompt() {
+async fn a_session_with_a_prompt_is_neither_opened_again_nor_deleted_and_closing_it_ends_the_prompt() {
     let mut waiting = Act::say("One moment.");
     waiting.push(Act::Wait);
     let alpha = Fake::new("alpha", [waiting]);
@@ -285,6 +285,9 @@ async fn closing_a_session_ends_its_prompt() {
                 editor.until("it runs", |editor| editor.said().contains("moment")).await;
                 let load = LoadSessionRequest::new(session.clone(), stage.cwd());
                 let error = editor.connection.send_request(load).block_task().await.unwrap_err();
+                assert_eq!(error.data.unwrap()["kind"], "busy");
+                let delete = DeleteSessionRequest::new(session.clone());
+                let error = editor.connection.send_request(delete).block_task().await.unwrap_err();
                 assert_eq!(error.data.unwrap()["kind"], "busy");
                 let request = CloseSessionRequest::new(session.clone());
                 editor.connection.send_request(request).block_task().await.unwrap();
@@ -357,37 +360,6 @@ async fn a_session_whose_record_cannot_be_read_may_do_the_least() {
             let resumed = editor.connection.send_request(resume).block_task().await.unwrap();
             let said = serde_json::to_string(&resumed).unwrap();
             assert!(said.contains(r#""currentValue":"scoped-only""#), "{said}");
-        })
-        .await;
-}
-
-#[tokio::test]
-async fn a_session_is_neither_opened_again_nor_deleted_beside_its_prompt() {
-    let fake = Fake::new("alpha", [vec![Act::Wait]]);
-    let stage = Stage::new(&[&fake]);
-    stage
-        .drive(Person::Allows, async |editor| {
-            let id = editor.begin(&stage).await.session_id;
-            let meanwhile = async {
-                editor.until("it runs", |_| !fake.requests.lock().unwrap().is_empty()).await;
-                let load = LoadSessionRequest::new(id.clone(), stage.cwd());
-                let error = editor.connection.send_request(load).block_task().await.unwrap_err();
-                assert_eq!(error.data.unwrap()["kind"], "busy");
-                let delete = DeleteSessionRequest::new(id.clone());
-                let error = editor.connection.send_request(delete).block_task().await.unwrap_err();
-                assert_eq!(error.data.unwrap()["kind"], "busy");
-                editor
-                    .connection
-                    .send_request(CloseSessionRequest::new(id.clone()))
-                    .block_task()
-                    .await
-                    .unwrap();
-            };
-            let (response, ()) = futures::future::join(editor.prompt(&id, "Go."), meanwhile).await;
-            assert_eq!(
-                response.unwrap().stop_reason,
-                agent_client_protocol::v1::schema::StopReason::Cancelled
-            );
         })
         .await;
 }
