@@ -12,20 +12,23 @@ mod effort;
 mod file_tools;
 mod neutral;
 mod record;
+#[cfg(feature = "globs")]
 mod scope_assembly;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "files"))]
 mod scope_changes;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "files"))]
 mod scope_escapes;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "globs"))]
 mod scope_files;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "globs"))]
 mod scope_paths;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "files"))]
 mod scope_search;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "files"))]
 mod scope_swaps;
+#[cfg(feature = "schema")]
 mod session;
+#[cfg(feature = "schema")]
 mod toolbox;
 #[cfg(not(all(feature = "globs", feature = "schema")))]
 mod without_features;

@@ -8,6 +8,7 @@ use std::{
     os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink},
     path::PathBuf,
     sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    time::{Duration, Instant},
 };
 
 use nexus_core::{
@@ -15,6 +16,8 @@ use nexus_core::{
     scope::{EntryKind, FileError, ScopedFiles, WriteMode},
 };
 use tempfile::TempDir;
+
+use super::effort;
 
 struct Ground {
     _scratch: TempDir,
@@ -168,11 +171,9 @@ fn what_is_to_replace_a_private_file_is_never_open_to_others() {
             }
             modes
         });
-        for _ in 0..5000 {
+        let began = Instant::now();
+        while seen.load(Ordering::Relaxed) < effort::rounds() && began.elapsed() < Duration::from_secs(60) {
             files.write("open/key", "new".repeat(1000)).unwrap();
-            if seen.load(Ordering::Relaxed) >= 50 {
-                break;
-            }
         }
         stop.store(true, Ordering::Relaxed);
         watcher.join().unwrap()

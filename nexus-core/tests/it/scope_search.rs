@@ -216,7 +216,7 @@ fn neither_pipes_nor_devices_nor_links_nor_hard_links_are_searched() {
         let found = free.search(path.to_str().unwrap(), &pattern("^"), &SearchOptions::default());
         assert!(found.is_err() || found.is_ok_and(|found| found.unreadable_files == 1), "{path:?}");
     }
-    assert!(began.elapsed() < Duration::from_secs(5));
+    assert!(began.elapsed() < Duration::from_secs(30));
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn no_pattern_takes_more_than_its_time() {
         let found = ground.files().search(".", &pattern(text), &options).unwrap();
         assert!(found.matches.is_empty(), "{text}");
         println!("{text}: {:?}, {:?}", began.elapsed(), found.stopped);
-        assert!(began.elapsed() < Duration::from_secs(30), "{text} took {:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(60), "{text} took {:?}", began.elapsed());
     }
     for text in ["a{1000}{1000}", r"(\w{300}){300}", "", "(", "a\nb", &"a".repeat(5000), r"(a)\1", "(?=a)"] {
         let refused = LinePattern::new(text, PatternStyle::default());

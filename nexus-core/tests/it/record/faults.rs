@@ -4,6 +4,7 @@ use std::{
     fs::{self, Permissions},
     io::Write as _,
     os::unix::fs::PermissionsExt as _,
+    path::Path,
     process::Command,
 };
 
@@ -15,6 +16,7 @@ use nexus_core::{
 use serde_json::{Value, json};
 
 use super::stage::{Stage, answered, envelopes, record};
+use crate::child_test;
 
 fn some_events() -> Vec<TurnEvent> {
     vec![Warning::new("ä slow disk").into(), MessageEnded::new("m".into(), "Done.").into()]

@@ -127,7 +127,7 @@ async fn without_a_yes_the_tool_is_not_asked_and_the_model_is_told_why() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn an_answer_that_comes_late_changes_nothing() {
     let scene = Scene::new();
     let late = Approver::new(|_| async {
