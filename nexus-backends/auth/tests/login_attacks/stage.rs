@@ -31,7 +31,7 @@ pub(crate) const ACCESS: &str = "canary-access";
 pub(crate) const REFRESH: &str = "canary-refresh";
 
 /// How long anything may take that should take no time.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+pub(crate) const SOON: Duration = Duration::from_secs(90);
 
 /// An issuer at `url` with everything that one can have.
 pub(crate) fn issuer(url: &str) -> Issuer {

@@ -54,7 +54,7 @@ pub(crate) enum Reply {
     /// These bytes, and the connection is closed.
     Bytes(Vec<u8>),
     /// As the other, after a while.
-    Late(Duration, Box<Reply>),
+    Held(Gate, Box<Reply>),
     /// Nothing, until the client leaves.
     Hang,
 }
@@ -78,6 +78,23 @@ impl Reply {
                 Self::Bytes(bytes)
             }
             other => other,
+        }
+    }
+}
+
+/// What a reply waits for until the test opens it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Gate(Arc<AtomicBool>);
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    fn wait(&self) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !self.0.load(Ordering::SeqCst) && Instant::now() < end {
+            thread::sleep(Duration::from_millis(5));
         }
     }
 }
@@ -138,7 +155,7 @@ impl Wire {
         self.stopped.store(true, Ordering::SeqCst);
         // The one that is let in to see that it is over.
         let _ = TcpStream::connect(("127.0.0.1", self.port));
-        let end = Instant::now() + Duration::from_secs(5);
+        let end = Instant::now() + Duration::from_secs(60);
         while TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
             assert!(Instant::now() < end, "the port stays open");
         }
@@ -146,7 +163,7 @@ impl Wire {
 
     /// Waits until this many requests came.
     pub(crate) async fn reached(&self, count: usize) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         while self.asked().len() < count {
             assert!(Instant::now() < end, "{count} requests did not come: {:?}", self.asked());
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -174,7 +191,7 @@ fn converse(mut stream: TcpStream, asked: &Mutex<Vec<Asked>>, replies: &Mutex<Ve
     };
     answer(&mut stream, reply);
     let _ = stream.shutdown(std::net::Shutdown::Write);
-    let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+    let _ = stream.set_read_timeout(Some(Duration::from_secs(60)));
     while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
 }
 
@@ -182,8 +199,8 @@ fn answer(stream: &mut TcpStream, reply: Reply) {
     match reply {
         // A client that has left is its own business.
         Reply::Bytes(bytes) => drop(stream.write_all(&bytes)),
-        Reply::Late(delay, reply) => {
-            thread::sleep(delay);
+        Reply::Held(gate, reply) => {
+            gate.wait();
             answer(stream, *reply);
         }
         Reply::Hang => {

@@ -1,11 +1,15 @@
 //! Answers that are odd, hostile or cut.
 
-use std::io::Write as _;
+use std::{
+    io::Write as _,
+    sync::{Mutex, mpsc},
+    time::Duration,
+};
 
 use flate2::{Compression, write::GzEncoder};
 use nexus_auth::http::HttpProblem;
 
-use super::stage::{Server, asked, close, head_of, read_request, request, whole};
+use super::stage::{BOUND, Server, asked, close, head_of, read_request, request, whole};
 
 const TEN: &str = "content-length: 10\r\n\r\n0123456789";
 
@@ -31,7 +35,7 @@ async fn interim_answers_without_end_do_not_keep_the_thread() {
     });
     let (client, uri) = (server.client(), server.uri());
     let asked = client.send(request(&uri, "{}"));
-    let late = tokio::time::timeout(std::time::Duration::from_millis(500), asked).await;
+    let late = tokio::time::timeout(Duration::from_millis(500), asked).await;
     assert!(late.is_err(), "{late:?}");
 }
 
@@ -81,20 +85,37 @@ async fn a_connection_that_is_to_be_closed_is_not_kept() {
 #[tokio::test]
 async fn what_comes_behind_an_answer_is_the_answer_to_nothing() {
     for garbage in ["garbage", "HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nevil", "\r\n"] {
-        // At once, and a moment later.
-        for pause in [0, 50] {
+        // With the answer, and when the client has the answer.
+        for is_late in [false, true] {
+            let (go_on, may_go_on) = mpsc::channel();
+            let (done, is_done) = mpsc::channel();
+            let talk = Mutex::new((may_go_on, done));
             let server = Server::start(move |mut stream, _| {
                 while read_request(&mut stream).is_some() {
-                    let _ = write!(stream, "HTTP/1.1 200 OK\r\n{TEN}");
-                    std::thread::sleep(std::time::Duration::from_millis(pause));
-                    let _ = stream.write_all(garbage.as_bytes());
+                    let answer = format!("HTTP/1.1 200 OK\r\n{TEN}");
+                    if is_late {
+                        let _ = stream.write_all(answer.as_bytes());
+                        let talk = talk.lock().unwrap();
+                        talk.0.recv_timeout(BOUND).unwrap();
+                        let _ = stream.write_all(garbage.as_bytes());
+                        talk.1.send(()).unwrap();
+                    } else {
+                        let _ = stream.write_all(format!("{answer}{garbage}").as_bytes());
+                    }
                 }
             });
             let client = server.client();
             for _ in 0..3 {
                 let answer = asked(&client, &server.uri()).await.unwrap();
-                assert_eq!(answer, (200, b"0123456789".to_vec()), "{garbage:?} {pause}");
-                tokio::time::sleep(std::time::Duration::from_millis(2 * pause)).await;
+                assert_eq!(answer, (200, b"0123456789".to_vec()), "{garbage:?} {is_late}");
+                if is_late {
+                    go_on.send(()).unwrap();
+                    is_done.recv_timeout(BOUND).unwrap();
+                }
+                // It is there by now: the first time the runtime notices, the second time the connection does.
+                for _ in 0..2 {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
             }
         }
     }
@@ -141,7 +162,7 @@ async fn an_answer_before_the_request_is_read_is_an_answer() {
             let _ = write!(stream, "HTTP/1.1 413 Too Large\r\nconnection: close\r\n{TEN}");
             match is_closed {
                 true => close(&mut stream),
-                false => std::thread::sleep(super::stage::BOUND),
+                false => std::thread::sleep(BOUND),
             }
         });
         let answer = head_of(&server.client(), request(&server.uri(), body.clone())).await.unwrap();
@@ -171,7 +192,7 @@ async fn a_half_closed_server_has_said_what_it_said() {
             read_request(&mut stream);
             let _ = stream.write_all(said.as_bytes());
             let _ = stream.shutdown(std::net::Shutdown::Write);
-            std::thread::sleep(super::stage::BOUND);
+            std::thread::sleep(BOUND);
         });
         assert_eq!(asked(&server.client(), &server.uri()).await, outcome, "{answer:?}");
     }

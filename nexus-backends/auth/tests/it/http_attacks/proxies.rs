@@ -1,16 +1,18 @@
 //! Proxies that ask, refuse, die, stall or talk too much.
 
 use std::{
+    future::poll_fn,
     io::Write as _,
     net::TcpStream,
-    sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    pin::pin,
+    sync::{Arc, Mutex, mpsc},
+    time::Duration,
 };
 
 use nexus_auth::http::{ClientPlan, HttpProblem, Network};
 use nexus_core::BuildContext;
 
-use super::stage::{BOUND, Server, asked, plan, read_request};
+use super::stage::{BOUND, Server, asked, head_of, plan, read_request, request};
 use super::tls;
 
 fn through(proxy: &Server) -> Network {
@@ -53,10 +55,8 @@ async fn a_proxy_that_says_nothing_is_given_up_in_time() {
         let context = BuildContext::in_home("/home").with_base_directory("/");
         let plan = ClientPlan::new(&network, &context, Duration::from_millis(500)).unwrap();
         let server = "https://server.invalid/v1".parse().unwrap();
-        let begun = Instant::now();
         let outcome = asked(&plan.build_for(&server).unwrap(), &server).await;
         assert_eq!(outcome.unwrap_err(), HttpProblem::ConnectTimeout, "{said:?}");
-        assert!(begun.elapsed() < Duration::from_secs(5));
     }
 }
 
@@ -68,28 +68,39 @@ async fn a_proxy_that_dies_in_mid_answer_has_lost_it_and_the_next_request_has_a_
         if read_request_of(&mut stream) {
             let _ = stream.write_all(answer.as_bytes());
             let _ = stream.flush();
-            std::thread::sleep(Duration::from_millis(300));
+            // Nothing more is asked: it ends with the tunnel.
+            read_request_of(&mut stream);
         }
     });
     let heads = Arc::new(Mutex::new(Vec::new()));
     let (kept, target) = (Arc::clone(&heads), server.address);
+    // The proxy dies when the client has a part of the answer.
+    let (kill, is_killed) = mpsc::channel();
+    let is_killed = Mutex::new(is_killed);
     let proxy = Server::start(move |mut client, _| {
         let Some(head) = read_request(&mut client) else { return };
         kept.lock().unwrap().push(head);
-        let mut server = TcpStream::connect(target).unwrap();
+        let server = TcpStream::connect(target).unwrap();
         client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").unwrap();
         let (mut up, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
         std::thread::spawn(move || std::io::copy(&mut up, &mut to));
-        let mut down = client.try_clone().unwrap();
-        std::thread::spawn(move || std::io::copy(&mut server, &mut down));
-        std::thread::sleep(Duration::from_millis(150));
-        let _ = client.shutdown(std::net::Shutdown::Both);
+        let (mut from, mut down) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+        std::thread::spawn(move || std::io::copy(&mut from, &mut down));
+        is_killed.lock().unwrap().recv_timeout(BOUND).unwrap();
+        for end in [&client, &server] {
+            let _ = end.shutdown(std::net::Shutdown::Both);
+        }
     });
     let network = through(&proxy).with_ca_file(certificate.file.path());
     let uri = format!("https://localhost:{}/v1", server.address.port()).parse().unwrap();
     let client = plan(&network).build_for(&uri).unwrap();
     for _ in 0..2 {
-        assert_eq!(asked(&client, &uri).await.unwrap_err(), HttpProblem::LostInAnswer);
+        let mut body = pin!(head_of(&client, request(&uri, "{}")).await.unwrap().into_body());
+        let piece = poll_fn(|context| body.as_mut().poll_chunk(context)).await;
+        assert_eq!(piece.unwrap().unwrap(), b"abc"[..]);
+        kill.send(()).unwrap();
+        let end = poll_fn(|context| body.as_mut().poll_chunk(context)).await;
+        assert_eq!(end.unwrap().unwrap_err().problem, HttpProblem::LostInAnswer);
     }
     let heads = heads.lock().unwrap();
     assert_eq!(heads.len(), 2);
@@ -134,7 +145,7 @@ async fn exceptions_are_names_domains_addresses_and_ranges() {
         let environment = environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
         let context = BuildContext::in_home("/home").with_base_directory("/").with_environment(environment);
         let network = Network::default().with_inherited_proxy(true);
-        let plan = ClientPlan::new(&network, &context, Duration::from_secs(5)).unwrap();
+        let plan = ClientPlan::new(&network, &context, BOUND).unwrap();
         let server = format!("http://{host}:{port}/v1").parse().unwrap();
         let (_, answer) = asked(&plan.build_for(&server).unwrap(), &server).await.unwrap();
         assert_eq!(answer == b"direct", is_direct, "{host} {except}");

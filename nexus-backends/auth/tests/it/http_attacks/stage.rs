@@ -19,7 +19,7 @@ use nexus_auth::http::{ClientPlan, HttpProblem, IncomingBody, Network, ServerCli
 use nexus_core::BuildContext;
 
 /// Longer than anything here takes.
-pub(crate) const BOUND: Duration = Duration::from_secs(20);
+pub(crate) const BOUND: Duration = Duration::from_secs(60);
 
 /// A server on a free port, whose threads end with the process.
 #[derive(Debug)]
@@ -102,7 +102,7 @@ impl Server {
 /// The end of what is said; what the client still says is read, as a close with unread bytes would be a reset.
 pub(crate) fn close(stream: &mut TcpStream) {
     let _ = stream.shutdown(Shutdown::Write);
-    let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+    let _ = stream.set_read_timeout(Some(BOUND));
     while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
 }
 
@@ -133,7 +133,7 @@ pub(crate) fn read_request(stream: &mut TcpStream) -> Option<String> {
 
 pub(crate) fn plan(network: &Network) -> ClientPlan {
     let context = BuildContext::in_home("/home").with_base_directory("/");
-    ClientPlan::new(network, &context, Duration::from_secs(5)).unwrap()
+    ClientPlan::new(network, &context, BOUND).unwrap()
 }
 
 pub(crate) fn request(server: &Uri, body: impl Into<Bytes>) -> Request<Bytes> {

@@ -1,12 +1,10 @@
 //! What is brought to the address that the browser is sent back to.
 
-use std::time::Duration;
-
 use nexus_auth::{LoginStep, SignInError, SignInMethod};
 
 use super::{
     stage::{ACCESS, Asking, CODE, Flow, REFRESH, Shown, challenge, good, issuer, sign_in},
-    wire::{Reply, Wire},
+    wire::{Gate, Reply, Wire},
 };
 
 async fn waiting(wire: &Wire) -> (Flow, Asking) {
@@ -124,7 +122,8 @@ async fn an_answer_that_says_neither_yes_nor_no_is_refused_and_the_right_one_wai
 
 #[tokio::test]
 async fn a_second_answer_is_refused_and_harms_nothing() {
-    let wire = Wire::answering([Reply::Late(Duration::from_millis(600), Box::new(good()))]);
+    let gate = Gate::default();
+    let wire = Wire::answering([Reply::Held(gate.clone(), Box::new(good()))]);
     let (flow, asking) = waiting(&wire).await;
     let first = tokio::spawn({
         let asking = asking.clone();
@@ -141,6 +140,7 @@ async fn a_second_answer_is_refused_and_harms_nothing() {
         assert_eq!(shown.status, 409, "{shown:?}");
         assert!(shown.body.contains("answered already"), "{}", shown.body);
     }
+    gate.open();
     let shown = first.await.unwrap();
     assert!(shown.body.contains("You are signed in"), "{}", shown.body);
     assert_eq!(flow.ended().await.unwrap().access_token.expose(), ACCESS);

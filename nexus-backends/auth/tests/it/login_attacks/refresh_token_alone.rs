@@ -63,10 +63,11 @@ impl Stage {
         assert_eq!(kept.generation, 1, "the one that came last");
     }
 
-    /// When the issuer is sound again and has been left alone for long enough, the login goes on.
+    /// When the issuer is sound again and has been left alone for long enough, the login goes on. The clock stands still before.
     async fn goes_on(&self) {
         self.issuer.heal();
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::advance(PAUSE).await;
+        tokio::time::resume();
         let lent = self.manager.credential(Duration::from_secs(600)).await.unwrap();
         assert_ne!(lent.token, self.access);
         assert!(self.issuer.accepts(lent.token.expose()));
@@ -74,13 +75,22 @@ impl Stage {
     }
 }
 
+/// Stops the clock behind the first of several questions: the others are answered without the issuer.
+fn pause_once(number: usize) {
+    if number == 0 {
+        tokio::time::pause();
+    }
+}
+
 #[tokio::test]
 async fn an_expired_login_waits_and_goes_on() {
     let stage = Stage::with_login(Duration::from_secs(3_601));
-    for _ in 0..5 {
+    for number in 0..5 {
         let error = stage.manager.credential(Duration::ZERO).await.unwrap_err();
         assert!(matches!(error, CredentialError::Malformed { .. }), "{error:?}");
         stage.was_rotated_once();
+        // The issuer is left alone from here on, however long the rest takes.
+        pause_once(number);
     }
     stage.goes_on().await;
 }
@@ -102,10 +112,11 @@ async fn a_crowd_spends_one() {
 #[tokio::test]
 async fn a_login_that_is_alive_is_lent_meanwhile() {
     let stage = Stage::with_login(Duration::from_secs(3_480));
-    for _ in 0..5 {
+    for number in 0..5 {
         let lent = stage.manager.credential(Duration::from_secs(600)).await.unwrap();
         assert_eq!(lent.token, stage.access);
         stage.was_rotated_once();
+        pause_once(number);
     }
     stage.goes_on().await;
 }
@@ -114,14 +125,16 @@ async fn a_login_that_is_alive_is_lent_meanwhile() {
 async fn a_token_that_was_refused_is_not_lent_again() {
     let stage = Stage::with_login(Duration::from_secs(600));
     let refused = Credential::new(stage.access.clone());
-    for _ in 0..5 {
+    for number in 0..5 {
         let renewed = stage.manager.renewed(&refused, Duration::ZERO).await;
         let is_none = matches!(renewed, Ok(None) | Err(CredentialError::Malformed { .. }));
         assert!(is_none, "{renewed:?}");
         stage.was_rotated_once();
+        pause_once(number);
     }
     stage.issuer.heal();
-    tokio::time::sleep(PAUSE).await;
+    tokio::time::advance(PAUSE).await;
+    tokio::time::resume();
     let renewed = stage.manager.renewed(&refused, Duration::ZERO).await.unwrap().unwrap();
     assert!(stage.issuer.accepts(renewed.token.expose()));
     assert_eq!((stage.issuer.count(RequestKind::Refresh), stage.issuer.reuses()), (2, 0));

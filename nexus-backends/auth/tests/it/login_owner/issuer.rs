@@ -47,6 +47,8 @@ pub(crate) struct IssuerState {
     pub(crate) revoked: Vec<String>,
     pub(crate) life_secs: u64,
     pub(crate) delay_ms: u64,
+    /// Whether answers are on their way until this is no longer so.
+    pub(crate) holds_answers: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -84,6 +86,15 @@ impl Issuer {
         let new = self.folder.join("issuer.json.new");
         fs::write(&new, serde_json::to_vec(state).unwrap()).unwrap();
         fs::rename(&new, self.folder.join("issuer.json")).unwrap();
+    }
+
+    /// Waits until a refresh token was sent here, whose answer is on its way.
+    pub(crate) async fn was_asked(&self) {
+        let end = std::time::Instant::now() + Duration::from_secs(60);
+        while self.state().spent.is_empty() {
+            assert!(std::time::Instant::now() < end, "no refresh token is sent");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
     }
 
     /// Hands out a new pair: the access token, the refresh token, and how long the former lives.
@@ -182,6 +193,9 @@ impl SignIn for FromIssuer {
         let answer = self.issuer.spend(&token);
         // The token is spent, and the answer is on its way.
         tokio::time::sleep(Duration::from_millis(state.delay_ms)).await;
+        while self.issuer.state().holds_answers {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
         answer.map(|(access, refresh, life)| self.login(access, refresh, life))
     }
 

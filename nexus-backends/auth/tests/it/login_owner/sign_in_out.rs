@@ -108,13 +108,16 @@ async fn a_store_that_cannot_be_written_is_found_before_a_person_is_bothered() {
 #[tokio::test]
 async fn logging_out_waits_for_a_renewal_which_does_not_write_it_back() {
     let stage = Stage::with_login(EXPIRED);
-    stage.issuer.change(|state| state.delay_ms = 300);
+    stage.issuer.change(|state| state.holds_answers = true);
     let manager = stage.manager();
     let renewal = tokio::spawn(async move { manager.credential(A_WHILE).await });
-    while stage.issuer.state().spent.is_empty() {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    let gone = stage.manager().log_out().await.unwrap();
+    stage.issuer.was_asked().await;
+    let manager = stage.manager();
+    let log_out = tokio::spawn(async move { manager.log_out().await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!log_out.is_finished(), "it waits");
+    stage.issuer.change(|state| state.holds_answers = false);
+    let gone = log_out.await.unwrap().unwrap();
     assert!(gone.was_logged_in);
     renewal.await.unwrap().unwrap();
     assert_eq!(stage.issuer.state().revoked, ["refresh-2"], "the newest is what is revoked");

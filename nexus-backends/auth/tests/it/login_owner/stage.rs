@@ -3,7 +3,7 @@
 use std::{
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nexus_auth::{
@@ -94,6 +94,17 @@ impl Stage {
             .with_lifetime(Some(life));
         renewed.generation += 1;
         renewed
+    }
+
+    /// Waits until nobody has the lock. A process that another test starts has it for a moment: files are open in it until it
+    /// executes its program.
+    pub(crate) async fn lock_is_free(&self) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while std::fs::File::open(self.lock_file()).unwrap().try_lock().is_err() {
+            assert!(Instant::now() < end, "the lock is kept");
+            std::thread::sleep(Duration::from_millis(2));
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
     }
 
     /// What is in the folder of the login, but for the login and the two files of its lock.
