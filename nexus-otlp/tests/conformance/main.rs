@@ -120,7 +120,7 @@ async fn run(
     let subscriber = tracing_subscriber::registry().with(exporter.layer());
     let turn = async { stage.backend.run_turn(request, host, &mut NullSink).await };
     let outcome = turn.with_subscriber(subscriber).await;
-    exporter.shut_down(Duration::from_secs(10)).await.map_err(|error| error.to_string())?;
+    exporter.shut_down(Duration::from_secs(60)).await.map_err(|error| error.to_string())?;
     let files = |folder: &PathBuf| {
         std::fs::read_dir(folder).into_iter().flatten().filter_map(|file| Some(file.ok()?.path()))
     };

@@ -17,7 +17,7 @@ use opentelemetry_proto::tonic::collector::trace::v1::{
 use prost::Message as _;
 use tracing_subscriber::layer::SubscriberExt as _;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How a collector answers its requests for traces, by their number from 0.
 type Answer = dyn Fn(usize, &mut TcpStream) -> bool + Send + Sync;
@@ -25,6 +25,7 @@ type Answer = dyn Fn(usize, &mut TcpStream) -> bool + Send + Sync;
 /// A collector that counts the spans of the requests that `answer` says it took, and takes all metrics.
 struct Collector {
     url: String,
+    asked: Arc<AtomicUsize>,
     taken: Arc<AtomicU64>,
 }
 
@@ -33,7 +34,7 @@ impl Collector {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (answer, taken, requests) = (Arc::new(answer), Arc::default(), Arc::default());
-        let collector = Self { url, taken: Arc::clone(&taken) };
+        let collector = Self { url, asked: Arc::clone(&requests), taken: Arc::clone(&taken) };
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let (answer, taken, requests) =
@@ -48,12 +49,21 @@ impl Collector {
         Exporter::start(&self.url.parse().unwrap(), "losses").unwrap()
     }
 
+    /// Waits until there was a request for traces.
+    async fn is_asked(&self) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.asked.load(Ordering::SeqCst) == 0 {
+            assert!(Instant::now() < deadline, "no request came");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     /// How many spans it took, once there are `expected`: it counts a batch when it has answered, which the exporter may learn first.
     fn taken_at_least(&self, expected: u64) -> u64 {
-        let deadline = std::time::Instant::now() + PATIENCE;
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let taken = self.taken.load(Ordering::SeqCst);
-            if taken >= expected || std::time::Instant::now() >= deadline {
+            if taken >= expected || Instant::now() >= deadline {
                 return taken;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -132,18 +142,18 @@ async fn more_spans_than_may_wait_are_counted() {
 async fn a_request_that_is_never_answered_holds_up_no_other_and_is_told_of() {
     let collector = Collector::start(|number, stream| {
         if number == 0 {
-            std::thread::sleep(Duration::from_secs(60));
+            std::thread::sleep(10 * PATIENCE);
         }
         say(stream, "200 OK", &[])
     });
     let exporter = collector.exporter();
     // A whole batch goes at once.
     end(&exporter, 512);
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    collector.is_asked().await;
     end(&exporter, 100);
     let begun = Instant::now();
     let outcome = exporter.shut_down(PATIENCE).await;
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < PATIENCE / 2, "{:?}", begun.elapsed());
     let reason = told(&collector, outcome, 612);
     assert!(reason.contains("does not answer in time"), "{reason}");
     assert_eq!(collector.taken_at_least(100), 100);
@@ -160,7 +170,7 @@ async fn a_batch_that_was_refused_is_lost_although_the_next_is_taken() {
         });
         let exporter = collector.exporter();
         end(&exporter, 512);
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        collector.is_asked().await;
         end(&exporter, 100);
         let reason = told(&collector, exporter.shut_down(PATIENCE).await, 612);
         assert!(reason.contains(&format!("the collector answers {}", &refusal[..3])), "{reason}");

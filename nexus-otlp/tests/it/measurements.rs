@@ -24,7 +24,7 @@ async fn sent(work: impl Future<Output = ()>) -> Received {
     let exporter = Exporter::start(&url.parse().unwrap(), "measurements").unwrap();
     let subscriber = tracing_subscriber::registry().with(exporter.layer());
     work.with_subscriber(subscriber).await;
-    exporter.shut_down(Duration::from_secs(10)).await.unwrap();
+    exporter.shut_down(Duration::from_secs(60)).await.unwrap();
     received
 }
 
