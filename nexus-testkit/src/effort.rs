@@ -1,4 +1,4 @@
-//! How much a test tries: little by default, so that `cargo test` is quick, and more in the lanes of `.ci/deep`.
+//! The effort of a test: little by default, so that `cargo test` is quick, and more in the lanes of `.ci/deep`.
 //!
 //! Property tests take their number of cases from `PROPTEST_CASES`, which `.cargo/config.toml` sets.
 
@@ -26,8 +26,8 @@ pub fn seed() -> u64 {
     number("NEXUS_TEST_SEED").unwrap_or(1)
 }
 
-/// Whether to try everything, whatever it takes: every backend in the conformance suite, a kill at every write. Set by
-/// `NEXUS_TEST_DEEP=1`.
+/// Returns whether `NEXUS_TEST_DEEP` is set: tests then run every backend in the conformance suite, and kill at every
+/// write.
 pub fn is_deep() -> bool {
     env::var_os("NEXUS_TEST_DEEP").is_some()
 }

@@ -55,7 +55,7 @@ pub fn program_trials(module: &str, subject: &Arc<dyn Subject>, cases: &[&str]) 
     trials
 }
 
-/// What a vendor's own program must do on every commit: an ordinary turn, a tool of the caller's, scope, cancellation,
+/// Cases that a vendor's own program runs on every commit: an ordinary turn, a tool of the caller's, scope, cancellation,
 /// secrets, resume, a limit and structured output.
 pub const PROGRAM_CASES: [&str; 8] = [
     "an_ordinary_turn_is_understood",

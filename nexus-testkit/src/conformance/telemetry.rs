@@ -3,13 +3,14 @@
 use std::{
     collections::BTreeMap,
     fmt::Debug,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
 use tracing::{
-    Event, Metadata, Subscriber,
+    Dispatch, Event, Metadata, Subscriber,
     field::{Field, Visit},
     span::{Attributes, Id, Record},
+    subscriber::NoSubscriber,
 };
 
 /// One span.
@@ -38,7 +39,17 @@ struct Heard {
     words: String,
 }
 
+/// Hears nothing, and is never dropped. With one subscriber alone, `tracing` lets the thread that meets a span first judge for
+/// all threads and for good whether anybody listens, and the thread of another test may have no subscriber.
+static SECOND_SUBSCRIBER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
+
 impl Telemetry {
+    /// Listens from here on.
+    pub(super) fn start() -> Self {
+        LazyLock::force(&SECOND_SUBSCRIBER);
+        Self::default()
+    }
+
     /// The spans so far, oldest first.
     pub(super) fn spans(&self) -> Vec<SeenSpan> {
         self.lock().spans.clone()

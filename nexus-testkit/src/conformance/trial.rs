@@ -221,7 +221,7 @@ impl<'t> Staged<'t> {
         let began = Instant::now();
         let has_tools = has_tools(&request, &host);
         let mut sink = PacedSink::new(seen.clone(), pace);
-        let telemetry = Telemetry::default();
+        let telemetry = Telemetry::start();
         let turn = self.stage.backend.run_turn(request, host, &mut sink).with_subscriber(telemetry.clone());
         let outcome = tokio::time::timeout(self.trial.timing().bound, turn).await;
         let outcome = outcome.map_err(|_elapsed| self.overdue(&seen))?;
@@ -242,7 +242,7 @@ impl<'t> Staged<'t> {
         let began = Instant::now();
         let has_tools = has_tools(&request, &host);
         let mut sink = PacedSink::new(seen.clone(), pace);
-        let telemetry = Telemetry::default();
+        let telemetry = Telemetry::start();
         let turn = self.stage.backend.run_turn(request, host, &mut sink);
         let mut turn = turn.with_subscriber(telemetry.clone());
         let bound = self.trial.timing().bound;

@@ -115,7 +115,7 @@ fn run(fake: &FakeCli) -> (String, Option<i32>) {
 }
 
 fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(Instant::now() < until, "{what} did not come");
         std::thread::sleep(Duration::from_millis(10));

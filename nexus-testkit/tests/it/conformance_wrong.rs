@@ -43,7 +43,7 @@ async fn are_found(rows: Vec<Row>) {
 /// What is the matter with the row, if anything is.
 async fn try_row(row: Row) -> Option<String> {
     let (case, check) = (row.case, row.check);
-    let subject = WrongSubject(row.wrong);
+    let subject = WrongSubject { wrong: row.wrong, hangs: check == "bounded time" };
     match run_case(&subject, case).await {
         Ok(Outcome::Failed(finding)) if finding.check == check => None,
         Ok(Outcome::Failed(finding)) => Some(format!("{case}: wanted {check:?}, found {finding}")),

@@ -70,7 +70,11 @@ pub(crate) enum Life {
 }
 
 #[derive(Debug)]
-pub(crate) struct WrongSubject(pub(crate) Wrong);
+pub(crate) struct WrongSubject {
+    pub(crate) wrong: Wrong,
+    /// Whether its turn is never over.
+    pub(crate) hangs: bool,
+}
 
 #[async_trait]
 impl Subject for WrongSubject {
@@ -79,14 +83,14 @@ impl Subject for WrongSubject {
     }
 
     async fn stage(&self, mut setting: Setting) -> Result<Stage, StageError> {
-        if let Some(change) = self.0.setting {
+        if let Some(change) = self.wrong.setting {
             change(&mut setting);
         }
         let stage = ReferenceSubject.stage(setting.clone()).await?;
         let witness: Arc<dyn Witness> = Arc::clone(&stage.witness);
         let backend = WrongBackend {
             inner: Arc::clone(&stage.backend),
-            wrong: self.0,
+            wrong: self.wrong,
             setting,
             asked: AtomicU32::new(0),
         };
@@ -98,11 +102,12 @@ impl Subject for WrongSubject {
     }
 
     fn is_lent_credential(&self) -> bool {
-        !self.0.denies_credential
+        !self.wrong.denies_credential
     }
 
     fn timing(&self) -> Timing {
-        Timing { short: Duration::from_millis(400), bound: Duration::from_secs(8) }
+        let timing = ReferenceSubject.timing();
+        if self.hangs { Timing { bound: Duration::from_secs(8), ..timing } } else { timing }
     }
 }
 

@@ -6,6 +6,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+/// How long the simulator may keep silent before the client leaves, where nothing else is asked for.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
 /// How the answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -63,23 +66,29 @@ impl Answer {
     }
 }
 
-/// Posts `body` and reads the answer, giving up after `patience` of silence.
-pub(crate) fn post_with(
-    address: SocketAddr,
-    path: &str,
-    headers: &[(&str, &str)],
-    body: &Value,
-    patience: Duration,
-) -> Answer {
-    request("POST", address, path, headers, &body.to_string(), patience)
-}
-
 pub(crate) fn post(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
-    post_with(address, path, headers, body, Duration::from_secs(5))
+    request("POST", address, path, headers, &body.to_string())
 }
 
 pub(crate) fn get(address: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
-    request("GET", address, path, headers, "", Duration::from_secs(5))
+    request("GET", address, path, headers, "")
+}
+
+/// Posts `body` and reads the answer as far as it contains `last`; then gives up when nothing more comes for a moment.
+pub(crate) fn post_until(address: SocketAddr, path: &str, body: &Value, last: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).expect("the simulator accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    send(&mut stream, &format!("POST {path}"), &[], &body.to_string());
+    let mut heard = Vec::new();
+    let mut buffer = [0; 4096];
+    while !String::from_utf8_lossy(&heard).contains(last) {
+        match stream.read(&mut buffer).expect("more of the answer") {
+            0 => break,
+            count => heard.extend_from_slice(&buffer[..count]),
+        }
+    }
+    stream.set_read_timeout(Some(Duration::from_millis(300))).expect("a timeout");
+    read_answer(&mut std::io::Cursor::new(heard).chain(stream))
 }
 
 /// A streamed Messages call with `prompt`.
@@ -108,10 +117,9 @@ pub(crate) fn request(
     path: &str,
     headers: &[(&str, &str)],
     body: &str,
-    patience: Duration,
 ) -> Answer {
     let mut stream = TcpStream::connect(address).expect("the simulator accepts");
-    stream.set_read_timeout(Some(patience)).expect("a timeout");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     send(&mut stream, &format!("{method} {path}"), headers, body);
     read_answer(&mut stream)
 }
@@ -129,7 +137,7 @@ fn send(stream: &mut TcpStream, what: &str, headers: &[(&str, &str)], body: &str
 /// Posts `body`; returns the answer, and its body as bytes.
 pub(crate) fn raw_answer(address: SocketAddr, path: &str, body: &Value) -> (Answer, Vec<u8>) {
     let mut stream = TcpStream::connect(address).expect("the simulator accepts");
-    stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a timeout");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     send(&mut stream, &format!("POST {path}"), &[], &body.to_string());
     read_bytes(&mut stream)
 }

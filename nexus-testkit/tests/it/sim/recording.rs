@@ -116,8 +116,7 @@ fn a_lite_responses_request_is_read_in_full() {
 fn unknown_paths_and_broken_bodies_are_recorded() {
     let sim = Sim::start(Dialect::Anthropic, Scenario::text("ok")).expect("a simulator");
     assert_eq!(get(sim.address(), "/nowhere?x=1", &[]).status, Some(404));
-    let patience = Duration::from_secs(5);
-    let answer = super::client::request("POST", sim.address(), "/v1/messages", &[], "{broken", patience);
+    let answer = super::client::request("POST", sim.address(), "/v1/messages", &[], "{broken");
     assert_eq!(answer.status, Some(200));
     let requests = sim.requests();
     assert_eq!(requests[0].purpose, Purpose::Unknown);
@@ -135,10 +134,10 @@ async fn a_test_can_wait_for_what_it_expects() {
         std::thread::sleep(Duration::from_millis(50));
         messages(address, "hi");
     });
-    let waited = sim.wait_until(Duration::from_secs(5), |sim| {
+    let waited = sim.wait_until(super::client::PATIENCE, |sim| {
         sim.main_calls().iter().any(|call| call.ended == Some(Ended::Sent))
     });
     assert!(waited.await);
     client.join().expect("the client");
-    assert!(sim.wait_until(Duration::from_secs(5), |sim| sim.open_connections() == 0).await);
+    assert!(sim.wait_until(super::client::PATIENCE, |sim| sim.open_connections() == 0).await);
 }

@@ -2,7 +2,6 @@
 
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::time::Duration;
 
 use nexus_testkit::sim::{Dialect, Reply, Sim};
 use tokio_rustls::rustls::crypto::ring;
@@ -24,7 +23,7 @@ fn call(sim: &Sim, host: &str) -> std::io::Result<super::client::Answer> {
     let name = ServerName::try_from(host.to_owned()).expect("a host name");
     let client = ClientConnection::new(Arc::new(config), name).expect("a client");
     let socket = TcpStream::connect(sim.address())?;
-    socket.set_read_timeout(Some(Duration::from_secs(5)))?;
+    socket.set_read_timeout(Some(super::client::PATIENCE))?;
     let mut stream = StreamOwned::new(client, socket);
     let body = messages_body("hi").to_string();
     let head = format!(

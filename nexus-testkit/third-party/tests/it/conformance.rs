@@ -44,7 +44,7 @@ impl Subject for ParrotSubject {
     }
 
     fn timing(&self) -> Timing {
-        Timing { short: Duration::from_millis(500), bound: Duration::from_secs(20) }
+        Timing { short: Duration::from_secs(1), bound: Duration::from_secs(60) }
     }
 }
 
