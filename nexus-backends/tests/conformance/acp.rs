@@ -16,9 +16,9 @@ const ONE_NAME: &str =
 pub(crate) fn subjects() -> Subjects {
     let mut subjects: Subjects = Vec::new();
     for (name, variable, subject) in [
-        ("acp_claude", "NEXUS_REAL_CLAUDE_ACP", claude as fn(PathBuf) -> DelegatedSubject),
-        ("acp_codex", "NEXUS_REAL_CODEX_ACP", codex),
-        ("acp_grok", "NEXUS_REAL_GROK", grok),
+        ("real::acp_claude", "NEXUS_REAL_CLAUDE_ACP", claude as fn(PathBuf) -> DelegatedSubject),
+        ("real::acp_codex", "NEXUS_REAL_CODEX_ACP", codex),
+        ("real::acp_grok", "NEXUS_REAL_GROK", grok),
     ] {
         for executable in real::programs(variable) {
             subjects.push((name.to_owned(), Arc::new(subject(executable))));

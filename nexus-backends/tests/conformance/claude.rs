@@ -15,7 +15,7 @@ pub(crate) fn subjects() -> Subjects {
     let fake = DelegatedSubject::fake("claude-cli with a fake program", Arc::new(ClaudeCli), Vendor::Claude);
     let mut subjects: Subjects = vec![("claude_fake".to_owned(), Arc::new(set_up(fake)))];
     for (number, executable) in (1..).zip(real::programs(REAL)) {
-        let module = format!("claude_{number}");
+        let module = format!("real::claude_{number}");
         let name = format!("claude-cli with {}", executable.display());
         subjects.push((module, Arc::new(real_subject(&name, executable))));
     }

@@ -19,8 +19,11 @@ use crate::Subjects;
 /// The variable that names real programs.
 const REAL: &str = "NEXUS_REAL_CODEX";
 
+/// Module of the tests with one tool that takes scripts.
+const CODE_MODE: &str = "codex_code_mode";
+
 /// The modules of the tests, and the models they run with.
-const MODELS: [(&str, &str); 2] = [("codex_classic", "gpt-5.5"), ("codex_code_mode", "gpt-6.1-sol")];
+const MODELS: [(&str, &str); 2] = [("codex_classic", "gpt-5.5"), (CODE_MODE, "gpt-6.1-sol")];
 
 pub(crate) fn subjects() -> Subjects {
     let mut subjects: Subjects = Vec::new();
@@ -28,8 +31,9 @@ pub(crate) fn subjects() -> Subjects {
         subjects.push(("codex_fake".to_owned(), Arc::new(fake())));
     }
     for (number, executable) in (1..).zip(real::programs(REAL)) {
-        for (module, model) in MODELS {
-            subjects.push((format!("{module}_{number}"), Arc::new(real_subject(&executable, model))));
+        // The default model works in code mode. The other way is for the deep lanes.
+        for (module, model) in MODELS.into_iter().filter(|(module, _)| effort::is_deep() || *module == CODE_MODE) {
+            subjects.push((format!("real::{module}_{number}"), Arc::new(real_subject(&executable, model))));
         }
     }
     subjects

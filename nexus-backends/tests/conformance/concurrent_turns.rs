@@ -41,7 +41,7 @@ const REAL: usize = 8;
 const PATIENCE: Duration = Duration::from_secs(240);
 
 /// How long tasks and processes may take to be gone after the last turn.
-const AFTERWARDS: Duration = Duration::from_secs(2);
+const AFTERWARDS: Duration = Duration::from_secs(60);
 
 /// Names the trial that a process was started to run alone.
 const ALONE: &str = "NEXUS_TEST_ALONE_TRIAL";

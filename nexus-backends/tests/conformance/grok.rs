@@ -20,7 +20,7 @@ pub(crate) fn subjects(programs: &Path) -> Subjects {
         subjects.push(("grok_fake".to_owned(), Arc::new(fake(programs))));
     }
     for (number, executable) in (1..).zip(real::programs(REAL)) {
-        subjects.push((format!("grok_{number}"), Arc::new(real_subject(executable))));
+        subjects.push((format!("real::grok_{number}"), Arc::new(real_subject(executable))));
     }
     subjects
 }

@@ -32,7 +32,7 @@ use rustix::{
 };
 use serde_json::{Value, json};
 
-use crate::support::ran::Ran;
+use crate::support::{program::write_script, ran::Ran};
 
 const TRANSCRIPTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts");
 const CANARY: &str = "canary-of-the-programs-own-login";
@@ -143,8 +143,7 @@ impl Machine {
         };
         let program = self.path(kind);
         let version = format!("if [ \"$1\" = --version ]; then echo '{version}'; exit; fi");
-        fs::write(&program, format!("#!/bin/sh\n{version}\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        write_script(&program, &format!("{version}\n{script}"));
         let Value::Object(mut settings) = settings else { panic!("settings are an object") };
         settings.insert("executable".to_owned(), json!(program));
         let registry = nexus_backends::registry();

@@ -4,8 +4,6 @@
 
 use std::{
     collections::BTreeMap,
-    fs,
-    os::unix::fs::PermissionsExt as _,
     path::Path,
     sync::Arc,
     time::{Duration, Instant},
@@ -20,6 +18,7 @@ use nexus_core::{
 use serde_json::json;
 
 use crate::support::{
+    program::write_script,
     ran::Ran,
     scripted_source::{Lend, ScriptedSource},
 };
@@ -37,8 +36,7 @@ fn backend(
 ) -> Arc<dyn ExecutionBackend> {
     let program = folder.join(kind.name());
     let version = format!("if [ \"$1\" = --version ]; then echo '{version}'; exit; fi");
-    fs::write(&program, format!("#!/bin/sh\n{version}\n{script}\n")).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+    write_script(&program, &format!("{version}\n{script}"));
     let source: Arc<dyn CredentialSource> = source.clone();
     let environment = BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]);
     let context = BuildContext::in_home(folder.join("nexus"))

@@ -19,6 +19,8 @@ use nexus_core::{
 use nexus_testkit::child_test;
 use serde_json::json;
 
+use crate::support::program::write_script;
+
 const TOKEN: &str = "canary-of-what-was-lent";
 
 /// Tells the program that it is the host that is to be killed, and where it works.
@@ -26,13 +28,10 @@ const HOST: &str = "NEXUS_TEST_HOST_OF_A_LEASE";
 
 /// A program that says its version, and else runs `script` in the shell.
 fn backend(folder: &Path, script: &str) -> Arc<dyn ExecutionBackend> {
-    use std::os::unix::fs::PermissionsExt as _;
-
     let program = folder.join("grok");
     let unfinished = folder.join(format!("grok.{}", std::process::id()));
     let version = "if [ \"$1\" = --version ]; then echo 'grok 1.0.41 (0)'; exit; fi";
-    fs::write(&unfinished, format!("#!/bin/sh\n{version}\n{script}\n")).unwrap();
-    fs::set_permissions(&unfinished, fs::Permissions::from_mode(0o700)).unwrap();
+    write_script(&unfinished, &format!("{version}\n{script}"));
     fs::rename(&unfinished, &program).unwrap();
     let environment = BTreeMap::from([
         ("PATH".to_owned(), std::env::var("PATH").unwrap()),
@@ -66,12 +65,12 @@ fn until_it_is_lent(folder: &Path) -> PathBuf {
         if let ([path], true) = (holding(folder).as_slice(), folder.join("started").exists()) {
             return path.clone();
         }
-        assert!(began.elapsed() < Duration::from_secs(30), "nothing was lent");
+        assert!(began.elapsed() < Duration::from_secs(60), "nothing was lent");
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-const WAITS: &str = "touch \"${0%/*}/started\"; sleep 60";
+const WAITS: &str = "touch \"${0%/*}/started\"; sleep 300";
 
 async fn run(backend: &dyn ExecutionBackend, cancel: CancelToken) -> Result<TurnResult, TurnError> {
     let mut sink = |_: nexus_core::EventEnvelope| {};

@@ -2,6 +2,7 @@
 
 pub(crate) mod party;
 pub(crate) mod player;
+pub(crate) mod program;
 pub(crate) mod ran;
 pub(crate) mod recordings;
 pub(crate) mod row;

@@ -404,14 +404,12 @@ fn administered(stage: Stage, name: &str, configuration: &str) -> Stage {
     let real = nexus_testkit::real::last("NEXUS_REAL_CODEX");
     let real = real.display();
     let script = format!(
-        "#!/bin/sh\nexec unshare --mount sh -c 'mount -t tmpfs none /mnt && mkdir /mnt/upper /mnt/work &&\n\
+        "exec unshare --mount sh -c 'mount -t tmpfs none /mnt && mkdir /mnt/upper /mnt/work &&\n\
          mount -t overlay none -o lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work /etc &&\n\
-         mkdir -p /etc/codex && cp {} /etc/codex/{name} && exec {real} \"$@\"' sh \"$@\"\n",
+         mkdir -p /etc/codex && cp {} /etc/codex/{name} && exec {real} \"$@\"' sh \"$@\"",
         file.display(),
     );
-    let script = stage.write("administered", &script);
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    stage.with("executable", json!(script))
+    stage.running("administered", &script)
 }
 
 #[tokio::test(flavor = "multi_thread")]

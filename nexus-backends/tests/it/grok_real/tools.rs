@@ -421,12 +421,9 @@ fn without_a_server(more: &str) -> Stage {
     let real = real.display();
     let stage = Stage::new(Reply::text("I have no tools."));
     let break_it = r##"sed -i 's#^url = .*#url = "http://127.0.0.1:9/mcp"#' "$GROK_HOME/config.toml" "$GROK_HOME/config.quiet""##;
-    let script = format!(
-        "#!/bin/sh\n[ -f \"$GROK_HOME/config.toml\" ] && {{ {break_it}; {more}; }}\nexec '{real}' \"$@\"\n"
-    );
-    let script = stage.write("broken", &script);
-    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    stage.with("executable", json!(script))
+    let script =
+        format!("[ -f \"$GROK_HOME/config.toml\" ] && {{ {break_it}; {more}; }}\nexec '{real}' \"$@\"");
+    stage.running("broken", &script)
 }
 
 #[tokio::test]

@@ -19,11 +19,11 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::support::party::{Client, Deeds, client, session};
+use crate::support::party::{Client, Deeds, client, session, until};
 
 /// How long one call of the well-behaved client may take while others attack. Where more connect at once than the
-/// system holds for a server, it lets newcomers try again after 1, 3, 7 and 15 seconds.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// system holds for a server, it lets newcomers try again after 1, 3, 7, 15 and 31 seconds.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What an attacker knows, and what only a test does.
 #[derive(Clone)]
@@ -76,6 +76,17 @@ impl Target {
         answer
     }
 
+    /// The same for a request that is answered, however long that takes.
+    pub(crate) async fn answer(&self, request: impl AsRef<[u8]>) -> String {
+        let mut stream = self.connect().await;
+        let _ = stream.write_all(request.as_ref()).await;
+        let readable = tokio::time::timeout(PATIENCE, stream.readable()).await;
+        readable.expect("it is answered").unwrap();
+        let answer = read(&mut stream).await;
+        self.assert_tells_nothing(&answer);
+        answer
+    }
+
     /// Nobody who is turned away learns what is behind the server.
     pub(crate) fn assert_tells_nothing(&self, answer: &str) {
         assert!(!answer.contains(self.token()), "the token is in an answer");
@@ -118,11 +129,13 @@ pub(crate) async fn besieged<F: Future<Output = ()> + Send + 'static>(attack: im
     let is_over = Arc::new(AtomicBool::new(false));
     let attack = attack(Target { address, session });
     let worker = tokio::spawn(work(url, token, Arc::clone(&is_over)));
+    let begun = Arc::clone(&deeds);
     let siege = tokio::spawn(async move {
         // The client has begun to work when the attack begins, and goes on when it is over.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        until(|| begun.called() > 0).await;
         attack.await;
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        let before = begun.called();
+        until(|| begun.called() > before).await;
     });
     tokio::select! {
         never = server.serve() => match never {},

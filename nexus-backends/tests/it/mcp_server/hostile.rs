@@ -23,8 +23,11 @@ const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 const ADD: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"add","arguments":{"a":1,"b":2}}}"#;
 
-/// A stranger has ten seconds; a little is allowed for a busy machine.
-const STRANGERS_TIME: std::ops::Range<u64> = 9..15;
+/// A stranger has ten seconds, and a busy machine may be late.
+const STRANGERS_TIME: std::ops::Range<u64> = 9..60;
+
+/// How long anything may take that should take no time.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The attack is refused with this status, and the connection is closed.
 async fn refused(target: &Target, request: impl AsRef<[u8]>, with: u16) {
@@ -32,10 +35,12 @@ async fn refused(target: &Target, request: impl AsRef<[u8]>, with: u16) {
     let shown = shown.replace(target.token(), "TOKEN");
     let mut stream = target.connect().await;
     let _ = stream.write_all(request.as_ref()).await;
-    let answer = tokio::time::timeout(Duration::from_secs(3), read_all(&mut stream)).await;
+    let answer = tokio::time::timeout(PATIENCE, read_all(&mut stream)).await;
     let answer = answer.unwrap_or_else(|_| panic!("it is still connected: {shown}"));
     target.assert_tells_nothing(&answer);
     assert_eq!(status(&answer), with, "{shown}\n{answer}");
+    let is_closed = answer.to_ascii_lowercase().contains("\r\nconnection: close\r\n");
+    assert!(is_closed, "it is closed, and not given up later: {shown}\n{answer}");
 }
 
 /// Everything until the connection is closed.
@@ -157,7 +162,7 @@ async fn a_page_of_another_origin_is_turned_away_even_with_the_token() {
         let two = format!("{}Origin: http://{}\r\nOrigin: http://evil\r\n", target.good_headers(), target.address);
         refused(&target, target.ping(&two), 403).await;
         let own = format!("{}Origin: http://{}\r\nConnection: close\r\n", target.good_headers(), target.address);
-        assert_eq!(status(&target.exchange(target.ping(&own)).await), 200);
+        assert_eq!(status(&target.answer(target.ping(&own)).await), 200);
     })
     .await;
 }
@@ -187,7 +192,7 @@ async fn a_name_that_was_bent_to_this_machine_is_not_the_servers() {
         let absolute = target.ping(&target.good_headers()).replace("POST /mcp", "POST http://evil/mcp");
         refused(&target, absolute, 421).await;
         let localhost = target.good_headers().replace("127.0.0.1", "localhost") + "Connection: close\r\n";
-        assert_eq!(status(&target.exchange(target.ping(&localhost)).await), 200);
+        assert_eq!(status(&target.answer(target.ping(&localhost)).await), 200);
     })
     .await;
 }
@@ -212,10 +217,10 @@ async fn a_token_is_of_no_use_after_the_turn() {
     let address = server.url().replace("http://", "").replace("/mcp", "").parse().unwrap();
     let target = Target { address, session: turn.share() };
     let ping = target.ping(&format!("{}Connection: close\r\n", target.good_headers()));
-    assert_eq!(status(&beside(&mut server, target.exchange(&ping)).await), 200);
+    assert_eq!(status(&beside(&mut server, target.answer(&ping)).await), 200);
     // The caller's own token was never this server's.
     let callers = ping.replace(target.token(), whole.token().expose());
-    assert_eq!(status(&beside(&mut server, target.exchange(callers)).await), 401);
+    assert_eq!(status(&beside(&mut server, target.answer(callers)).await), 401);
     drop(turn);
     beside(&mut server, refused(&target, &ping, 401)).await;
     drop(server);
@@ -245,8 +250,7 @@ async fn ten_thousand_requests_at_once_are_turned_away() {
             tokio::spawn(async move {
                 let _room = room.acquire().await.unwrap();
                 let connecting = TcpStream::connect(target.address);
-                let Ok(Ok(mut stream)) = tokio::time::timeout(Duration::from_secs(10), connecting).await
-                else {
+                let Ok(Ok(mut stream)) = tokio::time::timeout(PATIENCE, connecting).await else {
                     return 0;
                 };
                 let _ = stream.write_all(request.as_bytes()).await;
@@ -255,7 +259,7 @@ async fn ten_thousand_requests_at_once_are_turned_away() {
                 status(&answer)
             })
         });
-        let answers = tokio::time::timeout(Duration::from_secs(60), join_all(attacks)).await;
+        let answers = tokio::time::timeout(Duration::from_secs(300), join_all(attacks)).await;
         let answers: Vec<_> = answers.expect("in time").into_iter().map(Result::unwrap).collect();
         assert!(answers.iter().all(|status| matches!(status, 0 | 401)), "something was served");
         let refused = answers.iter().filter(|status| **status == 401).count();
@@ -290,7 +294,7 @@ async fn ten_thousand_requests_with_the_token_do_not_keep_others_out() {
                 assert_eq!(answers.matches("HTTP/1.1 200").count(), 500);
             })
         });
-        let all = tokio::time::timeout(Duration::from_secs(60), join_all(attacks)).await;
+        let all = tokio::time::timeout(Duration::from_secs(300), join_all(attacks)).await;
         all.expect("in time").into_iter().for_each(Result::unwrap);
     })
     .await;
@@ -374,19 +378,22 @@ async fn half_open_connections_hold_up_nobody_and_are_closed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_head_that_comes_byte_by_byte_has_its_time_and_no_more() {
     besieged(|target| async move {
-        let request = target.ping(&target.good_headers());
+        // Byte by byte it would take longer than a minute.
+        let padding = format!("{}X-Long: {}\r\n", target.good_headers(), "x".repeat(400));
+        let request = target.ping(&padding);
+        assert!(request.len() > 600, "{}", request.len());
         let began = Instant::now();
         let drips = (0..30).map(|_| {
             let (target, request) = (target.clone(), request.clone());
             tokio::spawn(async move {
                 let mut stream = target.connect().await;
-                for byte in request.as_bytes().iter().take(200) {
+                for byte in request.as_bytes() {
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     if stream.write_all(&[*byte]).await.is_err() {
-                        break;
+                        return read(&mut stream).await;
                     }
                 }
-                read(&mut stream).await
+                "it was taken to its end".to_owned()
             })
         });
         for answer in join_all(drips).await {
@@ -416,17 +423,17 @@ async fn a_head_without_end_is_not_kept() {
 async fn garbage_behind_a_request_ends_the_connection() {
     besieged(|target| async move {
         let garbage = "\x01\x02 no HTTP at all \r\n\r\n";
-        let answer = target.exchange(target.ping(&target.good_headers()) + garbage).await;
+        let answer = target.answer(target.ping(&target.good_headers()) + garbage).await;
         assert_eq!(status(&answer), 200);
         assert_eq!(answer.matches("HTTP/1.1 200").count(), 1, "{answer}");
         // What is smuggled behind a request that is turned away is not looked at.
         let refused = target.ping(&target.good_headers().replace(target.token(), "guess"));
         let smuggled = target.ping(&target.good_headers());
-        let answer = target.exchange(refused + &smuggled).await;
+        let answer = target.answer(refused + &smuggled).await;
         assert_eq!((status(&answer), answer.matches("HTTP/1.1").count()), (401, 1), "{answer}");
         // Two lengths are none.
         let two = target.ping(&(target.good_headers() + "Content-Length: 3\r\n"));
-        assert_eq!(status(&target.exchange(two).await), 400);
+        assert_eq!(status(&target.answer(two).await), 400);
         let both = target.ping(&(target.good_headers() + "Transfer-Encoding: chunked\r\n"));
         assert!(matches!(status(&target.exchange(both).await), 0 | 400));
     })
@@ -445,7 +452,7 @@ async fn no_connection_becomes_another_protocols() {
             let stranger = target.good_headers().replace(target.token(), "guess");
             refused(&target, target.ping(&format!("{stranger}{upgrade}")), 401).await;
             let get = format!("GET /mcp HTTP/1.1\r\n{}{upgrade}\r\n", target.good_headers());
-            assert_eq!(status(&target.exchange(get).await), 405);
+            assert_eq!(status(&target.answer(get).await), 405);
         }
         let connect = format!("CONNECT example.com:443 HTTP/1.1\r\n{}\r\n", target.good_headers());
         refused(&target, connect, 421).await;
@@ -509,13 +516,13 @@ async fn what_is_no_message_is_answered_with_an_error_of_json_rpc() {
             (r#"{"jsonrpc":"2.0","id":1,"method":7}"#, -32600),
         ];
         for (body, code) in bodies {
-            let answer = target.exchange(post("/mcp", &close, body)).await;
+            let answer = target.answer(post("/mcp", &close, body)).await;
             assert_eq!(status(&answer), 400, "{answer}");
             assert!(answer.contains(&format!("\"code\":{code}")), "{answer}");
         }
         for method in ["server/discover", "resources/list", "prompts/list", "tools/CALL", ""] {
             let body = format!(r#"{{"jsonrpc":"2.0","id":"x","method":"{method}"}}"#);
-            let answer = target.exchange(post("/mcp", &close, &body)).await;
+            let answer = target.answer(post("/mcp", &close, &body)).await;
             assert!(status(&answer) == 200 && answer.contains("\"code\":-32601"), "{answer}");
         }
     })

@@ -6,7 +6,7 @@ use std::{
     pin::pin,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
 };
@@ -32,6 +32,8 @@ pub(crate) struct Deeds {
     running: AtomicU32,
     /// The most that ran at once.
     most_running: AtomicU32,
+    /// Calls of `wait` without a time end.
+    is_over: AtomicBool,
 }
 
 impl Deeds {
@@ -45,6 +47,11 @@ impl Deeds {
 
     pub(crate) fn most_running(&self) -> u32 {
         self.most_running.load(Ordering::SeqCst)
+    }
+
+    /// Ends the calls of `wait` that were given no time.
+    pub(crate) fn end_waits(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
     }
 
     fn begin(self: &Arc<Self>) -> Running {
@@ -90,15 +97,25 @@ pub(crate) fn toolbox(deeds: &Arc<Deeds>) -> Toolbox {
             Err::<ToolResult, _>(ToolFault::new("it is broken"))
         }
     });
-    let wait = Tool::with_schema("wait", "Waits for `seconds`.", anything(), move |arguments| {
-        let running = for_wait.begin();
-        async move {
-            let _running = running;
-            let seconds = arguments["seconds"].as_f64().unwrap_or(3600.0);
-            tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
-            "waited"
-        }
-    });
+    let wait = Tool::with_schema(
+        "wait",
+        "Waits for `seconds`, or until it is ended.",
+        anything(),
+        move |arguments| {
+            let running = for_wait.begin();
+            async move {
+                match arguments["seconds"].as_f64() {
+                    Some(seconds) => tokio::time::sleep(Duration::from_secs_f64(seconds)).await,
+                    None => {
+                        while !running.0.is_over.load(Ordering::SeqCst) {
+                            tokio::time::sleep(Duration::from_millis(5)).await;
+                        }
+                    }
+                }
+                "waited"
+            }
+        },
+    );
     let show = Tool::without_arguments("show", "Shows a picture.", || async {
         ToolResult::ok(vec![ToolContent::image(PIXEL).unwrap(), ToolContent::text("a pixel")])
     });
@@ -139,7 +156,7 @@ pub(crate) async fn until(holds: impl Fn() -> bool) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), waiting).await.expect("it comes to hold");
+    tokio::time::timeout(Duration::from_secs(90), waiting).await.expect("it comes to hold");
 }
 
 /// A session of all of them.

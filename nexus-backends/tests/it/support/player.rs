@@ -1,11 +1,11 @@
 //! A program that plays what a vendor's program was seen to write, and a backend that runs it.
 
-use std::{collections::BTreeMap, fs, os::unix::fs::PermissionsExt as _, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use nexus_core::{BackendKind, BuildContext, ExecutionBackend, TurnEvent, TurnRequest, turn::Unrecognized};
 use serde_json::{Value, json};
 
-use super::ran::Ran;
+use super::{program::write_script, ran::Ran};
 
 /// A program in a folder of its own, named as the kind of its backend is.
 pub(crate) struct Player {
@@ -20,8 +20,7 @@ impl Player {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join(kind.name());
         let version = format!("if [ \"$1\" = --version ]; then echo '{version}'; exit; fi");
-        fs::write(&program, format!("#!/bin/sh\n{version}\n{script}\n")).unwrap();
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
+        write_script(&program, &format!("{version}\n{script}"));
         let environment = BTreeMap::from([
             ("PATH".to_owned(), std::env::var("PATH").unwrap()),
             ("TOKEN".to_owned(), "a-token".to_owned()),

@@ -11,7 +11,7 @@ use nexus_core::{BackendKind, BuildContext, CredentialSource, ExecutionBackend, 
 use nexus_testkit::sim::{RecordedRequest, Sim};
 use serde_json::{Value, json};
 
-use super::ran::Ran;
+use super::{program::write_script, ran::Ran};
 
 /// Locked by a test that serves the names of vendors at port 443, which all tests share.
 pub(crate) static HTTPS_PORT: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -56,11 +56,16 @@ impl<Kind: BackendKind> Stage<Kind> {
         let program = program.display();
         let filter = if rewriting.is_empty() { String::new() } else { format!(" | sed -u '{rewriting}'") };
         let script = format!(
-            "#!/bin/sh\n[ \"$1\" = --version ] && exec '{program}' --version\n'{program}' {before} \"$@\"{filter}\n"
+            "[ \"$1\" = --version ] && exec '{program}' --version\n'{program}' {before} \"$@\"{filter}"
         );
-        let script = self.write("started", &script);
-        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-        self.with("executable", json!(script))
+        self.running("started", &script)
+    }
+
+    /// Lets the file `name` with this script for the shell be the program.
+    pub(crate) fn running(self, name: &str, script: &str) -> Self {
+        let path = self.path(name);
+        write_script(&path, script);
+        self.with("executable", json!(path))
     }
 
     /// Sets a variable of the host.
