@@ -37,7 +37,7 @@ fn role() {
 
 /// Workers are killed at random moments, among them those between the delivery of a turn and its started key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn turns_of_killed_workers_are_run_by_others_unless_they_were_started() {
     let server = Server::start().await;
     // A slow link makes the moments long that are to be hit.
@@ -64,7 +64,7 @@ async fn turns_of_killed_workers_are_run_by_others_unless_they_were_started() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn turns_of_a_worker_that_is_killed_after_their_start_are_crashed_and_never_run_again() {
     let server = Server::start().await;
     let place = Place::new([server.url()]);
@@ -87,7 +87,7 @@ async fn turns_of_a_worker_that_is_killed_after_their_start_are_crashed_and_neve
 
 /// A turn whose worker is gone reaches its deadline, or is dropped: neither keeps other turns waiting.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn turns_of_a_killed_worker_end_with_their_deadlines_and_their_futures() {
     let server = Server::start().await;
     let place = Place::new([server.url()]);
@@ -117,12 +117,13 @@ async fn turns_of_a_killed_worker_end_with_their_deadlines_and_their_futures() {
     );
     outcomes.check();
     // 10 s for the worker, and on a busy machine as long for the turns that have not heard yet which worker has them.
-    assert!(took < 25 * SECOND, "{took:?}");
+    // One after the other they would take two minutes.
+    assert!(took < 60 * SECOND, "{took:?}");
 }
 
 /// What is stored is delivered, though nothing that a worker says arrives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn stored_ends_are_delivered_though_their_workers_were_killed() {
     let server = Server::start().await;
     let relay = Relay::in_front_of(server.address(), "nexus.event.").await;
@@ -145,7 +146,7 @@ async fn stored_ends_are_delivered_though_their_workers_were_killed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn turns_of_a_killed_caller_are_stopped_and_none_of_them_begins_later() {
     let server = Server::start().await;
     let place = Place::new([server.url()]);
@@ -172,7 +173,7 @@ async fn turns_of_a_killed_caller_are_stopped_and_none_of_them_begins_later() {
 
 /// The server is restarted in the middle of turns that run, that begin, and that are sent.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_restarted_server_costs_no_turn() {
     for down in [milliseconds(300), 4 * SECOND, 12 * SECOND] {
         restart(down, true).await;
@@ -181,7 +182,7 @@ async fn a_restarted_server_costs_no_turn() {
 
 /// As above, for longer than a worker's entry is kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn workers_go_on_after_a_server_was_down_for_long() {
     restart(40 * SECOND, false).await;
 }
@@ -219,7 +220,7 @@ async fn restart(down: Duration, costs_nothing: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_killed_leader_costs_no_turn() {
     let cluster = Cluster::start().await;
     let place = Place::new(cluster.urls()).with_replicas(3);
@@ -248,7 +249,7 @@ async fn a_killed_leader_costs_no_turn() {
 
 /// Messages are lost, doubled and reordered on both ways, between callers and workers.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn lost_doubled_and_reordered_messages_are_repaired() {
     let server = Server::start().await;
     let events = Relay::in_front_of(server.address(), "nexus.event.").await;
@@ -278,7 +279,7 @@ async fn lost_doubled_and_reordered_messages_are_repaired() {
 
 /// Links are slow, and cut again and again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn slow_links_and_cut_links_cost_no_turn() {
     let server = Server::start().await;
     let (near, far) =
@@ -306,7 +307,7 @@ async fn slow_links_and_cut_links_cost_no_turn() {
 
 /// Workers are paused for longer than their turns wait for them, and go on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_worker_that_was_paused_runs_no_turn_twice_and_takes_turns_again() {
     let server = Server::start().await;
     let proxy = Proxy::in_front_of(server.address()).await;
@@ -345,17 +346,18 @@ async fn a_worker_that_was_paused_runs_no_turn_twice_and_takes_turns_again() {
 
 /// Effects are stored before they are told: calls do not wait for more than that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_tool_call_takes_no_longer_than_its_way() {
     let server = Server::start().await;
     let place = Place::new([server.url()]);
     let _workers = place.workers(1, 8).await;
-    let job = Job { events: 1, every: milliseconds(0), wait: Duration::ZERO, calls: 3 };
-    let ran = place.caller(job, 20 * SECOND).turns(8).join_all().await;
+    let job = Job { events: 1, every: milliseconds(0), wait: Duration::ZERO, calls: 40 };
+    let ran = place.caller(job, 60 * SECOND).turns(8).join_all().await;
     let outcomes = Outcomes::of(&ran, place.folder());
-    outcomes.print("three calls each");
+    outcomes.print("forty calls each");
     place.keep_logs(&outcomes);
     outcomes.check();
     let longest = ran.iter().map(|ran| ran.took).max().unwrap_or_default();
-    assert!(longest < 3 * SECOND, "{longest:?}");
+    // A second each would be noticed.
+    assert!(longest < 30 * SECOND, "{longest:?}");
 }

@@ -169,7 +169,7 @@ fn start(role: &Role) -> std::process::Child {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn no_secret_is_in_what_the_server_stores_or_in_what_anybody_logs() {
     let (home, checkout) = (tempfile::tempdir().unwrap(), Checkout::with(&[("a", IN_FILES[0])]));
     let users = [("alice", SECRETS[0].1), ("builders", SECRETS[1].1)];

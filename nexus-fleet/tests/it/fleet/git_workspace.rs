@@ -84,7 +84,7 @@ fn kept(error: &TurnError) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn what_a_turn_changes_at_a_worker_arrives_at_its_caller() {
     let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
     checkout.write("kept.log", "ignored, and not touched\n");
@@ -127,7 +127,7 @@ async fn what_a_turn_changes_at_a_worker_arrives_at_its_caller() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_turn_in_a_subfolder_works_in_the_same_one_and_roots_within_the_repository_travel_too() {
     let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
@@ -246,7 +246,7 @@ async fn what_cannot_travel_is_refused_by_its_name_before_anything_is_queued() {
 type Meanwhile = (&'static str, &'static str, fn(&Checkout));
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_change_is_kept_and_nothing_touched_where_the_checkout_changed_meanwhile() {
     let (server, home) = (Server::start().await, home());
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
@@ -298,7 +298,7 @@ async fn a_change_is_kept_and_nothing_touched_where_the_checkout_changed_meanwhi
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn what_a_turn_changed_before_it_failed_or_was_stopped_arrives_too() {
     let (server, home) = (Server::start().await, home());
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
@@ -347,7 +347,7 @@ async fn what_a_turn_changed_before_it_failed_or_was_stopped_arrives_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_turn_that_is_dropped_changes_nothing_and_leaves_nothing() {
     let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
@@ -364,7 +364,7 @@ async fn a_turn_that_is_dropped_changes_nothing_and_leaves_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_level_that_cannot_write_brings_no_change_and_one_beyond_the_policy_is_refused() {
     let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
@@ -385,7 +385,7 @@ async fn a_level_that_cannot_write_brings_no_change_and_one_beyond_the_policy_is
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn what_no_tree_takes_and_what_is_too_large_is_named_and_nothing_is_touched() {
     let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
     let mut settings = worker_settings(&server.url(), home.path());
@@ -439,7 +439,7 @@ fn noise(bytes: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn of_turns_at_once_on_one_repository_one_lands_and_the_others_are_kept() {
     let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
@@ -473,7 +473,7 @@ async fn of_turns_at_once_on_one_repository_one_lands_and_the_others_are_kept() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_conversation_goes_on_in_the_folder_that_it_was_in() {
     let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
@@ -520,7 +520,7 @@ async fn a_conversation_goes_on_in_the_folder_that_it_was_in() {
 
 /// What a worker of the first version does with a turn of the second one is shown by `python_client`: it refuses it by name.
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn only_a_turn_whose_files_travel_is_of_the_second_version_and_names_no_folder_of_its_caller() {
     let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
     let git = caller(&server, home.path());
@@ -529,7 +529,7 @@ async fn only_a_turn_whose_files_travel_is_of_the_second_version_and_names_no_fo
         ..caller_settings(&server.url(), home.path())
     });
     let jetstream = async_nats::jetstream::new(server.client().await);
-    let short = || Limits::new().with_deadline(Duration::from_secs(2));
+    let short = || Limits::new().with_deadline(Duration::from_secs(5));
     for (number, (backend, request, version)) in [
         (&git, script(&checkout.path(), "true"), 2),
         (&git, TurnRequest::new("true"), 1),
@@ -604,7 +604,7 @@ impl Drop for WorkerProcess {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn nothing_is_applied_of_a_turn_whose_worker_is_killed_and_the_next_worker_clears_its_files() {
     let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
     let process = WorkerProcess::start(&server, home.path());

@@ -75,7 +75,7 @@ async fn works_and_goes_on(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server and a real Claude Code; run by .ci/run"]
+#[ignore = "needs a real nats-server and a real Claude Code"]
 async fn claude_code_works_in_files_that_travelled_and_goes_on_there() {
     let call = |command: &str| {
         ToolCall::function("Bash", json!({ "command": command, "description": "Writes a file" }))
@@ -92,7 +92,7 @@ async fn claude_code_works_in_files_that_travelled_and_goes_on_there() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server and a real Codex; run by .ci/run"]
+#[ignore = "needs a real nats-server and a real Codex"]
 async fn codex_works_in_files_that_travelled_and_goes_on_there() {
     let call = |command: &str| ToolCall::function("exec_command", json!({ "cmd": command }));
     let credential = json!({ "env": "TOKEN", "account": "account-of-the-test" });

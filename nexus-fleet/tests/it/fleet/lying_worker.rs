@@ -180,7 +180,7 @@ type Untruth = (&'static str, fn(&mut Value), ToolAccess);
 type Lie = (&'static str, &'static str, for<'g> fn(&'g Given) -> Vec<u8>);
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn nothing_is_touched_whatever_a_worker_says_that_a_turn_changed() {
     let (server, home, checkout) =
         (Server::start().await, tempfile::tempdir().unwrap(), Checkout::with(FILES));

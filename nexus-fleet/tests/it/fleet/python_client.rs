@@ -79,7 +79,7 @@ fn weather() -> Value {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_client_in_python_runs_a_turn_and_answers_a_call() {
     let call = ToolCall::function("weather", json!({ "place": "Turku" }));
     let (server, _home, _worker) = fleet(Scenario::tool_then_text(call, "It rains.")).await;
@@ -100,7 +100,7 @@ async fn a_client_in_python_runs_a_turn_and_answers_a_call() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn what_is_large_goes_through_the_object_store_both_ways() {
     let large = "x".repeat(300_000);
     let call = ToolCall::function("weather", json!({ "place": "Turku" }));
@@ -125,7 +125,7 @@ async fn what_is_large_goes_through_the_object_store_both_ways() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_later_version_is_refused_by_name_and_an_unknown_field_is_not() {
     let (server, _home, _worker) = fleet(Scenario::text("hello")).await;
     let said = run(&server, json!({ "envelope": { "version": 3 } })).await;
@@ -146,7 +146,7 @@ async fn a_later_version_is_refused_by_name_and_an_unknown_field_is_not() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_client_in_python_takes_a_turn_back_that_nobody_starts() {
     let (server, _home, worker) = fleet(Scenario::text("hello")).await;
     tokio::task::spawn_blocking(move || drop(worker)).await.unwrap();

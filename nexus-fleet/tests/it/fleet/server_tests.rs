@@ -17,7 +17,7 @@ use crate::support::server::Server;
 
 const BRIEF: Duration = Duration::from_millis(20);
 const SHORT: Duration = Duration::from_millis(300);
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_secs(60);
 
 /// A stream `Q` of all subjects below `q`.
 async fn stream_on(client: Client, num_replicas: usize) -> jetstream::Context {
@@ -58,7 +58,7 @@ fn holds(folder: &Path, needle: &[u8]) -> bool {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn messages_are_in_the_store_and_stay_over_a_kill() {
     let server = Server::start().await;
     let context = stream_on(server.client().await, 1).await;
@@ -76,7 +76,7 @@ async fn messages_are_in_the_store_and_stay_over_a_kill() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn servers_do_not_share_a_store() {
     let (first, second) = tokio::join!(Server::start(), Server::start());
     stream_on(first.client().await, 1).await;
@@ -85,7 +85,7 @@ async fn servers_do_not_share_a_store() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_dropped_server_has_ended() {
     let server = Server::start().await;
     let (url, store) = (server.url(), server.store());
@@ -95,7 +95,7 @@ async fn a_dropped_server_has_ended() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_paused_server_answers_after_it_is_resumed() {
     let server = Server::start().await;
     let client = server.client().await;
@@ -117,7 +117,7 @@ async fn a_paused_server_answers_after_it_is_resumed() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_configuration_holds() {
     let server = Server::with_config("max_payload: 4096\njetstream { max_file_store: 1MB }").await;
     let client = server.client().await;
@@ -132,7 +132,7 @@ async fn a_configuration_holds() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn an_old_server_says_its_version() {
     let server = Server::old().await;
     let client = server.client().await;
@@ -143,7 +143,7 @@ async fn an_old_server_says_its_version() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn tls_passwords_and_permissions_hold() {
     let server = Server::with_tls_and_accounts(
         r#"
@@ -193,7 +193,7 @@ async fn tls_passwords_and_permissions_hold() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_cluster_elects_another_leader_and_loses_nothing() {
     let cluster = Cluster::start().await;
     assert_eq!(cluster.urls().len(), SIZE);
@@ -217,7 +217,7 @@ async fn a_cluster_elects_another_leader_and_loses_nothing() {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_client_comes_back_through_a_proxy_that_was_cut() {
     let server = Server::start().await;
     let proxy = Proxy::in_front_of(server.address()).await;
@@ -246,7 +246,7 @@ async fn a_client_comes_back_through_a_proxy_that_was_cut() {
 }
 
 /// Publishes the numbers from 1 on the subject. Returns what a client receives through a relay with these faults.
-async fn relayed(subject: &'static str, count: u64, faults: Faults) -> (Vec<u64>, Counts) {
+async fn relayed(subject: &'static str, count: u64, faults: Faults, expected: usize) -> (Vec<u64>, Counts) {
     let server = Server::start().await;
     let relay = Relay::in_front_of(server.address(), "nexus.ev.").await;
     relay.set_faults(faults);
@@ -266,14 +266,17 @@ async fn relayed(subject: &'static str, count: u64, faults: Faults) -> (Vec<u64>
         }
     }
     sender.flush().await.unwrap();
-    let numbers = received(subscriber).await;
+    let numbers = received(subscriber, expected).await;
     assert!(relay.counts().others >= 2, "INFO and PONG pass");
     (numbers, Counts { others: 0, ..relay.counts() })
 }
 
-async fn received(mut subscriber: Subscriber) -> Vec<u64> {
+/// What is received: so many messages, and those that come soon after them.
+async fn received(mut subscriber: Subscriber, expected: usize) -> Vec<u64> {
     let mut numbers = Vec::new();
-    while let Ok(Some(message)) = timeout(SHORT, subscriber.next()).await {
+    while let Ok(Some(message)) =
+        timeout(if numbers.len() < expected { LONG } else { SHORT }, subscriber.next()).await
+    {
         let number = std::str::from_utf8(&message.payload).unwrap().parse().unwrap();
         let header = message.headers.as_ref().and_then(|headers| headers.get("Number"));
         assert_eq!(
@@ -286,43 +289,43 @@ async fn received(mut subscriber: Subscriber) -> Vec<u64> {
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_relay_without_faults_changes_nothing() {
-    let (numbers, counts) = relayed("nexus.ev.a", 1_000, Faults::default()).await;
+    let (numbers, counts) = relayed("nexus.ev.a", 1_000, Faults::default(), 1_000).await;
     assert_eq!(numbers, (1..=1_000).collect::<Vec<_>>());
     assert_eq!(counts, Counts { matched: 1_000, ..Counts::default() });
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_relay_drops_every_third() {
-    let (numbers, counts) = relayed("nexus.ev.a", 7, Faults { drop_every: 3, ..Faults::default() }).await;
+    let (numbers, counts) = relayed("nexus.ev.a", 7, Faults { drop_every: 3, ..Faults::default() }, 5).await;
     assert_eq!(numbers, [1, 2, 4, 5, 7]);
     assert_eq!(counts, Counts { matched: 7, dropped: 2, ..Counts::default() });
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_relay_duplicates_every_second() {
     let (numbers, counts) =
-        relayed("nexus.ev.a", 5, Faults { duplicate_every: 2, ..Faults::default() }).await;
+        relayed("nexus.ev.a", 5, Faults { duplicate_every: 2, ..Faults::default() }, 7).await;
     assert_eq!(numbers, [1, 2, 2, 3, 4, 4, 5]);
     assert_eq!(counts, Counts { matched: 5, duplicated: 2, ..Counts::default() });
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_relay_swaps_every_third_with_the_next_and_keeps_the_last() {
-    let (numbers, counts) = relayed("nexus.ev.a", 6, Faults { swap_every: 3, ..Faults::default() }).await;
+    let (numbers, counts) = relayed("nexus.ev.a", 6, Faults { swap_every: 3, ..Faults::default() }, 6).await;
     assert_eq!(numbers, [1, 2, 4, 3, 5, 6]);
     assert_eq!(counts, Counts { matched: 6, swapped: 1, ..Counts::default() });
 }
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_relay_leaves_other_subjects_alone() {
     let faults = Faults { drop_every: 1, duplicate_every: 1, swap_every: 1 };
-    let (numbers, counts) = relayed("nexus.tool.a", 5, faults).await;
+    let (numbers, counts) = relayed("nexus.tool.a", 5, faults, 5).await;
     assert_eq!(numbers, [1, 2, 3, 4, 5]);
     assert_eq!(counts, Counts::default());
 }

@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::support::server::Server;
 
 #[tokio::test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn the_depth_of_each_queue_is_told_and_what_is_not_set_up_is_named() {
     let server = Server::start().await;
     let fleet = Fleet::new(FleetSettings { servers: vec![server.url()], ..FleetSettings::default() });

@@ -5,11 +5,13 @@ use std::future::Future;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::sleep;
 
 use super::server::free_port;
 
@@ -81,6 +83,12 @@ impl Acceptor {
             accepting.abort();
             // Its listener is closed when it has ended, which is an error of a cancelled task.
             let _ = accepting.await;
+            // A process that is being started has a copy of it until it is its own program.
+            let began = Instant::now();
+            while TcpStream::connect(self.address).await.is_ok() {
+                assert!(began.elapsed() < Duration::from_secs(60), "somebody else listens on the port");
+                sleep(Duration::from_millis(5)).await;
+            }
         }
     }
 

@@ -237,6 +237,10 @@ mod tests {
     use super::*;
 
     const SHORT: Duration = Duration::from_millis(150);
+    /// What takes no time is over by then.
+    const BOUND: Duration = Duration::from_secs(30);
+    /// As many times `SHORT` are twice the bound.
+    const MANY: usize = 400;
 
     /// A server that sends back what it reads, and a proxy before it.
     async fn echo() -> Proxy {
@@ -318,11 +322,15 @@ mod tests {
         proxy.delay(Direction::Both, SHORT);
         let took = exchange(&mut connection, b"there and back").await.unwrap();
         assert!(took >= 2 * SHORT, "{took:?}");
-        // Many chunks wait at once.
-        let took = exchange(&mut connection, &vec![0; 10 * CHUNK_BYTES]).await.unwrap();
-        assert!(took >= 2 * SHORT && took < 10 * SHORT, "{took:?}");
+        // Many chunks wait at once. One after the other they would take twice the bound.
+        let took = exchange(&mut connection, &vec![0; MANY * CHUNK_BYTES]).await.unwrap();
+        assert!(took >= 2 * SHORT && took < BOUND, "{took:?}");
         proxy.delay(Direction::Both, Duration::ZERO);
-        assert!(exchange(&mut connection, b"at once").await.unwrap() < 2 * SHORT);
+        let began = Instant::now();
+        for _ in 0..MANY / 2 {
+            exchange(&mut connection, b"at once").await.unwrap();
+        }
+        assert!(began.elapsed() < BOUND, "{:?}", began.elapsed());
     }
 
     #[tokio::test]
@@ -349,8 +357,8 @@ mod tests {
         let took = exchange(&mut connection, &[0; 3_000]).await.unwrap();
         assert!(took >= Duration::from_millis(250), "{took:?}");
         proxy.throttle(Direction::ToServer, None);
-        // The sleep after the last write may still run.
-        sleep(SHORT).await;
-        assert!(exchange(&mut connection, &[0; 3_000]).await.unwrap() < Duration::from_millis(250));
+        // Throttled, they would take twice the bound.
+        let took = exchange(&mut connection, &[0; 600_000]).await.unwrap();
+        assert!(took < BOUND, "{took:?}");
     }
 }
