@@ -4,7 +4,7 @@ use std::{
     fs,
     io::{BufRead as _, BufReader, Write as _},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim, ToolCall};
@@ -12,8 +12,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::support::{
+    PATIENCE,
     stage::{CLOSED_PIPE, Stage, full},
-    text,
+    text, until,
 };
 
 fn command(stage: &Stage, arguments: &[&str]) -> Command {
@@ -173,7 +174,7 @@ fn the_end_of_the_input_ends_a_turn_that_runs() {
     while !editor.next().unwrap().to_string().contains("Half") {}
     let began = Instant::now();
     assert_eq!(editor.end(), (Some(0), String::new()));
-    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
 }
 
 #[test]
@@ -286,7 +287,7 @@ fn a_server_of_the_editor_brings_tools_that_the_person_allows_and_ends_with_the_
         // It stays for the next prompt.
         assert!(children(&editor) > 0);
         editor.call("session/close", &json!({ "sessionId": session }));
-        assert_eq!(children(&editor), 0);
+        until("the server ends", || children(&editor) == 0);
         assert_eq!(editor.end(), (Some(0), String::new()));
     }
 }

@@ -5,7 +5,6 @@ use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     os::unix::fs::PermissionsExt as _,
     process::{Child, Command, Output, Stdio},
-    time::{Duration, Instant},
 };
 
 use nexus_broker::trigger::WebhookKey;
@@ -13,7 +12,7 @@ use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Folder, text};
+use crate::support::{Folder, PATIENCE, text, until};
 
 /// A home with a manager, a clerk and a simulated model.
 struct Stage {
@@ -149,10 +148,7 @@ fn of_shells_that_wait_at_once_each_has_its_own_answer() {
         .collect();
     let mut killed: Command = stage.folder.command(&["broker", "send", "clerk", "Killed.", "--wait", "120"]);
     let mut killed = killed.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    let until = Instant::now() + Duration::from_secs(60);
-    while !stage.said(&["broker", "status"]).contains("5 waiting") {
-        assert!(Instant::now() < until, "they were not sent");
-    }
+    until("they are sent", || stage.said(&["broker", "status"]).contains("5 waiting"));
     killed.kill().unwrap();
     killed.wait().unwrap();
     let running = stage.run();
@@ -166,10 +162,10 @@ fn of_shells_that_wait_at_once_each_has_its_own_answer() {
         );
     }
     let mut inbox = String::new();
-    while inbox.is_empty() {
-        assert!(Instant::now() < until + Duration::from_secs(60), "nothing is left in the inbox");
+    until("something is left in the inbox", || {
         inbox = stage.said(&["broker", "inbox"]);
-    }
+        !inbox.is_empty()
+    });
     assert!(inbox.contains("Heard: Killed.") && inbox.matches("Heard:").count() == 1, "{inbox}");
     assert_eq!(stage.said(&["broker", "inbox"]), "");
     running.drain();
@@ -317,10 +313,7 @@ fn a_second_signal_ends_the_turns_and_their_senders_are_told() {
     let stage = Stage::new(|_| Some(Reply::text("Half an ans").stalled()));
     let mut running = stage.run();
     stage.said(&["broker", "send", "clerk", "Go."]);
-    let until = Instant::now() + Duration::from_secs(60);
-    while !stage.said(&["broker", "status"]).contains("working") {
-        assert!(Instant::now() < until, "it never began");
-    }
+    until("it begins", || stage.said(&["broker", "status"]).contains("working"));
     running.signal(Signal::INT);
     let mut stderr = BufReader::new(running.child.stderr.take().unwrap());
     let mut line = String::new();
@@ -370,10 +363,7 @@ fn triggers_are_made_fired_switched_and_deleted() {
     stage.said(&["trigger", "fire", "deployed", "--id", "one"]);
     stage.said(&["trigger", "disable", "look"]);
     assert!(stage.said(&["trigger", "fire", "deployed"]).starts_with("0 trigger"));
-    let until = Instant::now() + Duration::from_secs(60);
-    while !stage.said(&["session", "search", "Look"]).contains("agent:clerk:main") {
-        assert!(Instant::now() < until, "the clerk did nothing");
-    }
+    until("the clerk does it", || stage.said(&["session", "search", "Look"]).contains("agent:clerk:main"));
     let printed = running.drain();
     assert_eq!(printed.matches("[clerk] -> [clerk] [trigger]").count(), 1, "{printed}");
     stage.said(&["trigger", "delete", "look"]);
@@ -390,6 +380,15 @@ fn triggers_are_made_fired_switched_and_deleted() {
 fn an_answer_is_sent_to_a_caller_that_is_called_back() {
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     let stage = Stage::new(|_| Some(Reply::text("It is done.")));
+    // Both answers are there before the first is delivered.
+    stage.said(&["broker", "send", "clerk", "Do it.", "--as", "ci"]);
+    stage.said(&["broker", "send", "clerk", "Again.", "--as", "ci", "--id", "grün 1"]);
+    let running = stage.run();
+    until("both are answered", || {
+        let log = stage.said(&["broker", "log", "--json"]);
+        log.lines().filter(|line| line.contains(r#""target_agent_id":"caller:ci""#)).count() == 2
+    });
+    running.drain();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let path = stage.folder.nexus_home().join("nexus.yaml");
     let config = format!(
@@ -403,8 +402,6 @@ fn an_answer_is_sent_to_a_caller_that_is_called_back() {
     assert!(text(&without.stderr).contains("CI_SECRET, which is not set"), "{}", text(&without.stderr));
     let waiting = stage.nexus(&["broker", "send", "clerk", "Do it.", "--as", "ci", "--wait", "1"]);
     assert_eq!(waiting.status.code(), Some(2), "{}", text(&waiting.stderr));
-    stage.said(&["broker", "send", "clerk", "Do it.", "--as", "ci"]);
-    stage.said(&["broker", "send", "clerk", "Again.", "--as", "ci", "--id", "grün 1"]);
     let mut command = stage.folder.command(&["broker", "run"]);
     // What goes to this machine goes through no proxy.
     command.env("http_proxy", "http://127.0.0.1:1");
@@ -420,7 +417,7 @@ fn an_answer_is_sent_to_a_caller_that_is_called_back() {
         ("204 No Content", true),
     ] {
         let (mut connection, _) = listener.accept().unwrap();
-        connection.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        connection.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut reader = BufReader::new(connection.try_clone().unwrap());
         let mut headers = std::collections::BTreeMap::new();
         let mut line = String::new();

@@ -9,9 +9,10 @@ use std::{
 };
 
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Folder, text};
+use crate::support::{Folder, PATIENCE, text, until, until_handled};
 
 /// What the servers are asked with.
 const CANARY: &str = "canary-0123456789-abcdefghijklmnop";
@@ -173,11 +174,7 @@ fn a_second_process_is_told_or_waits_and_a_killed_turn_leaves_what_was() {
     );
     let calls = stage.one.main_calls().len();
     let mut child = stage.command(&["run", "writer", "second", "--conversation", "talk"]).spawn().unwrap();
-    let began = Instant::now();
-    while stage.one.main_calls().len() == calls {
-        assert!(began.elapsed() < Duration::from_secs(30), "the turn does not begin");
-        thread::sleep(Duration::from_millis(10));
-    }
+    until("the turn begins", || stage.one.main_calls().len() > calls);
     fails(
         &stage.nexus(&["run", "writer", "x", "--conversation", "talk"]),
         1,
@@ -206,22 +203,18 @@ fn a_second_process_is_told_or_waits_and_a_killed_turn_leaves_what_was() {
 fn a_wait_ends_with_ctrl_c() {
     let stage = Stage::new(Reply::text("Half of an ans").stalled());
     let mut child = stage.command(&["run", "writer", "first", "--conversation", "talk"]).spawn().unwrap();
-    let began = Instant::now();
-    while stage.one.main_calls().is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(30), "the turn does not begin");
-        thread::sleep(Duration::from_millis(10));
-    }
+    until("the turn begins", || !stage.one.main_calls().is_empty());
     let waiting = stage
         .command(&["run", "writer", "second", "--conversation", "talk", "--wait", "600"])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    thread::sleep(Duration::from_millis(500));
+    until_handled(waiting.id(), Signal::INT);
+    kill_process(Pid::from_child(&waiting), Signal::INT).unwrap();
+    // It would wait for ten minutes.
     let began = Instant::now();
-    let pid = waiting.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
     let output = waiting.wait_with_output().unwrap();
-    assert!(began.elapsed() < Duration::from_secs(30), "{}", text(&output.stderr));
+    assert!(began.elapsed() < PATIENCE, "{}", text(&output.stderr));
     assert_eq!(output.status.code(), Some(130), "{}", text(&output.stderr));
     child.kill().unwrap();
     child.wait().unwrap();

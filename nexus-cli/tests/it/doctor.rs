@@ -11,7 +11,7 @@ use std::{
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
 use serde_json::Value;
 
-use crate::support::{Folder, text};
+use crate::support::{DEAD, Folder, text};
 
 /// A folder whose configuration names one server.
 fn folder_with_server(base_url: &str) -> Folder {
@@ -23,12 +23,6 @@ fn folder_with_server(base_url: &str) -> Folder {
 
 fn model() -> Sim {
     Sim::start(Dialect::Responses, Scenario::new([Reply::text("Here.")]).models(["simulated"])).unwrap()
-}
-
-/// A URL at which nothing listens.
-fn dead_url() -> String {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    format!("http://127.0.0.1:{port}/v1")
 }
 
 #[test]
@@ -51,7 +45,7 @@ fn a_machine_on_which_all_is_well_is_told_so() {
 
 #[test]
 fn a_server_at_which_nothing_listens_is_a_problem_with_its_address() {
-    let url = dead_url();
+    let url = format!("{DEAD}/v1");
     let folder = folder_with_server(&url);
     let output = folder.nexus(&["doctor", "--json"]);
     assert_eq!(output.status.code(), Some(1));

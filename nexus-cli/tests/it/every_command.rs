@@ -13,8 +13,9 @@ use nexus_testkit::sim::Reply;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{
+    PATIENCE,
     stage::{CLOSED_PIPE, Stage, full},
-    text,
+    text, until,
 };
 
 /// Command lines that answer on standard output and need no person. Each has a task, a debate and a record of a turn of its own.
@@ -299,12 +300,12 @@ fn the_end_of_the_terminal_ends_every_command() {
         let pid = Pid::from_child(&child);
         // It is not waited for yet, so that the number is its own.
         kill_process(pid, Signal::HUP).unwrap();
-        let until = Instant::now() + Duration::from_secs(30);
+        let end = Instant::now() + PATIENCE;
         let status = loop {
             if let Some(status) = child.try_wait().unwrap() {
                 break status;
             }
-            if Instant::now() > until {
+            if Instant::now() > end {
                 child.kill().unwrap();
                 child.wait().unwrap();
                 panic!("{arguments:?} goes on");
@@ -315,7 +316,7 @@ fn the_end_of_the_terminal_ends_every_command() {
         let is_usual = status.code() == Some(129) || status.signal() == Some(1);
         let must_be = waiting.contains(&arguments) && arguments[0] != "mcp";
         assert!(is_usual || !must_be && status.code().is_some(), "{arguments:?}: {status}");
-        assert_eq!(left(&stage), Vec::<String>::new(), "{arguments:?}");
+        until(&format!("{arguments:?} leaves nothing behind"), || left(&stage).is_empty());
     }
 }
 
@@ -357,12 +358,4 @@ fn asleep_below(stage: &Stage) -> usize {
         is_asleep && fs::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(stage.path()))
     });
     sleeps.count()
-}
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(30);
-    while !holds() {
-        assert!(Instant::now() < until, "{what}");
-        thread::sleep(Duration::from_millis(20));
-    }
 }

@@ -1,7 +1,7 @@
 //! `nexus mcp spawn` killed with SIGKILL while tasks run, and started again: the task comes to what it comes to unkilled.
 //!
-//! The models are simulated in this program, which outlives every server. With NEXUS_TEST_ALL_KILLS there are at least 200 kills
-//! instead of 16; NEXUS_TEST_KILL_SEED=N draws other moments.
+//! The models are simulated in this program, which outlives every server. NEXUS_TEST_ROUNDS says how many kills there are at
+//! least, and NEXUS_TEST_SEED draws other moments.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,14 +20,15 @@ use std::{
 };
 
 use nexus::tree::{CommitId, Git, Tree};
-use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall};
+use nexus_testkit::{
+    effort,
+    sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall},
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::Folder;
+use crate::support::{Folder, PATIENCE};
 
-/// How long one server has for what it is asked.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// A kill comes after at most so many further requests to the models…
 const MOST_REQUESTS: u64 = 20;
 /// …and at most so many microseconds.
@@ -537,7 +538,7 @@ fn kill_and_go_on(draw: &mut Draw, twin: &Outcome, seen: &mut Seen) {
 
     let began = Instant::now();
     while !world.processes().is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(10), "left: {:?}: {story:#?}", world.processes());
+        assert!(began.elapsed() < PATIENCE, "left: {:?}: {story:#?}", world.processes());
         thread::sleep(Duration::from_millis(10));
     }
     let mut after = world.project_files();
@@ -560,13 +561,13 @@ fn a_server_that_is_killed_at_any_moment_loses_nothing_and_leaves_nothing() {
     assert_eq!((expected.commits.len(), expected.verdicts.len()), (3, 3), "{expected:?}");
     println!("unkilled: {} requests to the models", twin.requests.count());
 
-    let is_full = env::var_os("NEXUS_TEST_ALL_KILLS").is_some();
-    let wanted = if is_full { 200 } else { 16 };
-    let seed = env::var("NEXUS_TEST_KILL_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(12);
+    let (wanted, seed) = (effort::rounds(), effort::seed());
+    // Each lane kills once before its first task is there, so few kills are left to one lane.
+    let lanes = (wanted as u64 / 4).clamp(1, 4);
     let began = Instant::now();
     let kills = AtomicUsize::new(0);
     let all: Vec<Seen> = thread::scope(|scope| {
-        let lanes: Vec<_> = (0..4)
+        let lanes: Vec<_> = (0..lanes)
             .map(|lane| {
                 let (kills, expected) = (&kills, &expected);
                 scope.spawn(move || {
@@ -589,15 +590,6 @@ fn a_server_that_is_killed_at_any_moment_loses_nothing_and_leaves_nothing() {
     let (kills, tasks) = all.iter().fold((0, 0), |sum, seen| (sum.0 + seen.kills, sum.1 + seen.tasks));
     println!("{kills} kills of {tasks} tasks in {:.1} s: {places:#?}", began.elapsed().as_secs_f64());
     assert!(kills >= wanted);
-    if is_full {
-        for place in ["before there was a task", "in step 0", "in step 2", "in step 5"] {
-            assert!(places.contains_key(place), "no kill came {place}");
-        }
-        assert!(
-            places.keys().any(|place| place.starts_with("settling")),
-            "no kill came while a step was settled"
-        );
-    }
 }
 
 #[test]
@@ -622,7 +614,7 @@ fn the_tests_that_a_killed_server_had_started_end_with_it() {
     server.child.wait().unwrap();
     let began = Instant::now();
     while !world.processes().is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(10), "left: {:?}", world.processes());
+        assert!(began.elapsed() < PATIENCE, "left: {:?}", world.processes());
         thread::sleep(Duration::from_millis(10));
     }
     assert!(!Path::new(&world.root).join("project/src/hang.txt").exists());

@@ -11,6 +11,8 @@ use std::{
 
 use nexus_testkit::sim::{Dialect, Scenario, Sim};
 
+use crate::support::DEAD;
+
 /// Longer than the command waits for a collector, by far.
 const BOUND: Duration = Duration::from_secs(30);
 
@@ -98,9 +100,8 @@ fn a_turn_reaches_the_collector_with_the_headers_that_the_environment_names() {
 
 #[test]
 fn a_collector_that_is_not_there_costs_a_warning_and_no_turn() {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let began = Instant::now();
-    let output = run(&format!("http://127.0.0.1:{port}"), Some("x-collector-key=canary-key"));
+    let output = run(DEAD, Some("x-collector-key=canary-key"));
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
     assert_eq!(output.stdout, b"the answer\n");
     let said = errors(&output);

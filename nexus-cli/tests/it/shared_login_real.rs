@@ -21,7 +21,9 @@ use nexus_testkit::{
     sim::{Dialect, Reply, Scenario, Sim},
 };
 use provider::{Provider, person};
-use stage::{Machines, Server, WORKERS, found_in, owner_login};
+use stage::{Machines, WORKERS, found_in, owner_login};
+
+use crate::support::nats::NatsServer;
 
 /// How long the first tokens live. For the first quarter of it nothing is refreshed.
 const FIRST_LIFE: Duration = Duration::from_secs(60);
@@ -50,7 +52,7 @@ fn shown(model: &Sim, before: usize) -> Vec<String> {
 #[tokio::test]
 #[ignore = "needs servers of somebody else's; run by .ci/run"]
 async fn one_expiry_spends_one_refresh_token_among_eight_workers_and_no_secret_is_seen_anywhere() {
-    let (server, provider) = (Server::start(), Provider::start(FIRST_LIFE.as_secs()));
+    let (server, provider) = (NatsServer::start(), Provider::start(FIRST_LIFE.as_secs()));
     let reply = || Reply::text("Titan.").after(ANSWERED_AFTER);
     let model = Scenario::new((0..WORKERS * 2).map(|_| reply())).models(["simulated"]);
     let model = Sim::start(Dialect::Responses, model).unwrap();
@@ -118,7 +120,7 @@ async fn one_expiry_spends_one_refresh_token_among_eight_workers_and_no_secret_i
 #[tokio::test]
 #[ignore = "needs servers of somebody else's; run by .ci/run"]
 async fn without_its_owner_a_program_says_who_is_missing_and_what_to_start() {
-    let server = Server::start();
+    let server = NatsServer::start();
     let model = Sim::start(Dialect::Responses, Scenario::new([Reply::text("Titan.")]).models(["simulated"]));
     let model = model.unwrap();
     let machines = Machines::new(&server, &model.base_url());

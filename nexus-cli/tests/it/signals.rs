@@ -13,6 +13,8 @@ use std::{
 use nexus_testkit::sim::{Dialect, Reply, Sim};
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::support::PATIENCE;
+
 /// A turn whose model stops in mid-sentence.
 struct Turn {
     child: Child,
@@ -57,7 +59,7 @@ impl Turn {
     }
 
     fn code(&mut self) -> Option<i32> {
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status.code();
@@ -102,8 +104,8 @@ fn the_end_of_the_terminal_ends_the_program_and_what_it_started() {
     // It says that it is Claude Code, and then nothing more.
     let program = folder.path().join("claude");
     let script = "#!/bin/sh\n[ \"$1\" = --version ] && { echo '2.1.329 (Claude Code)'; exit; }\n\
-                  (env -i setsid /bin/sh -c 'echo up > \"$0\"; sleep 60; :' \"$PWD/hidden\" </dev/null >/dev/null 2>&1 &)\n\
-                  trap '' HUP TERM INT; sleep 60\n";
+                  (env -i setsid /bin/sh -c 'echo up > \"$0\"; sleep 600; :' \"$PWD/hidden\" </dev/null >/dev/null 2>&1 &)\n\
+                  trap '' HUP TERM INT; sleep 600\n";
     fs::write(&program, script).unwrap();
     fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let config = "groups: { main: [local] }\nmodels: { strong: { main: opus } }\n\
@@ -122,7 +124,7 @@ fn the_end_of_the_terminal_ends_the_program_and_what_it_started() {
         .spawn()
         .unwrap();
     let hidden = folder.path().join("hidden");
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + PATIENCE;
     while with_argument(&hidden) == 0 {
         if child.try_wait().unwrap().is_some() || Instant::now() > until {
             let _ = child.kill();

@@ -4,14 +4,14 @@ use std::{
     fs,
     path::PathBuf,
     process::{Command, Output, Stdio},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim};
 use serde_json::Value;
 
 use crate::{
-    support::{Folder, text},
+    support::{Folder, text, until},
     task_model,
 };
 
@@ -177,10 +177,7 @@ fn a_step_that_is_interrupted_is_put_back_and_done_by_the_next_run() {
     let id = stage.created();
     let mut walking = stage.folder.command(&["task", "run", &id]);
     let walking = walking.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !began.load(std::sync::atomic::Ordering::SeqCst) && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    until("the step begins", || began.load(std::sync::atomic::Ordering::SeqCst));
     let child = rustix::process::Pid::from_raw(i32::try_from(walking.id()).unwrap()).unwrap();
     rustix::process::kill_process(child, rustix::process::Signal::INT).unwrap();
     let ended = walking.wait_with_output().unwrap();

@@ -11,10 +11,10 @@ use nexus_testkit::{
 };
 
 use super::home::{Home, builder};
+use crate::support::PATIENCE;
 
 /// How late the issuer answers.
-const LATE: Duration = Duration::from_secs(4);
-const PATIENCE: Duration = Duration::from_secs(20);
+const LATE: Duration = Duration::from_secs(8);
 
 /// A home whose turns are answered by a simulated model, on the login of codex.
 fn home_with_a_model() -> (Home, Sim) {

@@ -1,11 +1,6 @@
 //! Signing in, by both methods, to each end.
 
-use std::{
-    fs,
-    net::TcpListener,
-    os::unix::fs::PermissionsExt as _,
-    time::{Duration, Instant},
-};
+use std::{fs, net::TcpListener, os::unix::fs::PermissionsExt as _, time::Instant};
 
 use nexus_testkit::issuer::RequestKind;
 
@@ -13,6 +8,7 @@ use super::{
     home::{Home, builder, issuer},
     running::Running,
 };
+use crate::support::{DEAD, PATIENCE};
 
 #[test]
 fn a_browser_s_answer_logs_in_and_what_is_stored_is_told() {
@@ -161,14 +157,27 @@ fn given_up(end: impl Fn(&Running), code: i32) {
     let returns_to = step["returns_to"].as_str().unwrap();
     let port: u16 = returns_to.split(['/', ':']).filter_map(|part| part.parse().ok()).next_back().unwrap();
     assert!(TcpListener::bind(("127.0.0.1", port)).is_err(), "nobody listens on {port}");
+    let socket = listener(port);
     let began = Instant::now();
     end(&login);
     let finished = login.finish();
     assert_eq!(finished.code, Some(code), "{finished:?}");
-    assert!(began.elapsed() < Duration::from_secs(5), "it took {:?}", began.elapsed());
+    assert!(began.elapsed() < PATIENCE, "it took {:?}", began.elapsed());
     assert_eq!(finished.last_json()["outcome"], "cancelled");
-    TcpListener::bind(("127.0.0.1", port)).unwrap();
+    // Another login may listen there by now.
+    assert!(socket.is_none() || listener(port) != socket, "a socket on {port} is left");
     assert!(!home.file("openai-codex").exists());
+}
+
+/// The socket that listens on a port of loopback, by its inode. `None` where there is no `/proc`.
+fn listener(port: u16) -> Option<String> {
+    let sockets = fs::read_to_string("/proc/net/tcp").ok()?;
+    let address = format!("0100007F:{port:04X}");
+    sockets.lines().find_map(|line| {
+        let words: Vec<_> = line.split_whitespace().collect();
+        // Local address, state "listening" and inode.
+        (words.get(1) == Some(&&*address) && words.get(3) == Some(&"0A")).then(|| words[9].to_owned())
+    })
 }
 
 #[test]
@@ -182,9 +191,7 @@ fn nobody_answers_and_the_time_is_up() {
 
 #[test]
 fn an_issuer_that_is_not_there_is_told() {
-    let (home, mut issuer) = (Home::new(), issuer());
-    issuer.stop();
-    let finished = home.start_login("grok", &issuer, &["--json"]).finish();
+    let finished = Home::new().start(&["login", "grok", "--json", "--issuer", DEAD]).finish();
     assert_eq!(finished.code, Some(1), "{finished:?}");
     assert_eq!(finished.last_json()["kind"], "unreachable");
 }

@@ -13,6 +13,7 @@ use super::{
     home::{Home, issuer},
     running::Running,
 };
+use crate::support::PATIENCE;
 
 /// A home with a display, whose browser writes down what it is asked to open.
 fn with_browser() -> (Home, PathBuf) {
@@ -27,7 +28,7 @@ fn with_browser() -> (Home, PathBuf) {
 }
 
 fn wait_for(path: &PathBuf) -> String {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + PATIENCE;
     loop {
         match fs::read_to_string(path) {
             Ok(text) if !text.is_empty() => return text,

@@ -4,9 +4,8 @@ use std::{
     collections::BTreeSet,
     fs,
     io::{BufRead as _, BufReader},
-    net::{Ipv4Addr, TcpListener, TcpStream},
     path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     sync::{Arc, Mutex},
     thread,
     time::{Duration, Instant},
@@ -17,63 +16,14 @@ use nexus_core::BuildContext;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::provider;
-use crate::support::{Folder, text};
+use crate::support::{Folder, PATIENCE, nats::NatsServer, text};
 
-/// How long anything may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 const BRIEF: Duration = Duration::from_millis(20);
 
 /// The machines. The first is the owner's.
 pub(crate) const WORKERS: usize = 8;
 /// What each turn asks.
 pub(crate) const QUESTION: &str = "Which is the largest moon of Saturn?";
-
-/// A server that logs every message with its payload. Dropped, it is killed.
-pub(crate) struct Server {
-    child: Child,
-    url: String,
-    folder: tempfile::TempDir,
-}
-
-impl Server {
-    pub(crate) fn start() -> Self {
-        let program = std::env::var_os("NEXUS_REAL_NATS").expect("NEXUS_REAL_NATS: run real-servers/install");
-        let folder = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-        let child = Command::new(program)
-            .args(["--addr", "127.0.0.1", "--port", &port.to_string(), "-VV", "--log"])
-            .arg(folder.path().join("log"))
-            .args(["--jetstream", "--store_dir"])
-            .arg(folder.path().join("store"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let server = Self { child, url: format!("nats://127.0.0.1:{port}"), folder };
-        let began = Instant::now();
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
-            assert!(began.elapsed() < PATIENCE, "the server does not listen");
-            thread::sleep(BRIEF);
-        }
-        server
-    }
-
-    pub(crate) fn store(&self) -> PathBuf {
-        self.folder.path().join("store")
-    }
-
-    /// Every message so far.
-    pub(crate) fn log(&self) -> String {
-        String::from_utf8_lossy(&fs::read(self.folder.path().join("log")).unwrap()).into_owned()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.child.kill().unwrap();
-        self.child.wait().unwrap();
-    }
-}
 
 /// The login `codex` of this home, at a provider that is no vendor's.
 pub(crate) fn owner_login(provider: &str, home: &Path) -> CredentialManager {
@@ -91,7 +41,7 @@ pub(crate) struct Machines {
 }
 
 impl Machines {
-    pub(crate) fn new(server: &Server, model: &str) -> Self {
+    pub(crate) fn new(server: &NatsServer, model: &str) -> Self {
         let begun = format!("fleet: {{ servers: [{:?}] }}\n", server.url);
         let workers: Vec<_> = (0..WORKERS).map(|_| Folder::with(&begun)).collect();
         let keys: Vec<_> = workers

@@ -3,13 +3,26 @@
 #[cfg(feature = "otlp")]
 pub(crate) mod collector;
 pub(crate) mod debaters;
+#[cfg(target_os = "linux")]
+pub(crate) mod nats;
 pub(crate) mod stage;
 
 use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
+    thread,
+    time::{Duration, Instant},
 };
+
+#[cfg(target_os = "linux")]
+use rustix::process::Signal;
+
+/// Longest wait for what a command does, on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An address at which nothing listens: no program is given so low a port by the system.
+pub(crate) const DEAD: &str = "http://127.0.0.1:1";
 
 /// A folder to run in, which is also the home.
 pub(crate) struct Folder(tempfile::TempDir);
@@ -61,4 +74,25 @@ impl Folder {
 
 pub(crate) fn text(bytes: &[u8]) -> &str {
     str::from_utf8(bytes).unwrap()
+}
+
+/// Waits until something is so.
+#[track_caller]
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < until, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Waits until a process has a handler of its own for a signal, which would end it before.
+#[cfg(target_os = "linux")]
+#[track_caller]
+pub(crate) fn until_handled(process: u32, signal: Signal) {
+    until("a handler", || {
+        let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap().trim();
+        u64::from_str_radix(caught, 16).unwrap() & 1 << (signal.as_raw() - 1) != 0
+    });
 }
