@@ -34,16 +34,6 @@ fn check_with_probe_says_what_is_missing_and_how_to_mend_it() {
 }
 
 #[test]
-fn a_typo_is_told_with_its_place_and_the_word_that_was_meant() {
-    let folder = Folder::with(&ROUTES.replace("group: anthropic", "group: antropic"));
-    let output = folder.nexus(&["check"]);
-    assert_eq!(output.status.code(), Some(2));
-    let told = stderr(&output);
-    assert!(told.contains("nexus.yaml:3:"), "{told}");
-    assert!(told.contains("did you mean \"anthropic\""), "{told}");
-}
-
-#[test]
 fn no_configuration_is_told_with_the_way_out() {
     let folder = Folder::empty();
     let output = folder.nexus(&["explain"]);
@@ -79,13 +69,6 @@ fn explain_starts_nothing_and_speaks_json() {
     let explanations: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
     assert_eq!(explanations.as_array().map(Vec::len), Some(1));
     assert!(!folder.path().join("nexus-home").exists(), "explaining wrote something");
-}
-
-#[test]
-fn an_unknown_kind_is_told_with_the_one_that_was_meant() {
-    let output = Folder::with(ROUTES).nexus(&["run", "executer", "hello"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(stderr(&output).contains("did you mean \"executor\""), "{}", stderr(&output));
 }
 
 #[test]

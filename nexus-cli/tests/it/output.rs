@@ -11,6 +11,7 @@ use nexus_testkit::sim::Reply;
 use serde_json::Value;
 
 use crate::support::{
+    PATIENCE,
     stage::{CLOSED_PIPE, Stage, full},
     text,
 };
@@ -26,24 +27,21 @@ fn an_answer_that_standard_output_does_not_take_is_not_lost() {
 
 #[test]
 fn a_reader_that_goes_away_in_mid_turn_stops_the_turn() {
-    let folder = Stage::new(Reply::text("a long answer, said slowly").paced(1, Duration::from_secs(2)));
+    // It takes ten minutes.
+    let answer = "a long answer, said slowly ".repeat(24);
+    let folder = Stage::new(Reply::text(&answer).paced(1, Duration::from_secs(1)));
     for arguments in
         [&["run", "talker", "hello"][..], &["run", "talker", "hello", "--json"], &["run", "judges", "hello"]]
     {
         let before = folder.model.requests().len();
         let mut child =
             folder.command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let asked = folder
-            .model
-            .wait_until_blocking(Duration::from_secs(30), |model| model.requests().len() > before);
+        let asked = folder.model.wait_until_blocking(PATIENCE, |model| model.requests().len() > before);
         assert!(asked, "{arguments:?}");
         drop(child.stdout.take());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(CLOSED_PIPE), "{arguments:?}: {}", text(&output.stderr));
-        // The turn would have taken most of a minute.
-        assert!(
-            folder.model.wait_until_blocking(Duration::from_secs(10), |model| model.open_connections() == 0)
-        );
+        assert!(folder.model.wait_until_blocking(PATIENCE, |model| model.open_connections() == 0));
     }
 }
 
@@ -66,21 +64,26 @@ fn lines_of_a_panel_that_is_read_only_in_part_end_quietly() {
 }
 
 #[test]
-fn a_configuration_with_faults_is_told_as_json_where_json_is_wanted() {
+fn a_configuration_with_faults_is_told_with_its_place_as_json_where_json_is_wanted() {
     let folder = Stage::new(Reply::text("Here."));
     fs::write(
         folder.path().join("nexus.yaml"),
         "groups: { main: [lcal] }\ntypes: { talker: { group: man } }\n",
     )
     .unwrap();
-    for arguments in [
-        &["run", "talker", "hello", "--json"][..],
-        &["explain", "--json"],
-        &["check", "--json"],
-        &["check", "--probe", "--json"],
-        &["status", "--json"],
-    ] {
+    for arguments in
+        [&["run", "talker", "hello"][..], &["explain"], &["check"], &["check", "--probe"], &["status"]]
+    {
         let output = folder.nexus(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("nexus.yaml:2:") && said.contains("did you mean \"main\""),
+            "{arguments:?}: {said}"
+        );
+        assert_eq!(text(&output.stdout), "", "{arguments:?}");
+
+        let output = folder.nexus(&[arguments, &["--json"]].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let said: Value = serde_json::from_str(text(&output.stdout)).unwrap();
         assert_eq!(said["error"]["kind"], "configuration", "{arguments:?}: {said}");

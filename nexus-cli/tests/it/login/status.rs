@@ -159,12 +159,3 @@ fn each_backend_is_told_and_what_would_run() {
     assert!(words.contains("executor: codex-sub-token, effort high"), "{words}");
     assert!(words.contains("passed over codex-cli: not installed"), "{words}");
 }
-
-#[test]
-fn a_configuration_that_cannot_be_read_is_an_error_with_its_place() {
-    let home = Home::new();
-    fs::write(home.path().join("nexus.yaml"), ROUTES.replace("group: openai", "group: opnai")).unwrap();
-    let finished = home.nexus(&["status"]);
-    assert_eq!(finished.code, Some(2), "{finished:?}");
-    assert!(finished.stderr.contains("nexus.yaml:2:"), "{finished:?}");
-}
