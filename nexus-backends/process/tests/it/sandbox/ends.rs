@@ -10,7 +10,7 @@ use nexus_process::sandbox::{SandboxCommand, SandboxEnd};
 use nexus_process::spawn::ExitStatus;
 use nexus_testkit::child_test;
 
-use super::support::{alive_with, assert_gone, has_sandbox, moments, ran, sandbox, shell};
+use super::support::{alive_with, assert_gone, has_sandbox, moments, ran, sandbox, shell, word};
 
 /// Starts what hides, then stays.
 fn hiding(word: &str) -> String {
@@ -62,15 +62,18 @@ async fn a_dropped_future_leaves_nobody() {
     if !has_sandbox().await {
         return;
     }
-    let runs = |word: &str| {
-        let (sandbox, command) = (sandbox(), shell(&hiding(word)));
-        async move { sandbox.run(command).await }
-    };
+    let word = word(1);
     // At any moment of the start, too.
     for millis in moments(&[0, 1, 2, 3, 5, 8, 13, 21, 400]) {
-        let run = tokio::time::timeout(Duration::from_millis(millis), runs("31.4161"));
-        assert!(run.await.is_err());
-        assert_eq!(alive_with("31.4161"), 0, "{millis} ms");
+        let sandbox = sandbox();
+        let mut run = Box::pin(sandbox.run(shell(&hiding(&word))));
+        assert!(tokio::time::timeout(Duration::from_millis(millis), &mut run).await.is_err());
+        let began = Instant::now();
+        drop(run);
+        // The drop itself waits for a second until they are gone.
+        let left = alive_with(&word);
+        assert!(left == 0 || began.elapsed() >= Duration::from_secs(1), "{millis} ms: {left}");
+        assert_gone(&word).await;
     }
 }
 
@@ -81,7 +84,8 @@ async fn a_cancelled_run_keeps_what_was_said() {
     }
     let token = CancelToken::new();
     let folder = tempfile::tempdir().unwrap();
-    let script = hiding("31.4162").replace("echo up", "echo up; touch /tree/up");
+    let word = word(2);
+    let script = hiding(&word).replace("echo up", "echo up; touch /tree/up");
     let (sandbox, command) =
         (sandbox().writable(folder.path(), "/tree"), shell(&script).cancel(token.clone()));
     let run = tokio::spawn(async move { sandbox.run(command).await.unwrap() });
@@ -92,7 +96,7 @@ async fn a_cancelled_run_keeps_what_was_said() {
     let outcome = run.await.unwrap();
     assert_eq!((outcome.end, outcome.status), (SandboxEnd::Cancelled, ExitStatus::Signal(9)));
     assert_eq!(outcome.stdout.text(), "up\n");
-    assert_eq!(alive_with("31.4162"), 0);
+    assert_eq!(alive_with(&word), 0);
 }
 
 /// Who was left by its parent ends with the main process, and does not hold the answer back.
@@ -101,10 +105,12 @@ async fn what_is_left_behind_ends_with_the_program() {
     if !has_sandbox().await {
         return;
     }
-    let began = Instant::now();
-    let outcome = ran(&sandbox(), shell("(setsid sleep 31.4163 &) ; (sleep 31.4163 &) ; echo x")).await;
-    assert!(outcome.is_success() && began.elapsed() < Duration::from_secs(20), "{outcome:?}");
-    assert_gone("31.4163").await;
+    let word = word(3);
+    // They would sleep for longer than the run may take.
+    let outcome =
+        ran(&sandbox(), shell(&format!("(setsid sleep {word} &) ; (sleep {word} &) ; echo x"))).await;
+    assert!(outcome.is_success(), "{outcome:?}");
+    assert_gone(&word).await;
 }
 
 #[tokio::test]
@@ -112,35 +118,37 @@ async fn orphans_are_reaped_inside() {
     if !has_sandbox().await {
         return;
     }
-    let script = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); (true & ) ; done; sleep 0.3; \
-        for stat in /proc/[0-9]*/stat; do cut -d' ' -f3 $stat; done 2>/dev/null | grep -c Z; echo done";
-    assert_eq!(ran(&sandbox(), shell(script)).await.stdout.text(), "0\ndone\n");
+    let script = "i=0; while [ $i -lt 60 ]; do i=$((i+1)); (true & ) ; done
+        while for stat in /proc/[0-9]*/stat; do cut -d' ' -f3 $stat; done 2>/dev/null | grep -q Z; do sleep 0.05; done
+        echo done";
+    let outcome = ran(&sandbox(), shell(script)).await;
+    assert_eq!(outcome.stdout.text(), "done\n", "{outcome:?}");
 }
 
-/// Set in the host that is killed.
+/// Tells the host that is killed by which word its processes are known.
 const HOST: &str = "NEXUS_TEST_HOST";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_host_leaves_nobody() {
-    const WORD: &str = "31.4164";
-    if std::env::var_os(HOST).is_some() {
-        let _ = sandbox().run(shell(&hiding(WORD))).await;
+    if let Ok(word) = std::env::var(HOST) {
+        let _ = sandbox().run(shell(&hiding(&word))).await;
         return;
     }
     if !has_sandbox().await {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
+    let word = word(4);
     // At any moment of the start, too. `timeout` kills the host alone, not its group.
     for millis in moments(&[2, 5, 8, 12, 15, 18, 25, 40, 60, 500]) {
         let mut launcher = Command::new("timeout");
         launcher.args(["--foreground", "--signal=KILL", &format!("0.{millis:03}")]);
         // What it leaves on the disk, having no entry in a run registry.
-        launcher.env("TMPDIR", folder.path()).env(HOST, "1").stdout(Stdio::null()).stderr(Stdio::null());
+        launcher.env("TMPDIR", folder.path()).env(HOST, &word).stdout(Stdio::null()).stderr(Stdio::null());
         let kind = sandbox().run(shell(":")).await.unwrap().containment;
         child_test::through(launcher, a_killed_host_leaves_nobody).status().unwrap();
         if kind >= nexus_process::containment::Containment::UserNamespace {
-            assert_gone(WORD).await;
+            assert_gone(&word).await;
         }
     }
 }

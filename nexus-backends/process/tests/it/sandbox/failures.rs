@@ -1,7 +1,6 @@
 //! What is told where there is no sandbox, or nothing to run in it.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,16 +9,12 @@ use nexus_testkit::child_test;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::support::{has_sandbox, refused, runs_alone_through, sandbox, shell};
+use crate::program;
 
 /// A program that says something and ends with an error.
 fn saying(folder: &Path, words: &str) -> PathBuf {
     let program = folder.join("bwrap");
-    let text = format!("#!/bin/sh\necho \"{words}\" >&2\nexit 1\n");
-    // A child writes it: what this process has open for writing, if only in a child of another thread's that is not its own program
-    // yet, cannot be started.
-    let mut writing = std::process::Command::new("/bin/sh");
-    writing.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(&program).arg(text);
-    assert!(writing.status().unwrap().success());
+    program::write(&program, &format!("#!/bin/sh\necho \"{words}\" >&2\nexit 1\n"));
     program
 }
 
@@ -59,9 +54,8 @@ async fn what_is_missing_inside_is_named() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("script"), "#!/nowhere/python9\n").unwrap();
+    program::write(&folder.path().join("script"), "#!/nowhere/python9\n");
     fs::write(folder.path().join("plain"), "x").unwrap();
-    fs::set_permissions(folder.path().join("script"), fs::Permissions::from_mode(0o755)).unwrap();
     let sandbox = sandbox().read_only(folder.path(), "/work");
     for (program, said) in [
         ("no-such-program", "No such file"),
@@ -130,7 +124,7 @@ async fn with_any_number_of_descriptors_it_runs_or_is_refused_for_want() {
             }
         }
         // The thread of one that was refused may end a moment later.
-        for _ in 0..1000 {
+        for _ in 0..6000 {
             if open() == count {
                 break;
             }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use nexus_process::sandbox::{Sandbox, SandboxCommand, SandboxError};
 
 use super::support::{has_sandbox, ran, refused, said, sandbox, shell};
+use crate::program;
 
 /// A folder with these files.
 fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
@@ -75,9 +76,8 @@ async fn a_tree_lies_where_the_caller_says_and_is_written_only_if_it_may_be() {
     if !has_sandbox().await {
         return;
     }
-    let tree = tree(&[("file", "what is meant"), ("below/run", "#!/bin/sh\necho ran; cat file")]);
-    let path = tree.path().join("below/run");
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let tree = tree(&[("file", "what is meant"), ("below/file", "")]);
+    program::write(&tree.path().join("below/run"), "#!/bin/sh\necho ran; cat file");
     for place in
         ["/home/me/project", "/work", "/tmp/a/b", "/run/x", "/var/lib/y", "/home", "/opt", "/a b/c'd\"$e"]
     {

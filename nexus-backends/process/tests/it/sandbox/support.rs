@@ -65,6 +65,11 @@ pub(crate) fn variables(all: &[(&str, &str)]) -> Environment {
     environment
 }
 
+/// A duration for `sleep` that is longer than any run may take, and by which the processes of this test program are known.
+pub(crate) fn word(number: u32) -> String {
+    format!("314.{number}{:07}", std::process::id())
+}
+
 /// How many processes of the machine have `word` in their arguments.
 pub(crate) fn alive_with(word: &str) -> usize {
     let has = |entry: std::fs::DirEntry| {
@@ -80,9 +85,9 @@ pub(crate) fn alive_with(word: &str) -> usize {
         .count()
 }
 
-/// Fails unless nobody has `word` in its arguments any more, within a second.
+/// Fails unless the processes with `word` in their arguments go.
 pub(crate) async fn assert_gone(word: &str) {
-    for _ in 0..100 {
+    for _ in 0..6000 {
         if alive_with(word) == 0 {
             return;
         }

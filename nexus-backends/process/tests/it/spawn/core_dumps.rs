@@ -3,6 +3,7 @@
 use std::fs;
 
 use nexus_process::containment::{Containment, ContainmentPolicy, available};
+use nexus_process::spawn::StdinMode;
 use nexus_testkit::child_test;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -25,8 +26,10 @@ async fn a_child_and_its_children_may_dump_nothing() {
     setrlimit(Resource::Core, Rlimit { current: most, maximum: most }).unwrap();
     assert!(most == Some(0) || core_limits(std::process::id())[0] != "0");
 
-    let process = shell("sleep 0.2; sh -c 'echo $$; sleep 60' & wait").spawn().unwrap();
+    let script = "read go; sh -c 'echo $$; sleep 60' & wait";
+    let process = shell(script).stdin(StdinMode::Open).spawn().unwrap();
     assert_eq!(core_limits(process.pid()), ["0", "0"]);
+    process.stdin().write("go\n").await.unwrap();
     let first = process.next_line().await.unwrap();
     let grandchild: u32 = std::str::from_utf8(&first.bytes).unwrap().parse().unwrap();
     assert_eq!(core_limits(grandchild), ["0", "0"]);
@@ -41,10 +44,12 @@ async fn no_kind_of_containment_lets_a_child_dump() {
     let most = getrlimit(Resource::Core).maximum;
     setrlimit(Resource::Core, Rlimit { current: most, maximum: most }).unwrap();
     for kind in available() {
-        let first = if kind >= Containment::Cgroup { "" } else { "sleep 0.2; " };
+        let first = if kind >= Containment::Cgroup { "" } else { "read go; " };
         let script = format!("{first}ulimit -Sc; ulimit -Hc; sh -c 'ulimit -Hc'");
-        let policy = ContainmentPolicy::Exactly(kind);
-        let process = contained_shell(&script).containment(policy).spawn().unwrap();
+        let shell = contained_shell(&script).containment(ContainmentPolicy::Exactly(kind));
+        let process = shell.stdin(StdinMode::Open).spawn().unwrap();
+        // It may have ended, where it reads nothing.
+        let _ = process.stdin().write("go\n").await;
         assert_eq!(lines(&process).await, ["0", "0", "0"], "{kind}");
     }
 }

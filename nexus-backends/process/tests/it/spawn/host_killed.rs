@@ -40,7 +40,7 @@ fn alive(folder: &Path) -> usize {
 }
 
 fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(Instant::now() < until, "{what}");
         std::thread::sleep(Duration::from_millis(10));
@@ -65,6 +65,7 @@ fn what_is_to_end_with_its_host_is_killed_with_it() {
         .unwrap();
     let up = || fs::read_dir(folder.path()).unwrap().count();
     wait_until("every program is up", || up() == count);
+    wait_until("every program has begun to wait", || alive(folder.path()) == count);
     // Longer than the thread lived that asked for them.
     std::thread::sleep(Duration::from_millis(300));
     assert_eq!(alive(folder.path()), count, "a program ended with the thread that asked for it");

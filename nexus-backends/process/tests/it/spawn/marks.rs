@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use nexus_process::containment::{Containment, ContainmentPolicy, available};
 use nexus_process::executable::Executable;
@@ -58,8 +59,14 @@ async fn what_is_started_at_once_is_found() {
                 .unwrap();
             process.wait().await;
         }
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        let left = alive(&place);
+        // What escapes at once is there by now; what was found may take a while to be gone.
+        std::thread::sleep(Duration::from_millis(200));
+        let until = Instant::now() + Duration::from_secs(60);
+        let mut left = alive(&place);
+        while !left.is_empty() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+            left = alive(&place);
+        }
         for pid in &left {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);

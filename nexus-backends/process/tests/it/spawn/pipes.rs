@@ -3,15 +3,19 @@
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
-use super::support::{assert_gone, environment, lines, marked, shell};
 use bytes::Bytes;
 use nexus_core::redact::Redactor;
 use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::lines::LineEnding;
 use nexus_process::spawn::{Bounds, EndedBy, ExitStatus, Invocation, SpawnError, StdinError, StdinMode};
 use nexus_process::version::{VersionError, version_line};
+use nexus_testkit::{child_test, effort};
+
+use super::support::{assert_gone, environment, lines, marked, shell};
+use crate::program;
 
 fn bounds(change: impl FnOnce(&mut Bounds)) -> Bounds {
     let mut bounds = Bounds::default();
@@ -134,11 +138,11 @@ async fn a_death_by_signal_is_told_apart_from_a_code() {
 
 #[tokio::test]
 async fn exiting_at_once_is_an_ordinary_end() {
-    for _ in 0..50 {
+    for _ in 0..effort::rounds() {
         let process = shell("exit 0").spawn().unwrap();
         let exit = process.wait().await;
         assert_eq!(exit.status, ExitStatus::Code(0));
-        assert!(exit.elapsed < Duration::from_secs(2));
+        assert!(exit.elapsed < Duration::from_secs(60));
         assert_eq!(lines(&process).await.len(), 0);
     }
 }
@@ -212,30 +216,35 @@ async fn two_writers_never_mix_their_bytes() {
 
 #[tokio::test]
 async fn dropping_a_read_loses_no_line() {
-    let process =
-        shell("i=0; while [ $i -lt 300 ]; do echo $i; i=$((i+1)); [ $((i % 10)) = 0 ] && sleep 0.003; done")
-            .spawn()
-            .unwrap();
+    let script = "read go; i=0
+        while [ $i -lt 300 ]; do echo $i; i=$((i+1)); [ $((i % 10)) = 0 ] && sleep 0.003; done";
+    let process = shell(script).stdin(StdinMode::Open).spawn().unwrap();
+    let dropped = tokio::time::timeout(Duration::from_millis(1), process.next_line()).await;
+    assert!(dropped.is_err(), "nothing is written yet");
+    process.stdin().write("go\n").await.unwrap();
     let mut found = Vec::new();
-    let mut given_up = 0;
     loop {
         tokio::select! {
             biased;
-            () = tokio::time::sleep(Duration::from_micros(500)) => given_up += 1,
+            () = tokio::time::sleep(Duration::from_micros(500)) => {}
             line = process.next_line() => match line {
                 Some(line) => found.push(line.bytes),
                 None => break,
             },
         }
     }
-    assert!(given_up > 0, "the test means to drop some reads");
     let expected: Vec<String> = (0..300).map(|number| number.to_string()).collect();
     assert_eq!(found, expected);
 }
 
 #[tokio::test]
 async fn a_child_sees_the_given_environment_and_its_marker_only() {
-    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some(), "the test program has variables to hide");
+    // A program that has a variable to hide.
+    let mut launcher = Command::new("env");
+    launcher.arg("NEXUS_TEST_HIDDEN=hidden");
+    if !child_test::runs_alone_through(launcher, a_child_sees_the_given_environment_and_its_marker_only) {
+        return;
+    }
     let process = Invocation::new(Executable::find("env", environment().value("PATH")).unwrap(), "/")
         .environment(environment())
         .spawn()
@@ -250,14 +259,10 @@ async fn a_child_sees_the_given_environment_and_its_marker_only() {
 async fn what_cannot_be_run_is_refused_before_anything_starts() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
-    let write = |name: &str, content: &[u8], mode: u32| {
-        fs::write(path(name), content).unwrap();
-        fs::set_permissions(path(name), fs::Permissions::from_mode(mode)).unwrap();
-    };
-    write("plain", b"text", 0o644);
-    write("gone", b"#!/bin/sh\n", 0o755);
-    write("foreign", b"\x7fELF\x02\x01\x01 of no machine at all", 0o755);
-    write("no_interpreter", b"#!/no/such/interpreter\n", 0o755);
+    fs::write(path("plain"), "text").unwrap();
+    program::write(&path("gone"), "#!/bin/sh\n");
+    program::write(&path("foreign"), "\x7fELF\x02\x01\x01 of no machine at all");
+    program::write(&path("no_interpreter"), "#!/no/such/interpreter\n");
 
     let gone = Executable::at(path("gone")).unwrap();
     fs::remove_file(path("gone")).unwrap();
@@ -285,13 +290,12 @@ async fn a_time_limit_ends_the_whole_tree() {
         .unwrap();
     let exit = process.wait().await;
     assert_eq!((exit.status, exit.ended_by), (ExitStatus::Signal(9), EndedBy::TimeLimit));
-    assert!(exit.elapsed < Duration::from_secs(2));
+    assert!(exit.elapsed < Duration::from_secs(60));
     assert_gone(process.run(), &[process.pid()]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sixty_four_at_once_keep_their_lines_apart() {
-    let started = Instant::now();
     let tasks: Vec<_> = (0..64)
         .map(|number| {
             tokio::spawn(async move {
@@ -309,7 +313,6 @@ async fn sixty_four_at_once_keep_their_lines_apart() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert!(started.elapsed() < Duration::from_secs(60));
 }
 
 #[tokio::test]
@@ -356,8 +359,7 @@ async fn a_version_is_asked_once_for_each_state_of_the_file() {
     let write = |version: &str| {
         let script = format!("#!/bin/sh\necho x >> {}\necho\necho '{version}'\n", count.display());
         let new = folder.path().join("new");
-        fs::write(&new, script).unwrap();
-        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+        program::write(&new, &script);
         fs::rename(&new, &tool).unwrap();
     };
     write("tool 1.0");

@@ -198,7 +198,7 @@ fn a_crash_before_the_child_was_written_down_is_swept_by_the_marker() {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(sweep(home.path()).unwrap().killed, 1);
-    assert!(marked(&run).is_empty());
+    assert_dead(&run, &[orphan.pid()]);
 }
 
 #[test]

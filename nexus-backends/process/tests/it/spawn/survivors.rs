@@ -109,7 +109,7 @@ fn start(folder: &Path, kind: Containment, registry: Option<&RunEntry>) -> Vec<P
             shell.spawn().unwrap()
         })
         .collect();
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_secs(60);
     for (number, (way, _, expected)) in ways(kind).into_iter().enumerate() {
         let notes = || fs::read_dir(place(folder, number)).unwrap().flatten().filter(is_note).count();
         while notes() < expected {
@@ -136,6 +136,18 @@ fn left(folder: &Path, kind: Containment) -> Vec<usize> {
         lines.iter().filter(|line| line.windows(place.len()).any(|part| part == place)).count()
     };
     (0..ways(kind).len()).map(has).collect()
+}
+
+/// The same once all are zero, and after this time at the latest.
+fn left_after(folder: &Path, kind: Containment, patience: Duration) -> Vec<usize> {
+    let until = Instant::now() + patience;
+    loop {
+        let counts = left(folder, kind);
+        if counts.iter().all(|count| *count == 0) || Instant::now() >= until {
+            return counts;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Adds a column, and fails if somebody is left.
@@ -190,7 +202,7 @@ async fn nobody_is_left_however_it_hides_and_whatever_holds_it() {
                 }
             }
             drop(processes);
-            let after = left(folder.path(), kind);
+            let after = left_after(folder.path(), kind, Duration::from_secs(60));
             let shown: Vec<_> = after.iter().map(usize::to_string).collect();
             note(&mut table, columns.len(), kind, &shown);
             columns.push(format!("{kind}, {end}"));
@@ -248,7 +260,7 @@ fn a_killed_host_leaves_nobody_once_it_is_swept() {
         let mut host = child_test::command(a_killed_host_leaves_nobody_once_it_is_swept);
         host.env(FOLDER, folder.path()).env(KIND, kind.to_string()).stdout(Stdio::null());
         let host = Host(host.spawn().unwrap());
-        let until = Instant::now() + Duration::from_secs(40);
+        let until = Instant::now() + Duration::from_secs(90);
         while !folder.path().join("ready").exists() {
             assert!(Instant::now() < until, "{kind}: the host is not ready");
             std::thread::sleep(Duration::from_millis(10));
@@ -256,12 +268,8 @@ fn a_killed_host_leaves_nobody_once_it_is_swept() {
         drop(host);
         let is_kernels = kind >= Containment::UserNamespace;
         // The kernel needs no sweep, and has no hurry either.
-        let until = Instant::now() + Duration::from_secs(if is_kernels { 5 } else { 0 });
-        let mut killed = left(folder.path(), kind);
-        while killed.iter().any(|count| *count > 0) && Instant::now() < until {
-            std::thread::sleep(Duration::from_millis(10));
-            killed = left(folder.path(), kind);
-        }
+        let patience = if is_kernels { Duration::from_secs(60) } else { Duration::ZERO };
+        let killed = left_after(folder.path(), kind, patience);
         let swept = sweep(&folder.path().join("home")).unwrap();
         assert!(swept.survivors.is_empty() && swept.failures.is_empty(), "{kind}: {swept:?}");
         let after = left(folder.path(), kind);
