@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use nexus_core::{
@@ -20,7 +20,7 @@ use tokio::{
 };
 
 use super::caller_tools::CallerTools;
-use super::driver_tests::{Bench, SHORT, Script, idle, request};
+use super::driver_tests::{Bench, MINUTE, SHORT, Script, idle, let_pass, request};
 
 /// Waits until the test says so, and answers.
 const ANSWER_WHEN_TOLD: &str = r#"while [ ! -e ../../../told ]; do sleep 0.02; done; echo '{"done":"ok"}'"#;
@@ -29,7 +29,7 @@ const ANSWER_WHEN_TOLD: &str = r#"while [ ! -e ../../../told ]; do sleep 0.02; d
 const TALK_UNTIL_TOLD: &str =
     r#"while [ ! -e ../../../told ]; do echo '{"text":"."}'; sleep 0.02; done; echo '{"done":"ok"}'"#;
 
-/// `count`, which counts; `wait`, which waits; and `submit`, if it is asked for, which is terminal.
+/// `count`, which counts; `wait`, which waits for a time or a file; and `submit`, if it is asked for, which is terminal.
 fn session(running: &Arc<AtomicU32>, has_terminal: bool) -> Arc<Session> {
     struct Running(Arc<AtomicU32>);
     impl Drop for Running {
@@ -44,8 +44,17 @@ fn session(running: &Arc<AtomicU32>, has_terminal: bool) -> Arc<Session> {
         let running = Running(Arc::clone(&running));
         async move {
             let _running = running;
-            tokio::time::sleep(Duration::from_secs_f64(arguments["seconds"].as_f64().unwrap_or(3600.0)))
-                .await;
+            match arguments["until"].as_str() {
+                Some(file) => {
+                    while !Path::new(file).exists() {
+                        tokio::time::sleep(Duration::from_millis(5)).await;
+                    }
+                }
+                None => {
+                    let seconds = arguments["seconds"].as_f64().unwrap_or(3600.0);
+                    tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
+                }
+            }
         }
     });
     let count = Tool::with_schema("count", "", anything(), |_| async { 1 });
@@ -182,7 +191,7 @@ fn text(answer: &Value) -> &str {
 }
 
 fn limited(tool_calls: u32) -> TurnRequest {
-    request().with_limits(Limits::new().with_tool_calls(tool_calls).with_deadline(Duration::from_secs(30)))
+    request().with_limits(Limits::new().with_tool_calls(tool_calls).with_deadline(Duration::from_secs(90)))
 }
 
 async fn is_open(tools: &CallerTools) -> bool {
@@ -325,14 +334,22 @@ async fn a_submission_that_is_sent_again_is_handed_in_once() {
     let program = async {
         let tools = scene.tools().await;
         let client = Client::connect(&tools).await;
-        let wait = json!({ "seconds": 1 });
+        let over = scene.bench.path("over");
+        let wait = json!({ "until": over });
         let waits = client.call(1, "wait", &wait);
         let submit = async {
             scene.until_running(1).await;
             // It waits for the call before it, and its connection is lost.
             let lost = client.call(2, "submit", &Value::Null);
             assert!(tokio::time::timeout(Duration::from_millis(200), lost).await.is_err());
-            futures::join!(client.call(2, "submit", &Value::Null), client.call(3, "submit", &Value::Null))
+            let ends = async {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                std::fs::write(&over, "").unwrap();
+            };
+            let (second, third) =
+                (client.call(2, "submit", &Value::Null), client.call(3, "submit", &Value::Null));
+            let (second, third, ()) = futures::join!(second, third, ends);
+            (second, third)
         };
         let (waited, (first, second)) = futures::join!(waits, submit);
         let is_error = |answer: Option<Value>| answer.map(|answer| answer["isError"] == true);
@@ -356,13 +373,20 @@ async fn calls_over_the_budget_end_where_the_process_shows_none_of_them() {
 #[tokio::test]
 async fn a_tool_that_runs_is_no_silence_of_the_model() {
     let script = format!(r#"echo '{{"text":"let me see"}}'; {ANSWER_WHEN_TOLD}"#);
-    let model = || idle(IdleLimits::none().with(Phase::Model, SHORT * 2));
+    let model = |limit| idle(IdleLimits::none().with(Phase::Model, limit));
     let scene = Scene::new(Script::new(&script));
-    let (result, _) = scene.run_with_calls(model(), &[("wait", json!({ "seconds": 2.0 }))]).await;
+    let over = scene.bench.path("over");
+    let while_it_runs = async {
+        scene.until_running(1).await;
+        let_pass(10 * MINUTE).await;
+        std::fs::write(&over, "").unwrap();
+    };
+    let calls = [("wait", json!({ "until": over }))];
+    let ((result, _), ()) = futures::join!(scene.run_with_calls(model(MINUTE), &calls), while_it_runs);
     assert_eq!(result.unwrap().text, "ok");
     // Once the tool has ended, silence counts again.
     let scene = Scene::new(Script::new(r#"echo '{"text":"let me see"}'; sleep 60"#));
-    let (result, _) = scene.run_with_calls(model(), &[("wait", json!({ "seconds": 0.1 }))]).await;
+    let (result, _) = scene.run_with_calls(model(SHORT * 2), &[("wait", json!({ "seconds": 0.1 }))]).await;
     assert_eq!(result.unwrap_err().kind(), ErrorKind::Starved(Phase::Model));
 }
 
@@ -399,12 +423,11 @@ async fn a_call_that_the_process_never_told_of_has_had_its_effects() {
 
 #[tokio::test]
 async fn a_process_without_its_tools_does_nothing_more() {
-    let script = r#"echo '{"no_tools":"count is missing"}'; sleep 4; touch ../../../late; sleep 1"#;
+    let script = r#"echo '{"no_tools":"count is missing"}'; sleep 60; touch ../../../late; sleep 1"#;
     let scene = Scene::new(Script::new(script));
-    let began = Instant::now();
     let error = scene.run(request(), &mut Vec::new()).await.unwrap_err();
     assert_eq!((error.kind(), scene.spawned()), (ErrorKind::ToolsUnavailable, 3));
-    assert!(!scene.bench.path("late").exists(), "it ran on, for {:?}", began.elapsed());
+    assert!(!scene.bench.path("late").exists(), "it ran on");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The API's way, without a server. Requests as they go out: `tests/native_requests/chatgpt.rs`.
+//! The API's way, without a server. Requests as they go out: `tests/it/native_requests/chatgpt.rs`.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The endpoint's way, without a server. Requests as they go out: `tests/native_requests.rs`.
+//! The endpoint's way, without a server. Requests as they go out: `tests/it/native_requests.rs`.
 
 use std::time::{Duration, SystemTime};
 

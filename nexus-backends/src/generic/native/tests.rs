@@ -1,4 +1,4 @@
-//! The settings of any server's way, without a server. Requests as they go out: `tests/native_requests.rs`.
+//! The settings of any server's way, without a server. Requests as they go out: `tests/it/native_requests.rs`.
 
 use nexus_core::Secret;
 

@@ -1,4 +1,4 @@
-//! The endpoint's way, without a server. Requests as they go out: `tests/native_requests.rs`.
+//! The endpoint's way, without a server. Requests as they go out: `tests/it/native_requests.rs`.
 
 use nexus_core::Secret;
 use serde_json::{Value, json};

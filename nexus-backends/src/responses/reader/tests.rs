@@ -1,4 +1,4 @@
-//! What is made of odd streams; the recorded ones are read in `tests/native_transcripts.rs`.
+//! What is made of odd streams; the recorded ones are read in `tests/it/native_transcripts.rs`.
 
 use nexus_core::{ErrorKind, harness::Recorder, turn::FinishReason};
 use serde_json::{Value, json};

@@ -8,6 +8,10 @@ mod tls;
 use std::{
     future::poll_fn,
     io::Write as _,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -34,7 +38,7 @@ fn transport(base_url: &str, more: Value) -> Transport {
 
 async fn post(transport: &Transport) -> Result<ServerAnswer, Failure> {
     let request = transport.post(HeaderMap::new(), Bytes::from_static(b"{}"));
-    let answer = tokio::time::timeout(Duration::from_secs(20), request).await.expect("nothing hangs");
+    let answer = tokio::time::timeout(Duration::from_secs(90), request).await.expect("nothing hangs");
     answer.map_err(Failure::from)
 }
 
@@ -109,7 +113,7 @@ async fn a_stream_is_handed_on_before_it_ends() {
             let _ = stream.flush();
             std::thread::sleep(Duration::from_millis(20));
             let _ = stream.write_all(b"ta: 1\n\n");
-            std::thread::sleep(Duration::from_secs(30));
+            std::thread::sleep(Duration::from_secs(300));
             After::Close
         });
         let started = Instant::now();
@@ -120,7 +124,7 @@ async fn a_stream_is_handed_on_before_it_ends() {
         while bytes != b"data: 1\n\n" {
             bytes.extend_from_slice(&poll_fn(|context| body.poll_chunk(context)).await.unwrap().unwrap());
         }
-        assert!(started.elapsed() < Duration::from_secs(10));
+        assert!(started.elapsed() < Duration::from_secs(60));
     }
 }
 
@@ -307,15 +311,22 @@ async fn a_flood_of_headers_is_an_error() {
 
 #[tokio::test]
 async fn an_error_without_end_is_cut_in_time_and_in_size() {
-    let flood = Server::start(|stream, _| {
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&taken);
+    let flood = Server::start(move |stream, _| {
         let _ = stream.write_all(b"HTTP/1.1 500 X\r\n\r\n");
-        while stream.write_all(&[b'x'; 8_192]).is_ok() {}
+        while stream.write_all(&[b'x'; 8_192]).is_ok() {
+            counter.fetch_add(8_192, Ordering::SeqCst);
+        }
         After::Close
     });
     let started = Instant::now();
     let (_, _, body) = refused(&flood).await;
     assert!(body.words().len() <= 64 << 10);
-    assert!(started.elapsed() < Duration::from_secs(4), "a flood is cut by its size");
+    flood.until_closed(1).await;
+    // No more than fits into the buffers of a connection.
+    let taken = taken.load(Ordering::SeqCst);
+    assert!(taken < 64 << 20, "a flood is cut by its size: {taken}");
 
     let drip = Server::start(|stream, _| {
         let _ = stream.write_all(b"HTTP/1.1 429 X\r\nretry-after: 2\r\n\r\nslow");
@@ -327,7 +338,7 @@ async fn an_error_without_end_is_cut_in_time_and_in_size() {
     let (status, headers, body) = refused(&drip).await;
     assert_eq!((status.as_u16(), &headers["retry-after"]), (429, &HeaderValue::from_static("2")));
     assert!(body.words().starts_with("slow."), "{body:?}");
-    assert!(started.elapsed() < Duration::from_secs(15), "a drip is cut by its time");
+    assert!(started.elapsed() < Duration::from_secs(60), "a drip is cut by its time");
 }
 
 #[tokio::test]

@@ -3,7 +3,10 @@
 use std::{
     io::{Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -29,6 +32,7 @@ pub(super) struct Request {
 pub(super) struct Server {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<Request>>>,
+    closed: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -55,13 +59,28 @@ impl Server {
         let address = listener.local_addr().unwrap();
         let requests = Arc::new(Mutex::new(Vec::new()));
         let (answer, seen) = (Arc::new(answer), requests.clone());
+        let closed = Arc::new(AtomicUsize::new(0));
+        let closing = closed.clone();
         thread::spawn(move || {
             for (connection, stream) in listener.incoming().flatten().enumerate() {
-                let (answer, seen) = (answer.clone(), seen.clone());
-                thread::spawn(move || converse(stream, connection, &*answer, &seen));
+                let (answer, seen, closing) = (answer.clone(), seen.clone(), closing.clone());
+                thread::spawn(move || {
+                    converse(stream, connection, &*answer, &seen);
+                    closing.fetch_add(1, Ordering::SeqCst);
+                });
             }
         });
-        Self { address, requests }
+        Self { address, requests, closed }
+    }
+
+    /// Waits until so many connections have been closed by both sides.
+    pub(super) async fn until_closed(&self, count: usize) {
+        let closed = async {
+            while self.closed.load(Ordering::SeqCst) < count {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), closed).await.expect("the connections are closed");
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -92,7 +111,7 @@ fn converse(
     }
     // A close with unread bytes would reset the connection: the rest is read first.
     let _ = stream.shutdown(std::net::Shutdown::Write);
-    let _ = stream.set_read_timeout(Some(Duration::from_secs(5)));
+    let _ = stream.set_read_timeout(Some(Duration::from_secs(120)));
     while matches!(stream.read(&mut [0; 4096]), Ok(1..)) {}
 }
 
