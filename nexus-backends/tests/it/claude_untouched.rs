@@ -159,7 +159,7 @@ impl Machine {
     }
 
     async fn turn(&self, backend: &dyn ExecutionBackend, access: ToolAccess) -> Ran {
-        let limits = Limits::new().with_deadline(Duration::from_secs(20));
+        let limits = Limits::new().with_deadline(Duration::from_secs(90));
         let request = TurnRequest::new("As recorded.").with_tool_access(access).with_limits(limits);
         let ran = Ran::of(backend, request.in_directory(self.path("work"))).await;
         assert!(!format!("{:?} {:?}", ran.events, ran.outcome).contains(CANARY));

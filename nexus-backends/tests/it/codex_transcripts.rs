@@ -67,7 +67,7 @@ fn request(name: &str, nexus_home: &Path) -> TurnRequest {
     } else {
         ToolAccess::ReadOnly
     };
-    let limits = Limits::new().with_deadline(Duration::from_secs(20));
+    let limits = Limits::new().with_deadline(Duration::from_secs(90));
     let request = TurnRequest::new("As recorded.").with_tool_access(access).with_limits(limits);
     if name.starts_with("resume") {
         let thread = thread(name).unwrap_or_else(|| "01a1fc19-aba2-7352-853f-2aa20452b5bd".to_owned());

@@ -158,8 +158,7 @@ async fn what_a_killed_host_leaves_is_gone_after_the_next_start() {
             result.unwrap_or_else(|error| panic!("{}: {error:#?}", subject.variable)).text.trim(),
             "swept"
         );
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        assert_eq!(marked(&runs), [], "{}", subject.variable);
+        wait_until(subject.variable, || marked(&runs).is_empty());
         assert_eq!(runs_of(home), [] as [String; 0], "{}", subject.variable);
         let left: Vec<_> = fs::read_dir(home.join("nexus/tmp")).into_iter().flatten().flatten().collect();
         assert!(left.is_empty(), "{}: {left:?}", subject.variable);
