@@ -171,9 +171,10 @@ fn what_is_to_replace_a_private_file_is_never_open_to_others() {
             }
             modes
         });
-        let began = Instant::now();
-        while seen.load(Ordering::Relaxed) < effort::rounds() && began.elapsed() < Duration::from_secs(60) {
-            files.write("open/key", "new".repeat(1000)).unwrap();
+        // Large, so that it takes time to be written.
+        let (began, content) = (Instant::now(), vec![b'x'; 8 << 20]);
+        while seen.load(Ordering::Relaxed) < effort::rounds() && began.elapsed() < Duration::from_secs(300) {
+            files.write("open/key", &content).unwrap();
         }
         stop.store(true, Ordering::Relaxed);
         watcher.join().unwrap()
