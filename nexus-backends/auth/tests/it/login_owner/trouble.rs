@@ -2,7 +2,6 @@
 
 use std::{
     future::Future as _,
-    io::Write as _,
     os::unix::fs::OpenOptionsExt as _,
     pin::pin,
     sync::{Arc, Mutex},
@@ -12,12 +11,12 @@ use std::{
 
 use nexus_auth::{
     CredentialError, CredentialSource as _,
-    store::{DamagedText, MemoryStore, PreparedWrite, StoreError, StoredLogin, TokenStore},
+    store::{DamagedText, MemoryStore, PreparedWrite, StoreError, TokenStore},
 };
 use nexus_core::Secret;
 
 use super::{
-    issuer::{Mood, NAME},
+    issuer::Mood,
     stage::{ALIVE_AND_DUE, EXPIRED, Stage},
 };
 
@@ -274,58 +273,5 @@ async fn a_runtime_that_ends_before_the_answer_frees_the_lock() {
     .join()
     .unwrap();
     stage.issuer.change(|state| state.mood = Mood::Works);
-    assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
-}
-
-#[tokio::test]
-async fn a_write_whose_writer_died_before_the_last_step_is_finished_and_nothing_spent() {
-    let stage = Stage::with_login(EXPIRED);
-    let mut renewed: StoredLogin = stage.stored();
-    renewed.generation += 1;
-    renewed.login.access_token = Secret::new("access-from-the-dead");
-    renewed.login.expires_at = renewed.login.expires_at.map(|end| end + 2 * A_WHILE * 60);
-    let pending = stage.auth().join(format!(".{NAME}.json.999999-0.new"));
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&pending).unwrap();
-    file.write_all(renewed.to_text().expose().as_bytes()).unwrap();
-    drop(file);
-
-    let lent = stage.manager().credential(A_WHILE).await.unwrap();
-    assert_eq!(lent.token.expose(), "access-from-the-dead");
-    assert!(stage.issuer.state().spent.is_empty());
-    assert!(stage.left_over().is_empty());
-}
-
-#[tokio::test]
-async fn a_whole_write_of_the_dead_is_finished_although_the_kernel_frees_its_lock_last() {
-    let stage = Stage::with_login(EXPIRED);
-    let renewed = stage.renewed_by_the_dead();
-    let pending = stage.auth().join(format!(".{NAME}.json.999999-0.new"));
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&pending).unwrap();
-    file.lock().unwrap();
-    file.write_all(renewed.to_text().expose().as_bytes()).unwrap();
-    std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(100));
-        drop(file);
-    });
-    assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
-    assert_eq!(stage.issuer.state().spent, ["refresh-1"]);
-    assert!(stage.left_over().is_empty());
-}
-
-#[tokio::test]
-async fn nothing_is_spent_beside_a_whole_write_that_stays_locked() {
-    let stage = Stage::with_login(EXPIRED);
-    let renewed = stage.renewed_by_the_dead();
-    let pending = stage.auth().join(format!(".{NAME}.json.999999-0.new"));
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&pending).unwrap();
-    file.lock().unwrap();
-    file.write_all(renewed.to_text().expose().as_bytes()).unwrap();
-    let error = stage.manager().credential(A_WHILE).await.unwrap_err();
-    assert!(matches!(error, CredentialError::Unreadable { .. }), "{error:?}");
-    assert_eq!(stage.issuer.state().reused, Vec::<String>::new());
-    drop(file);
     assert_eq!(stage.manager().credential(A_WHILE).await.unwrap().token.expose(), "access-2");
 }
