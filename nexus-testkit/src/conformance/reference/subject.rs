@@ -31,7 +31,7 @@ impl Subject for ReferenceSubject {
     }
 
     fn timing(&self) -> Timing {
-        Timing { short: Duration::from_secs(1), bound: Duration::from_secs(60) }
+        Timing { short: Duration::from_secs(1), bound: Duration::from_secs(300) }
     }
 }
 

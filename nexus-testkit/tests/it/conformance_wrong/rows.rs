@@ -391,7 +391,8 @@ fn limits() -> Vec<Row> {
         row(
             "a_slow_model_that_speaks_is_left_alone",
             "the turn ends well",
-            request(|it| it.limits.idle.model = Some(Duration::from_millis(30))),
+            // Silent for longer than the limit, however late either is noticed.
+            setting(|it| it.script.replies.iter_mut().for_each(|reply| reply.pace.gap_ms = 600_000)),
         ),
         row("tool_calls_are_limited", "the turn fails", unlimited()),
         row("model_calls_are_limited", "the turn fails", unlimited()),
