@@ -101,7 +101,7 @@ fn the_same_words_are_said_of_a_skip_before_and_after() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let mut nobody = |_| {};
     let turn = router.run_turn("writer", TurnRequest::new("x"), TurnHost::new(), &mut nobody);
-    let result = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(5), turn).await });
+    let result = runtime.block_on(async { tokio::time::timeout(Duration::from_secs(60), turn).await });
     let skipped = result.unwrap().unwrap().provenance.skipped;
     let explained = router.explain("writer").unwrap().to_string();
     assert_eq!(skipped.len(), 2);

@@ -393,7 +393,7 @@ async fn a_full_disk_leaves_the_old_holds_in_the_file_and_the_new_ones_in_the_pr
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn turns_at_once_are_those_of_all_processes() {
     let folder = tempfile::tempdir().unwrap();
     let alpha = Fake::new("alpha", [Act::Slow(Duration::from_millis(60))]);
@@ -405,7 +405,7 @@ async fn turns_at_once_are_those_of_all_processes() {
     assert!(outcomes.iter().filter(|(events, _)| is_queued(events)).count() >= 6);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_place_of_a_process_that_is_killed_is_taken_and_the_wait_ends_with_the_turn() {
     if let Some((folder, _)) = started() {
         let store = FileHoldStore::in_folder(folder);
@@ -447,7 +447,7 @@ async fn a_place_of_a_process_that_is_killed_is_taken_and_the_wait_ends_with_the
     outcome.unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_process_with_many_turns_does_not_keep_out_another() {
     let folder = tempfile::tempdir().unwrap();
     let alpha = Fake::new("alpha", [Act::Slow(Duration::from_millis(20))]);
