@@ -58,19 +58,19 @@ fn a_worker_asks_its_manager(worker: Program, manager: Program) {
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn claude_asks_codex_in_mid_task_and_has_the_answer_in_the_same_turn() {
     a_worker_asks_its_manager(Program::Claude, Program::Codex);
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn codex_asks_grok_in_mid_task_and_has_the_answer_in_the_same_turn() {
     a_worker_asks_its_manager(Program::Codex, Program::Grok);
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn grok_asks_claude_in_mid_task_and_has_the_answer_in_the_same_turn() {
     a_worker_asks_its_manager(Program::Grok, Program::Claude);
 }
@@ -109,26 +109,26 @@ fn a_person_is_heard(program: Program, is_steered: bool) {
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn a_person_is_heard_within_a_turn_of_claude() {
     a_person_is_heard(Program::Claude, true);
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn a_person_is_heard_within_a_turn_of_codex() {
     a_person_is_heard(Program::Codex, true);
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn a_person_is_heard_with_the_next_turn_of_grok() {
     a_person_is_heard(Program::Grok, false);
 }
 
 /// An agent that waits for messages has what a person writes long before its wait is over, whether its program takes input or not.
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn a_person_is_heard_by_an_agent_that_waits() {
     for program in Program::ALL {
         let stage = Stage::new(program, |seen: &Seen| match seen.all.contains("Turn left.") {
@@ -149,7 +149,7 @@ fn a_person_is_heard_by_an_agent_that_waits() {
 
 /// A worker of a worker, each on another vendor; none below, and none beside.
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn workers_are_nested_to_the_depth_and_refused_beyond() {
     let is_tried = Arc::new(AtomicBool::new(false));
     let stage = Stage::new(Program::Claude, move |seen: &Seen| {
@@ -219,7 +219,7 @@ fn half_done(worker: Program) -> impl Fn(&Seen) -> Reply {
 
 /// The worker's program dies in the middle of its turn.
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn a_worker_whose_program_is_killed_is_told_of_and_its_tree_is_there() {
     for (worker, manager) in
         [(Program::Claude, Program::Grok), (Program::Codex, Program::Claude), (Program::Grok, Program::Codex)]
@@ -278,19 +278,19 @@ fn a_lost_turn_is_told_of(worker: Program, manager: Program) {
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn a_turn_of_claude_that_is_lost_is_told_of() {
     a_lost_turn_is_told_of(Program::Claude, Program::Codex);
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn a_turn_of_codex_that_is_lost_is_told_of() {
     a_lost_turn_is_told_of(Program::Codex, Program::Grok);
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn a_turn_of_grok_that_is_lost_is_told_of() {
     a_lost_turn_is_told_of(Program::Grok, Program::Claude);
 }

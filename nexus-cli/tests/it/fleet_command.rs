@@ -101,7 +101,7 @@ fn status(folder: &Folder) -> Value {
 }
 
 #[test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 fn a_turn_runs_on_another_machine_and_its_worker_is_seen_and_drained() {
     let server = NatsServer::start();
     let model =
@@ -163,7 +163,7 @@ fn a_turn_runs_on_another_machine_and_its_worker_is_seen_and_drained() {
 }
 
 #[test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 fn a_worker_that_drains_ends_its_turn_and_a_second_signal_ends_it_at_once() {
     let server = NatsServer::start();
     let model = Sim::start(Dialect::Responses, Reply::text("Half of an ans").stalled()).unwrap();
@@ -283,7 +283,7 @@ fn model_of(turns: usize) -> Sim {
 }
 
 #[test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 fn what_a_collector_is_sent_of_a_fleet_is_what_was_run() {
     const GOOD: u64 = 5;
     const BEYOND: u64 = 2;
@@ -369,7 +369,7 @@ fn what_a_collector_is_sent_of_a_fleet_is_what_was_run() {
 }
 
 #[test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 fn a_collector_that_never_answers_holds_up_no_turn_and_no_drain() {
     let (server, model) = (NatsServer::start(), model_of(3));
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -387,7 +387,7 @@ fn a_collector_that_never_answers_holds_up_no_turn_and_no_drain() {
 }
 
 #[test]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 fn a_status_that_is_watched_goes_on_until_it_is_ended_also_while_the_server_is_gone() {
     let server = NatsServer::start();
     let model = model_of(0);

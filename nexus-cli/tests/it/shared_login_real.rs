@@ -50,7 +50,7 @@ fn shown(model: &Sim, before: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-#[ignore = "needs servers of somebody else's; run by .ci/run"]
+#[ignore = "needs NEXUS_REAL_OIDC and NEXUS_REAL_NATS"]
 async fn one_expiry_spends_one_refresh_token_among_eight_workers_and_no_secret_is_seen_anywhere() {
     let (server, provider) = (NatsServer::start(), Provider::start(FIRST_LIFE.as_secs()));
     let reply = || Reply::text("Titan.").after(ANSWERED_AFTER);
@@ -118,7 +118,7 @@ async fn one_expiry_spends_one_refresh_token_among_eight_workers_and_no_secret_i
 }
 
 #[tokio::test]
-#[ignore = "needs servers of somebody else's; run by .ci/run"]
+#[ignore = "needs NEXUS_REAL_OIDC and NEXUS_REAL_NATS"]
 async fn without_its_owner_a_program_says_who_is_missing_and_what_to_start() {
     let server = NatsServer::start();
     let model = Sim::start(Dialect::Responses, Scenario::new([Reply::text("Titan.")]).models(["simulated"]));

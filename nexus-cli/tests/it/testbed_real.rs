@@ -143,7 +143,7 @@ fn assert_says(said: &str, words: &[&str]) {
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn real_programs_ship_eight_of_eight_where_their_models_anchor_and_catch_eight_of_eight_where_they_probe() {
     let stage = Stage::new();
     let said = stage.run("planted", &["--answer", "planted"]);
@@ -173,7 +173,7 @@ fn real_programs_ship_eight_of_eight_where_their_models_anchor_and_catch_eight_o
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn real_programs_let_right_answers_pass() {
     let stage = Stage::new();
     let said = stage.run("right", &["--answer", "right"]);

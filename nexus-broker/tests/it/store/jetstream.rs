@@ -79,10 +79,10 @@ async fn publish(jetstream: &async_nats::jetstream::Context, subject: &str, head
     stored.unwrap().await.unwrap();
 }
 
-suite!(Server::start().await, #[ignore = "needs a real nats-server; run by .ci/run"]);
+suite!(Server::start().await, #[ignore = "needs a real nats-server"]);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn processes_on_a_server_are_killed_and_each_message_has_one_answer() {
     let server = Server::start().await;
     kills::each_message_has_one_answer(&server.url()).await;
@@ -104,7 +104,7 @@ async fn patiently<T, F: Future<Output = Result<T, BrokerError>>>(call: impl Fn(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_server_that_is_killed_and_restarted_while_messages_are_held_loses_none() {
     let server = Server::start().await;
     let clock = Hands::new();
@@ -130,7 +130,7 @@ async fn a_server_that_is_killed_and_restarted_while_messages_are_held_loses_non
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_server_that_stops_for_a_while_is_unavailable_and_then_goes_on() {
     let server = Server::start().await;
     let store = server.open(QueueLimits::default(), Arc::new(SystemClock)).await;
@@ -145,7 +145,7 @@ async fn a_server_that_stops_for_a_while_is_unavailable_and_then_goes_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn what_a_killed_broker_began_to_finish_is_finished_by_another() {
     let server = Server::start().await;
     let clock = Hands::new();
@@ -172,7 +172,7 @@ async fn what_a_killed_broker_began_to_finish_is_finished_by_another() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_stream_that_is_deleted_or_emptied_is_told_of_or_begun_anew() {
     let server = Server::start().await;
     let clock = Hands::new();
@@ -203,7 +203,7 @@ async fn a_stream_that_is_deleted_or_emptied_is_told_of_or_begun_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_server_without_room_is_told_of_and_loses_nothing() {
     let server = Server::with_config("jetstream { max_file_store: 2MB }").await;
     let clock = Hands::new();
@@ -224,7 +224,7 @@ async fn a_server_without_room_is_told_of_and_loses_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn servers_that_take_less_than_the_limits_or_do_not_answer_are_named() {
     let server = Server::with_config("max_payload: 100000").await;
     let error = connect(&server.url(), QueueLimits::default(), Hands::new()).await.unwrap_err();
@@ -249,7 +249,7 @@ async fn servers_that_take_less_than_the_limits_or_do_not_answer_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn what_came_of_a_message_and_cannot_be_read_keeps_the_rest_of_it_from_nobody() {
     let server = Server::start().await;
     let clock = Hands::new();
@@ -288,7 +288,7 @@ async fn what_came_of_a_message_and_cannot_be_read_keeps_the_rest_of_it_from_nob
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn headers_that_cannot_be_read_keep_nobody_from_the_others() {
     let server = Server::start().await;
     let clock = Hands::new();

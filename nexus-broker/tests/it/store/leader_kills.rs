@@ -90,7 +90,7 @@ async fn handle(store: Arc<dyn BrokerStore>, handled: Arc<AtomicUsize>, ends: Ar
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn the_leader_of_three_servers_is_killed_while_messages_go_through_and_each_is_handled_once() {
     let cluster = Cluster::start().await;
     let store = broker(&cluster).await;

@@ -156,10 +156,10 @@ impl Place for Narrow {
     }
 }
 
-suite!(Narrow::start().await, #[ignore = "needs a real nats-server; run by .ci/run"]);
+suite!(Narrow::start().await, #[ignore = "needs a real nats-server"]);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn callers_and_workers_reach_nothing_of_the_brokers_and_brokers_nothing_of_the_stream_itself() {
     let narrow = Narrow::start().await;
     let clock = Hands::new();
@@ -226,7 +226,7 @@ async fn callers_and_workers_reach_nothing_of_the_brokers_and_brokers_nothing_of
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn the_documented_servers_carry_brokers_and_no_line_is_for_nothing() {
     let certificates = tempfile::tempdir().unwrap();
     write_identity(certificates.path()).unwrap();

@@ -86,7 +86,7 @@ async fn forked(kit: &Kit, store: Option<Arc<dyn BrokerStore>>) -> [Vec<String>;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn a_session_that_is_forked_reads_the_same_over_both_stores() {
     let in_file = forked(&Kit::new(echo()), None).await;
     let kit = Kit::new(echo());
@@ -140,7 +140,7 @@ async fn an_agent_answers_while_the_record_of_another_cannot_be_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a real nats-server; run by .ci/run"]
+#[ignore = "needs a real nats-server"]
 async fn an_agent_answers_while_the_record_of_another_cannot_be_read_on_a_server() {
     let (kit, server) = (Kit::new(echo()), Server::start().await);
     let store = on(&server, &kit).await;

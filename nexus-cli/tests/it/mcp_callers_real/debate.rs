@@ -11,19 +11,19 @@ use super::{
 use crate::support::debaters::{self, Part};
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn claude_code_has_a_question_debated_by_programs_of_three_vendors() {
     debated_for(Caller::Claude);
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn codex_has_a_question_debated_by_programs_of_three_vendors() {
     debated_for(Caller::Codex);
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn grok_has_a_question_debated_by_programs_of_three_vendors() {
     debated_for(Caller::Grok);
 }

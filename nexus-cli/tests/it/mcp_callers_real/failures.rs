@@ -14,7 +14,7 @@ use super::{
 };
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn a_token_that_is_refused_escalates_and_a_new_login_goes_on() {
     let old = "canary-token-that-was-revoked";
     let stage = Stage::new();
@@ -45,7 +45,7 @@ fn a_token_that_is_refused_escalates_and_a_new_login_goes_on() {
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn a_caller_that_is_killed_in_mid_step_leaves_no_agent_and_the_next_server_goes_on() {
     let stage = Stage::new();
     stage.trouble.is_stalling.store(true, Ordering::SeqCst);
@@ -76,7 +76,7 @@ fn a_caller_that_is_killed_in_mid_step_leaves_no_agent_and_the_next_server_goes_
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn a_caller_that_is_killed_in_mid_step_leaves_a_server_that_runs_to_finish_it() {
     let stage = Stage::new();
     let server = HttpServer::start(&stage);

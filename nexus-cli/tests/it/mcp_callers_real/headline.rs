@@ -12,25 +12,25 @@ use super::{
 };
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn claude_code_walks_a_goal_to_a_commit() {
     walked_by(Caller::Claude);
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn codex_walks_a_goal_to_a_commit() {
     walked_by(Caller::Codex);
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn grok_walks_a_goal_to_a_commit() {
     walked_by(Caller::Grok);
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn the_oldest_claude_code_walks_a_goal_to_a_commit() {
     let oldest = real::programs("NEXUS_REAL_CLAUDE").remove(0);
     let stage = Stage::with_claude(oldest);
@@ -39,7 +39,7 @@ fn the_oldest_claude_code_walks_a_goal_to_a_commit() {
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn each_of_three_walks_by_way_of_a_server_that_runs() {
     for caller in [Caller::Claude, Caller::Codex, Caller::Grok] {
         let stage = Stage::new();
@@ -51,7 +51,7 @@ fn each_of_three_walks_by_way_of_a_server_that_runs() {
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn claude_code_walks_over_http() {
     let stage = Stage::new();
     let server = HttpServer::start(&stage);
@@ -62,7 +62,7 @@ fn claude_code_walks_over_http() {
 }
 
 #[test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs"]
 fn who_waits_a_second_at_a_time_joins_what_runs() {
     for caller in [Caller::Claude, Caller::Codex, Caller::Grok] {
         let stage = Stage::new();
