@@ -35,7 +35,8 @@ const WRONG: [(&str, &str, &str); 3] = [
 ];
 
 const WRITERS: usize = 8;
-const CALLS: usize = 200;
+/// How often each of them adds a task and an issue, in each round.
+const ADDED: usize = 10;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().collect();
@@ -138,7 +139,7 @@ fn no_plan_is_lost_or_archived_twice_by_kills() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Eight processes, each with 200 calls, and somebody who reads all the time.
+/// Eight processes that write, and one that reads all the time.
 fn many_writers_lose_nothing() -> Result<(), Failed> {
     let folder = tempfile::tempdir()?;
     let project = ProjectFolder::at(folder.path());
@@ -178,7 +179,8 @@ fn many_writers_lose_nothing() -> Result<(), Failed> {
     }
     let tasks = project.tasks()?.ok_or("there are no tasks")?;
     let plan = project.plan()?.ok_or("there is no plan")?;
-    assert!(tasks.tasks.len() == WRITERS * CALLS / 2 && plan.issues.len() == WRITERS * CALLS / 2);
+    let added = WRITERS * ADDED * effort::rounds();
+    assert!(tasks.tasks.len() == added && plan.issues.len() == added);
     let titles: BTreeSet<_> = tasks.tasks.iter().map(|task| &task.title).collect();
     assert!(titles.len() == tasks.tasks.len(), "a task was written over");
     for entry in fs::read_dir(folder.path().join(".nexus/state"))? {
@@ -191,7 +193,7 @@ fn many_writers_lose_nothing() -> Result<(), Failed> {
 fn write() -> ExitCode {
     let project = ProjectFolder::at(env::current_dir().unwrap());
     let process = std::process::id();
-    for call in 0..CALLS / 2 {
+    for call in 0..ADDED * effort::rounds() {
         let title = format!("{process} {call}");
         project.task_add(TaskAddRequest { title: title.clone(), ..TaskAddRequest::default() }).unwrap();
         let request = PlanUpdateRequest { action: PlanAction::Add, issue: None, title: Some(title) };
