@@ -129,11 +129,18 @@ async fn every_answer_fits_whatever_a_task_holds() {
         arguments["task_id"] = json!(id);
         arguments
     };
-    let framed = told(&tools, "task_orchestrate", of(json!({}))).await;
+    // Calls come back before the end on a slow machine.
+    let to_end = async |name: &str| loop {
+        let report = told(&tools, name, of(json!({}))).await;
+        if report["running"] != true {
+            return report;
+        }
+    };
+    let framed = to_end("task_orchestrate").await;
     assert_eq!(framed["task"]["status"], "active", "{framed:#}");
     assert_eq!(framed["task"]["plan"].as_array().unwrap().len(), 14, "two bands and their reviews");
     for _ in 0..2 {
-        let report = told(&tools, "task_run_turn", of(json!({}))).await;
+        let report = to_end("task_run_turn").await;
         assert_eq!(report["step"]["end"], "advanced", "{report:#}");
         let status = told(&tools, "task_status", of(json!({}))).await;
         assert_eq!(status["plan"].as_array().unwrap().len(), 14);
@@ -222,7 +229,7 @@ async fn a_call_waits_as_long_as_it_is_asked_and_comes_back_running() {
             assert_eq!(answer["running"], true);
             let waited = began.elapsed();
             assert!(
-                waited >= Duration::from_secs(least) && waited < Duration::from_secs(30),
+                waited >= Duration::from_secs(least) && waited < Duration::from_secs(60),
                 "{name}: {waited:?}"
             );
         }

@@ -14,7 +14,7 @@ use nexus_spawn::{
 };
 use serde_json::{Value, json};
 
-use super::kit::{Act, Seen, World, brief, honest, log, orchestrate, run, status, verdict, walk, work};
+use super::kit::{Act, Seen, World, brief, honest, log, orchestrate, run_step, status, verdict, walk, work};
 
 fn bound(tier: &str, phase: &str) -> Value {
     json!({ "tier": tier, "phase": phase, "group": "first", "model": { "exact": "any" }, "effort": "max" })
@@ -49,7 +49,7 @@ async fn map_error(world: &World, id: &str) -> Option<String> {
             tokio::time::sleep(std::time::Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("the map is drawn")
+    tokio::time::timeout(std::time::Duration::from_secs(60), waiting).await.expect("the map is drawn")
 }
 
 #[tokio::test]
@@ -294,11 +294,11 @@ async fn a_task_that_used_up_its_budget_escalates_and_says_of_which_and_what_to_
         let request = TaskCreateRequest { budget: Some(budget), ..world.request() };
         let id = world.tasks.create(request).await.unwrap().task_id;
         assert_eq!(orchestrate(&world.tasks, &id).await.status, "active");
-        let first = world.tasks.run_turn(run(&id)).await.unwrap();
+        let first = run_step(&world.tasks, &id).await;
         assert_eq!(first.step.as_ref().unwrap().end, "advanced", "{first:#?}");
         let turns = world.agents.seen.lock().unwrap().len();
         // Another server counts the same.
-        let second = world.another().run_turn(run(&id)).await.unwrap();
+        let second = run_step(&world.another(), &id).await;
         assert_eq!(second.status, "escalated");
         let step = second.step.unwrap();
         let said = format!("{} {}", step.reason.unwrap_or_default(), step.error.unwrap_or_default());
@@ -333,7 +333,7 @@ async fn a_re_brief_adds_to_the_brief_that_the_caller_and_the_next_agents_see() 
     let answer = json!({ "re_brief": { "amendment": amendment } });
     let Some(world) = World::with(reflecting(answer), &with_reflector(), |_| {}) else { return };
     let id = world.framed().await;
-    let report = world.tasks.run_turn(run(&id)).await.unwrap();
+    let report = run_step(&world.tasks, &id).await;
     assert_eq!(report.status, "complete", "{report:#?}");
     let step = report.step.unwrap();
     let ends: Vec<&str> = step.attempts.iter().map(|attempt| attempt.end.as_str()).collect();
@@ -372,7 +372,7 @@ async fn a_re_brief_that_breaks_a_rule_or_widens_the_scope_is_none() {
     };
     let id = world.framed().await;
     let before = artifact(&world, &id, "brief").await.unwrap();
-    let report = world.tasks.run_turn(run(&id)).await.unwrap();
+    let report = run_step(&world.tasks, &id).await;
     // The verdict counts as if nobody had reflected.
     assert_eq!(report.status, "complete");
     assert!(report.step.unwrap().attempts[0].reflection.as_ref().unwrap().starts_with("none"));
@@ -398,7 +398,7 @@ async fn a_re_dispatch_does_it_anew_with_its_hint_and_counts_as_a_retry() {
     };
     let Some(world) = World::with(reflecting(answer), &with_reflector(), |_| {}) else { return };
     let id = world.framed().await;
-    assert_eq!(world.tasks.run_turn(run(&id)).await.unwrap().status, "complete");
+    assert_eq!(run_step(&world.tasks, &id).await.status, "complete");
     let hinted = |world: &World| {
         let seen = world.agents.seen.lock().unwrap();
         let works: Vec<_> = seen.iter().filter(|seen| seen.phase == "implement").collect();
@@ -408,7 +408,7 @@ async fn a_re_dispatch_does_it_anew_with_its_hint_and_counts_as_a_retry() {
     // Of a verdict that escalates it is the same, within the same number of retries.
     let Some(world) = World::with(always, &with_reflector(), |_| {}) else { return };
     let id = world.framed().await;
-    let report = world.tasks.run_turn(run(&id)).await.unwrap();
+    let report = run_step(&world.tasks, &id).await;
     assert_eq!((report.status.as_str(), report.step.unwrap().attempts.len()), ("escalated", 3));
     assert_eq!(hinted(&world), [false, true, true]);
 }
@@ -418,7 +418,7 @@ async fn an_accepted_end_escalates_with_its_reason() {
     let answer = json!({ "accept_terminal": { "reason": "It cannot be done on this machine." } });
     let Some(world) = World::with(reflecting(answer), &with_reflector(), |_| {}) else { return };
     let id = world.framed().await;
-    let report = world.tasks.run_turn(run(&id)).await.unwrap();
+    let report = run_step(&world.tasks, &id).await;
     assert_eq!((report.status.as_str(), world.turns("implement")), ("escalated", 1));
     assert!(report.step.unwrap().reason.unwrap().contains("cannot be done"), "the reason is told");
     let note = TaskReopenRequest {
@@ -519,7 +519,7 @@ async fn a_registered_type_works_with_its_prompt_at_its_tier_and_keeps_them_in_i
     let changed = AgentRegisterRequest { prompt: Some("Do not type.".to_owned()), ..agent };
     world.tasks.agent_register(changed).await.unwrap();
     world.tasks.agent_remove(nexus_spawn::AgentRemoveRequest { name: "typist".to_owned() }).await.unwrap();
-    let report = world.tasks.run_turn(run(&id)).await.unwrap();
+    let report = run_step(&world.tasks, &id).await;
     assert_eq!(report.status, "complete", "{report:#?}");
     let typist = {
         let seen = world.agents.seen.lock().unwrap();

@@ -4,7 +4,7 @@ use std::fs;
 
 use nexus_spawn::{TaskErrorKind, TaskListRequest, TaskStatusRequest};
 
-use super::kit::{World, honest, run, status};
+use super::kit::{World, honest, run, run_step, status};
 
 const VERSION: &str = "\"version\": 1";
 
@@ -13,7 +13,7 @@ async fn each_damaged_file_is_named_and_hinders_no_other_task() {
     let Some(world) = World::new(honest) else { return };
     let other = world.framed().await;
     let id = world.framed().await;
-    world.tasks.run_turn(run(&id)).await.unwrap();
+    run_step(&world.tasks, &id).await;
     let folder = world.task_folder(&id);
     let status_file = folder.join("status.json");
     let good = fs::read_to_string(&status_file).unwrap();
@@ -44,5 +44,5 @@ async fn each_damaged_file_is_named_and_hinders_no_other_task() {
         fs::write(&path, before).unwrap();
     }
     assert_eq!(fs::read_to_string(&status_file).unwrap(), good);
-    assert_eq!(world.tasks.run_turn(run(&id)).await.unwrap().step.unwrap().entry, 2);
+    assert_eq!(run_step(&world.tasks, &id).await.step.unwrap().entry, 2);
 }

@@ -16,7 +16,7 @@ use nexus_router::Router;
 use nexus_spawn::{CompletedTask, TaskErrorKind, TaskMemory, TaskReopenRequest, TaskResultRequest, Tasks};
 use serde_json::{Value, json};
 
-use super::kit::{Act, CopyingClock, World, brief, honest, options, router, run, status, walk};
+use super::kit::{Act, CopyingClock, World, brief, honest, options, router, run, run_step, status, walk};
 
 fn with_cartographer() -> Value {
     json!({ "cartographer": {
@@ -81,7 +81,7 @@ async fn until_nothing_is_to_do(tasks: &Tasks, id: &str) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), waiting).await.expect("it is done");
+    tokio::time::timeout(Duration::from_secs(60), waiting).await.expect("it is done");
 }
 
 #[test]
@@ -161,7 +161,7 @@ async fn what_follows_a_completion_is_dropped_where_the_task_is_reopened() {
     let note =
         TaskReopenRequest { task_id: id.clone(), note: "Again.".to_owned(), from_entry: None, budget: None };
     assert_eq!(tasks.reopen(note).await.unwrap().to_do, [""; 0]);
-    tasks.run_turn(run(&id)).await.unwrap();
+    run_step(&tasks, &id).await;
     assert_eq!(world.turns("implement"), 2);
     // What another attempt came to is no completion.
     assert_eq!(to_do(&tasks, &id).await, [""; 0]);
@@ -197,7 +197,7 @@ async fn what_follows_is_done_where_the_last_step_was_decided_and_its_server_kil
             }
         }
         assert!(world.task_folder(&id).join("work").exists());
-        let report = next.run_turn(run(&id)).await.unwrap();
+        let report = run_step(&next, &id).await;
         assert_eq!(report.status, "complete");
         let result = next.result(TaskResultRequest { task_id: id.clone(), offset: 0 }).await.unwrap();
         assert_eq!(result.commits.len(), 1);

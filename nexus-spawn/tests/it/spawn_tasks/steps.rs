@@ -13,7 +13,9 @@ use nexus_spawn::{
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use super::kit::{Act, Seen, World, files, honest, log, run, run_entry, status, verdict, walk, work};
+use super::kit::{
+    Act, Seen, World, files, honest, log, run, run_entry, run_step, status, verdict, walk, work,
+};
 
 fn reopen(id: &str, from_entry: Option<usize>) -> TaskReopenRequest {
     TaskReopenRequest { task_id: id.to_owned(), note: "Mind the signs.".to_owned(), from_entry, budget: None }
@@ -90,7 +92,7 @@ async fn a_task_is_walked_to_its_end_and_each_step_is_a_commit() {
 async fn a_step_goes_on_over_its_retries_and_tells_of_all() {
     let Some(world) = World::new(judging("src/one.txt", &["retry", "retry"])) else { return };
     let id = world.framed().await;
-    let report = world.tasks.run_turn(run(&id)).await.unwrap();
+    let report = run_step(&world.tasks, &id).await;
     let step = report.step.unwrap();
     assert_eq!(step.end, "advanced");
     let ends: Vec<&str> = step.attempts.iter().map(|attempt| attempt.end.as_str()).collect();
@@ -112,7 +114,7 @@ async fn a_step_goes_on_over_its_retries_and_tells_of_all() {
 async fn too_many_retries_escalate_and_a_reopening_goes_on_with_the_work_and_the_note() {
     let Some(world) = World::new(judging("src/one.txt", &["retry", "retry", "retry"])) else { return };
     let id = world.framed().await;
-    let report = world.tasks.run_turn(run(&id)).await.unwrap();
+    let report = run_step(&world.tasks, &id).await;
     assert_eq!((report.status.as_str(), report.step.unwrap().attempts.len()), ("escalated", 3));
     let reopened = world.tasks.reopen(reopen(&id, None)).await.unwrap();
     let cursor = reopened.cursor.unwrap();
@@ -128,7 +130,7 @@ async fn too_many_retries_escalate_and_a_reopening_goes_on_with_the_work_and_the
 async fn an_escalating_verdict_and_a_blocked_agent_end_the_task() {
     let Some(world) = World::new(judging("src/one.txt", &["escalate"])) else { return };
     let id = world.framed().await;
-    let report = world.tasks.run_turn(run(&id)).await.unwrap();
+    let report = run_step(&world.tasks, &id).await;
     assert_eq!((report.status.as_str(), report.step.unwrap().end.as_str()), ("escalated", "escalated"));
 
     let blocked = |seen: &Seen| match seen.phase {
@@ -142,7 +144,7 @@ async fn an_escalating_verdict_and_a_blocked_agent_end_the_task() {
     };
     let Some(world) = World::new(blocked) else { return };
     let id = world.framed().await;
-    let report = world.tasks.run_turn(run(&id)).await.unwrap();
+    let report = run_step(&world.tasks, &id).await;
     assert_eq!(report.status, "blocked");
     assert!(report.step.unwrap().reason.unwrap().contains("no server"));
     assert_eq!(world.turns("review"), 0);
@@ -159,7 +161,7 @@ async fn complete_ends_the_task_and_lists_what_is_left_over() {
         return;
     };
     let id = world.framed().await;
-    let report = world.tasks.run_turn(run(&id)).await.unwrap();
+    let report = run_step(&world.tasks, &id).await;
     assert_eq!((report.status.as_str(), report.step.unwrap().end.as_str()), ("complete", "completed"));
     let plan = status(&world.tasks, &id).await.plan;
     assert_eq!(plan[1].progress, EntryProgress::Done);
@@ -177,7 +179,7 @@ async fn a_failure_of_the_infrastructure_escalates_and_after_a_new_login_it_goes
         return;
     };
     let id = world.framed().await;
-    let report = world.tasks.run_turn(run(&id)).await.unwrap();
+    let report = run_step(&world.tasks, &id).await;
     assert_eq!(report.status, "escalated");
     assert!(report.step.unwrap().error.is_some());
     world.tasks.reopen(reopen(&id, None)).await.unwrap();
@@ -218,7 +220,7 @@ async fn calls_join_the_running_step_and_a_lost_answer_is_told_before_anything_n
     gate.add_permits(1);
     // Nobody waits for the answer.
     world.until(|world| world.tasks.progress(&id).is_none()).await;
-    let told = world.tasks.run_turn(run(&id)).await.unwrap();
+    let told = run_step(&world.tasks, &id).await;
     assert_eq!(told.step.unwrap().entry, 0);
     assert_eq!(world.turns("implement"), 1, "nothing was started");
     // It can be asked for again, by its entry or its review's.
@@ -233,7 +235,7 @@ async fn calls_join_the_running_step_and_a_lost_answer_is_told_before_anything_n
     );
     assert_eq!(world.turns("implement"), 1);
     gate.add_permits(2);
-    assert_eq!(world.tasks.run_turn(run(&id)).await.unwrap().step.unwrap().entry, 2);
+    assert_eq!(run_step(&world.tasks, &id).await.step.unwrap().entry, 2);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use nexus_core::Clock;
 use nexus_spawn::{TaskCancelRequest, TaskResultRequest, TaskRunTurnRequest};
 use tokio::sync::Semaphore;
 
-use super::kit::{Act, World, honest, log, orchestrate, run, status, walk};
+use super::kit::{Act, World, honest, log, orchestrate, run, run_step, status, walk};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_servers_that_walk_one_task_run_every_step_once() {
@@ -58,7 +58,7 @@ async fn who_finds_the_step_held_elsewhere_waits_and_says_so() {
     assert!(report.running && report.progress.unwrap().contains("another process"));
     assert!(status(&other, &id).await.running);
     gate.add_permits(1);
-    assert_eq!(other.run_turn(run(&id)).await.unwrap().step.unwrap().entry, 0);
+    assert_eq!(run_step(&other, &id).await.step.unwrap().entry, 0);
     assert_eq!(world.turns("implement"), 1);
 }
 
