@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, TcpListener as StdListener},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -208,10 +208,23 @@ impl Asking {
         stream
     }
 
-    /// Whether somebody else could listen there now.
+    /// Whether somebody else could listen there now. A process that another test starts has the port for a moment: sockets are
+    /// open in it until it executes its program.
     pub(crate) fn port_is_free(&self) -> bool {
-        StdListener::bind((Ipv4Addr::LOCALHOST, self.port)).is_ok()
+        becomes_free(self.port)
     }
+}
+
+/// Whether a port becomes free while nothing of this runtime goes on.
+pub(crate) fn becomes_free(port: u16) -> bool {
+    let end = Instant::now() + SOON;
+    while StdListener::bind((Ipv4Addr::LOCALHOST, port)).is_err() {
+        if Instant::now() > end {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    true
 }
 
 /// What a browser shows.

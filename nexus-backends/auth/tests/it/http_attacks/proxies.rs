@@ -11,6 +11,7 @@ use std::{
 
 use nexus_auth::http::{ClientPlan, HttpProblem, Network};
 use nexus_core::BuildContext;
+use nexus_testkit::sim::RefusedPort;
 
 use super::stage::{BOUND, Server, asked, head_of, plan, read_request, request};
 use super::tls;
@@ -118,8 +119,8 @@ async fn what_a_proxy_says_to_a_plain_request_is_an_answer() {
 
 #[tokio::test]
 async fn nobody_at_the_proxys_address_is_the_proxys_fault() {
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let network = Network::default().with_proxy(format!("http://{gone}"));
+    let nobody = RefusedPort::bind().unwrap();
+    let network = Network::default().with_proxy(nobody.root_url());
     let server = "http://127.0.0.1:9/v1".parse().unwrap();
     let outcome = asked(&plan(&network).build_for(&server).unwrap(), &server).await;
     assert_eq!(outcome.unwrap_err(), HttpProblem::Proxy);

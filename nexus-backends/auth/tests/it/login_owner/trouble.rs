@@ -2,7 +2,6 @@
 
 use std::{
     future::Future as _,
-    os::unix::fs::OpenOptionsExt as _,
     pin::pin,
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},

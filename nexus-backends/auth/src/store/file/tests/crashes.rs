@@ -122,8 +122,12 @@ fn a_whole_text_that_stays_locked_is_an_error_and_one_that_is_not_newer_is_nobod
     place.commit(2);
     assert!(!place.store.recover(&is_newer).unwrap());
     drop(file);
-    assert!(!place.store.recover(&is_newer).unwrap());
-    assert_eq!(place.names(), ["vendor.json"]);
+    // A process that another test starts has the lock for a moment: files are open in it until it executes its program.
+    let began = std::time::Instant::now();
+    while place.names() != ["vendor.json"] {
+        assert!(began.elapsed() < std::time::Duration::from_secs(60), "{:?}", place.names());
+        assert!(!place.store.recover(&is_newer).unwrap());
+    }
 }
 
 /// The kernel ends the writer at a byte: past a limit of its file size, with a signal.
