@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     sync::Arc,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nexus_core::{
@@ -131,7 +131,11 @@ async fn one_turn_of_all_processes_finds_out() {
 
     probe.abort();
     probe.await.unwrap_err();
-    assert!(!other.refresh_holds().await[0].probing);
+    // A process that another test starts has the slot for a moment: files are open in it until it executes its program.
+    let began = Instant::now();
+    while other.refresh_holds().await[0].probing {
+        assert!(began.elapsed() < Duration::from_secs(60), "the slot is kept");
+    }
     assert_eq!(run(&other, TurnRequest::new("x")).await.1.unwrap().text, "back");
 }
 
