@@ -22,10 +22,10 @@ times_file=$repository/target/ci-times.tsv
 
 # ---- Steps ----
 
-# Processor seconds of all children that this shell has waited for.
+# Prints the processor seconds of all children in what `times` wrote to a file. `times` itself must not run in a subshell, which
+# has children of its own.
 children_seconds() {
-    times > "$logs/times.$BASHPID"
-    sed -n 2p "$logs/times.$BASHPID" | tr 'ms' '  ' | awk '{ printf "%d", 60 * $1 + $2 + 60 * $3 + $4 + 0.5 }'
+    sed -n 2p "$1" | tr 'ms' '  ' | awk '{ printf "%d", 60 * $1 + $2 + 60 * $3 + $4 + 0.5 }'
 }
 
 # step NAME COMMAND...: runs one step, shows its output, and records its outcome and times.
@@ -34,13 +34,15 @@ step() {
     shift
     printf '\n=== %s: %s\n' "$name" "$*"
     local start=$SECONDS processor outcome=ok
-    processor=$(children_seconds)
+    times > "$logs/times.$name"
+    processor=$(children_seconds "$logs/times.$name")
     # A pipe of its own: some vendors' programs make their standard output non-blocking, which would make `tee` fail.
     if ! "$@" 2>&1 | tee "$logs/$name.log"; then
         outcome=FAILED
         : > "$logs/$name.failed"
     fi
-    processor=$(($(children_seconds) - processor))
+    times > "$logs/times.$name"
+    processor=$(($(children_seconds "$logs/times.$name") - processor))
     printf '%s\t%d\t%d\t%s\n' "$name" $((SECONDS - start)) "$processor" "$outcome" >> "$logs/times.tsv"
     printf '=== %s: %s in %d s, %d s of processor time\n' "$name" "$outcome" $((SECONDS - start)) "$processor"
 }
@@ -109,7 +111,7 @@ gate_packages=(git=git ip=iproute2 bwrap=bubblewrap chromium=chromium setpriv=ut
 # The programs that .ci/tools.txt pins: seconds, where compiling them would take minutes.
 install_tools() {
     local stamp=$tools/.installed-from
-    cmp --silent <(python3 --version && cat .ci/tools.txt) "$stamp" && return 0
+    [[ $(python3 --version && cat .ci/tools.txt) != "$(cat "$stamp" 2> /dev/null)" ]] || return 0
     python3 -m venv --clear "$tools" \
         && "$tools/bin/pip" install --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
             --timeout 60 --retries 2 --requirement .ci/tools.txt \

@@ -12,9 +12,11 @@ use std::{
 /// If it is not built, which `cargo test` without `--test` does, or cannot be started.
 #[track_caller]
 pub fn run(name: &str, arguments: &[&str]) -> Output {
-    let test = env::current_exe().unwrap_or_else(|error| panic!("this test program cannot be found: {error}"));
+    let test =
+        env::current_exe().unwrap_or_else(|error| panic!("this test program cannot be found: {error}"));
     // target/debug/deps/TEST
-    let built = test.ancestors().nth(2).unwrap_or_else(|| panic!("{} has no folder of examples", test.display()));
+    let built =
+        test.ancestors().nth(2).unwrap_or_else(|| panic!("{} has no folder of examples", test.display()));
     let program = built.join("examples").join(name);
     assert!(program.exists(), "{} is not built; `cargo test` without `--test` builds it", program.display());
     let home = tempfile::tempdir().unwrap_or_else(|error| panic!("no temporary folder: {error}"));
