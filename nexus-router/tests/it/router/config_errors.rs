@@ -454,7 +454,8 @@ fn aliases_within_the_size_limit_are_bounded_too() {
         assert_eq!(all.len(), 1);
         let says = ["the document is too large here", "values are nested deeper", "recursion limit"];
         assert!(says.iter().any(|words| all[0].message.starts_with(words)), "{}", all[0]);
-        assert!(begun.elapsed().as_secs() < 60, "{}", all[0]);
+        // What grows with each level would take years.
+        assert!(begun.elapsed().as_secs() < 600, "{}", all[0]);
     }
 }
 
