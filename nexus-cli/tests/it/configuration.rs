@@ -142,7 +142,7 @@ mod schema {
         }
         assert!(
             read("nexus.schema.json") == text,
-            "nexus.schema.json is out of step: run `NEXUS_WRITE_SCHEMA=1 cargo test --test configuration`"
+            "nexus.schema.json is out of step: run `NEXUS_WRITE_SCHEMA=1 cargo test -p nexus-turn-cli --test it configuration`"
         );
     }
 
