@@ -32,7 +32,9 @@ pub(crate) fn subjects() -> Subjects {
     }
     for (number, executable) in (1..).zip(real::programs(REAL)) {
         // The default model works in code mode. The other way is for the deep lanes.
-        for (module, model) in MODELS.into_iter().filter(|(module, _)| effort::is_deep() || *module == CODE_MODE) {
+        for (module, model) in
+            MODELS.into_iter().filter(|(module, _)| effort::is_deep() || *module == CODE_MODE)
+        {
             subjects.push((format!("real::{module}_{number}"), Arc::new(real_subject(&executable, model))));
         }
     }

@@ -43,11 +43,8 @@ fn main() -> ExitCode {
         grok::subjects(programs.path()),
         native::subjects(),
     ];
-    let mut trials: Vec<_> = subjects
-        .iter()
-        .flatten()
-        .flat_map(|(module, subject)| suite(module, subject))
-        .collect();
+    let mut trials: Vec<_> =
+        subjects.iter().flatten().flat_map(|(module, subject)| suite(module, subject)).collect();
     trials.extend(failure_table::trials());
     trials.extend(session_decisions::trials(programs.path()));
     trials.extend(concurrent_turns::trials(programs.path()));

@@ -2,6 +2,7 @@
 //! answered all the time.
 
 use std::{
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -17,7 +18,7 @@ use tokio::{
 };
 
 use super::flood::{Target, besieged, post, read, status};
-use crate::support::party::{Deeds, beside, session};
+use crate::support::party::{Deeds, beside, session, until_refused};
 
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 const ADD: &str =
@@ -214,7 +215,7 @@ async fn a_token_is_of_no_use_after_the_turn() {
     let whole = session(&deeds);
     let turn = whole.for_turn(None);
     let mut server = McpServer::open(turn.share()).await.unwrap();
-    let address = server.url().replace("http://", "").replace("/mcp", "").parse().unwrap();
+    let address: SocketAddr = server.url().replace("http://", "").replace("/mcp", "").parse().unwrap();
     let target = Target { address, session: turn.share() };
     let ping = target.ping(&format!("{}Connection: close\r\n", target.good_headers()));
     assert_eq!(status(&beside(&mut server, target.answer(&ping)).await), 200);
@@ -224,8 +225,7 @@ async fn a_token_is_of_no_use_after_the_turn() {
     drop(turn);
     beside(&mut server, refused(&target, &ping, 401)).await;
     drop(server);
-    let error = TcpStream::connect(address).await.unwrap_err();
-    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
+    until_refused(address).await;
     assert_eq!(deeds.called(), 0);
 }
 

@@ -13,7 +13,7 @@ use rmcp::{
 use serde_json::{Value, json};
 
 use super::flood::Target;
-use crate::support::party::{Client, Deeds, beside, client, scoped, session, until};
+use crate::support::party::{Client, Deeds, beside, client, scoped, session, until, until_refused};
 
 async fn call(client: &Client, tool: &str, arguments: Value) -> CallToolResult {
     let mut params = CallToolRequestParams::new(tool.to_owned());
@@ -257,8 +257,7 @@ async fn a_server_that_is_dropped_takes_its_calls_along_at_once() {
     drop(server);
     assert_eq!(deeds.running(), 0, "the tool goes on");
     let address = url.replace("http://", "").replace("/mcp", "");
-    let refused = tokio::net::TcpStream::connect(address).await.unwrap_err();
-    assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+    until_refused(address).await;
     let answer = tokio::time::timeout(Duration::from_secs(90), program).await.expect("it notices");
     assert!(answer.unwrap().is_err());
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();

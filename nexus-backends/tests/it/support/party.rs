@@ -22,6 +22,7 @@ use rmcp::{
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
 use serde_json::json;
+use tokio::net::{TcpStream, ToSocketAddrs};
 
 /// What the tools did.
 #[derive(Debug, Default)]
@@ -157,6 +158,20 @@ pub(crate) async fn until(holds: impl Fn() -> bool) {
         }
     };
     tokio::time::timeout(Duration::from_secs(90), waiting).await.expect("it comes to hold");
+}
+
+/// Waits until connections are refused at a port. Another test may have got it meanwhile, and closes it again.
+pub(crate) async fn until_refused(address: impl ToSocketAddrs) {
+    let refused = async {
+        loop {
+            match TcpStream::connect(&address).await {
+                Err(error) => return error,
+                Ok(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let error = tokio::time::timeout(Duration::from_secs(90), refused).await.expect("the port is closed");
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused);
 }
 
 /// A session of all of them.
