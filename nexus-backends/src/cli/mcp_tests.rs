@@ -6,7 +6,7 @@ use std::{
         Arc,
         atomic::{AtomicU32, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use nexus_core::{
@@ -194,8 +194,14 @@ fn limited(tool_calls: u32) -> TurnRequest {
     request().with_limits(Limits::new().with_tool_calls(tool_calls).with_deadline(Duration::from_secs(90)))
 }
 
-async fn is_open(tools: &CallerTools) -> bool {
-    TcpStream::connect(tools.url().replace("http://", "").replace("/mcp", "")).await.is_ok()
+/// Waits until nobody listens at the port. Another test may have got it meanwhile, and closes it again.
+async fn until_closed(tools: &CallerTools) {
+    let address = tools.url().replace("http://", "").replace("/mcp", "");
+    let began = Instant::now();
+    while TcpStream::connect(&address).await.is_ok() {
+        assert!(began.elapsed() < MINUTE, "the port is still open");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test]
@@ -206,7 +212,7 @@ async fn calls_are_answered_while_the_process_runs_and_the_server_is_gone_with_t
     assert_eq!(result.unwrap().text, "ok");
     assert_eq!(answers.iter().map(text).collect::<Vec<_>>(), ["1", "done"]);
     let tools = scene.tools().await;
-    assert!(!is_open(&tools).await, "the port is still open");
+    until_closed(&tools).await;
     assert_eq!(scene.session.calls_made(), 2);
     let late = scene.session.for_turn(None).authorize(tools.token(), "count", &json!({})).is_err();
     assert!(late, "the token of a turn that is over opens another");
@@ -240,7 +246,7 @@ async fn a_turn_that_is_dropped_takes_its_server_and_its_calls_along() {
     };
     drop(turn);
     assert_eq!(scene.running.load(Ordering::SeqCst), 0, "the tool goes on");
-    assert!(!is_open(&tools).await, "the port is still open");
+    until_closed(&tools).await;
 }
 
 #[tokio::test]
@@ -378,6 +384,8 @@ async fn a_tool_that_runs_is_no_silence_of_the_model() {
     let over = scene.bench.path("over");
     let while_it_runs = async {
         scene.until_running(1).await;
+        // The driver is polled before this goes on, and sees that it runs.
+        tokio::task::yield_now().await;
         let_pass(10 * MINUTE).await;
         std::fs::write(&over, "").unwrap();
     };
