@@ -203,8 +203,8 @@ as_ordinary_user() {
         HOME=$home TMPDIR=$home CARGO_HOME=${CARGO_HOME:-$HOME/.cargo} RUSTUP_HOME=${RUSTUP_HOME:-$HOME/.rustup} "$@" || status=$?
     else
         chown nobody:nogroup "$home"
-        # Cargo locks the target folder, and tests of the workspace leave their own files there.
-        chown nobody:nogroup target target/debug target/debug/.cargo-lock target/tmp 2> /dev/null
+        # Cargo locks the target folder and writes lists of dependencies there, even if nothing is to be built.
+        chown -R nobody:nogroup target/debug target/tmp 2> /dev/null
         unshare --mount --propagation private -- bash "$repository/.ci/as-nobody" "$home" "$@" || status=$?
     fi
     rm -rf -- "$home"
