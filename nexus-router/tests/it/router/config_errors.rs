@@ -58,10 +58,12 @@ fn the_good_file_is_good() {
     load(GOOD).unwrap();
 }
 
-/// What is wrong with the file, [`GOOD`] with the first text replaced by the second, and the only problem that is found: its
-/// line and column, some of its words, and what was probably meant.
+/// A name for the fault, the text of [`GOOD`] and its replacement, and the only problem that is found: its line and column,
+/// part of its message, and the suggested name.
+type Fault = (&'static str, &'static str, &'static str, usize, usize, &'static str, Option<&'static str>);
+
 #[rustfmt::skip]
-const FAULTS: &[(&str, &str, &str, usize, usize, &str, Option<&str>)] = &[
+const FAULTS: &[Fault] = &[
     ("a typo in a key of the file", "lenses:", "lensse:", 16, 1, "unknown key of the file", Some("lenses")),
     ("a typo in a key of a type", "effort: high", "efort: high", 10, 75, "unknown key of a type \"efort\"", Some("effort")),
     ("a typo in a key of a seat", "lens: promises", "lense: promises", 15, 34, "unknown key of a seat \"lense\"", Some("lens")),
@@ -115,9 +117,11 @@ fn each_fault_is_found_where_it_stands() {
     }
 }
 
-/// Whole files, and the first problem of each.
+/// A name for the fault, a whole file, and its first problem, as in [`Fault`].
+type FaultyFile = (&'static str, &'static str, usize, usize, &'static str, Option<&'static str>);
+
 #[rustfmt::skip]
-const FAULTY_FILES: &[(&str, &str, usize, usize, &str, Option<&str>)] = &[
+const FAULTY_FILES: &[FaultyFile] = &[
     ("an empty chain and an empty panel", "groups: { one: [alpha-cli] }\npanels:\n  review: []\n", 3, 11, "the panel is empty", None),
     ("a backend that bears the name of another kind", "backends:\n  alpha-cli: { kind: beta-cli }\n", 2, 3, "\"alpha-cli\" is itself the name of a kind", None),
     ("a wrong type at every level", "types: [a]\n", 1, 8, "`types` is a mapping, and this is a list", None),
