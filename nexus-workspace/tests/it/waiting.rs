@@ -160,7 +160,7 @@ fn end_of_wait(does: impl Fn(&Workspaces, &Workspace)) -> Kind {
     // A waiter that nothing wakes finds out when it looks by itself.
     assert!(began.elapsed() < LOOK * TIMES * 3 / 5, "{:?} after {:?}", kinds[0], began.elapsed());
     assert!(kinds.iter().all(|kind| *kind == kinds[0]), "{kinds:?}");
-    kinds[0].clone()
+    kinds[0]
 }
 
 #[test]
