@@ -16,7 +16,7 @@ use std::{
 };
 
 use nexus_testkit::{child_test, effort};
-use nexus_workspace::{NewWorkspace, WorkspaceStatus};
+use nexus_workspace::{NewWorkspace, WorkspaceError, WorkspaceErrorKind, WorkspaceStatus};
 use serde_json::{Value, json};
 
 use crate::support::Work;
@@ -63,6 +63,20 @@ fn seen_by_reader(workspace: &Workspace) -> PathBuf {
     workspace.path().with_extension("seen")
 }
 
+/// Writes, again while the lock is busy: a writer gives up after 30 seconds, and on a busy machine seven others can have the
+/// lock for as long. A write that gave up changed nothing, which the final count shows.
+fn write<T>(write: impl Fn() -> Result<T, WorkspaceError>) -> T {
+    let began = Instant::now();
+    loop {
+        match write() {
+            Err(error)
+                if error.kind() == WorkspaceErrorKind::InUse
+                    && began.elapsed() < Duration::from_secs(600) => {}
+            written => return written.unwrap(),
+        }
+    }
+}
+
 /// Counts up. Half way it waits until a reader has seen two generations.
 fn count_and_tell(workspace: &Workspace) {
     for change in 0..CHANGES {
@@ -71,8 +85,8 @@ fn count_and_tell(workspace: &Workspace) {
             assert!(began.elapsed() < Duration::from_secs(60), "no reader sees a change");
             thread::sleep(Duration::from_millis(1));
         }
-        workspace.update(count_up).unwrap();
-        workspace.append("counted", json!({ "by": std::process::id() })).unwrap();
+        write(|| workspace.update(count_up));
+        write(|| workspace.append("counted", json!({ "by": std::process::id() })));
     }
 }
 
