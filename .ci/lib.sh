@@ -205,7 +205,11 @@ as_ordinary_user() {
         chown nobody:nogroup "$home"
         # Cargo locks the target folder and writes lists of dependencies there, even if nothing is to be built.
         chown -R nobody:nogroup target/debug target/tmp 2> /dev/null
-        unshare --mount --propagation private -- bash "$repository/.ci/as-nobody" "$home" "$@" || status=$?
+        local stash
+        # Not below TMPDIR, which may be in a folder that is replaced.
+        stash=$(mktemp -d /tmp/nexus-ci.XXXXXX)
+        unshare --mount --propagation private -- bash "$repository/.ci/as-nobody" "$home" "$stash" "$@" || status=$?
+        rmdir -- "$stash"
     fi
     rm -rf -- "$home"
     return $status
