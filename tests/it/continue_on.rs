@@ -249,7 +249,7 @@ fn killing(number: usize) -> ToolCall {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs; run by .ci/deep"]
 async fn the_programs_of_vendors_go_on_from_one_another() {
     // Each after each number of calls; a hundred rounds take some minutes.
     let rounds = if std::env::var_os("NEXUS_TEST_ALL_ROUNDS").is_some() { 100 } else { 2 * (LINES + 1) };
@@ -263,7 +263,7 @@ async fn the_programs_of_vendors_go_on_from_one_another() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs; run by .ci/deep"]
 async fn a_call_that_killed_its_program_is_looked_after_and_not_repeated() {
     let (from, to) = ("claude-cli", "codex-cli");
     let kills = |_: Reply| Reply::call(killing(3));

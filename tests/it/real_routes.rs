@@ -1,6 +1,6 @@
 //! One line of YAML moves a work-kind from one vendor's real program to another's, over loopback model servers.
 //!
-//! `.ci/run` runs these where there is no network but loopback; `real-clis/install` names the programs.
+//! `.ci/deep` runs these where there is no network but loopback; `real-clis/install` names the programs.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -69,7 +69,7 @@ types:
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs; run by .ci/deep"]
 async fn one_line_moves_a_work_kind_between_the_real_programs() {
     let vendors = Vendors::open();
     let rounds = [

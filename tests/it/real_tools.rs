@@ -1,7 +1,7 @@
 //! One line of YAML moves a task with tools of the program's own over the vendors' real programs and over models that
 //! Nexus asks itself: the same tools are asked the same, and the session decides the same.
 //!
-//! `.ci/run` runs this where there is no network but loopback; `real-clis/install` names the programs.
+//! `.ci/deep` runs this where there is no network but loopback; `real-clis/install` names the programs.
 
 use std::{
     collections::BTreeMap,
@@ -169,7 +169,7 @@ async fn program(router: &Router, depot: &Path) -> (String, Vec<String>, Vec<Dec
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs; run by .ci/deep"]
 async fn one_line_moves_a_task_with_tools_over_real_programs_and_models() {
     let world = World::open(|call| part(call));
     let mut first: Option<Vec<Decision>> = None;
@@ -195,7 +195,7 @@ async fn one_line_moves_a_task_with_tools_over_real_programs_and_models() {
 
 #[cfg(feature = "files")]
 #[tokio::test]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs; run by .ci/deep"]
 async fn the_ready_tools_for_files_do_the_same_over_real_programs_and_models() {
     use nexus::{FileTools, TurnEvent};
 

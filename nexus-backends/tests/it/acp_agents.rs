@@ -84,7 +84,7 @@ fn request(prompt: impl Into<String>, model: &str, access: ToolAccess) -> TurnRe
 /// What the level leaves open is asked; what it forbids is not, whatever the host would say. One agent goes on after a no, the other
 /// ends its turn.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs the real agents; run by .ci/run"]
+#[ignore = "needs the real agents; run by .ci/deep"]
 async fn the_host_decides_on_what_the_level_leaves_open() {
     let claude = ("claude-agent-acp", "NEXUS_REAL_CLAUDE_ACP", Dialect::Anthropic, "claude-sonnet-4-5");
     let grok = ("grok", "NEXUS_REAL_GROK", Dialect::Xai, "grok-4.6");
@@ -123,7 +123,7 @@ async fn the_host_decides_on_what_the_level_leaves_open() {
 
 /// Of a longer one the model would be shown a part, and nobody would know.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs the real agents; run by .ci/run"]
+#[ignore = "needs the real agents; run by .ci/deep"]
 async fn the_longest_prompt_of_grok_arrives_whole_and_a_longer_one_is_refused() {
     let stage = Stage::known("grok", "NEXUS_REAL_GROK", Dialect::Xai, Reply::text("Received."));
     let longest: String = (0u32..).map(|line| format!("{line:015}\n")).take(4096).collect();
@@ -139,7 +139,7 @@ async fn the_longest_prompt_of_grok_arrives_whole_and_a_longer_one_is_refused() 
 
 /// A program that nobody here knows: with the user's own home and settings, at the one level that needs no keeping.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs the real agents; run by .ci/run"]
+#[ignore = "needs the real agents; run by .ci/deep"]
 async fn any_other_program_is_run_as_its_user_would() {
     let call = ToolCall::write_file("made.txt", "by an agent that is not known");
     let sim = Sim::start(Dialect::Responses, Scenario::tool_then_text(call, "Written.")).unwrap();
@@ -173,7 +173,7 @@ async fn any_other_program_is_run_as_its_user_would() {
 
 /// The level is the mode's, so a turn without it is none.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs the real agents; run by .ci/run"]
+#[ignore = "needs the real agents; run by .ci/deep"]
 async fn what_is_written_at_a_level_that_reads_is_asked_and_refused() {
     let codex = ("codex-acp", "NEXUS_REAL_CODEX_ACP", Dialect::Responses, "gpt-5.5");
     let claude = ("claude-agent-acp", "NEXUS_REAL_CLAUDE_ACP", Dialect::Anthropic, "claude-sonnet-4-5");
@@ -188,7 +188,7 @@ async fn what_is_written_at_a_level_that_reads_is_asked_and_refused() {
 
 /// A command that the host approved sees the agent's own variables without its key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs the real agents; run by .ci/run"]
+#[ignore = "needs the real agents; run by .ci/deep"]
 async fn a_command_of_groks_does_not_see_the_key() {
     let call = ToolCall::shell("env > seen.txt");
     let stage =
@@ -201,7 +201,7 @@ async fn a_command_of_groks_does_not_see_the_key() {
 
 /// Also where the folder of Nexus is below the one that may be read.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "needs the real agents; run by .ci/run"]
+#[ignore = "needs the real agents; run by .ci/deep"]
 async fn the_logins_are_closed_to_claudes_tools() {
     for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
         let stage =

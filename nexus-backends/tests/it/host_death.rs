@@ -114,7 +114,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs; run by .ci/deep"]
 async fn what_a_killed_host_leaves_is_gone_after_the_next_start() {
     let programs = |subject: &'static Subject| {
         let programs = nexus_testkit::real::programs(subject.variable);

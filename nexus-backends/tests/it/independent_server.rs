@@ -42,7 +42,7 @@ fn roles(messages: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn text_streams_and_thinking_with_it() {
     let server = Server::start();
     let ran = run(&server, request("Say hello.").with_system("You are terse.")).await;
@@ -59,7 +59,7 @@ async fn text_streams_and_thinking_with_it() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn tools_are_called_over_several_rounds_with_everything_that_was_said_before() {
     let server = Server::start();
     let weather = Arc::new(Weather::default());
@@ -103,7 +103,7 @@ async fn tools_are_called_over_several_rounds_with_everything_that_was_said_befo
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn an_answer_satisfies_its_schema_at_once_or_after_a_repair() {
     let server = Server::start();
     let ran = run(&server, request("Paris as JSON.").with_output(city())).await;
@@ -119,7 +119,7 @@ async fn an_answer_satisfies_its_schema_at_once_or_after_a_repair() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn a_picture_goes_along() {
     let server = Server::start();
     let picture = PromptBlock::image(&PIXEL).unwrap();
@@ -128,7 +128,7 @@ async fn a_picture_goes_along() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn a_kept_conversation_is_taken_up_again() {
     let server = Server::start();
     let first =
@@ -144,7 +144,7 @@ async fn a_kept_conversation_is_taken_up_again() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn a_cancelled_turn_keeps_what_was_said_and_frees_the_connection() {
     let server = Server::start();
     let cancel = CancelToken::new();
@@ -166,7 +166,7 @@ async fn a_cancelled_turn_keeps_what_was_said_and_frees_the_connection() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn a_stream_that_breaks_off_is_no_answer() {
     let server = Server::start();
     let ran = run(&server, request("Break off.")).await;
@@ -178,7 +178,7 @@ async fn a_stream_that_breaks_off_is_no_answer() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn each_refusal_is_told_as_what_it_is() {
     let server = Server::start();
     let error = run(&server, request("No such key.")).await.outcome.unwrap_err();
@@ -194,7 +194,7 @@ async fn each_refusal_is_told_as_what_it_is() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn a_limit_is_waited_out_for_as_long_as_the_server_says() {
     let server = Server::start();
     let ran = run(&server, request("Too many.")).await;

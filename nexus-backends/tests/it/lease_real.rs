@@ -58,7 +58,7 @@ fn work(setup: &Setup, access: ToolAccess) -> TurnRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs; run by .ci/deep"]
 async fn no_child_holds_what_makes_new_tokens_nor_asks_for_them() {
     let _port = HTTPS_PORT.lock().await;
     // Listens to all that its process logs, and looks at all that descends from it.
@@ -187,7 +187,7 @@ fn around<'a>(text: &'a str, word: &str) -> &'a str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs; run by .ci/deep"]
 async fn without_a_login_the_command_is_named_and_nothing_is_asked() {
     for which in logins() {
         let setup = Setup::new(which);
@@ -204,7 +204,7 @@ async fn without_a_login_the_command_is_named_and_nothing_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLIs; run by .ci/run"]
+#[ignore = "needs the real CLIs; run by .ci/deep"]
 async fn a_probe_of_a_login_that_ran_out_spends_nothing() {
     for which in logins() {
         let setup = Setup::new(which);

@@ -243,7 +243,7 @@ struct Counts {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn a_login_survives_every_kill_that_did_not_fall_between_the_provider_and_the_disk() {
     let (provider, home) = (Provider::start(TOKEN_LIFE), tempfile::tempdir().unwrap());
     let (rounds, mut chance) = (effort::rounds(), Chance(effort::seed()));

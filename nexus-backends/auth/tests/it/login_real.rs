@@ -67,7 +67,7 @@ async fn lend(manager: &CredentialManager) -> Credential {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn a_login_by_browser_lasts_until_it_is_ended_on_both_sides() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
     let manager = manager(&provider.url, home.path());
@@ -95,7 +95,7 @@ async fn a_login_by_browser_lasts_until_it_is_ended_on_both_sides() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn a_login_by_another_device_is_as_good() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
     let strategy = sign_in(&provider.url, SignInMethod::DeviceCode);
@@ -111,7 +111,7 @@ async fn a_login_by_another_device_is_as_good() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn a_token_is_renewed_before_its_end_and_when_it_is_refused() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
     let first = manager(&provider.url, home.path()).sign_in(&mut person()).await.unwrap();
@@ -141,7 +141,7 @@ async fn a_token_is_renewed_before_its_end_and_when_it_is_refused() {
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn a_login_that_somebody_else_spent_is_told_as_such_and_spends_nothing_more() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
     let login = manager(&provider.url, home.path()).sign_in(&mut person()).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_login_that_somebody_else_spent_is_told_as_such_and_spends_nothing_mor
 }
 
 #[tokio::test]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn without_the_provider_a_living_token_goes_on_and_a_dead_one_is_no_refusal() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
     let url = provider.url.clone();
@@ -239,7 +239,7 @@ fn let_many_want_a_token(url: &str, home: &Path, ahead: u64, is_refused: bool) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn many_tasks_of_many_processes_spend_one_refresh_token_on_an_expired_token() {
     let (provider, home) = (Provider::start(1), tempfile::tempdir().unwrap());
     let manager = manager(&provider.url, home.path());
@@ -254,7 +254,7 @@ async fn many_tasks_of_many_processes_spend_one_refresh_token_on_an_expired_toke
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs a server of somebody else's; run by .ci/run"]
+#[ignore = "needs a server of somebody else's; run by .ci/deep"]
 async fn many_tasks_of_many_processes_spend_one_refresh_token_on_a_refused_token() {
     let (provider, home) = (Provider::start(HOUR), tempfile::tempdir().unwrap());
     let manager = manager(&provider.url, home.path());

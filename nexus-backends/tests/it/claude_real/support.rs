@@ -32,7 +32,7 @@ pub(crate) fn programs() -> Vec<PathBuf> {
 macro_rules! with_each_program {
     ($($name:ident)*) => {$(
         #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        #[ignore = "needs the real CLI; run by .ci/run"]
+        #[ignore = "needs the real CLI; run by .ci/deep"]
         async fn $name() {
             for program in &$crate::claude_real::support::programs() {
                 println!("with {}", program.display());

@@ -416,7 +416,7 @@ fn sorted<T: Into<String>>(names: Vec<T>) -> Vec<String> {
 mod tests {
     /// With all programs at once, for it waits and computes nothing.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    #[ignore = "needs the real CLI; run by .ci/run"]
+    #[ignore = "needs the real CLI; run by .ci/deep"]
     async fn a_call_of_more_than_two_minutes_is_waited_for() {
         let programs = crate::claude_real::support::programs();
         let each =

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::support::{Stage, TOKEN};
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_plan_names_its_account_and_a_key_does_not() {
     for (billing, account) in [("plan", Some("account-of-the-test")), ("metered", None)] {
         let stage = Stage::new(Scenario::text("Paid.")).with("billing", json!(billing));
@@ -21,7 +21,7 @@ async fn a_plan_names_its_account_and_a_key_does_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_credential_that_would_be_billed_otherwise_is_refused() {
     let stage = Stage::new(Scenario::text("Paid.")).with("billing", json!("metered"));
     stage.write("token", "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4In0.c2ln");
@@ -34,7 +34,7 @@ async fn a_credential_that_would_be_billed_otherwise_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn without_a_credential_nothing_is_asked() {
     let stage = Stage::new(Scenario::text("Paid.")).with("credential", Value::Null);
     let error = stage.run(TurnRequest::new("Hello.")).await.outcome.unwrap_err();
@@ -44,7 +44,7 @@ async fn without_a_credential_nothing_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn one_character_too_many_is_refused_before_anything_is_spent() {
     let stage = Stage::new(Scenario::text("Read."));
     let most = 1 << 20;
@@ -58,7 +58,7 @@ async fn one_character_too_many_is_refused_before_anything_is_spent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_server_that_fails_is_not_asked_thirty_times() {
     let stage = Stage::new(Reply::status(500));
     let error = stage.run(TurnRequest::new("Hello.")).await.outcome.unwrap_err();

@@ -6,7 +6,7 @@ use nexus_testkit::sim::{Reply, Scenario};
 use super::support::Stage;
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_resumed_turn_counts_its_own_tokens_alone() {
     let stage = Stage::new(Scenario::new([Reply::text("One."), Reply::text("Two."), Reply::text("Three.")]));
     let first = stage
@@ -26,7 +26,7 @@ async fn a_resumed_turn_counts_its_own_tokens_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_model_that_takes_less_effort_gets_what_it_takes() {
     let stage = Stage::new(Scenario::text("Thought."));
     let request = TurnRequest::new("Think.").with_model("gpt-5.5").with_effort(Effort::Max);
@@ -41,7 +41,7 @@ async fn a_model_that_takes_less_effort_gets_what_it_takes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn nothing_is_left_but_what_was_to_be_kept() {
     let stage = Stage::new(Scenario::text("Done."));
     let request = TurnRequest::new("Hello.").with_tool_access(ToolAccess::WorkspaceWrite);

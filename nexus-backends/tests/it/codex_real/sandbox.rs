@@ -6,7 +6,7 @@ use nexus_testkit::sim::{Scenario, ToolCall};
 use super::support::{Stage, TOKEN};
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_turn_without_tools_has_none_with_any_model() {
     let models = [Some("gpt-5.5"), Some("gpt-6.1-sol"), Some("gpt-5.5-of-tomorrow"), Some("mystery-1"), None];
     for model in models {
@@ -33,7 +33,7 @@ async fn a_turn_without_tools_has_none_with_any_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn commands_see_what_was_asked_for_and_no_token() {
     for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
         let stage = Stage::new(Scenario::tool_then_text(ToolCall::shell("env"), "Listed."));
@@ -56,7 +56,7 @@ async fn commands_see_what_was_asked_for_and_no_token() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn the_users_own_skills_and_settings_stay_out() {
     let stage = Stage::new(Scenario::text("Hello."));
     let skill = "---\nname: leak\ndescription: LEAK-CANARY\n---\nLEAK-CANARY\n";
@@ -78,7 +78,7 @@ async fn the_users_own_skills_and_settings_stay_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn what_the_sandbox_ends_at_once_is_in_the_tool_calls() {
     let stage = Stage::new(Scenario::tool_then_text(ToolCall::shell("touch denied"), "It was denied."));
     let request = TurnRequest::new("Write.").with_model("gpt-5.5").with_tool_access(ToolAccess::ReadOnly);
@@ -90,7 +90,7 @@ async fn what_the_sandbox_ends_at_once_is_in_the_tool_calls() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn no_tool_inside_a_sandbox_reads_a_login_that_lies_in_a_file() {
     const CANARY: &str = "canary-of-a-login";
     for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {

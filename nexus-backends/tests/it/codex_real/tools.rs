@@ -71,7 +71,7 @@ fn told(stage: &Stage) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn the_scope_is_all_that_there_is_and_what_else_is_called_reaches_nobody() {
     for model in MODELS {
         let stage = Stage::new(Scenario::new([
@@ -130,7 +130,7 @@ async fn the_scope_is_all_that_there_is_and_what_else_is_called_reaches_nobody()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn the_programs_helpers_for_resources_reach_nothing() {
     for model in MODELS {
         let secret = "canary-of-a-file";
@@ -175,7 +175,7 @@ async fn the_programs_helpers_for_resources_reach_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn at_every_level_a_call_is_the_callers_by_its_own_name() {
     for access in ToolAccess::ALL {
         for model in MODELS {
@@ -198,7 +198,7 @@ async fn at_every_level_a_call_is_the_callers_by_its_own_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_name_arrives_whole_or_the_caller_is_told() {
     let longest = "n".repeat(64);
     for model in MODELS {
@@ -233,7 +233,7 @@ async fn a_name_arrives_whole_or_the_caller_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn calls_that_the_model_makes_at_once_run_at_once() {
     for model in MODELS {
         let meeting = Arc::new(Barrier::new(2));
@@ -254,7 +254,7 @@ async fn calls_that_the_model_makes_at_once_run_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_result_of_half_a_mebibyte_reaches_the_model_whole() {
     for (access, model) in MODELS
         .into_iter()
@@ -277,7 +277,7 @@ async fn a_result_of_half_a_mebibyte_reaches_the_model_whole() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_conversation_that_goes_on_has_the_tools_of_its_new_turn() {
     let stage = Stage::new(Scenario::new([
         Reply::call(own("add", json!({ "a": 1, "b": 1 }))),
@@ -298,7 +298,7 @@ async fn a_conversation_that_goes_on_has_the_tools_of_its_new_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn an_answer_that_is_asked_for_again_may_call_again() {
     let stage = Stage::new(Scenario::new([
         Reply::call(own("add", json!({ "a": 1, "b": 1 }))),
@@ -319,7 +319,7 @@ async fn an_answer_that_is_asked_for_again_may_call_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_sub_agent_has_the_same_tools_and_its_calls_are_told_apart() {
     let helper = json!({ "message": "You are the helper." });
     let parent = [
@@ -343,7 +343,7 @@ async fn a_sub_agent_has_the_same_tools_and_its_calls_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn no_command_sees_the_token_of_the_tools() {
     for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
         let stage = Stage::new(Scenario::tool_then_text(ToolCall::shell("env"), "Listed."));
@@ -358,7 +358,7 @@ async fn no_command_sees_the_token_of_the_tools() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn the_tools_are_reached_past_any_proxy() {
     let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     proxy.set_nonblocking(true).unwrap();
@@ -373,7 +373,7 @@ async fn the_tools_are_reached_past_any_proxy() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_tool_of_its_own_that_somebody_else_switches_on_ends_a_scoped_turn_before_the_prompt() {
     let program = nexus_testkit::real::last("NEXUS_REAL_CODEX");
     for (flags, settings) in [
@@ -413,7 +413,7 @@ fn administered(stage: Stage, name: &str, configuration: &str) -> Stage {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_server_of_the_machines_is_neither_started_nor_offered_at_any_level() {
     for (access, name) in ToolAccess::ALL
         .into_iter()
@@ -457,7 +457,7 @@ async fn a_server_of_the_machines_is_neither_started_nor_offered_at_any_level() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn the_programs_helpers_asked_for_the_callers_server_by_name_change_nothing() {
     let asks = |name: &str| ToolCall::function(name, json!({ "server": "nexus" }));
     let calls = [asks("list_mcp_resources"), asks("list_mcp_resource_templates")];

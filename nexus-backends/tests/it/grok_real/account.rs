@@ -12,7 +12,7 @@ const SEARCH: &str = "env; tr '\\0' '\\n' < /proc/$PPID/environ; cat \"$NEXUS_FO
      grep -rs 'nobody-may-rea[d]' \"$NEXUS_FOLDER\" /proc/$PPID/environ /proc/$PPID/cmdline; echo searched";
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn no_shell_finds_the_credential() {
     for billing in ["plan", "metered"] {
         for access in [ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
@@ -39,7 +39,7 @@ async fn no_shell_finds_the_credential() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn no_reading_tool_finds_the_credential() {
     let stage = Stage::new(Reply::text("unused"));
     let nexus = stage.path("nexus").to_str().unwrap().to_owned();
@@ -57,7 +57,7 @@ async fn no_reading_tool_finds_the_credential() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn nothing_calls_home_but_the_turn() {
     let stage = Stage::new(Reply::text("Hello."));
     stage.run_as_asked(TurnRequest::new("Hello.")).await.result();
@@ -68,7 +68,7 @@ async fn nothing_calls_home_but_the_turn() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_used_up_plan_is_told_by_its_sentence() {
     let stage = Stage::new(Reply::fault(Fault::usage_limit(0)));
     let ran = stage.run_as_asked(TurnRequest::new("Hello.")).await;
@@ -77,7 +77,7 @@ async fn a_used_up_plan_is_told_by_its_sentence() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn an_authority_of_ones_own_is_trusted() {
     let sim = Sim::builder(Dialect::Xai, Reply::text("Over TLS.")).tls("localhost").start().unwrap();
     let authority = sim.ca_pem().unwrap().to_owned();

@@ -16,7 +16,7 @@ fn voided(ran: &Ran) -> Vec<VoidCause> {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn an_answer_that_was_cut_is_taken_back_when_the_next_begins() {
     let stage = Stage::new([
         Reply::text("First I look.").and_call(ToolCall::shell("echo looked")),
@@ -40,7 +40,7 @@ async fn an_answer_that_was_cut_is_taken_back_when_the_next_begins() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_server_that_fails_is_given_up_in_seconds() {
     let stage = Stage::new(Reply::status(500));
     let began = Instant::now();
@@ -52,7 +52,7 @@ async fn a_server_that_fails_is_given_up_in_seconds() {
 
 /// The program would wait for two minutes, whatever time it is named, so the turn is given less.
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_rate_limit_of_a_century_is_held_for_a_day_at_most() {
     for seconds in [99_999_999_999, u64::MAX] {
         let stage = Stage::new(Reply::fault(Fault::rate_limited(seconds)));
@@ -67,7 +67,7 @@ async fn a_rate_limit_of_a_century_is_held_for_a_day_at_most() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_model_gets_the_effort_that_it_takes() {
     for (model, sent) in [("grok-4.6", "xhigh"), ("grok-4.5", "high")] {
         let stage = Stage::new(Reply::text("Hello."));
@@ -81,7 +81,7 @@ async fn a_model_gets_the_effort_that_it_takes() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_prompt_that_is_a_command_of_the_vendors_is_a_prompt() {
     for prompt in ["/compact", "/context", "/loop 5m hello", "/always-approve", " /compact"] {
         let stage = Stage::new(Reply::text("Hello."));

@@ -41,7 +41,7 @@ fn warnings(ran: &Ran) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_turn_is_ended_with_its_token_and_no_tool_sees_it() {
     let (stage, source) = stage([Lend::Token(TOKEN, SHORT)]);
     let record = stage.path("record");
@@ -73,7 +73,7 @@ async fn a_turn_is_ended_with_its_token_and_no_tool_sees_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_turn_that_ends_before_its_token_asks_once() {
     let (stage, source) = stage([Lend::Token(TOKEN, LONG)]);
     stage.sim.set_scenario(working(&stage, 1));

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::support::Stage;
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn the_workspace_is_all_that_can_be_written() {
     let stage = Stage::new(Reply::text("unused"));
     let extra = stage.path("extra");
@@ -43,7 +43,7 @@ async fn the_workspace_is_all_that_can_be_written() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_tool_that_was_taken_away_is_not_there() {
     let stage =
         Stage::new(Scenario::tool_then_text(ToolCall::shell("echo no > ran.txt"), "It is not there."));
@@ -62,7 +62,7 @@ async fn a_tool_that_was_taken_away_is_not_there() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn what_others_left_in_the_users_home_does_not_leak_in() {
     let stage = Stage::new(Reply::text("Hello."));
     let touch = |name: &str| format!("touch '{}'", stage.path(name).display());
@@ -96,7 +96,7 @@ async fn what_others_left_in_the_users_home_does_not_leak_in() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_variable_of_the_vendors_cannot_be_passed_in() {
     let stage = Stage::new(Reply::text("Hello."));
     let request = TurnRequest::new("Hello.").with_variable("XAI_API_KEY");
@@ -113,7 +113,7 @@ fn is_alive(mark: &str) -> bool {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn nothing_inside_the_sandbox_outlives_a_cancelled_turn() {
     let mark = format!("31{}", std::process::id());
     let stubborn = format!("(trap '' TERM INT HUP; setsid sleep {mark}) & touch begun; wait");
@@ -145,7 +145,7 @@ async fn nothing_inside_the_sandbox_outlives_a_cancelled_turn() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn the_logins_are_closed_to_tools_that_read_and_inside_the_sandbox_to_all() {
     let mark = "canary-of-what-makes-new-tokens";
     for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::support::Stage;
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_conversation_goes_on_in_another_directory() {
     let stage = Stage::new(Reply::text("I shall."));
     let first = TurnRequest::new("Remember heron.")
@@ -32,7 +32,7 @@ async fn a_conversation_goes_on_in_another_directory() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn only_a_conversation_that_is_kept_is_left_on_disk() {
     let stage = Stage::new(Reply::text("Hello."));
     stage.run_as_asked(TurnRequest::new("Hello.")).await.result();
@@ -47,7 +47,7 @@ async fn only_a_conversation_that_is_kept_is_left_on_disk() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_repair_goes_on_in_the_same_conversation_with_its_system_text() {
     let stage = Stage::new([Reply::text("not JSON"), Reply::text("{\"moons\": 146}")]);
     let schema =
@@ -68,7 +68,7 @@ async fn a_repair_goes_on_in_the_same_conversation_with_its_system_text() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_conversation_goes_on_under_the_system_text_of_each_turn() {
     let stage = Stage::new(Reply::text("I shall."));
     let first = TurnRequest::new("Remember heron.")

@@ -112,7 +112,7 @@ fn warnings(ran: &Ran) -> Vec<&str> {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn with_the_callers_tools_alone_there_is_nothing_else() {
     let stage = Stage::new(Reply::text("unused"));
     let tools = Noting::new(&["look_up", "look_away"], "a long-legged bird");
@@ -195,7 +195,7 @@ async fn with_the_callers_tools_alone_there_is_nothing_else() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn at_every_level_the_callers_tools_are_there_and_need_no_approval() {
     for access in ToolAccess::ALL {
         let stage = Stage::new(Scenario::new([
@@ -225,7 +225,7 @@ async fn at_every_level_the_callers_tools_are_there_and_need_no_approval() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn no_file_of_the_logins_or_of_the_run_is_sent_to_a_tool() {
     let mark = "canary-of-what-makes-new-tokens";
     for access in [ToolAccess::ReadOnly, ToolAccess::WorkspaceWrite, ToolAccess::Unrestricted] {
@@ -257,7 +257,7 @@ async fn no_file_of_the_logins_or_of_the_run_is_sent_to_a_tool() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn the_token_of_the_tools_is_in_no_file_and_in_no_variable() {
     let look = r#"h=$(tr '\0' '\n' < /proc/$PPID/environ | sed -n 's/^GROK_HOME=//p'); t='beare[r] [A-Za-z0-9_-]\{40\}\|_TOOLS_TOKE[N]'; grep -l 'mcp_init_completed' "$h"/sessions/*/*/events.jsonl | wc -l; grep -rlsi "$t" "$h" | wc -l; tr '\0' '\n' < /proc/$PPID/environ | grep -ci "$t"; env | grep -v '^t=' | grep -ci "$t"; echo looked"#;
     let stage = Stage::new(Scenario::new([
@@ -278,7 +278,7 @@ async fn the_token_of_the_tools_is_in_no_file_and_in_no_variable() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_long_answer_is_whole() {
     let long = format!("{}the-end", "word ".repeat((1 << 20) / 5));
     let tools = Noting::new(&["look_up"], long.as_str());
@@ -290,7 +290,7 @@ async fn a_long_answer_is_whole() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn calls_that_are_made_at_once_run_at_once() {
     let mut tools = Noting::with_content(&["look_up"], vec![ToolContent::text("a bird")]);
     tools.together = Barrier::new(5);
@@ -304,7 +304,7 @@ async fn calls_that_are_made_at_once_run_at_once() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_picture_of_a_tool_is_told_as_text_which_the_caller_is_warned_of() {
     let picture = ToolContent::Image { media_type: "image/png".into(), data: "iVBORw0KGgo=".into() };
     let content = vec![ToolContent::text("a heron"), picture];
@@ -321,7 +321,7 @@ async fn a_picture_of_a_tool_is_told_as_text_which_the_caller_is_warned_of() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_call_that_the_session_denies_is_told_as_denied() {
     let stage = Stage::new(Scenario::new([
         Reply::call(nexus("look_up", "heron")),
@@ -365,7 +365,7 @@ async fn a_call_that_the_session_denies_is_told_as_denied() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_repair_and_a_later_turn_have_their_tools() {
     let stage = Stage::new([
         Reply::call(nexus("look_up", "first")),
@@ -395,7 +395,7 @@ async fn a_repair_and_a_later_turn_have_their_tools() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn every_name_is_offered_or_refused() {
     let long = "w".repeat(64);
     let stage = Stage::new([Reply::call(nexus(&long, "heron")), Reply::text("A bird.")]);
@@ -427,7 +427,7 @@ fn without_a_server(more: &str) -> Stage {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_model_is_not_called_without_the_tools_it_should_have() {
     let stage = without_a_server("true");
     let tools = Noting::new(&["look_up", "note"], "a bird");
@@ -441,7 +441,7 @@ async fn a_model_is_not_called_without_the_tools_it_should_have() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn what_a_model_says_without_its_tools_is_not_believed() {
     // Without the hook that holds the prompt back, the model is called.
     let stage = without_a_server("rm -f \"$GROK_HOME\"/hooks/forget.json");
@@ -455,7 +455,7 @@ async fn what_a_model_says_without_its_tools_is_not_believed() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn a_program_that_did_something_without_the_tools_is_not_started_again() {
     let stage = without_a_server("rm -f \"$GROK_HOME\"/hooks/forget.json");
     let marks = stage.path("work/marks");
@@ -475,7 +475,7 @@ async fn a_program_that_did_something_without_the_tools_is_not_started_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn the_tools_are_reached_past_any_proxy() {
     let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     proxy.set_nonblocking(true).unwrap();
@@ -490,7 +490,7 @@ async fn the_tools_are_reached_past_any_proxy() {
 }
 
 #[tokio::test]
-#[ignore = "needs the real CLI; run by .ci/run"]
+#[ignore = "needs the real CLI; run by .ci/deep"]
 async fn looking_for_the_tools_costs_nothing_of_their_budget() {
     let look = ToolCall::function("search_tool", json!({ "query": "look up" }));
     let stage = Stage::new(Scenario::new([

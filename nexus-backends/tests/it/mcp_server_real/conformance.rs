@@ -61,7 +61,7 @@ fn toolbox() -> Toolbox {
 }
 
 #[tokio::test]
-#[ignore = "needs the suite; run by .ci/run"]
+#[ignore = "needs the suite; run by .ci/deep"]
 async fn the_server_is_right_by_the_protocols_own_suite() {
     let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real-servers/install");
     let expected = Path::new(&suite).with_file_name("mcp-expected-failures.yml");

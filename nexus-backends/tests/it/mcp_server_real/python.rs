@@ -25,7 +25,7 @@ async fn run(server: &mut McpServer, token: &str) -> std::process::Output {
 }
 
 #[tokio::test]
-#[ignore = "needs the SDK; run by .ci/run"]
+#[ignore = "needs the SDK; run by .ci/deep"]
 async fn the_python_client_lists_and_calls() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);
@@ -53,7 +53,7 @@ async fn the_python_client_lists_and_calls() {
 }
 
 #[tokio::test]
-#[ignore = "needs the SDK; run by .ci/run"]
+#[ignore = "needs the SDK; run by .ci/deep"]
 async fn the_python_client_gets_nowhere_without_the_token() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);

@@ -80,7 +80,7 @@ fn with(tool_chain: &Path) -> Sandbox {
 }
 
 #[tokio::test]
-#[ignore = "needs python3 with venv; run by `.ci/run real`"]
+#[ignore = "needs python3 with venv; run by `.ci/deep real`"]
 async fn an_editable_install_of_python_runs_the_tree() {
     assert!(has_sandbox().await);
     // A build backend of its own, so that nothing has to be downloaded.
@@ -123,7 +123,7 @@ def build_editable(folder, settings=None, metadata=None):
 }
 
 #[tokio::test]
-#[ignore = "needs node and npm; run by `.ci/run real`"]
+#[ignore = "needs node and npm; run by `.ci/deep real`"]
 async fn a_linked_package_of_npm_is_that_of_the_tree() {
     assert!(has_sandbox().await);
     let project = Project::new(&[
@@ -145,7 +145,7 @@ async fn a_linked_package_of_npm_is_that_of_the_tree() {
 }
 
 #[tokio::test]
-#[ignore = "needs cargo and a linker; run by `.ci/run real`"]
+#[ignore = "needs cargo and a linker; run by `.ci/deep real`"]
 async fn a_crate_of_cargo_is_that_of_the_tree_also_by_its_absolute_path() {
     assert!(has_sandbox().await);
     let project = Project::new(&[
@@ -169,7 +169,7 @@ async fn a_crate_of_cargo_is_that_of_the_tree_also_by_its_absolute_path() {
 }
 
 #[tokio::test]
-#[ignore = "runs where go is; run by `.ci/run real`"]
+#[ignore = "runs where go is; run by `.ci/deep real`"]
 async fn a_module_of_go_is_that_of_the_tree() {
     assert!(has_sandbox().await);
     if Command::new("go").arg("version").output().is_err() {
