@@ -77,7 +77,7 @@ write_times() {
     printf 'step\twall seconds\tprocessor seconds\toutcome\n'
     cat "$logs/times.tsv"
     awk -F '\t' -v wall=$((SECONDS - began)) '
-        $1 ~ /^download/ { if ($1 !~ /beside$/) waited += $2; next }
+        $1 ~ /^download/ { waited += $2; next }
         { processor += $3 }
         END {
             printf "all\t%d\t%d\t-\n", wall, processor
@@ -132,7 +132,7 @@ fetch_crates() {
 
 # The vendors' programs and the servers of others.
 fetch_programs() {
-    real-clis/install > "$logs/programs.env" && real-servers/install >> "$logs/programs.env"
+    { real-clis/install && real-servers/install; } > "$logs/programs.part" && mv -- "$logs/programs.part" "$logs/programs.env"
 }
 
 # Sets NEXUS_REAL_…, which name the programs. Downloads nothing if `fetch_programs` ran.
