@@ -46,6 +46,7 @@ mod forget;
 pub mod harness;
 pub mod id;
 mod json_schema;
+pub mod lenient_json;
 mod picture;
 pub mod record;
 pub mod redact;

@@ -209,6 +209,7 @@ impl Redaction {
                 unknown.name.iter_mut().for_each(|name| words(name, vendors));
                 replace_in(&mut unknown.raw, vendors);
             }
+            TurnEvent::Repaired(repaired) => words(&mut repaired.raw, vendors),
             TurnEvent::Queued(_) | TurnEvent::TextDelta(_) | TurnEvent::ThinkingDelta(_) => {}
         }
     }

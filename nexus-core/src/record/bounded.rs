@@ -185,6 +185,10 @@ impl<'a> Bounded<'a> {
                 self.texts("name", &mut unknown.name);
                 self.value("raw", &mut unknown.raw);
             }
+            TurnEvent::Repaired(repaired) => {
+                self.text("raw", &mut repaired.raw);
+                self.text("repairs", &mut repaired.repairs);
+            }
         }
     }
 

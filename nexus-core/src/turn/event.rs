@@ -12,6 +12,7 @@ use super::{AppliedEffort, Effects, FinishReason, ToolCallStatus, ToolOrigin, Us
 use crate::{
     error::{ErrorKind, Skipped},
     id::{BackendId, CallId, MessageId, ModelId},
+    lenient_json::Repairs,
     tool::ToolContent,
 };
 
@@ -72,6 +73,8 @@ pub enum TurnEvent {
     Warning(Warning),
     /// Something the vendor sent that we do not know, kept word for word.
     Unrecognized(Unrecognized),
+    /// Something the vendor sent that is not quite JSON, and was read after a repair.
+    Repaired(Repaired),
 }
 
 impl TurnEvent {
@@ -101,7 +104,7 @@ into_event! {
     ToolCallStarted(ToolCallStarted), ToolCallArguments(ToolCallArguments),
     ToolCallFinished(ToolCallFinished), InputReceived(InputReceived), MessageEnded(MessageEnded), MessageVoided(MessageVoided),
     RateLimit(RateLimitNotification), Retrying(Retrying), Fallback(Fallback), Warning(Warning),
-    Unrecognized(Unrecognized),
+    Unrecognized(Unrecognized), Repaired(Repaired),
 }
 
 /// The turn waits for a place.
@@ -525,5 +528,22 @@ impl Unrecognized {
     pub fn truncated_from(mut self, bytes: u64) -> Self {
         self.truncated_from_bytes = Some(bytes);
         self
+    }
+}
+
+/// A line or an event that was read after a [repair](crate::lenient_json).
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Repaired {
+    /// The line or event as it came. Bytes that are not UTF-8 are U+FFFD.
+    pub raw: String,
+    /// The repairs, for a person.
+    pub repairs: String,
+}
+
+impl Repaired {
+    /// `raw` was read after `repairs`.
+    pub fn new(raw: &[u8], repairs: &Repairs) -> Self {
+        Self { raw: String::from_utf8_lossy(raw).into_owned(), repairs: repairs.to_string() }
     }
 }
