@@ -119,4 +119,26 @@ mod tests {
         let deep = "[".repeat(100_000);
         assert!(Incoming::read(deep.as_bytes()).is_err());
     }
+
+    #[test]
+    fn a_request_that_is_not_quite_json_is_read_and_what_breaks_off_is_answered_under_its_id() {
+        for text in [r"cut \ud83d", "a"] {
+            let line = format!(
+                "\u{feff}{{\"jsonrpc\":\"2.0\",\"id\":4,\"method\":\"session/prompt\",\"params\":{{\"text\":\"{text}\",\"_meta\":NaN}}}}"
+            );
+            let read = Incoming::read(line.as_bytes());
+            assert!(matches!(&read, Ok(Incoming::Request { id, .. }) if *id == json!(4)), "{read:?}");
+        }
+        let refused = Incoming::read(br#"{"jsonrpc":"2.0","id":4,"method":"session/prompt","params":{"te"#).unwrap_err();
+        assert_eq!((i32::from(refused.error.code), refused.id), (-32700, json!(4)));
+    }
+
+    #[test]
+    fn a_permission_that_rests_on_a_repaired_answer_is_none() {
+        for answer in [r#"{"outcome":"\ud83d"}"#, r#"{"outcome":NaN}"#, r#"{"outcome":"cancelled","outcome":"selected"}"#] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":4,"result":{answer}}}"#);
+            let read = Incoming::read(line.as_bytes());
+            assert!(matches!(&read, Ok(Incoming::Response { outcome: Err(_), .. })), "{answer}: {read:?}");
+        }
+    }
 }

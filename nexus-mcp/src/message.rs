@@ -116,4 +116,28 @@ mod tests {
         let bytes = br#"{"jsonrpc":"2.0","id":"a","method":"ping","strange":[1]}"#;
         assert!(matches!(Incoming::read(bytes), Ok(Incoming::Request { method, .. }) if method == "ping"));
     }
+
+    #[test]
+    fn a_request_that_is_not_quite_json_is_read_and_a_call_on_it_is_refused_under_its_id() {
+        let request = |method: &str, value: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":"a","method":"{method}","params":{{"name":"t","arguments":{{"x":{value}}}}}}}"#)
+        };
+        for value in [r#""cut \ud83d""#, "NaN", "-Infinity"] {
+            let read = Incoming::read(request("ping", value).as_bytes());
+            assert!(matches!(&read, Ok(Incoming::Request { method, .. }) if method == "ping"), "{value}: {read:?}");
+        }
+        for value in [r#""cut \ud83d""#, "NaN", r#"1,"x":2"#] {
+            let refused = Incoming::read(request("tools/call", value).as_bytes()).unwrap_err();
+            assert_eq!(refused.id, Some(RequestId::String("a".into())), "{value}");
+            assert!(refused.error.message.contains("was not run"), "{value}: {}", refused.error.message);
+        }
+        let marked = format!("\u{feff}{}", request("tools/call", "1"));
+        assert!(matches!(Incoming::read(marked.as_bytes()), Ok(Incoming::Request { .. })));
+    }
+
+    #[test]
+    fn a_request_that_breaks_off_is_answered_under_its_id() {
+        let refused = Incoming::read(br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"na"#).unwrap_err();
+        assert_eq!(refused.id, Some(RequestId::Number(7)));
+    }
 }

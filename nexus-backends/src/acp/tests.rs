@@ -317,3 +317,54 @@ fn settings_that_contradict_each_other_are_named() {
         assert_eq!(error.path, [key], "{settings}: {error}");
     }
 }
+
+#[test]
+fn halves_of_a_character_in_neighbouring_chunks_are_joined() {
+    let mut agent = Exchange::prompted(ToolAccess::ReadOnly);
+    for text in [r"ab\ud83d", r"\ude00cd\ud83d"] {
+        let line = format!(
+            r#"{{"method":"session/update","params":{{"sessionId":"s","update":{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}}}}}"#
+        );
+        agent.translator.line(line.as_bytes(), &mut agent.step);
+    }
+    agent.translator.line(br#"{"id":3,"result":{"stopReason":"end_turn","_meta":{"cost":NaN}}}"#, &mut agent.step);
+    let events = &agent.step.events;
+    let text = events.iter().find_map(|event| match event {
+        TurnEvent::MessageEnded(ended) => Some(ended.text.as_str()),
+        _ => None,
+    });
+    assert_eq!(text, Some("ab\u{1f600}cd\u{fffd}"), "{events:?}");
+    assert!(matches!(agent.step.outcome, Some(TurnOutcome::Answered { .. })), "{:?}", agent.step.outcome);
+}
+
+#[test]
+fn a_chunk_that_cannot_be_read_makes_the_answer_incomplete() {
+    let mut agent = Exchange::prompted(ToolAccess::ReadOnly);
+    agent.update(&json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "a" } }));
+    let cut = r#"{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"te"#;
+    agent.translator.line(cut.as_bytes(), &mut agent.step);
+    agent.hears(&json!({ "id": 3, "result": { "stopReason": "end_turn" } }));
+    assert_eq!(agent.failure(), ErrorKind::Incomplete);
+}
+
+#[test]
+fn an_answer_to_the_prompt_ends_the_turn_whatever_is_wrong_in_it() {
+    let mut agent = Exchange::prompted(ToolAccess::ReadOnly);
+    agent.translator.line(br#"{"jsonrpc":"2.0","id":3,"result":{"stopReason":}}"#, &mut agent.step);
+    assert_eq!(agent.failure(), ErrorKind::Protocol);
+}
+
+#[test]
+fn a_permission_that_rests_on_a_repaired_line_is_refused() {
+    for path in [r#""/work/a\ud83d""#, "NaN", r#""/work/a","file_path":"/work/b""#] {
+        let mut agent = Exchange::prompted(ToolAccess::Unrestricted);
+        agent.written();
+        let call = format!(r#"{{"toolCallId":"c","kind":"edit","title":"Write","rawInput":{{"file_path":{path}}}}}"#);
+        let line = format!(
+            r#"{{"id":7,"method":"session/request_permission","params":{{"sessionId":"s","toolCall":{call},"options":{}}}}}"#,
+            options()
+        );
+        agent.translator.line(line.as_bytes(), &mut agent.step);
+        assert_eq!(agent.written()[0]["result"]["outcome"]["optionId"], "no", "{path}");
+    }
+}

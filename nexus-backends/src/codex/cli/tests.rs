@@ -270,3 +270,32 @@ fn the_environment_is_an_allow_list_and_the_home_is_private() {
     assert_eq!(passed.value("https_proxy").unwrap(), "http://proxy");
     assert_eq!(passed.value("CODEX_CA_CERTIFICATE").unwrap(), "/base/ca.pem");
 }
+
+#[test]
+fn halves_of_a_character_in_neighbouring_deltas_are_joined_and_end_the_turn() {
+    let mut server = running();
+    let mut step = Step::default();
+    let thread = THREAD;
+    for line in [
+        format!(r#"{{"method":"item/agentMessage/delta","params":{{"threadId":"{thread}","itemId":"i","delta":"a\ud83d"}}}}"#),
+        format!(r#"{{"method":"item/agentMessage/delta","params":{{"threadId":"{thread}","itemId":"i","delta":"\ude00b"}}}}"#),
+        format!(r#"{{"method":"item/completed","params":{{"threadId":"{thread}","item":{{"type":"agentMessage","id":"i","text":"a\ud83d\ude00b\ud800"}}}}}}"#),
+    ] {
+        server.line(line.as_bytes(), &mut step);
+    }
+    let shown: String = step
+        .events
+        .iter()
+        .filter_map(|event| match event {
+            TurnEvent::TextDelta(delta) => Some(delta.text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!(shown.starts_with("a\u{1f600}b"), "{:?}", step.events);
+    let ended = step.events.iter().find_map(|event| match event {
+        TurnEvent::MessageEnded(ended) => Some(ended.text.as_str()),
+        _ => None,
+    });
+    assert_eq!(ended, Some("a\u{1f600}b\u{fffd}"), "{:?}", step.events);
+    assert!(!step.events.iter().any(|event| matches!(event, TurnEvent::Unrecognized(_))), "{:?}", step.events);
+}

@@ -325,3 +325,18 @@ proptest! {
         run(&[line.as_bytes()], None);
     }
 }
+
+#[test]
+fn halves_of_a_character_in_neighbouring_pieces_are_joined() {
+    let run = run(
+        &[
+            br#"{"type":"text","data":"a\ud83d"}"#,
+            br#"{"type":"text","data":"\ude00b\ud800"}"#,
+            br#"{"type":"end","stopReason":"EndTurn","total_cost_usd":NaN}"#,
+        ],
+        None,
+    );
+    let texts: Vec<&str> = run.recorder.messages().iter().map(|message| message.text.as_str()).collect();
+    assert_eq!(texts, ["a\u{1f600}b\u{fffd}"]);
+    assert_eq!(run.recorder.effects(), Effects::None);
+}

@@ -341,3 +341,48 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn an_error_inside_a_stream_means_what_its_status_would() {
+    use ErrorKind as Kind;
+    for (code, kind) in [
+        ("429", Kind::RateLimited),
+        ("\"429\"", Kind::RateLimited),
+        ("429.0", Kind::RateLimited),
+        ("\"too_many_requests\"", Kind::RateLimited),
+        ("\"TooManyRequests\"", Kind::RateLimited),
+        ("\"Too Many Requests\"", Kind::RateLimited),
+        ("401", Kind::Unauthenticated),
+        ("\"unauthorized\"", Kind::Unauthenticated),
+        ("402", Kind::UsageLimit),
+        ("\"payment_required\"", Kind::UsageLimit),
+        ("403", Kind::Forbidden),
+        ("400", Kind::InvalidRequest),
+        ("\"bad_request\"", Kind::InvalidRequest),
+        ("404", Kind::InvalidRequest),
+        ("408", Kind::Transport),
+        ("500", Kind::VendorFailure),
+        ("503", Kind::Overloaded),
+        ("\"service_unavailable\"", Kind::Overloaded),
+        ("529", Kind::Overloaded),
+        ("200", Kind::VendorFailure),
+        ("7", Kind::VendorFailure),
+        ("-401", Kind::VendorFailure),
+        ("1e300", Kind::VendorFailure),
+        ("\"stream_error\"", Kind::VendorFailure),
+    ] {
+        for body in [
+            format!(r#"{{"error":{{"code":{code},"message":"upstream said no"}}}}"#),
+            format!(r#"{{"type":"error","error":{{"code":{code},"message":"upstream said no"}}}}"#),
+            format!(r#"{{"type":"error","code":{code},"message":"upstream said no"}}"#),
+            format!(r#"{{"error":{{"status":{code},"message":"upstream said no"}}}}"#),
+        ] {
+            assert_eq!(outcome(0, &[], &body).0, kind, "{body}");
+        }
+    }
+    let words = |status: u16| told(status, &[], br#"{"error":{"code":404,"message":"no"}}"#).message.unwrap();
+    assert!(!words(0).contains("base_url"), "{}", words(0));
+    assert!(words(404).contains("base_url"), "{}", words(404));
+    let (kind, _) = outcome(0, &[], r#"{"error":{"type":"invalid_request_error","message":"no"}}"#);
+    assert_eq!(kind, Kind::InvalidRequest);
+}

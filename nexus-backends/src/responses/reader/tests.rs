@@ -589,3 +589,84 @@ fn a_reply_of_too_many_items_is_ended() {
         matches!(reader.into_reply(&mut events).ending, Ending::Failed(failure) if failure.kind == ErrorKind::Protocol)
     );
 }
+
+#[test]
+fn halves_of_a_character_in_neighbouring_deltas_are_joined() {
+    let delta = |text: &str| format!(r#"{{"type":"response.output_text.delta","item_id":"m","delta":"{text}"}}"#);
+    let deltas = [delta(r"ab\ud83d"), delta(r"\ude00cd"), delta(r"\ud83d"), delta("e")];
+    let mut data: Vec<&str> = deltas.iter().map(String::as_str).collect();
+    data.push(r#"{"type":"response.completed","response":{"status":"completed"}}"#);
+    let (events, reply) = read_text(&data);
+    assert_eq!(texts(&reply), ["ab\u{1f600}cd\u{fffd}e"]);
+    assert_eq!(unrecognized(&events), 0, "{events:?}");
+    let shown: String = events
+        .iter()
+        .filter_map(|event| match event {
+            TurnEvent::TextDelta(delta) => Some(delta.text.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(shown, "ab\u{1f600}cd\u{fffd}e");
+    // The last delta may end in a half.
+    let (_, reply) = read_text(&[&deltas[0], data[4]]);
+    assert_eq!(texts(&reply), ["ab\u{fffd}"]);
+}
+
+#[test]
+fn a_finished_item_with_half_a_character_is_the_answer() {
+    let item = r#"{"type":"message","id":"m","content":[{"type":"output_text","text":"cut \ud83d"}]}"#;
+    let done = format!(r#"{{"type":"response.output_item.done","output_index":0,"item":{item}}}"#);
+    let whole = format!(r#"{{"type":"response.completed","response":{{"status":"completed","output":[{item}]}}}}"#);
+    for data in [vec![done.as_str(), whole.as_str()], vec![whole.as_str()]] {
+        let (events, reply) = read_text(&data);
+        assert_eq!(texts(&reply), ["cut \u{fffd}"], "{events:?}");
+        serde_json::from_str::<Value>(reply.items[0].raw().get()).expect("what goes back is valid");
+        assert!(matches!(reply.ending, Ending::Completed { .. }));
+    }
+}
+
+#[test]
+fn a_number_that_is_none_costs_that_number_alone() {
+    let (events, reply) = read_text(&[
+        r#"{"type":"response.output_text.delta","delta":"a","logprobs":[{"logprob":-Infinity}]}"#,
+        r#"{"type":"response.completed","response":{"status":"completed","usage":{"input_tokens":3,"cost":NaN}}}"#,
+    ]);
+    assert_eq!(texts(&reply), ["a"], "{events:?}");
+    assert_eq!(reply.usage.and_then(|usage| usage.input_tokens), Some(3));
+}
+
+#[test]
+fn a_delta_that_cannot_be_read_makes_the_answer_incomplete_unless_its_item_ends() {
+    let broken = r#"{"type":"response.output_text.delta","item_id":"m","delta":"b""#.to_owned() + "\u{1}}";
+    let delta = r#"{"type":"response.output_text.delta","item_id":"m","delta":"a"}"#;
+    let end = r#"{"type":"response.completed","response":{"status":"completed"}}"#;
+    let (events, reply) = read_text(&[delta, &broken, end]);
+    assert!(matches!(reply.ending, Ending::Incomplete { .. }), "{:?}", reply.ending);
+    assert!(events.iter().any(|event| matches!(event, TurnEvent::Warning(_))), "{events:?}");
+    let item = done(0, &message("m", "ab")).to_string();
+    let (_, reply) = read_text(&[delta, &broken, &item, end]);
+    assert!(matches!(reply.ending, Ending::Completed { .. }), "{:?}", reply.ending);
+    assert_eq!(texts(&reply), ["ab"]);
+}
+
+#[test]
+fn a_terminal_event_ends_the_reply_whatever_is_wrong_in_it() {
+    for kind in ["completed", "incomplete", "failed", "done", "cancelled"] {
+        let mut reader = reader();
+        let data = format!("{{\"type\":\"response.{kind}\",\"response\":{{\"status\":}}}}");
+        reader.event(Event { name: "", data: data.as_bytes() }, &mut Vec::new());
+        assert!(reader.is_finished(), "{kind}");
+    }
+}
+
+#[test]
+fn a_response_that_failed_without_a_reason_takes_the_one_that_follows() {
+    let failed = r#"{"type":"response.failed","response":{"status":"failed","error":null,"output":[]}}"#;
+    let reason = r#"{"type":"error","error":{"code":"too_many_requests","message":"over its rate limit"}}"#;
+    let (_, reply) = read_text(&[failed, reason]);
+    let Ending::Failed(failure) = reply.ending else { panic!("{:?}", reply.ending) };
+    assert_eq!(failure.kind, ErrorKind::RateLimited);
+    assert!(failure.message.unwrap().contains("over its rate limit"));
+    let (_, reply) = read_text(&[failed]);
+    assert!(matches!(reply.ending, Ending::Failed(failure) if failure.kind == ErrorKind::VendorFailure));
+}

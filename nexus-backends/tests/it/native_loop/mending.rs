@@ -248,3 +248,153 @@ async fn a_renewed_credential_is_billed_as_configured_or_not_used() {
     assert_eq!(ran.error().kind(), ErrorKind::BillingMismatch);
     assert!(server.asked().iter().all(|asked| !asked.head.contains("sk-proj")));
 }
+
+/// The types of the items, and of the parts of each, that a request sent.
+fn sent(body: &Value) -> String {
+    body["input"].to_string()
+}
+
+/// A prompt with a picture.
+fn with_picture() -> nexus_core::TurnRequest {
+    let mut request = request().with_conversation(ConversationMode::Keep);
+    request.prompt.push(nexus_core::PromptBlock::Image { media_type: "image/png".into(), data: "AAAA".into() });
+    request
+}
+
+#[tokio::test]
+async fn a_picture_that_is_refused_is_replaced_once_and_never_sent_again() {
+    for words in ["image input is not supported by this model", "Could not process image"] {
+        let server = Canned::deciding(move |index, asked| match sent(&asked.body).contains("input_image") {
+            true => refusal(words, &Value::Null),
+            false => reply(&[message(if index < 2 { "Blind." } else { "Still." })]),
+        });
+        let backend = backend("responses", &server.base_url(), json!({}));
+        let ran = run(&*backend, with_picture(), TurnHost::new()).await;
+        assert_eq!(ran.result().text, "Blind.", "{words}");
+        let warned = ran.warnings().iter().filter(|text| text.contains("picture")).count();
+        assert_eq!(warned, 1, "{:?}", ran.warnings());
+        assert!(sent(&server.asked()[1].body).contains("picture"), "{}", server.asked()[1].body);
+        let handle = ran.result().resume.clone().unwrap();
+        let again = request().with_conversation(ConversationMode::resume(handle));
+        assert_eq!(run(&*backend, again, TurnHost::new()).await.result().text, "Still.");
+        assert_eq!(server.asked().len(), 3);
+    }
+}
+
+#[tokio::test]
+async fn a_picture_of_a_tool_that_is_refused_costs_no_other_picture() {
+    let server = Canned::deciding(|_, asked| match sent(&asked.body) {
+        sent if sent.contains("base64,BBBB") => refusal("Could not process image", &Value::Null),
+        sent if sent.contains("function_call_output") => reply(&[message("Seen.")]),
+        _ => reply(&[call("call_1", "look", "{}")]),
+    });
+    let look = nexus_core::Tool::without_arguments("look", "Looks.", || async {
+        nexus_core::ToolResult::new(vec![nexus_core::ToolContent::Image {
+            media_type: "image/png".into(),
+            data: "BBBB".into(),
+        }])
+    });
+    let host = TurnHost::new().with_tools(std::sync::Arc::new(nexus_core::Toolbox::new().with(look)));
+    let ran = run(&*backend("responses", &server.base_url(), json!({})), with_picture(), host).await;
+    assert_eq!(ran.result().text, "Seen.");
+    let last = server.asked().pop().unwrap().body;
+    assert!(sent(&last).contains("base64,AAAA"), "{last}");
+}
+
+#[tokio::test]
+async fn items_that_the_server_does_not_know_are_left_out() {
+    let reasoning = json!({ "type": "reasoning", "id": "rs_1", "summary": [] });
+    let server = Canned::deciding(move |index, asked| match sent(&asked.body).contains("\"rs_1\"") {
+        true => status(404, &json!({ "error": {
+            "message": "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
+            "type": "invalid_request_error", "param": "input",
+        }})),
+        false if index == 0 => reply(&[reasoning.clone(), call("call_1", "echo", "{}")]),
+        false => reply(&[message("Done.")]),
+    });
+    let ran = run(&*backend("responses", &server.base_url(), json!({})), request(), host()).await;
+    assert_eq!(ran.result().text, "Done.");
+    assert_eq!(server.asked().len(), 3);
+}
+
+#[tokio::test]
+async fn arguments_that_are_not_json_go_back_as_json_and_the_model_reads_why() {
+    for arguments in [r#"{"query":"a"}{"query":"b"}"#, r#"{"query":"\ud83d"}"#, r#"{"a":1,"a":2}"#, "NaN", "", "{"] {
+        let server = Canned::deciding(move |index, asked| {
+            let input = asked.body["input"].as_array().unwrap().iter();
+            let calls = input.filter(|item| item["type"] == "function_call");
+            let are_json = calls.clone().all(|call| {
+                serde_json::from_str::<Value>(call["arguments"].as_str().unwrap()).is_ok_and(|it| it.is_object())
+            });
+            match (index, are_json) {
+                (0, _) => reply(&[call("call_1", "echo", arguments)]),
+                (_, true) => reply(&[message("Mended.")]),
+                (_, false) => refusal("invalid tool call arguments", &Value::Null),
+            }
+        });
+        let ran = run(&*backend("responses", &server.base_url(), json!({})), request(), host()).await;
+        assert_eq!(ran.result().text, "Mended.", "{arguments}");
+        let asked = server.asked();
+        let outputs = sent(&asked[1].body);
+        // Nothing at all are the arguments of a tool that takes none.
+        assert!(arguments.is_empty() || outputs.contains("not JSON"), "{arguments}: {outputs}");
+        assert!(arguments.is_empty() || outputs.contains(&arguments.escape_default().to_string()[..1]), "{outputs}");
+    }
+}
+
+#[tokio::test]
+async fn a_field_that_the_server_refuses_is_named_with_its_setting() {
+    for (refused, setting) in [
+        (json!({ "error": { "message": "Unknown parameter: 'include'.", "param": "include" } }), "encrypted_reasoning: false"),
+        (json!({ "error": { "message": "Unsupported parameter: 'prompt_cache_key'" } }), "prompt_cache_key: false"),
+        (json!({ "detail": [{ "type": "extra_forbidden", "loc": ["body", "store"], "msg": "Extra inputs are not permitted" }] }), "store: omit"),
+        (json!({ "error": { "message": "input[2].status: unexpected property", "param": "input[2].status" } }), "items: bare"),
+        (json!({ "error": { "message": "Unknown parameter: 'input[1].id'" } }), "items: bare"),
+        (json!({ "error": { "message": "max_output_tokens is not supported" } }), "max_output_tokens: false"),
+    ] {
+        let server = Canned::new([status(400, &refused)]);
+        let ran = run(&*backend("responses", &server.base_url(), json!({})), request(), host()).await;
+        let error = ran.error().to_string();
+        assert!(error.contains(setting) && error.contains("nexus.yaml"), "{refused}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn switches_leave_out_what_a_server_refuses() {
+    let server = Canned::new([
+        reply(&[json!({ "type": "function_call", "id": "fc_1", "status": "completed", "call_id": "c", "name": "echo", "arguments": "{}" })]),
+        reply(&[message("Done.")]),
+    ]);
+    let settings = json!({ "store": "omit", "items": "bare", "strict": false, "max_output_tokens": false,
+        "encrypted_reasoning": false, "prompt_cache_key": false });
+    let limits = nexus_core::Limits::new().with_output_tokens(1_000);
+    let ran = run(&*backend("responses", &server.base_url(), settings), request().with_limits(limits), host()).await;
+    assert_eq!(ran.result().text, "Done.");
+    let body = server.asked()[1].body.clone();
+    for key in ["store", "include", "prompt_cache_key", "max_output_tokens"] {
+        assert!(body.get(key).is_none(), "{key}: {body}");
+    }
+    assert!(!body.to_string().contains("strict") && !sent(&body).contains("fc_1"), "{body}");
+}
+
+#[tokio::test]
+async fn a_refused_flag_costs_the_flag_and_not_the_tool() {
+    let words = "Unknown parameter: 'tools[0].strict'.";
+    let server = Canned::deciding(move |_, asked| match asked.body["tools"][0].get("strict") {
+        Some(_) => refusal(words, &json!("tools[0].strict")),
+        None => reply(&[message("Done.")]),
+    });
+    let ran = run(&*backend("responses", &server.base_url(), json!({})), request(), host()).await;
+    assert_eq!(ran.result().text, "Done.");
+    let last = server.asked().pop().unwrap().body;
+    assert_eq!(last["tools"].as_array().unwrap().len(), 2, "{last}");
+}
+
+#[tokio::test]
+async fn the_head_of_a_stream_says_when_to_try_again() {
+    let body = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nretry-after: 37\r\nconnection: close\r\n\r\ndata: {\"type\":\"error\",\"error\":{\"code\":429,\"message\":\"over\"}}\n\n";
+    let server = Canned::new([body.as_bytes().to_vec()]);
+    let ran = run(&*backend("responses", &server.base_url(), json!({})), request(), host()).await;
+    assert_eq!(ran.error().kind(), ErrorKind::RateLimited);
+    assert_eq!(ran.error().retry(), nexus_core::Retry::After(std::time::Duration::from_secs(37)));
+}
