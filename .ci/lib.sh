@@ -47,15 +47,6 @@ step() {
     printf '=== %s: %s in %d s, %d s of processor time\n' "$name" "$outcome" $((SECONDS - start)) "$processor"
 }
 
-# beside FUNCTION FUNCTION: runs the first with low priority while the second runs, and shows its output afterwards.
-beside() {
-    (renice -n 10 "$BASHPID" > /dev/null; "$1") > "$logs/beside.out" 2>&1 &
-    local other=$!
-    "$2"
-    wait "$other"
-    cat "$logs/beside.out"
-}
-
 # Prints the times, what failed and the closing line, and exits.
 finish() {
     local passed failed steps
