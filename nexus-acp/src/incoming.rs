@@ -1,6 +1,7 @@
 //! One message of the client's, told apart by what JSON-RPC 2.0 says of it.
 
 use agent_client_protocol_schema::v1::Error;
+use nexus_core::lenient_json::{self, Message};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -25,10 +26,11 @@ pub(crate) struct Refused {
 impl Incoming {
     /// Reads a line.
     pub(crate) fn read(line: &[u8]) -> Result<Self, Box<Refused>> {
-        let value: Value = serde_json::from_slice(line).map_err(|error| {
+        let Message { value, flaw } = lenient_json::read_message(line).map_err(|error| {
             // Without the line itself: it is the client's, and may be long.
             let reason = format!("the line is no JSON: {error}");
-            Box::new(Refused { id: Value::Null, error: with_reason(Error::parse_error(), reason) })
+            let id = lenient_json::request_id(line).unwrap_or_default();
+            Box::new(Refused { id, error: with_reason(Error::parse_error(), reason) })
         })?;
         let Value::Object(mut object) = value else {
             return Err(invalid(Value::Null, "a message is a JSON object; batches are not supported"));
@@ -48,6 +50,12 @@ impl Incoming {
             (Some(Value::String(method)), None) => Ok(Self::Notification { method, params }),
             (Some(_), _) => Err(invalid(answer_to, "`method` is to be a text")),
             (None, Some(id)) => match (object.remove("result"), object.remove("error")) {
+                // Its answers are permissions.
+                (Some(_), None) if flaw.is_some() => {
+                    let flaw = flaw.unwrap_or_default();
+                    let reason = format!("the answer cannot be relied on: {flaw}");
+                    Ok(Self::Response { id, outcome: Err(with_reason(Error::invalid_params(), reason)) })
+                }
                 (Some(result), None) => Ok(Self::Response { id, outcome: Ok(result) }),
                 (None, Some(error)) => {
                     let error = serde_json::from_value(error).unwrap_or_else(|_| Error::internal_error());
@@ -129,13 +137,18 @@ mod tests {
             let read = Incoming::read(line.as_bytes());
             assert!(matches!(&read, Ok(Incoming::Request { id, .. }) if *id == json!(4)), "{read:?}");
         }
-        let refused = Incoming::read(br#"{"jsonrpc":"2.0","id":4,"method":"session/prompt","params":{"te"#).unwrap_err();
+        let refused = Incoming::read(br#"{"jsonrpc":"2.0","id":4,"method":"session/prompt","params":{"te"#)
+            .unwrap_err();
         assert_eq!((i32::from(refused.error.code), refused.id), (-32700, json!(4)));
     }
 
     #[test]
     fn a_permission_that_rests_on_a_repaired_answer_is_none() {
-        for answer in [r#"{"outcome":"\ud83d"}"#, r#"{"outcome":NaN}"#, r#"{"outcome":"cancelled","outcome":"selected"}"#] {
+        for answer in [
+            r#"{"outcome":"\ud83d"}"#,
+            r#"{"outcome":NaN}"#,
+            r#"{"outcome":"cancelled","outcome":"selected"}"#,
+        ] {
             let line = format!(r#"{{"jsonrpc":"2.0","id":4,"result":{answer}}}"#);
             let read = Incoming::read(line.as_bytes());
             assert!(matches!(&read, Ok(Incoming::Response { outcome: Err(_), .. })), "{answer}: {read:?}");

@@ -3,6 +3,8 @@
 use std::{borrow::Cow, io, path::Path, sync::Arc, time::Duration};
 
 use agent_client_protocol_schema::v1::McpServerStdio;
+use memchr::memmem;
+use nexus_core::lenient_json;
 use nexus_process::{
     environment::Environment,
     executable::Executable,
@@ -14,6 +16,7 @@ use rmcp::{
     service::{RunningService, RxJsonRpcMessage, TxJsonRpcMessage},
     transport::Transport,
 };
+use serde_json::json;
 use tokio::time::timeout;
 
 use crate::client_text::cut;
@@ -108,6 +111,24 @@ fn spawn(server: &McpServerStdio, folder: &Path) -> Result<Process, String> {
         .map_err(|error| error.to_string())
 }
 
+/// Reads a line of a server. An answer that cannot be read is an error, so that its request does not wait for ever. Other
+/// lines are passed over: some servers write a greeting first.
+fn message(line: &[u8]) -> Option<RxJsonRpcMessage<RoleClient>> {
+    let error = match lenient_json::from_slice(line) {
+        Ok((message, repairs)) => {
+            if let Some(repairs) = repairs {
+                tracing::debug!(%repairs, "a message of a server of the client was repaired");
+            }
+            return Some(message);
+        }
+        Err(error) => error,
+    };
+    tracing::debug!(%error, "a server of the client wrote a line that is not a message");
+    let id = lenient_json::request_id(line).filter(|_| memmem::find(line, b"\"method\"").is_none())?;
+    let problem = json!({ "code": -32603, "message": format!("its answer cannot be read: {error}") });
+    serde_json::from_value(json!({ "jsonrpc": "2.0", "id": id, "error": problem })).ok()
+}
+
 /// Lines of JSON to a process and from it.
 struct ProcessTransport {
     process: Arc<Process>,
@@ -135,10 +156,8 @@ impl Transport<RoleClient> for ProcessTransport {
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             let line = self.process.next_line().await?;
-            // What is no message of the protocol is passed over, as some servers write a greeting first.
-            match serde_json::from_slice(&line.bytes) {
-                Ok(message) => return Some(message),
-                Err(error) => tracing::debug!(%error, "a server of the client wrote what is no message"),
+            if let Some(message) = message(&line.bytes) {
+                return Some(message);
             }
         }
     }
@@ -146,5 +165,28 @@ impl Transport<RoleClient> for ProcessTransport {
     async fn close(&mut self) -> Result<(), io::Error> {
         self.process.stdin().close();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rmcp::model::ServerJsonRpcMessage;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_of_a_server_is_read_or_is_an_error_under_its_id() {
+        let result = r#"{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"cut \ud83d"}],"_meta":{"cost":NaN}}}"#;
+        let read = message(result.as_bytes());
+        assert!(matches!(&read, Some(ServerJsonRpcMessage::Response(_))), "{read:?}");
+        for broken in
+            [r#"{"jsonrpc":"2.0","id":3,"result":{"content":}}"#, r#"{"jsonrpc":"2.0","id":3,"result":7,"#]
+        {
+            let read = message(broken.as_bytes());
+            assert!(matches!(&read, Some(ServerJsonRpcMessage::Error(_))), "{broken}: {read:?}");
+        }
+        for other in ["Listening on stdio", "", r#"{"jsonrpc":"2.0","id":3,"method":"x","params":"#] {
+            assert!(message(other.as_bytes()).is_none(), "{other}");
+        }
     }
 }

@@ -6,7 +6,13 @@
 //! path, a command, a verdict, an approval, an amount) must not rest on a value that was repaired, or whose object has a
 //! key twice: [`read_message`] reports such a flaw beside the value, and [`read_decision`] refuses it.
 
-use std::{borrow::Cow, collections::{BTreeMap, BTreeSet}, fmt, ops::Range, str};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    ops::Range,
+    str,
+};
 
 use memchr::{memchr2, memchr3};
 use serde::{
@@ -210,7 +216,9 @@ fn leading_id(text: &str) -> Option<Value> {
             text.get(end..)?.trim_start().starts_with([',', '}']).then_some(end)?
         }
     };
-    serde_json::from_str(text.get(..end)?).ok().filter(|id: &Value| id.is_string() || id.is_i64() || id.is_u64())
+    serde_json::from_str(text.get(..end)?)
+        .ok()
+        .filter(|id: &Value| id.is_string() || id.is_i64() || id.is_u64())
 }
 
 /// The end of a string that begins at `start`, behind its closing quotation mark.
@@ -354,7 +362,8 @@ fn not_finite(text: &str, start: usize) -> Option<Range<usize>> {
     };
     let is_part_of_a_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '+' | '.');
     let end = start + length;
-    let is_alone = !text.get(..begin)?.ends_with(is_part_of_a_word) && !text.get(end..)?.starts_with(is_part_of_a_word);
+    let is_alone =
+        !text.get(..begin)?.ends_with(is_part_of_a_word) && !text.get(end..)?.starts_with(is_part_of_a_word);
     is_alone.then_some(begin..end)
 }
 
@@ -416,7 +425,10 @@ impl<'de> Visitor<'de> for UniqueKeysVisitor {
         while let Some((key, UniqueKeys)) = object.next_entry::<String, UniqueKeys>()? {
             if let Some(key) = keys.replace(key) {
                 let shown: String = key.chars().take(MAX_SHOWN_KEY).collect();
-                return Err(A::Error::custom(format!("the key `{}` stands twice in its object", Visible(&shown))));
+                return Err(A::Error::custom(format!(
+                    "the key `{}` stands twice in its object",
+                    Visible(&shown)
+                )));
             }
         }
         Ok(UniqueKeys)
@@ -444,7 +456,10 @@ mod tests {
             (r#"{"a":"x\uDE00y"}"#, r#"{"a":"x\ufffdy"}"#),
             (r#"["\ud83d\ud83d\ude00"]"#, r#"["\ufffd\ud83d\ude00"]"#),
             (r#"["\\\ud83d"]"#, r#"["\\\ufffd"]"#),
-            (r#"{"\ud83d":[NaN,-Infinity,Infinity , {"b":NaN}]}"#, r#"{"\ufffd":[null,null,null , {"b":null}]}"#),
+            (
+                r#"{"\ud83d":[NaN,-Infinity,Infinity , {"b":NaN}]}"#,
+                r#"{"\ufffd":[null,null,null , {"b":null}]}"#,
+            ),
             ("\u{feff}{}", "{}"),
         ] {
             assert_eq!(text(came), expected);
@@ -516,7 +531,14 @@ mod tests {
         ] {
             assert_eq!(request_id(cut.as_bytes()), Some(id), "{cut}");
         }
-        for none in [r#"{"params":{"id":8},"i"#, r#"{"id":1.5,"a"#, r#"{"id":7"#, r#"["id",7"#, r#"{"a":"id","b":7"#, ""] {
+        for none in [
+            r#"{"params":{"id":8},"i"#,
+            r#"{"id":1.5,"a"#,
+            r#"{"id":7"#,
+            r#"["id",7"#,
+            r#"{"a":"id","b":7"#,
+            "",
+        ] {
             assert_eq!(request_id(none.as_bytes()), None, "{none}");
         }
     }

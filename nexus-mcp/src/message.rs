@@ -3,6 +3,7 @@
 //! They are read into less than the specification asks for, so that a client that leaves something out is answered all the
 //! same. Source: the MCP specification, revisions 2025-06-18, 2025-11-25 and 2026-07-28.
 
+use nexus_core::lenient_json::{self, Message};
 use rmcp::model::{ErrorData, RequestId};
 use serde_json::Value;
 
@@ -48,8 +49,8 @@ impl Incoming {
         reason = "how large it is depends on the features of `serde_json` that others ask for"
     )]
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, NotUnderstood> {
-        let value: Value = serde_json::from_slice(bytes).map_err(|error| NotUnderstood {
-            id: None,
+        let Message { value, flaw } = lenient_json::read_message(bytes).map_err(|error| NotUnderstood {
+            id: lenient_json::request_id(bytes).and_then(|id| serde_json::from_value(id).ok()),
             error: ErrorData::parse_error(format!("the message is not JSON: {error}"), None),
         })?;
         let invalid = |id: Option<RequestId>, problem: &'static str| NotUnderstood {
@@ -67,6 +68,11 @@ impl Incoming {
         }
         let params = message.remove("params").unwrap_or_default();
         match (message.remove("method"), id) {
+            (Some(Value::String(method)), Some(id)) if method == "tools/call" && flaw.is_some() => {
+                let flaw = flaw.unwrap_or_default();
+                let problem = format!("the call was not run: its message cannot be relied on: {flaw}");
+                Err(NotUnderstood { id: Some(id), error: ErrorData::invalid_params(problem, None) })
+            }
             (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params }),
             (Some(Value::String(method)), None) if !has_id => Ok(Self::Notification { method, params }),
             (None, Some(id)) if message.contains_key("result") || message.contains_key("error") => {
@@ -120,11 +126,16 @@ mod tests {
     #[test]
     fn a_request_that_is_not_quite_json_is_read_and_a_call_on_it_is_refused_under_its_id() {
         let request = |method: &str, value: &str| {
-            format!(r#"{{"jsonrpc":"2.0","id":"a","method":"{method}","params":{{"name":"t","arguments":{{"x":{value}}}}}}}"#)
+            format!(
+                r#"{{"jsonrpc":"2.0","id":"a","method":"{method}","params":{{"name":"t","arguments":{{"x":{value}}}}}}}"#
+            )
         };
         for value in [r#""cut \ud83d""#, "NaN", "-Infinity"] {
             let read = Incoming::read(request("ping", value).as_bytes());
-            assert!(matches!(&read, Ok(Incoming::Request { method, .. }) if method == "ping"), "{value}: {read:?}");
+            assert!(
+                matches!(&read, Ok(Incoming::Request { method, .. }) if method == "ping"),
+                "{value}: {read:?}"
+            );
         }
         for value in [r#""cut \ud83d""#, "NaN", r#"1,"x":2"#] {
             let refused = Incoming::read(request("tools/call", value).as_bytes()).unwrap_err();
@@ -137,7 +148,8 @@ mod tests {
 
     #[test]
     fn a_request_that_breaks_off_is_answered_under_its_id() {
-        let refused = Incoming::read(br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"na"#).unwrap_err();
+        let refused =
+            Incoming::read(br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"na"#).unwrap_err();
         assert_eq!(refused.id, Some(RequestId::Number(7)));
     }
 }

@@ -327,7 +327,9 @@ fn halves_of_a_character_in_neighbouring_chunks_are_joined() {
         );
         agent.translator.line(line.as_bytes(), &mut agent.step);
     }
-    agent.translator.line(br#"{"id":3,"result":{"stopReason":"end_turn","_meta":{"cost":NaN}}}"#, &mut agent.step);
+    agent
+        .translator
+        .line(br#"{"id":3,"result":{"stopReason":"end_turn","_meta":{"cost":NaN}}}"#, &mut agent.step);
     let events = &agent.step.events;
     let text = events.iter().find_map(|event| match event {
         TurnEvent::MessageEnded(ended) => Some(ended.text.as_str()),
@@ -340,7 +342,9 @@ fn halves_of_a_character_in_neighbouring_chunks_are_joined() {
 #[test]
 fn a_chunk_that_cannot_be_read_makes_the_answer_incomplete() {
     let mut agent = Exchange::prompted(ToolAccess::ReadOnly);
-    agent.update(&json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "a" } }));
+    agent.update(
+        &json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "a" } }),
+    );
     let cut = r#"{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"te"#;
     agent.translator.line(cut.as_bytes(), &mut agent.step);
     agent.hears(&json!({ "id": 3, "result": { "stopReason": "end_turn" } }));
@@ -359,7 +363,9 @@ fn a_permission_that_rests_on_a_repaired_line_is_refused() {
     for path in [r#""/work/a\ud83d""#, "NaN", r#""/work/a","file_path":"/work/b""#] {
         let mut agent = Exchange::prompted(ToolAccess::Unrestricted);
         agent.written();
-        let call = format!(r#"{{"toolCallId":"c","kind":"edit","title":"Write","rawInput":{{"file_path":{path}}}}}"#);
+        let call = format!(
+            r#"{{"toolCallId":"c","kind":"edit","title":"Write","rawInput":{{"file_path":{path}}}}}"#
+        );
         let line = format!(
             r#"{{"id":7,"method":"session/request_permission","params":{{"sessionId":"s","toolCall":{call},"options":{}}}}}"#,
             options()

@@ -11,8 +11,9 @@ use agent_client_protocol_schema::v1::{
 };
 use nexus_core::{
     ApprovalRequest, BackendId, Cost, CostSource, Denial, ErrorKind, FinishReason, Limit, MessageId, Phase,
-    Usage, Usd,
+    TurnEvent, Usage, Usd,
     harness::Failure,
+    lenient_json::{self, HalfJoiner, Halves},
     turn::{MessageEnded, TextDelta, ThinkingDelta, Unrecognized},
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -25,7 +26,7 @@ use super::session_answers::{current_model, has_mode, model_option, usage_of, us
 use super::tool_calls::{Calls, option};
 use crate::cli::caller_tools::{CallerTools, SERVER};
 use crate::cli::permission::{Permission, Permissions};
-use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator};
+use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator};
 
 /// The revision of the protocol that is spoken. Source: the protocol.
 const PROTOCOL: u64 = 1;
@@ -85,6 +86,11 @@ pub(crate) struct AcpTranslator {
     /// Whether a permission was refused.
     has_refused: bool,
     is_stopping: bool,
+    halves: HalfJoiner,
+    /// Halves of characters at the ends of the line that is read.
+    line_halves: Halves,
+    /// Whether a piece of the answer could not be read.
+    has_lost_chunk: bool,
 }
 
 /// What a request was for.
@@ -157,6 +163,9 @@ impl AcpTranslator {
             next_question: 0,
             has_refused: false,
             is_stopping: false,
+            halves: HalfJoiner::default(),
+            line_halves: Halves::default(),
+            has_lost_chunk: false,
         }
     }
 
@@ -338,6 +347,10 @@ impl AcpTranslator {
                 let reason = "the answer broke off: the agent counted nothing of it";
                 step.failed(Failure::new(ErrorKind::Incomplete, reason));
             }
+            StopReason::EndTurn if self.has_lost_chunk => {
+                let reason = "a piece of the answer could not be read";
+                step.failed(Failure::new(ErrorKind::Incomplete, reason));
+            }
             StopReason::EndTurn if is_empty && !self.calls.are_known() => {
                 let reason = "the turn ended without an answer";
                 step.failed(Failure::new(ErrorKind::Incomplete, reason));
@@ -430,6 +443,8 @@ impl AcpTranslator {
             vendor_id,
             text: String::new(),
         });
+        let name = if is_thought { "thought" } else { "text" };
+        let text = self.halves.delta(name, text.into(), mem::take(&mut self.line_halves)).into_owned();
         if text.is_empty() {
             return Some(());
         }
@@ -444,8 +459,13 @@ impl AcpTranslator {
     }
 
     fn end_message(&mut self, step: &mut Step) {
-        if let Some(message) = self.message.take() {
+        if let Some(mut message) = self.message.take() {
             self.messages += 1;
+            if let Some(half) = self.halves.finish("text") {
+                message.text.push(half);
+                self.said.push(half);
+                step.event(TextDelta::new(message.id.clone(), half));
+            }
             if !message.text.is_empty() {
                 step.event(MessageEnded::new(message.id, message.text));
             }
@@ -477,10 +497,10 @@ impl AcpTranslator {
     }
 
     /// The agent asks something.
-    fn request(&mut self, id: Value, method: &str, params: Value, step: &mut Step) {
+    fn request(&mut self, id: Value, method: &str, params: Value, flaw: Option<String>, step: &mut Step) {
         if method == "session/request_permission" {
             if let Ok(request) = serde_json::from_value::<RequestPermissionRequest>(params.clone()) {
-                return self.permission(id, request, step);
+                return self.permission(id, request, flaw, step);
             }
             write(
                 step,
@@ -497,11 +517,23 @@ impl AcpTranslator {
         }
     }
 
-    fn permission(&mut self, id: Value, request: RequestPermissionRequest, step: &mut Step) {
+    fn permission(
+        &mut self,
+        id: Value,
+        request: RequestPermissionRequest,
+        flaw: Option<String>,
+        step: &mut Step,
+    ) {
         self.end_message(step);
         let call = self.calls.asked(request.tool_call.clone(), &mut step.events);
+        if let Some(flaw) = &flaw {
+            step.event(TurnEvent::warning(format!(
+                "{} was refused: its permission was asked for with JSON that cannot be relied on: {flaw}",
+                call.tool
+            )));
+        }
         let said = match () {
-            () if self.is_stopping || call.changes_mode => Permission::No,
+            () if self.is_stopping || call.changes_mode || flaw.is_some() => Permission::No,
             // The session decides on it when it arrives there.
             () if call.is_callers => Permission::Yes,
             () => self.script.permissions.of_call(call.action, &call.paths),
@@ -546,21 +578,21 @@ impl Translator for AcpTranslator {
         self.ask(Asked::Initialize, "initialize", &params, step);
     }
 
-    fn line(&mut self, line: &[u8], step: &mut Step) {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            return;
-        }
-        let Ok(message) = serde_json::from_slice::<Line>(line) else {
-            return step.event(Unrecognized::of_line(None, line));
-        };
+    fn read_line(&mut self, output: OutputLine<'_>, step: &mut Step) -> bool {
+        let line = output.bytes;
+        let Ok(message) = serde_json::from_slice::<Line>(line) else { return false };
+        self.line_halves = output.halves();
         match message {
             Line { id: Some(id), method: Some(method), params, .. } => {
-                self.request(id, &method, params, step);
+                let is_permission = method == "session/request_permission";
+                let flaw = if is_permission { output.flaw() } else { None };
+                self.request(id, &method, params, flaw, step);
             }
             Line { method: Some(method), params, .. } => self.notification(&method, params, step),
             Line { id: Some(id), result, error, .. } => {
                 let Some(asked) = id.as_u64().and_then(|id| self.asked.remove(&id)) else {
-                    return step.event(Unrecognized::of_line(Some("an answer to nothing".to_owned()), line));
+                    step.event(Unrecognized::of_line(Some("an answer to nothing".to_owned()), line));
+                    return true;
                 };
                 let result = match error {
                     Some(error) => Err(error),
@@ -569,6 +601,26 @@ impl Translator for AcpTranslator {
                 self.answer(asked, result, step);
             }
             _ => step.event(Unrecognized::of_line(None, line)),
+        }
+        true
+    }
+
+    fn unreadable(&mut self, beginning: &[u8], step: &mut Step) {
+        let has = |words: &[u8]| memchr::memmem::find(beginning, words).is_some();
+        let id = lenient_json::request_id(beginning);
+        if has(b"\"agent_message_chunk\"") {
+            self.has_lost_chunk = true;
+            step.event(TurnEvent::warning("a piece of the answer could not be read"));
+        } else if let Some(id) = id.as_ref().filter(|_| has(b"\"method\"")) {
+            let error = json!({ "code": -32700, "message": "the request is not JSON" });
+            write(step, &json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+        } else if let Some(asked) = id.and_then(|id| self.asked.remove(&id.as_u64()?)) {
+            if asked == Asked::Prompt {
+                self.stage = Stage::Answered;
+                self.end_message(step);
+            }
+            let reason = "an answer of the agent cannot be read";
+            step.failed_and_stops(Failure::new(ErrorKind::Protocol, reason));
         }
     }
 

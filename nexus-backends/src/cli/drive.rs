@@ -7,6 +7,7 @@ use nexus_core::{
     Denial, ErrorKind, EventSink, FinishReason, Limit, PendingInput, Phase, ProcessExit, ProcessReport,
     Session, SteeredTurn, Survivor, ToolAccess, ToolCallRecord, ToolCallStatus, TurnRequest,
     harness::{Checked, Failure, is_submitted, over_limit, over_limit_with, sleep_until},
+    lenient_json,
     turn::{InputReceived, ToolOrigin, Unrecognized},
 };
 use serde::de::IgnoredAny;
@@ -238,7 +239,7 @@ impl Drive<'_> {
     fn line(&mut self, line: &Line, step: &mut Step) {
         let is_whole = match line.ending {
             LineEnding::Newline => true,
-            LineEnding::EndOfOutput => serde_json::from_slice::<IgnoredAny>(&line.bytes).is_ok(),
+            LineEnding::EndOfOutput => lenient_json::from_slice::<IgnoredAny>(&line.bytes).is_ok(),
             LineEnding::Truncated { .. } => false,
         };
         if is_whole {
@@ -251,6 +252,10 @@ impl Drive<'_> {
         let head = line.bytes.get(..UNREADABLE_HEAD_BYTES).unwrap_or(&line.bytes);
         let raw = Value::String(String::from_utf8_lossy(head).into_owned());
         step.event(Unrecognized::new(None, raw).truncated_from(total));
+        // A line that the end of the output cuts is judged by how the process ended.
+        if !matches!(line.ending, LineEnding::EndOfOutput) {
+            self.translator.unreadable(head, step);
+        }
     }
 
     /// Carries a step out.

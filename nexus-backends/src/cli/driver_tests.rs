@@ -24,7 +24,7 @@ use super::backend::CliBackend;
 use super::caller_tools::CallerTools;
 use super::contract::{Attempt, Cli, Prepared, TurnPlan};
 use super::startup::StartupWait;
-use super::translator::{ProcessEnd, Repair, Step, StopRequest, Translator};
+use super::translator::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator};
 use nexus_process::environment::Environment;
 use nexus_process::executable::Executable;
 use nexus_process::spawn::{Invocation, StdinMode};
@@ -146,8 +146,8 @@ impl Translator for Reader {
         step.resume = Some(ResumeHandle::new(self.backend.clone(), json!("s")));
     }
 
-    fn line(&mut self, line: &[u8], step: &mut Step) {
-        let line: Value = serde_json::from_slice(line).unwrap();
+    fn read_line(&mut self, line: OutputLine<'_>, step: &mut Step) -> bool {
+        let line: Value = serde_json::from_slice(line.bytes).unwrap();
         let text = |key: &str| line.get(key).and_then(Value::as_str).map(str::to_owned);
         self.phase = Phase::Model;
         if let Some(text) = text("text") {
@@ -183,6 +183,7 @@ impl Translator for Reader {
         } else if let Some(words) = text("no_tools") {
             step.failed(Failure::new(ErrorKind::ToolsUnavailable, words));
         }
+        true
     }
 
     fn interrupt(&mut self, _step: &mut Step) -> StopRequest {

@@ -68,7 +68,7 @@ pub use caller_tools::CallerTools;
 pub use contract::{Attempt, Cli, Prepared, TurnPlan};
 pub use kept::KeptConversation;
 pub use startup::StartupWait;
-pub use translator::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
+pub use translator::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 
 // What `Cli::prepare` is written with.
 pub use nexus_process::{

@@ -10,6 +10,8 @@ use nexus_core::{
     AppliedEffort, ApprovalRequest, Cost, Denial, FinishReason, ModelId, Phase, ProcessExit, ResumeHandle,
     TurnEvent, Usage,
     harness::{Failure, ModelCall},
+    lenient_json::{self, Halves, Repaired, Repairs},
+    turn::{RepairedLine, Unrecognized},
 };
 use serde_json::Value;
 
@@ -18,8 +20,40 @@ pub trait Translator: std::fmt::Debug + Send {
     /// The process runs: what to write first, beyond what the invocation feeds it anyway.
     fn open(&mut self, step: &mut Step);
 
-    /// A whole line of standard output, without its end of line.
-    fn line(&mut self, line: &[u8], step: &mut Step);
+    /// Reads a whole line of standard output, without its end of line. Returns whether it was understood; if not, nothing has
+    /// changed.
+    fn read_line(&mut self, line: OutputLine<'_>, step: &mut Step) -> bool;
+
+    /// The event for a line that is not understood.
+    ///
+    /// Default: the line word for word, without a name.
+    fn unrecognized(&self, line: &[u8]) -> Unrecognized {
+        Unrecognized::of_line(None, line)
+    }
+
+    /// Handles a line that begins like this and cannot be read: ends the turn if a line of its type does, answers a request,
+    /// and notes that a piece of the answer is lost.
+    ///
+    /// Default: nothing depends on one line.
+    fn unreadable(&mut self, beginning: &[u8], step: &mut Step) {
+        let _ = (beginning, step);
+    }
+
+    /// Handles a whole line of standard output: as it came or, if it is not understood, after a repair.
+    fn line(&mut self, line: &[u8], step: &mut Step) {
+        if line.iter().all(u8::is_ascii_whitespace)
+            || self.read_line(OutputLine { bytes: line, repairs: None }, step)
+        {
+            return;
+        }
+        if let Some(Repaired { text, repairs }) = lenient_json::repair(line)
+            && self.read_line(OutputLine { bytes: text.as_bytes(), repairs: Some(&repairs) }, step)
+        {
+            return step.event(RepairedLine::new(line, &repairs));
+        }
+        step.event(self.unrecognized(line));
+        self.unreadable(line, step);
+    }
 
     /// The turn is to stop. Says how the process is asked politely.
     fn interrupt(&mut self, step: &mut Step) -> StopRequest;
@@ -88,6 +122,30 @@ pub trait Translator: std::fmt::Debug + Send {
     /// The process is gone and its output was read to the end. Reads the vendor's record where it keeps one,
     /// and gives the outcome if no line did.
     fn ended(&mut self, end: &ProcessEnd<'_>, step: &mut Step);
+}
+
+/// A line of standard output.
+#[derive(Clone, Copy, Debug)]
+pub struct OutputLine<'l> {
+    /// The line, without its end of line.
+    pub bytes: &'l [u8],
+    /// The repairs, if it is not as it came.
+    pub repairs: Option<&'l Repairs>,
+}
+
+impl OutputLine<'_> {
+    /// Halves of characters at the ends of the text that the line brings.
+    pub fn halves(&self) -> Halves {
+        self.repairs.map(|repairs| repairs.halves).unwrap_or_default()
+    }
+
+    /// The reason why no permission may rest on the line.
+    pub fn flaw(&self) -> Option<String> {
+        match self.repairs {
+            Some(repairs) => Some(repairs.to_string()),
+            None => lenient_json::read_message(self.bytes).ok()?.flaw,
+        }
+    }
 }
 
 /// How a process ended.

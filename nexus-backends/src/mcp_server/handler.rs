@@ -131,7 +131,7 @@ impl RequestHandler {
     ) -> Answer {
         match message {
             Err(unreadable) => response::error(StatusCode::BAD_REQUEST, unreadable.id, unreadable.error),
-            Ok(Message::Request { id, method, params }) => match method.as_str() {
+            Ok(Message::Request { id, method, params, flaw }) => match method.as_str() {
                 "initialize" => self.initialize(id, &params),
                 "ping" => response::result(id, json!({})),
                 "tools/list" => match self.client(head) {
@@ -141,7 +141,7 @@ impl RequestHandler {
                     }
                     Err(no_client) => no_client.answer(Some(id)),
                 },
-                "tools/call" => match (self.client(head), Called::read(params)) {
+                "tools/call" => match (self.client(head), Called::read(params, flaw)) {
                     (Err(no_client), _) => no_client.answer(Some(id)),
                     (_, Err(error)) => response::error(StatusCode::OK, Some(id), error),
                     (Ok(client), Ok(called)) => self.call(client, id, (called, held), token),
@@ -224,9 +224,12 @@ impl RequestHandler {
 
     /// Takes one call to the session.
     async fn pass(self: Arc<Self>, call: CallId, called: Called, token: SessionToken) -> ToolResult {
-        let Called { tool, arguments } = called;
+        let Called { tool, arguments, flaw } = called;
         let _place = self.session.in_order(&tool).await;
-        let decided = self.session.authorize(&token, &tool, &arguments);
+        let decided = match flaw {
+            Some(flaw) => Err(self.session.deny_flawed(&token, &tool, &arguments, &flaw)),
+            None => self.session.authorize(&token, &tool, &arguments),
+        };
         // The tool has its own.
         drop(arguments);
         self.activity.decided();

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use crate::wire_names::MAX_RESULT_CHARACTERS;
-use nexus_core::{Effects, ToolContent, ToolDefinition, ToolResult};
+use nexus_core::{Effects, ToolContent, ToolDefinition, ToolResult, lenient_json};
 use rmcp::model::{
     CallToolResult, ContentBlock, ErrorCode, ErrorData, Implementation, InitializeResult, ListToolsResult,
     MetaObject, ProtocolVersion, RequestId, ServerCapabilities, Tool, ToolAnnotations, ToolsCapability,
@@ -36,6 +36,8 @@ pub(super) enum Message {
         method: String,
         /// What for.
         params: Value,
+        /// Why no call may rest on it: it was repaired, or an object has a key twice.
+        flaw: Option<String>,
     },
     /// It wants none.
     Notification {
@@ -62,10 +64,11 @@ impl Message {
         reason = "how large it is depends on the features of `serde_json` that others ask for"
     )]
     pub(super) fn read(body: &[u8]) -> Result<Self, Unreadable> {
-        let value: Value = serde_json::from_slice(body).map_err(|_| Unreadable {
-            id: None,
-            error: ErrorData::parse_error("the body is not JSON", None),
-        })?;
+        let lenient_json::Message { value, flaw } =
+            lenient_json::read_message(body).map_err(|_| Unreadable {
+                id: lenient_json::request_id(body).and_then(|id| serde_json::from_value(id).ok()),
+                error: ErrorData::parse_error("the body is not JSON", None),
+            })?;
         let invalid = |id: Option<RequestId>, problem: &'static str| Unreadable {
             id,
             error: ErrorData::invalid_request(problem, None),
@@ -81,7 +84,7 @@ impl Message {
         }
         let params = message.remove("params").unwrap_or_default();
         match (message.remove("method"), id) {
-            (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params }),
+            (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params, flaw }),
             (Some(Value::String(method)), None) if !has_id => Ok(Self::Notification { method, params }),
             (None, Some(_)) if message.contains_key("result") || message.contains_key("error") => {
                 Ok(Self::Answer)
@@ -96,16 +99,18 @@ impl Message {
 pub(super) struct Called {
     pub(super) tool: String,
     pub(super) arguments: Value,
+    /// Why it may not be run.
+    pub(super) flaw: Option<String>,
 }
 
 impl Called {
     /// Reads the parameters of `tools/call`. The arguments may be anything: the session judges them.
-    pub(super) fn read(params: Value) -> Result<Self, ErrorData> {
+    pub(super) fn read(params: Value, flaw: Option<String>) -> Result<Self, ErrorData> {
         let nameless = || ErrorData::invalid_params("tools/call needs a name", None);
         let Value::Object(mut params) = params else { return Err(nameless()) };
         match params.remove("name") {
             Some(Value::String(tool)) => {
-                Ok(Self { tool, arguments: params.remove("arguments").unwrap_or_default() })
+                Ok(Self { tool, arguments: params.remove("arguments").unwrap_or_default(), flaw })
             }
             _ => Err(nameless()),
         }
@@ -173,4 +178,31 @@ fn block(content: ToolContent) -> Option<ContentBlock> {
 /// The error for a method that there is not.
 pub(super) fn unknown_method() -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "there is no such method", None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flaw(body: &str) -> Option<String> {
+        match Message::read(body.as_bytes()) {
+            Ok(Message::Request { flaw, .. }) => flaw,
+            other => panic!("{body}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_call_that_is_not_quite_json_is_read_and_its_flaw_reported() {
+        let call = |value: &str| {
+            format!(
+                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{{"x":{value}}}}}}}"#
+            )
+        };
+        assert_eq!(flaw(&call("1")), None);
+        for (value, expected) in [(r#""\ud83d""#, "surrogate"), ("NaN", "null"), (r#"1,"x":2"#, "twice")] {
+            assert!(flaw(&call(value)).unwrap().contains(expected), "{value}");
+        }
+        let cut = Message::read(br#"{"jsonrpc":"2.0","id":7,"method":"tools/call","par"#).unwrap_err();
+        assert_eq!(cut.id, Some(RequestId::Number(7)));
+    }
 }

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::approval::{ApprovalAction, ApprovalRequest, Approver, NotApproved};
 use crate::id::{CallId, ParticipantId};
+use crate::lenient_json;
 use crate::redact::Redactor;
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
 use crate::turn::{Effects, ToolOrigin};
@@ -318,6 +319,25 @@ impl Session {
         tool: &str,
         arguments: &Value,
     ) -> Result<Permit<'_>, Denial> {
+        self.decide(token, tool, arguments, None)
+    }
+
+    /// Denies a call on arguments that cannot be relied on, such as those of a message that was
+    /// [repaired](crate::lenient_json), and writes the decision down.
+    pub fn deny_flawed(&self, token: &SessionToken, tool: &str, arguments: &Value, flaw: &str) -> Denial {
+        match self.decide(token, tool, arguments, Some(flaw)) {
+            Err(denial) => denial,
+            Ok(_never) => Denial::Unfit { tool: tool.to_owned(), problem: flaw.to_owned() },
+        }
+    }
+
+    fn decide(
+        &self,
+        token: &SessionToken,
+        tool: &str,
+        arguments: &Value,
+        flaw: Option<&str>,
+    ) -> Result<Permit<'_>, Denial> {
         if !self.token.is(token) {
             let call = (tool, &Value::Null);
             let asked = Asked::new(self.participant.clone(), call, Counts::Stranger, Effects::None);
@@ -329,13 +349,14 @@ impl Session {
         // No arguments at all are what some models write for a tool that takes none.
         let arguments = if arguments.is_null() { &empty } else { arguments };
         let definition = self.offered().find(|offered| offered.name == tool);
-        if self.remote_session().is_some() {
+        if self.remote_session().is_some() && flaw.is_none() {
             return self.leave_to_other(tool, arguments, definition);
         }
         let counts = Counts::of(definition);
-        let judged = match definition {
-            Some(definition) => self.permit(Cow::Borrowed(definition), arguments),
-            None => Err(Denial::unknown(tool, self.offered().map(|tool| tool.name.as_str()))),
+        let judged = match (definition, flaw) {
+            (Some(_), Some(flaw)) => Err(Denial::Unfit { tool: tool.to_owned(), problem: flaw.to_owned() }),
+            (Some(definition), None) => self.permit(Cow::Borrowed(definition), arguments),
+            (None, _) => Err(Denial::unknown(tool, self.offered().map(|tool| tool.name.as_str()))),
         };
         let effects = match definition {
             // What has to be approved has no effect before that.
@@ -390,8 +411,7 @@ impl Session {
         let mut arguments = match arguments {
             Value::Object(_) => arguments.clone(),
             Value::String(text) => {
-                let problem = serde_json::from_str::<serde::de::IgnoredAny>(text).err();
-                let problem = problem.map(|problem| problem.to_string());
+                let problem = lenient_json::read_decision(text).err().map(|problem| problem.to_string());
                 return Err(Denial::NotAnObject { tool: tool.to_owned(), problem });
             }
             _ => return Err(Denial::NotAnObject { tool: tool.to_owned(), problem: None }),

@@ -74,7 +74,7 @@ pub enum TurnEvent {
     /// Something the vendor sent that we do not know, kept word for word.
     Unrecognized(Unrecognized),
     /// Something the vendor sent that is not quite JSON, and was read after a repair.
-    Repaired(Repaired),
+    Repaired(RepairedLine),
 }
 
 impl TurnEvent {
@@ -104,7 +104,7 @@ into_event! {
     ToolCallStarted(ToolCallStarted), ToolCallArguments(ToolCallArguments),
     ToolCallFinished(ToolCallFinished), InputReceived(InputReceived), MessageEnded(MessageEnded), MessageVoided(MessageVoided),
     RateLimit(RateLimitNotification), Retrying(Retrying), Fallback(Fallback), Warning(Warning),
-    Unrecognized(Unrecognized), Repaired(Repaired),
+    Unrecognized(Unrecognized), Repaired(RepairedLine),
 }
 
 /// The turn waits for a place.
@@ -534,14 +534,14 @@ impl Unrecognized {
 /// A line or an event that was read after a [repair](crate::lenient_json).
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Repaired {
+pub struct RepairedLine {
     /// The line or event as it came. Bytes that are not UTF-8 are U+FFFD.
     pub raw: String,
     /// The repairs, for a person.
     pub repairs: String,
 }
 
-impl Repaired {
+impl RepairedLine {
     /// `raw` was read after `repairs`.
     pub fn new(raw: &[u8], repairs: &Repairs) -> Self {
         Self { raw: String::from_utf8_lossy(raw).into_owned(), repairs: repairs.to_string() }

@@ -19,8 +19,8 @@ pub use effects::Effects;
 pub use effort::{AppliedEffort, Effort, UnknownEffort};
 pub use event::{
     EventEnvelope, Fallback, InputReceived, MessageEnded, MessageVoided, Queued, RateLimitNotification,
-    RateLimitStatus, Retrying, Started, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
-    ToolCallStarted, TurnEvent, Unrecognized, VoidCause, Warning,
+    RateLimitStatus, RepairedLine, Retrying, Started, TextDelta, ThinkingDelta, ToolCallArguments,
+    ToolCallFinished, ToolCallStarted, TurnEvent, Unrecognized, VoidCause, Warning,
 };
 pub use limits::{IdleLimits, Limits};
 #[cfg(feature = "schema")]

@@ -4,11 +4,15 @@
 //! void as soon as the CLI goes on without it: the model call was repeated, or its answer was cut off. A turn
 //! that ends there keeps it in its partial, as a message that is not complete.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 use nexus_core::{
     CallId, FinishReason, MessageId, Usage,
     harness::ModelCall,
+    lenient_json::{HalfJoiner, Halves},
     turn::{MessageEnded, MessageVoided, TextDelta, ThinkingDelta, VoidCause},
 };
 
@@ -35,6 +39,8 @@ pub(super) struct Messages {
     last: Option<MessageId>,
     last_text: String,
     counted: Usage,
+    /// Halves of characters that the deltas of the own message end in.
+    halves: HalfJoiner,
 }
 
 /// A message that has not ended.
@@ -56,15 +62,26 @@ struct Block {
     confirmed: Option<String>,
 }
 
+impl BlockKind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::Thinking => "thinking",
+        }
+    }
+}
+
 impl Messages {
     /// A streamed message of the turn's own agent begins.
     pub(super) fn start(&mut self, vendor_id: &str, usage: Option<ApiUsage>, step: &mut Step) {
         self.close(step);
+        self.halves = HalfJoiner::default();
         self.open_own(vendor_id, usage, step);
     }
 
     /// A piece of the message that was started last.
-    pub(super) fn delta(&mut self, kind: BlockKind, text: &str, step: &mut Step) {
+    pub(super) fn delta(&mut self, kind: BlockKind, text: Cow<'_, str>, halves: Halves, step: &mut Step) {
+        let text = self.halves.delta(kind.name(), text, halves);
         let Some(open) = &mut self.own else { return };
         if text.is_empty() {
             return;
@@ -73,7 +90,7 @@ impl Messages {
             Some(block) if block.kind == kind && block.confirmed.is_none() => block.has_streamed = true,
             _ => open.blocks.push(Block { kind, has_streamed: true, confirmed: None }),
         }
-        open.deliver(kind, text, step);
+        open.deliver(kind, &text, step);
     }
 
     /// The API's last word on the message that was started last.
@@ -132,6 +149,11 @@ impl Messages {
         let Some(open) = open else { return };
         open.is_confirmed = true;
         let Some((kind, text)) = content else { return };
+        if parent.is_none()
+            && let Some(half) = self.halves.finish(kind.name())
+        {
+            open.deliver(kind, half.encode_utf8(&mut [0; 4]), step);
+        }
         let waiting = open.blocks.iter_mut().find(|block| block.kind == kind && block.confirmed.is_none());
         match waiting {
             Some(block) => block.confirmed = Some(text),

@@ -592,12 +592,16 @@ fn half_a_character_ends_the_turn_with_its_answer() {
         r#"{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"a\ud83d\ude00b\ud800"}]}}"#,
         r#"{"type":"stream_event","event":{"type":"message_delta","delta":{"stop_reason":"end_turn"}}}"#,
         r#"{"type":"stream_event","event":{"type":"message_stop"}}"#,
-        r#"{"type":"result","subtype":"success","is_error":false,"result":"a\ud83d\ude00b\ud800","total_cost_usd":NaN}"#,
+        r#"{"type":"result","subtype":"success","is_error":false,"stop_reason":"end_turn","result":"a\ud83d\ude00b\ud800","total_cost_usd":NaN}"#,
     ] {
         conversation.line(line.as_bytes(), &mut step);
     }
     assert!(matches!(step.outcome, Some(TurnOutcome::Answered { .. })), "{:?}", step.outcome);
-    assert!(!step.events.iter().any(|event| matches!(event, TurnEvent::Unrecognized(_))), "{:?}", step.events);
+    assert!(
+        !step.events.iter().any(|event| matches!(event, TurnEvent::Unrecognized(_))),
+        "{:?}",
+        step.events
+    );
     let ended = step.events.iter().find_map(|event| match event {
         TurnEvent::MessageEnded(ended) => Some(ended.text.as_str()),
         _ => None,
@@ -619,7 +623,11 @@ fn a_result_line_ends_the_turn_whatever_is_wrong_in_it() {
     for line in [
         r#"{"type":"result","subtype":"success","result":"a"#.to_owned(),
         r#"{"type":"result","subtype":"success","result":}"#.to_owned(),
-        format!(r#"{{"type":"result","subtype":"success","result":{}1{}}}"#, "[".repeat(200), "]".repeat(200)),
+        format!(
+            r#"{{"type":"result","subtype":"success","result":{}1{}}}"#,
+            "[".repeat(200),
+            "]".repeat(200)
+        ),
     ] {
         let mut conversation = asked();
         let mut step = Step::default();
@@ -633,7 +641,11 @@ fn a_permission_that_rests_on_a_repaired_line_is_refused() {
     let mut conversation = conversation(ToolAccess::Unrestricted, None);
     conversation.open(&mut Step::default());
     read(&mut conversation, &initialized(&json!({})));
-    for input in [r#"{"file_path":"/work/a\ud83d"}"#, r#"{"file_path":"/work/a","file_path":"/etc/b"}"#, r#"{"limit":NaN}"#] {
+    for input in [
+        r#"{"file_path":"/work/a\ud83d"}"#,
+        r#"{"file_path":"/work/a","file_path":"/etc/b"}"#,
+        r#"{"limit":NaN}"#,
+    ] {
         let mut step = Step::default();
         let request = format!(
             r#"{{"type":"control_request","request_id":"r","request":{{"subtype":"can_use_tool","tool_name":"Write","tool_use_id":"t","input":{input}}}}}"#

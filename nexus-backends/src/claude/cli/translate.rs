@@ -9,6 +9,7 @@ use nexus_core::{
     ApprovalAction, ApprovalRequest, Cost, CostSource, Denial, ErrorKind, FinishReason, ModelId, Phase,
     ToolAccess, TurnEvent, Usd,
     harness::Failure,
+    lenient_json::Halves,
     turn::{RateLimitNotification, RateLimitStatus, Retrying, Unrecognized},
 };
 use serde_json::Value;
@@ -31,7 +32,7 @@ use super::{account, mcp_config, outcome, tools, wire};
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::permission::{Permission, Permissions};
 use crate::cli::settings::Billing;
-use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
+use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 
 /// Names our control request that opens the conversation.
 const OPENING: &str = "nexus-open";
@@ -146,10 +147,11 @@ impl ClaudeTranslator {
     }
 
     /// Reads a line; `None` if it is not one of those that we know.
-    fn read(&mut self, line: &[u8], step: &mut Step) -> Option<()> {
+    fn read(&mut self, output: OutputLine<'_>, step: &mut Step) -> Option<()> {
+        let line = output.bytes;
         let head: Head<'_> = serde_json::from_slice(line).ok()?;
         match &*head.kind {
-            "stream_event" => self.stream(&serde_json::from_slice(line).ok()?, step),
+            "stream_event" => self.stream(serde_json::from_slice(line).ok()?, output.halves(), step),
             "assistant" => self.assistant(serde_json::from_slice(line).ok()?, step),
             "user" => self.user(serde_json::from_slice(line).ok()?, step),
             "system" => {
@@ -161,7 +163,7 @@ impl ClaudeTranslator {
             "command_lifecycle" => Some(()),
             "rate_limit_event" => self.rate_limit(serde_json::from_slice(line).ok()?, step),
             "control_response" => self.control(serde_json::from_slice(line).ok()?, step),
-            "control_request" => self.asked(serde_json::from_slice(line).ok()?, step),
+            "control_request" => self.asked(serde_json::from_slice(line).ok()?, output.flaw(), step),
             _ => None,
         }
     }
@@ -173,11 +175,11 @@ impl ClaudeTranslator {
         }
     }
 
-    fn stream(&mut self, line: &StreamLine<'_>, step: &mut Step) -> Option<()> {
+    fn stream(&mut self, line: StreamLine<'_>, halves: Halves, step: &mut Step) -> Option<()> {
         if line.parent_tool_use_id.is_some() {
             return None;
         }
-        let event = &line.event;
+        let event = line.event;
         match &*event.kind {
             "message_start" => {
                 let message = event.message.as_ref()?;
@@ -188,10 +190,12 @@ impl ClaudeTranslator {
                 self.messages.start(&message.id, message.usage, step);
             }
             "content_block_delta" => {
-                let delta = event.delta.as_ref()?;
+                let delta = event.delta?;
                 match &*delta.kind {
-                    "text_delta" => self.messages.delta(BlockKind::Text, &delta.text, step),
-                    "thinking_delta" => self.messages.delta(BlockKind::Thinking, &delta.thinking, step),
+                    "text_delta" => self.messages.delta(BlockKind::Text, delta.text, halves, step),
+                    "thinking_delta" => {
+                        self.messages.delta(BlockKind::Thinking, delta.thinking, halves, step)
+                    }
                     "input_json_delta" | "signature_delta" | "citations_delta" => {}
                     _ => return None,
                 }
@@ -468,8 +472,16 @@ impl ClaudeTranslator {
     }
 
     /// The CLI asks something. It would wait for the answer for ever.
-    fn asked(&mut self, line: AskedLine, step: &mut Step) -> Option<()> {
+    fn asked(&mut self, line: AskedLine, flaw: Option<String>, step: &mut Step) -> Option<()> {
         if line.request.subtype == "can_use_tool" {
+            if let Some(flaw) = flaw {
+                let reason =
+                    format!("its permission was asked for with JSON that cannot be relied on: {flaw}");
+                step.event(TurnEvent::warning(format!("{} was refused: {reason}", line.request.tool_name)));
+                self.calls.deny(line.request.tool_use_id);
+                step.write(deny(&line.request_id, &reason));
+                return Some(());
+            }
             self.permission(line.request_id, line.request, step);
             return Some(());
         }
@@ -590,15 +602,6 @@ impl ClaudeTranslator {
             ));
         }
     }
-
-    /// A line that is not understood, word for word.
-    fn unrecognized(line: &[u8]) -> Unrecognized {
-        let name = serde_json::from_slice::<Head<'_>>(line).ok().map(|head| match head.subtype {
-            Some(subtype) => format!("{}/{subtype}", head.kind),
-            None => head.kind.into_owned(),
-        });
-        Unrecognized::of_line(name, line)
-    }
 }
 
 impl Translator for ClaudeTranslator {
@@ -613,16 +616,33 @@ impl Translator for ClaudeTranslator {
         step.write(initialize(OPENING, system, self.opening.schema.as_ref()));
     }
 
-    fn line(&mut self, line: &[u8], step: &mut Step) {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            return;
-        }
+    fn read_line(&mut self, line: OutputLine<'_>, step: &mut Step) -> bool {
         self.inputs.heard();
-        if self.read(line, step).is_none() {
-            let unknown = Self::unrecognized(line);
-            // What streams is confirmed, block by block, by lines of their own.
-            let is_streamed = unknown.name.as_deref() == Some("stream_event");
-            step.event(if is_streamed { unknown.harmless() } else { unknown });
+        self.read(line, step).is_some()
+    }
+
+    fn unrecognized(&self, line: &[u8]) -> Unrecognized {
+        let name = serde_json::from_slice::<Head<'_>>(line).ok().map(|head| match head.subtype {
+            Some(subtype) => format!("{}/{subtype}", head.kind),
+            None => head.kind.into_owned(),
+        });
+        // What streams is confirmed, block by block, by lines of their own.
+        let is_streamed = name.as_deref() == Some("stream_event");
+        let unknown = Unrecognized::of_line(name, line);
+        if is_streamed { unknown.harmless() } else { unknown }
+    }
+
+    fn unreadable(&mut self, beginning: &[u8], step: &mut Step) {
+        let head = serde_json::from_slice::<Head<'_>>(beginning);
+        let is_result = match &head {
+            Ok(head) => head.kind == "result",
+            Err(_) => beginning.trim_ascii_start().starts_with(br#"{"type":"result""#),
+        };
+        if is_result {
+            self.messages.close(step);
+            self.messages.close_subs(step);
+            let reason = "the line that ends the turn cannot be read";
+            step.failed(Failure::new(ErrorKind::Protocol, reason));
         }
     }
 

@@ -9,7 +9,12 @@ mod notifications;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use nexus_core::{CallId, ErrorKind, FinishReason, Phase, TurnEvent, harness::Failure, turn::Unrecognized};
+use nexus_core::{
+    CallId, ErrorKind, FinishReason, Phase, TurnEvent,
+    harness::Failure,
+    lenient_json::{self, HalfJoiner, Halves},
+    turn::Unrecognized,
+};
 use serde_json::{Value, json};
 
 use super::conversation::KeptSession;
@@ -20,7 +25,7 @@ use super::setting::Setting;
 use super::usage::UsageTotals;
 use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNotification};
 use super::{failure, mcp_config, session_log, switches};
-use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator};
+use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator};
 
 /// What the name of an input begins with; its number follows.
 const INPUT: &str = "nexus-input-";
@@ -72,6 +77,9 @@ pub(crate) struct AppServer {
     warned: BTreeSet<String>,
     /// Whether the program said what it is set to.
     is_checked: bool,
+    halves: HalfJoiner,
+    /// Halves of characters at the ends of the line that is read.
+    line_halves: Halves,
 }
 
 /// What a request was for.
@@ -137,6 +145,8 @@ impl AppServer {
             is_stopping: false,
             warned: BTreeSet::new(),
             is_checked: false,
+            halves: HalfJoiner::default(),
+            line_halves: Halves::default(),
         }
     }
 
@@ -317,13 +327,9 @@ impl Translator for AppServer {
         self.ask(Asked::Initialize, "initialize", &json!({ "clientInfo": client }), step);
     }
 
-    fn line(&mut self, line: &[u8], step: &mut Step) {
-        if line.iter().all(u8::is_ascii_whitespace) {
-            return;
-        }
-        let Ok(message) = serde_json::from_slice::<Line>(line) else {
-            return step.event(Unrecognized::of_line(None, line));
-        };
+    fn read_line(&mut self, output: OutputLine<'_>, step: &mut Step) -> bool {
+        let Ok(message) = serde_json::from_slice::<Line>(output.bytes) else { return false };
+        self.line_halves = output.halves();
         match message {
             Line { id: Some(id), method: Some(method), .. } => self.asked(&id, &method, step),
             Line { method: Some(method), params, .. } => self.notification(&method, params, step),
@@ -345,6 +351,24 @@ impl Translator for AppServer {
                 let raw = json!({ "result": result });
                 step.event(Unrecognized::new(None, raw));
             }
+        }
+        true
+    }
+
+    fn unreadable(&mut self, beginning: &[u8], step: &mut Step) {
+        let has = |words: &[u8]| memchr::memmem::find(beginning, words).is_some();
+        let id = lenient_json::request_id(beginning);
+        if has(b"\"turn/completed\"") {
+            step.failed(Failure::new(ErrorKind::Protocol, "the line that ends the turn cannot be read"));
+        } else if let Some(id) = id.as_ref().filter(|_| has(b"\"method\"")) {
+            let error = json!({ "code": -32700, "message": "the request is not JSON" });
+            write(step, &json!({ "id": id, "error": error }));
+        } else if id
+            .and_then(|id| self.asked.remove(&id.as_u64()?))
+            .is_some_and(|asked| !matches!(asked, Asked::Interrupt | Asked::Input(_)))
+        {
+            let reason = "an answer of the program cannot be read";
+            step.failed_and_stops(Failure::new(ErrorKind::Protocol, reason));
         }
     }
 

@@ -13,6 +13,7 @@
 //! Source: observed with grok 1.0.41.
 
 use std::{
+    mem,
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -21,6 +22,7 @@ use nexus_core::{
     BackendId, CallId, Cost, CostSource, Effects, ErrorKind, MessageId, Phase, ProcessExit, ResumeHandle,
     ToolAccess, ToolCallStatus, ToolContent, TurnEvent, Usage, Usd,
     harness::{Failure, ModelCall},
+    lenient_json::{HalfJoiner, Halves},
     turn::{
         MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
         ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
@@ -34,7 +36,7 @@ use super::session_log::{Answer, RetryWatch, TurnEnd};
 use super::tools::CallersCall;
 use super::{failure, mcp_config, outcome, session_log, tool_result, tools, wire};
 use crate::cli::caller_tools::CallerTools;
-use crate::cli::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
+use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 
 /// The CLI waits longer than this before it asks again, and what it wrote before is read sooner.
 const RETRY_GAP: Duration = Duration::from_millis(800);
@@ -67,7 +69,13 @@ pub(crate) struct GrokTranslator {
     is_listed: bool,
     /// Whether the caller was told that the model does not see pictures of tools.
     has_warned_of_pictures: bool,
+    halves: HalfJoiner,
+    /// Halves of characters at the ends of the line that is read.
+    line_halves: Halves,
 }
+
+/// The answer, among the texts that halves of characters belong to.
+const TEXT: &str = "text";
 
 /// Names messages, differently in each process of a turn.
 #[derive(Debug)]
@@ -155,6 +163,8 @@ impl GrokTranslator {
             missing: Vec::new(),
             is_listed: false,
             has_warned_of_pictures: false,
+            halves: HalfJoiner::default(),
+            line_halves: Halves::default(),
         }
     }
 
@@ -261,6 +271,7 @@ impl GrokTranslator {
     }
 
     fn text(&mut self, text: String, step: &mut Step) {
+        let text = self.halves.delta(TEXT, text.into(), mem::take(&mut self.line_halves)).into_owned();
         let open = self.message(step);
         open.text.push_str(&text);
         let id = open.id.clone();
@@ -268,6 +279,7 @@ impl GrokTranslator {
     }
 
     fn thought(&mut self, text: String, step: &mut Step) {
+        let text = self.halves.delta("thought", text.into(), mem::take(&mut self.line_halves)).into_owned();
         let id = self.message(step).id.clone();
         step.event(ThinkingDelta::new(id, text));
     }
@@ -279,6 +291,7 @@ impl GrokTranslator {
         if self.is_next_attempt()
             && let Some(open) = self.open.take()
         {
+            self.halves = HalfJoiner::default();
             step.event(MessageVoided::new(open.id, VoidCause::Retry));
         }
         let names = &mut self.messages;
@@ -321,8 +334,13 @@ impl GrokTranslator {
     }
 
     fn close(&mut self, usage: Option<Usage>, step: &mut Step) {
-        let Some(open) = self.open.take() else { return };
+        let half = self.halves.finish(TEXT);
+        let Some(mut open) = self.open.take() else { return };
         self.retry = None;
+        if let Some(half) = half {
+            open.text.push(half);
+            step.event(TextDelta::new(open.id.clone(), half));
+        }
         step.event(MessageEnded::new(open.id.clone(), open.text.clone()).with_usage(usage));
         self.closed.push(Closed { id: open.id, text: open.text });
     }
@@ -494,14 +512,17 @@ impl Translator for GrokTranslator {
         Some(tools::SEARCH)
     }
 
-    fn line(&mut self, line: &[u8], step: &mut Step) {
+    fn read_line(&mut self, line: OutputLine<'_>, step: &mut Step) -> bool {
+        self.line_halves = line.halves();
+        let kind = read::<wire::Head>(line.bytes).map(|head| head.kind);
+        kind.and_then(|kind| self.known_line(&kind, line.bytes, step)).is_some()
+    }
+
+    fn unrecognized(&self, line: &[u8]) -> Unrecognized {
         let kind = read::<wire::Head>(line).map(|head| head.kind);
-        let is_known = kind.as_deref().and_then(|kind| self.known_line(kind, line, step)).is_some();
-        if !is_known {
-            let is_harmless = kind.as_deref().is_some_and(wire::is_harmless);
-            let unknown = Unrecognized::of_line(kind, line);
-            step.event(if is_harmless { unknown.harmless() } else { unknown });
-        }
+        let is_harmless = kind.as_deref().is_some_and(wire::is_harmless);
+        let unknown = Unrecognized::of_line(kind, line);
+        if is_harmless { unknown.harmless() } else { unknown }
     }
 
     fn interrupt(&mut self, _step: &mut Step) -> StopRequest {

@@ -1,5 +1,7 @@
 //! What each notification of the program means.
 
+use std::mem;
+
 use nexus_core::{
     CallId, ErrorKind, FinishReason, Phase, TurnEvent,
     harness::{Failure, ModelCall},
@@ -85,17 +87,27 @@ impl AppServer {
     fn text_delta(&mut self, delta: Delta, step: &mut Step) {
         let parent = self.parent(delta.thread_id.as_deref());
         self.answering();
+        let halves = mem::take(&mut self.line_halves);
+        let text = self.halves.delta(&delta.item_id, delta.delta.into(), halves).into_owned();
+        if text.is_empty() {
+            return;
+        }
         let messages = self.messages.entry(delta.thread_id.unwrap_or_default()).or_default();
-        step.events.push(messages.write(&mut self.names, parent.as_ref(), &delta.item_id, delta.delta));
+        step.events.push(messages.write(&mut self.names, parent.as_ref(), &delta.item_id, text));
     }
 
     fn thinking_delta(&mut self, delta: Delta, step: &mut Step) {
         let parent = self.parent(delta.thread_id.as_deref());
         self.answering();
+        let halves = mem::take(&mut self.line_halves);
+        let text = self.halves.delta(&delta.item_id, delta.delta.into(), halves);
+        if text.is_empty() {
+            return;
+        }
         let messages = self.messages.entry(delta.thread_id.unwrap_or_default()).or_default();
         let names = &mut self.names;
         let part = delta.summary_index;
-        step.events.push(messages.think(names, parent.as_ref(), &delta.item_id, part, &delta.delta));
+        step.events.push(messages.think(names, parent.as_ref(), &delta.item_id, part, &text));
     }
 
     /// The model is answering, unless a tool still runs.
