@@ -106,6 +106,10 @@ pub(crate) struct Shape {
     pub(crate) encrypted_reasoning: bool,
     /// Whether `prompt_cache_key` is written.
     pub(crate) prompt_cache_key: bool,
+    /// Whether `store: false` is written.
+    pub(crate) store: bool,
+    /// Whether `strict` is written, at functions and at the schema of an answer.
+    pub(crate) strict: bool,
     /// Whether `max_output_tokens` may be written.
     pub(crate) max_output_tokens: bool,
     /// How the model's own items go back to it.

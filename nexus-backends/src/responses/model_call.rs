@@ -10,7 +10,7 @@ use nexus_core::{
 };
 
 use super::dialect::CallContext;
-use super::outcome::{ErrorBody, ErrorReply, judge};
+use super::outcome::{ErrorBody, ErrorReply, judge, refuses_field};
 use super::reader::{Ending, ModelReply, ResponseReader};
 use super::request::Conversation;
 use super::retry::Attempts;
@@ -124,6 +124,7 @@ impl TurnLoop<'_> {
             }
             Ok(ServerAnswer::Whole { headers, body }) => {
                 self.head(&headers, setup);
+                reader.answer_has(&headers);
                 let mut arrived = Vec::new();
                 reader.whole(&body, &mut arrived);
                 arrived.into_iter().for_each(|event| self.context.log.event(event));
@@ -131,6 +132,7 @@ impl TurnLoop<'_> {
             }
             Ok(ServerAnswer::Stream { headers, mut body }) => {
                 self.head(&headers, setup);
+                reader.answer_has(&headers);
                 // They lie in the connection's first buffer, and would hold on to it as long as the stream lasts.
                 drop(headers);
                 self.stream(&mut body, &mut reader, events).await?
@@ -222,31 +224,74 @@ impl TurnLoop<'_> {
         Err(failed)
     }
 
-    /// Mends what made the server refuse the request, where we can: without reasoning that this account or model cannot
-    /// read; without the one tool that the server does not take.
+    /// Changes what made the server refuse the request, where that is known: leaves out reasoning or items that this account or
+    /// model cannot read, pictures, flags, or the one tool that the server does not take. Each change is a warning, and is
+    /// made once, since there is nothing left to change then.
     fn mend(&mut self, failed: &Failed, setup: &mut Setup, conversation: &mut Conversation) -> bool {
         let Some((status, body)) = &failed.refusal else { return false };
-        if *status != StatusCode::BAD_REQUEST {
-            return false;
-        }
-        if body.names("encrypted_content") && conversation.drop_reasoning() {
-            let text = "the server cannot read the reasoning of earlier replies; it is left out";
-            self.context.log.event(TurnEvent::warning(text));
-            return true;
-        }
-        let Some(index) = body.param.as_deref().and_then(tool_index) else { return false };
-        if index >= setup.tools.len() {
-            return false;
-        }
+        let is_bad_request = matches!(*status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
+        let warning = match () {
+            () if is_bad_request && body.names("encrypted_content") && conversation.drop_reasoning() => {
+                "the server cannot read the reasoning of earlier replies; it is left out".to_owned()
+            }
+            () if misses_item(*status, body) && conversation.forget_items() => {
+                "the server does not know items of earlier replies; their reasoning is left out".to_owned()
+            }
+            () if refuses_pictures(*status, body) && conversation.drop_pictures() => {
+                let words = body.message.as_deref().unwrap_or("no reason is given");
+                format!("the server refuses a picture, which is left out from now on: {words}")
+            }
+            () if is_bad_request && refuses_flag(body) && setup.drop_strict() => {
+                conversation.reopen(&setup.opening(&self.request));
+                "the server does not take the flag `strict`; it is left out".to_owned()
+            }
+            () if is_bad_request => match self.drop_tool(body, setup, conversation) {
+                Some(warning) => warning,
+                None => return false,
+            },
+            () => return false,
+        };
+        self.context.log.event(TurnEvent::warning(warning));
+        true
+    }
+
+    /// Leaves out the one tool that the server refuses.
+    fn drop_tool(
+        &self,
+        body: &ErrorBody,
+        setup: &mut Setup,
+        conversation: &mut Conversation,
+    ) -> Option<String> {
+        let index = tool_index(body.param.as_deref()?).filter(|index| *index < setup.tools.len())?;
         let tool = setup.tools.remove(index);
         let name = tool.get("name").and_then(serde_json::Value::as_str).unwrap_or("?");
         setup.refused_tools.push(name.to_owned());
         let reason = body.message.as_deref().unwrap_or("no reason is given");
-        let text = format!("the server refuses the tool {name:?}, which is left out: {reason}");
-        self.context.log.event(TurnEvent::warning(text));
         conversation.reopen(&setup.opening(&self.request));
-        true
+        Some(format!("the server refuses the tool {name:?}, which is left out: {reason}"))
     }
+}
+
+/// Whether the server does not know an item by its id. Source: the OpenAI API, for items that it does not store.
+fn misses_item(status: StatusCode, body: &ErrorBody) -> bool {
+    matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND)
+        && (body.names("item with id") || body.names("not persisted"))
+}
+
+/// Whether the server refuses a picture. Source: the OpenAI API (400, "Could not process image"), vLLM (400, "is not a multimodal
+/// model") and llama.cpp 0.5.0 (500, "image input is not supported").
+fn refuses_pictures(status: StatusCode, body: &ErrorBody) -> bool {
+    let words = ["image", "picture", "vision", "multimodal"];
+    let is_client_error = status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS;
+    let says = |word: &&str| body.names(word);
+    (is_client_error && words.iter().any(says))
+        || (status.is_server_error() && body.names("image input is not supported"))
+}
+
+/// Whether the server refuses the flag `strict` itself.
+fn refuses_flag(body: &ErrorBody) -> bool {
+    let is_named = body.param.as_deref().is_some_and(|param| param.rsplit('.').next() == Some("strict"));
+    is_named || (body.param.is_none() && body.names("strict") && refuses_field(body))
 }
 
 /// The tool that the `param` of an error names: the last `tools[N]` in it.

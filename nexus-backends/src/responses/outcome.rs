@@ -13,7 +13,7 @@ use std::fmt::Write as _;
 
 use http::{
     StatusCode,
-    header::{HeaderMap, LOCATION},
+    header::{HeaderMap, HeaderName, HeaderValue, LOCATION},
 };
 use nexus_core::{Retry, harness::Failure};
 use url::Url;
@@ -30,7 +30,7 @@ const MAX_MESSAGE_BYTES: usize = 2 << 10;
 pub(crate) struct ErrorReply<'a> {
     /// The status; `None` inside a stream.
     pub(crate) status: Option<StatusCode>,
-    /// The headers of the answer.
+    /// The headers of the answer. Inside a stream, those of [`error_headers`].
     pub(crate) headers: &'a HeaderMap,
     /// What the body or the event says, in whichever of the known forms.
     pub(crate) body: &'a ErrorBody,
@@ -47,6 +47,22 @@ pub(crate) fn judge(reply: &ErrorReply<'_>, by_dialect: Option<Failure>) -> Fail
     }
     let named = failure.retry;
     failure.with_named_retry(Some(named))
+}
+
+/// The headers of an answer that matter to an error inside its stream: whether and when to try again. They are copies, since
+/// the headers of an answer hold on to the connection's first buffer.
+pub(crate) fn error_headers(headers: &HeaderMap) -> HeaderMap {
+    let meters = ["", "-requests", "-tokens"];
+    let remaining = meters.map(|meter| format!("x-ratelimit-remaining{meter}"));
+    let is_used_up = remaining.iter().any(|name| headers.get(name).is_some_and(|left| left == "0"));
+    let resets = meters.map(|meter| format!("x-ratelimit-reset{meter}"));
+    let always = ["retry-after-ms", "retry-after", "x-should-retry"].map(str::to_owned);
+    let metered = remaining.into_iter().chain(resets).filter(|_| is_used_up);
+    let copied = always.into_iter().chain(metered).filter_map(|name| {
+        let value = HeaderValue::from_bytes(headers.get(&name)?.as_bytes()).ok()?;
+        Some((HeaderName::try_from(name).ok()?, value))
+    });
+    copied.collect()
 }
 
 impl ErrorReply<'_> {
@@ -75,10 +91,13 @@ impl ErrorReply<'_> {
         if let Some(meaning) = of_code(body) {
             return (meaning, None);
         }
-        let Some(status) = self.status else {
-            return match speaks_of_length(body) {
-                true => (Meaning::ContextExceeded, None),
-                false => (Meaning::VendorFailure, None),
+        let Some(status) = self.status.or(body.status) else {
+            let is_bad_request = body.kind.as_deref() == Some("invalid_request_error");
+            return match () {
+                () if speaks_of_length(body) => (Meaning::ContextExceeded, None),
+                () if is_bad_request && speaks_of_missing_model(body) => (Meaning::ModelUnavailable, None),
+                () if is_bad_request => (Meaning::InvalidRequest, None),
+                () => (Meaning::VendorFailure, None),
             };
         };
         match status.as_u16() {
@@ -103,7 +122,10 @@ impl ErrorReply<'_> {
             429 => (Meaning::RateLimited, None),
             _ if speaks_of_length(body) => (Meaning::ContextExceeded, None),
             400 | 404 | 422 if speaks_of_missing_model(body) => (Meaning::ModelUnavailable, None),
+            404 if body.names("item with id") => (Meaning::InvalidRequest, None),
             404 if body.names("model") => (Meaning::ModelUnavailable, None),
+            // Inside a stream, something is served at the path.
+            404 | 405 if self.status.is_none() => (Meaning::InvalidRequest, None),
             404 | 405 => (Meaning::InvalidRequest, Some("nothing is served at this path: check `base_url`")),
             409 => (Meaning::VendorFailure, None),
             426 => (
@@ -165,6 +187,32 @@ impl ErrorReply<'_> {
     fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name)?.to_str().ok().map(str::trim)
     }
+}
+
+/// Whether the words say that a field of the request is not taken at all.
+pub(crate) fn refuses_field(body: &ErrorBody) -> bool {
+    const REFUSALS: [&str; 9] = [
+        "unknown",
+        "unsupported",
+        "not supported",
+        "unrecognized",
+        "unexpected",
+        "not permitted",
+        "not allowed",
+        "additional propert",
+        "extra",
+    ];
+    REFUSALS.iter().any(|words| body.names(words))
+}
+
+/// The field of the request that the error is about: the last name of the parameter's path, of a path in quotation marks, or
+/// of a word with an underscore.
+pub(crate) fn named_field(body: &ErrorBody) -> Option<&str> {
+    let words = body.words();
+    let quoted = || words.split(['\'', '`', '"']).skip(1).step_by(2).find(|word| !word.contains(' '));
+    let bare = || words.split_whitespace().find(|word| word.contains('_'));
+    let in_words = || quoted().or_else(bare).filter(|_| refuses_field(body));
+    body.param.as_deref().or_else(in_words)?.rsplit('.').next()
 }
 
 /// `text` on one line, cut at `limit` bytes at most, between two characters.

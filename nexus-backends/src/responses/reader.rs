@@ -19,13 +19,16 @@ mod template;
 mod unknown;
 mod usage;
 
-use std::{collections::HashMap, fmt, mem, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, fmt, mem, sync::Arc};
 
+use http::HeaderMap;
 use nexus_core::{
     MessageId, ModelId, TurnEvent, Usage,
-    turn::{Cost, MessageEnded, MessageVoided, VoidCause},
+    lenient_json::{self, HalfJoiner, Halves, Repaired},
+    turn::{Cost, MessageEnded, MessageVoided, RepairedLine, TextDelta, VoidCause},
 };
 use serde::Deserialize;
+use serde_json::Value;
 
 use self::deltas::{Target, Thinking};
 use self::ending::Terminal;
@@ -63,6 +66,15 @@ pub(crate) struct ResponseReader {
     model: Option<ModelId>,
     ending: Option<Ending>,
     is_unreadable: bool,
+    halves: HalfJoiner,
+    /// Halves of characters at the ends of the event that is read.
+    event_halves: Halves,
+    /// A delta of text, arguments or input could not be read.
+    has_lost_delta: bool,
+    /// The headers that an error goes by.
+    error_headers: HeaderMap,
+    /// The response failed, and has not said why.
+    awaits_reason: bool,
 }
 
 impl ResponseReader {
@@ -86,6 +98,11 @@ impl ResponseReader {
             model: None,
             ending: None,
             is_unreadable: false,
+            halves: HalfJoiner::default(),
+            event_halves: Halves::default(),
+            has_lost_delta: false,
+            error_headers: HeaderMap::new(),
+            awaits_reason: false,
         }
     }
 
@@ -123,7 +140,14 @@ impl ResponseReader {
 
     /// Reads a whole response object, from a server that does not stream.
     pub(crate) fn whole(&mut self, body: &[u8], events: &mut Vec<TurnEvent>) {
-        let body = String::from_utf8_lossy(body);
+        let repaired = lenient_json::repair(body);
+        let body = match &repaired {
+            Some(Repaired { text, repairs }) => {
+                events.push(RepairedLine::new(body, repairs).into());
+                Cow::Borrowed(text.as_str())
+            }
+            None => String::from_utf8_lossy(body),
+        };
         match peek(&body) {
             Peeked::Kind(kind) if kind.starts_with("response.") || kind == "error" => {
                 return self.data("", &body, events);
@@ -151,7 +175,14 @@ impl ResponseReader {
     /// Ends the reading: [`MessageEnded`] for each complete message in order, the last with the usage and the finish
     /// reason. If there is no message to carry these, one with an empty text does.
     pub(crate) fn into_reply(mut self, events: &mut Vec<TurnEvent>) -> ModelReply {
-        let ending = self.ending.take().unwrap_or(Ending::Missing { unreadable: self.is_unreadable });
+        if self.awaits_reason() {
+            self.fail(&Value::Null);
+        }
+        let mut ending = self.ending.take().unwrap_or(Ending::Missing { unreadable: self.is_unreadable });
+        let has_open = self.finish_halves(events);
+        if self.has_lost_delta && has_open && matches!(ending, Ending::Completed { .. }) {
+            ending = Ending::Incomplete { reason: LOST_DELTA.to_owned() };
+        }
         let mut items = Vec::new();
         for slot in mem::take(&mut self.slots).into_ordered() {
             items.extend(items::finished(slot, &ending, || self.next_message()));
@@ -184,6 +215,21 @@ impl ResponseReader {
         ModelReply { items, usage: self.usage, cost: self.cost, model: self.model, ending }
     }
 
+    /// Ends the texts of items that did not end by themselves. Returns whether there is one that belongs to the answer.
+    fn finish_halves(&mut self, events: &mut Vec<TurnEvent>) -> bool {
+        let mut has_open = false;
+        for index in 0..self.slots.as_slice().len() {
+            let Some(slot) = self.slots.slot_mut(index).filter(|slot| slot.item.is_none()) else { continue };
+            has_open |= slot.kind != SlotKind::Reasoning;
+            let Some(half) = self.halves.finish(&index.to_string()) else { continue };
+            slot.text.push(half);
+            if let Some(message) = slot.message.as_ref().filter(|_| slot.is_shown) {
+                events.push(TextDelta::new(message.clone(), half).into());
+            }
+        }
+        has_open
+    }
+
     /// The answer is the last message: one without text that would come after it is left out, and what was shown
     /// of it is taken back.
     fn put_answer_last(&self, ended: &mut Vec<MessageEnded>, events: &mut Vec<TurnEvent>) {
@@ -210,17 +256,47 @@ impl ResponseReader {
             }
             Peeked::Untyped => name.into(),
             Peeked::NoObject(_) if data.trim().is_empty() || data.trim() == "[DONE]" => return,
-            Peeked::NoObject(error) => return self.broken(None, data, error.as_ref(), events),
+            Peeked::NoObject(error) => match repaired(data) {
+                Some(repaired) if !matches!(peek(&repaired.text), Peeked::NoObject(_)) => {
+                    events.push(RepairedLine::new(data.as_bytes(), &repaired.repairs).into());
+                    return self.data(name, &repaired.text, events);
+                }
+                _ => return self.broken(None, data, error.as_ref(), events),
+            },
         };
-        if let Err(error) = self.read(&kind, data, events) {
-            self.broken(Some(&kind), data, Some(&error), events);
+        // An item is not looked into before it is handled, so `serde_json` refuses none of them here.
+        let refused = match holds_items(&kind) {
+            true => None,
+            false => match self.read(&kind, data, events) {
+                Ok(()) => return,
+                Err(error) => Some(error),
+            },
+        };
+        let repaired = repaired(data);
+        let text = repaired.as_ref().map_or(data, |repaired| repaired.text.as_str());
+        if repaired.is_none()
+            && let Some(error) = refused
+        {
+            return self.lost(&kind, data, &error, events);
         }
+        self.event_halves = repaired.as_ref().map(|repaired| repaired.repairs.halves).unwrap_or_default();
+        match self.read(&kind, text, events) {
+            Err(error) => self.lost(&kind, data, &error, events),
+            Ok(()) => events.extend(
+                repaired
+                    .map(|repaired| TurnEvent::from(RepairedLine::new(data.as_bytes(), &repaired.repairs))),
+            ),
+        }
+        self.event_halves = Halves::default();
     }
 
     fn read(&mut self, kind: &str, data: &str, events: &mut Vec<TurnEvent>) -> Result<(), serde_json::Error> {
         if let Some(target) = Target::of(kind.as_bytes()) {
             self.delta(target, parse(data)?, events);
             return Ok(());
+        }
+        if let Some(terminal) = Terminal::of(kind) {
+            return self.terminal(terminal, data, events);
         }
         match kind {
             "response.output_text.done" if !self.has_text => {
@@ -251,11 +327,6 @@ impl ResponseReader {
                     self.model = event.response.0.and_then(|response| response.model());
                 }
             }
-            "response.completed" | "response.done" => self.terminal(Terminal::Completed, data, events)?,
-            "response.incomplete" | "response.cancelled" => {
-                self.terminal(Terminal::Incomplete, data, events)?;
-            }
-            "response.failed" => self.terminal(Terminal::Failed, data, events)?,
             "error" | "response.error" => {
                 self.fail(&parse(data)?);
             }
@@ -278,6 +349,18 @@ impl fmt::Debug for ResponseReader {
             .field("is_finished", &self.is_finished())
             .finish_non_exhaustive()
     }
+}
+
+/// Reason of an answer that lacks a piece.
+const LOST_DELTA: &str = "a piece of the answer could not be read";
+
+fn repaired(data: &str) -> Option<Repaired> {
+    lenient_json::repair(data.as_bytes())
+}
+
+/// Whether events of a type hold items, which are kept as text.
+fn holds_items(kind: &str) -> bool {
+    kind.starts_with("response.output_item.") || Terminal::of(kind).is_some()
 }
 
 fn parse<'a, T: Deserialize<'a>>(data: &'a str) -> Result<T, serde_json::Error> {

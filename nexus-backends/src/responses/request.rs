@@ -60,6 +60,15 @@ pub(crate) struct Conversation {
     calls_before: BTreeSet<String>,
     /// Up to where `items` can be taken up again: every call before it has its output.
     whole_bytes: usize,
+    /// Up to where the server has taken `items` once.
+    accepted_bytes: usize,
+}
+
+/// What becomes of an item that was said.
+enum Rewritten {
+    Unchanged,
+    LeftOut,
+    Changed(Map<String, Value>),
 }
 
 /// A conversation in a resume handle.
@@ -85,7 +94,8 @@ struct Said<'a> {
 struct RequestHead<'a> {
     model: &'a str,
     stream: bool,
-    store: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    store: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -128,6 +138,7 @@ impl Conversation {
             has_reasoning: false,
             calls_before: BTreeSet::new(),
             whole_bytes: 0,
+            accepted_bytes: 0,
         };
         conversation.open(opening);
         conversation
@@ -153,6 +164,7 @@ impl Conversation {
             }
         }
         conversation.is_whole();
+        conversation.accepted_bytes = conversation.items.len();
         Some(conversation)
     }
 
@@ -174,7 +186,7 @@ impl Conversation {
         let head = RequestHead {
             model: opening.plan.model.as_str(),
             stream: true,
-            store: false,
+            store: shape.store.then_some(false),
             instructions: opening.system.filter(|_| shape.system == SystemPosition::Instructions),
             tools: (has_tools && shape.tools == ToolPosition::Field).then_some(opening.tools),
             tool_choice: (has_tools && shape.tool_choice).then_some("auto"),
@@ -229,6 +241,7 @@ impl Conversation {
 
     /// The model spoke. Calls among its items are open until each has its output.
     pub(crate) fn model(&mut self, items: &[OutputItem]) {
+        self.accepted_bytes = self.items.len();
         for item in items {
             self.output_item(item);
         }
@@ -255,8 +268,18 @@ impl Conversation {
                     self.push(true, |into| write(into, &bare));
                 }
             }
-            OutputItem::Call(call) if as_it_came => self.raw(false, call.raw.get()),
-            OutputItem::Call(call) => self.push(false, |into| write(into, &bare_call(call))),
+            OutputItem::Call(call) => match json_arguments(&call.arguments) {
+                None if as_it_came => self.raw(false, call.raw.get()),
+                None => self.push(false, |into| write(into, &bare_call(call))),
+                Some(arguments) => {
+                    let mut item = match serde_json::from_str(call.raw.get()) {
+                        Ok(item @ Value::Object(_)) if as_it_came => item,
+                        _ => bare_call(call),
+                    };
+                    item["arguments"] = Value::String(arguments);
+                    self.push(false, |into| write(into, &item));
+                }
+            },
             OutputItem::CustomCall { raw, .. } => self.raw(false, raw.get()),
             OutputItem::Other { kind, raw } if is_carried(kind) => self.raw(false, raw.get()),
             OutputItem::Other { .. } => {}
@@ -281,29 +304,65 @@ impl Conversation {
     /// another account or model made. What stays loses its id: a server that knows the id misses the reasoning
     /// that came with it. Source: "'function_call' was provided without its required 'reasoning' item".
     pub(crate) fn drop_reasoning(&mut self) -> bool {
-        if !self.has_reasoning {
-            return false;
-        }
+        self.has_reasoning && self.forget_items()
+    }
+
+    /// Takes out what a server is expected to know by itself: reasoning and the ids of items. Returns whether there was any.
+    /// Source: "Item with id 'rs_…' not found. Items are not persisted when `store` is set to false."
+    pub(crate) fn forget_items(&mut self) -> bool {
+        self.has_reasoning = false;
+        self.rewrite(|_, mut fields| {
+            if fields.get("type").is_some_and(|kind| kind == "reasoning") {
+                return Rewritten::LeftOut;
+            }
+            match fields.remove("id") {
+                Some(_) => Rewritten::Changed(fields),
+                None => Rewritten::Unchanged,
+            }
+        })
+    }
+
+    /// Replaces pictures by words: those that the server has not taken yet, or else all. Returns whether there was any.
+    pub(crate) fn drop_pictures(&mut self) -> bool {
+        let without = |mut fields: Map<String, Value>| match parts::replace_pictures(&mut fields) {
+            true => Rewritten::Changed(fields),
+            false => Rewritten::Unchanged,
+        };
+        memchr::memmem::find(&self.items, b"\"input_image\"").is_some()
+            && (self.rewrite(|was_accepted, fields| match was_accepted {
+                true => Rewritten::Unchanged,
+                false => without(fields),
+            }) || self.rewrite(|_, fields| without(fields)))
+    }
+
+    /// Writes what was said anew. `rewritten` gets each item, and whether the server has taken it. Returns whether anything
+    /// changed.
+    fn rewrite(&mut self, mut rewritten: impl FnMut(bool, Map<String, Value>) -> Rewritten) -> bool {
         let said = [b"[", self.items.as_slice(), b"]"].concat();
         let Ok(items) = serde_json::from_slice::<Vec<&RawValue>>(&said) else { return false };
-        let whole_bytes = std::mem::take(&mut self.whole_bytes);
+        let (whole_bytes, accepted_bytes) = (self.whole_bytes, self.accepted_bytes);
         self.items.clear();
-        self.has_reasoning = false;
+        (self.whole_bytes, self.accepted_bytes) = (0, 0);
         let mut read_bytes = 0;
+        let mut has_changed = false;
         for item in items {
             read_bytes += item.get().len() + usize::from(read_bytes > 0);
-            let mut fields: Map<String, Value> = serde_json::from_str(item.get()).unwrap_or_default();
-            if fields.get("type").is_none_or(|kind| kind != "reasoning") {
-                match fields.remove("id") {
-                    Some(_) => self.push(false, |into| write(into, &fields)),
-                    None => self.raw(false, item.get()),
-                }
+            let fields: Map<String, Value> = serde_json::from_str(item.get()).unwrap_or_default();
+            let new = rewritten(read_bytes <= accepted_bytes, fields);
+            has_changed |= !matches!(new, Rewritten::Unchanged);
+            match new {
+                Rewritten::Unchanged => self.raw(false, item.get()),
+                Rewritten::Changed(fields) => self.push(false, |into| write(into, &fields)),
+                Rewritten::LeftOut => {}
             }
             if read_bytes <= whole_bytes {
                 self.is_whole();
             }
+            if read_bytes <= accepted_bytes {
+                self.accepted_bytes = self.items.len();
+            }
         }
-        true
+        has_changed
     }
 
     /// Replaces what the requests begin with; what was said stays.
@@ -363,6 +422,22 @@ fn kept_in(handle: &ResumeHandle) -> Option<KeptConversation<'_>> {
 pub(super) fn holds_conversation(handle: &ResumeHandle) -> bool {
     kept_in(handle).is_some_and(|kept| serde_json::from_str::<Vec<&RawValue>>(&kept.items).is_ok())
 }
+
+/// Arguments that can go back to the server, if those that came are no JSON object: strict servers refuse the whole request for
+/// them. What came is in the object, so that the model sees it.
+fn json_arguments(came: &str) -> Option<String> {
+    if serde_json::from_str::<Map<String, Value>>(came).is_ok() {
+        return None;
+    }
+    let shown = came.get(..came.floor_char_boundary(MAX_SHOWN_ARGUMENTS)).unwrap_or_default();
+    Some(match came.trim().is_empty() {
+        true => "{}".to_owned(),
+        false => json!({ "not_json": shown }).to_string(),
+    })
+}
+
+/// Most bytes of arguments that are not JSON that go back. Source: our own bound.
+const MAX_SHOWN_ARGUMENTS: usize = 4 << 10;
 
 /// Whether an item of this kind goes back to the model: traces of hosted tools and compactions do, what nobody
 /// knows does not.

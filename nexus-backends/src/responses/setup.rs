@@ -32,7 +32,7 @@ pub(super) struct Setup {
     pub(super) tools: Vec<Value>,
     /// Names of tools that the server has refused since it was last looked at.
     pub(super) refused_tools: Vec<String>,
-    output_format: Option<Value>,
+    pub(super) output_format: Option<Value>,
     /// What the server asked to be sent back.
     pub(super) sticky: Option<String>,
 }
@@ -57,6 +57,12 @@ impl Setup {
             tools: &self.tools,
             output_format: self.output_format.as_ref(),
         }
+    }
+
+    /// Takes the flag `strict` out. Returns whether it was there.
+    pub(super) fn drop_strict(&mut self) -> bool {
+        let places = self.tools.iter_mut().chain(&mut self.output_format);
+        places.filter_map(|place| place.as_object_mut()?.remove("strict")).count() > 0
     }
 
     /// Those of `definitions` that are offered.
@@ -88,13 +94,13 @@ impl TurnLoop<'_> {
                 .push(format!("effort {} is not offered; {} is used", effort.requested, effort.applied)),
             _ => {}
         }
-        let offer = offer(definitions);
+        let offer = offer(definitions, plan.shape.strict);
         warnings.extend(offer.warnings);
         let mut output_format = None;
         if let Some(schema) = &self.request.output
             && self.backend.dialect.capabilities().output == OutputSupport::Native
         {
-            output_format = self::output_format(schema);
+            output_format = self::output_format(schema, plan.shape.strict);
             if output_format.is_none() {
                 let text = "the schema of the answer is told to the model and not to the server, which takes one of \
                      a plain object alone; the answer is still checked";

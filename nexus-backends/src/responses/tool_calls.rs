@@ -150,7 +150,7 @@ fn read(text: &str, is_custom: bool) -> Value {
     if text.trim().is_empty() && !is_custom {
         return Value::Object(Map::new());
     }
-    let read = serde_json::from_str(text).ok();
+    let read = nexus_core::lenient_json::read_decision(text).ok();
     read.filter(|read: &Value| read.is_object() || !is_custom)
         .unwrap_or_else(|| Value::String(text.to_owned()))
 }

@@ -32,10 +32,10 @@ pub(crate) struct Offer {
 
 /// Writes tools as functions that a server takes.
 ///
-/// `strict` is always false, and always said: strict functions must have closed schemas without optional
+/// `strict` is always false, and said wherever the server takes the field: strict functions must have closed schemas without optional
 /// properties, which is not ours to demand of a caller's tool, and a server that finds nothing said may
 /// tighten the schema by itself.
-pub(crate) fn offer(definitions: &[ToolDefinition]) -> Offer {
+pub(crate) fn offer(definitions: &[ToolDefinition], writes_strict: bool) -> Offer {
     let mut offer = Offer::default();
     let mut names = BTreeSet::new();
     for definition in definitions {
@@ -53,13 +53,16 @@ pub(crate) fn offer(definitions: &[ToolDefinition]) -> Offer {
         }
         let (parameters, lost) = object_root(&definition.input_schema);
         offer.warnings.extend(lost.map(|lost| format!("{label}: {lost}")));
-        offer.tools.push(json!({
+        let mut function = json!({
             "type": "function",
             "name": definition.name,
             "description": definition.description,
             "parameters": parameters,
-            "strict": false,
-        }));
+        });
+        if writes_strict {
+            function["strict"] = json!(false);
+        }
+        offer.tools.push(function);
     }
     offer
 }
@@ -68,13 +71,18 @@ pub(crate) fn offer(definitions: &[ToolDefinition]) -> Offer {
 /// all that servers take.
 ///
 /// It is strict, so that the server keeps the model to it, where the schema is one that servers take as strict.
-pub(crate) fn output_format(schema: &OutputSchema) -> Option<Value> {
+pub(crate) fn output_format(schema: &OutputSchema, writes_strict: bool) -> Option<Value> {
     let mut root = object_root::plain_root(schema.schema());
     if object_root::types(&root) != ["object"] || object_root::is_composed(&root) {
         return None;
     }
     object_root::complete(&mut root);
-    Some(json!({ "type": "json_schema", "name": "answer", "strict": is_strict(&root), "schema": root }))
+    let is_strict = is_strict(&root);
+    let mut format = json!({ "type": "json_schema", "name": "answer", "schema": root });
+    if writes_strict {
+        format["strict"] = json!(is_strict);
+    }
+    Some(format)
 }
 
 fn is_name(name: &str) -> bool {

@@ -28,6 +28,9 @@ pub(super) struct TurnContext {
     pub(super) log: TurnLog,
 }
 
+/// How long the reason of a response that failed without one may take to come.
+const REASON_PATIENCE: Duration = Duration::from_secs(2);
+
 /// How the reading of a body ended.
 #[derive(Debug)]
 pub(super) enum BodyEnd {
@@ -47,6 +50,8 @@ const CHUNKS_PER_POLL: usize = 32;
 enum Woke {
     Cancelled,
     Time,
+    /// No reason came for a failure.
+    NoReason,
     End(BodyEnd),
 }
 
@@ -85,6 +90,7 @@ impl TurnContext {
         let mut arrived = Vec::new();
         let mut is_over = false;
         let mut is_answering = false;
+        let mut is_awaiting = false;
         loop {
             let mut is_sink_slow = false;
             let woke = poll_fn(|context| {
@@ -102,6 +108,16 @@ impl TurnContext {
                     return Poll::Ready(Woke::End(end));
                 }
                 is_sink_slow = !self.log.outbox.is_empty();
+                if !is_awaiting && reader.awaits_reason() {
+                    is_awaiting = true;
+                    interruptions.push(Box::pin(async {
+                        tokio::time::sleep(REASON_PATIENCE).await;
+                        Woke::NoReason
+                    }));
+                    if let Poll::Ready(Some(woke)) = interruptions.poll_next_unpin(context) {
+                        return Poll::Ready(woke);
+                    }
+                }
                 if !is_answering && self.watch.is_in(Phase::Model) {
                     // Another limit counts from now on, which may run out before the one that was set.
                     is_answering = true;
@@ -115,6 +131,7 @@ impl TurnContext {
             match woke.await {
                 Woke::Cancelled => return Err(Failure::cancelled()),
                 Woke::End(end) => return Ok(end),
+                Woke::NoReason => return Ok(BodyEnd::Over),
                 Woke::Time => {
                     match self.watch.ran_out() {
                         // It is the sink that is slow; the model waits for it, as we do.

@@ -53,6 +53,8 @@ const SHAPE: Shape = Shape {
     reasoning_context: None,
     encrypted_reasoning: true,
     prompt_cache_key: true,
+    store: true,
+    strict: true,
     max_output_tokens: false,
     carry: Carry::AsTheyCame,
     custom_calls: CustomCalls::Client,

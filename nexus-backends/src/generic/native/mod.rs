@@ -34,7 +34,7 @@ use crate::responses::dialect::{
     CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPosition, TextShape,
     ToolPosition,
 };
-use crate::responses::outcome::ErrorReply;
+use crate::responses::outcome::{ErrorBody, ErrorReply, named_field, refuses_field};
 use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind, own_settings};
@@ -137,6 +137,16 @@ struct Own {
     encrypted_reasoning: Option<bool>,
     /// Name the conversation, so that the server finds what it kept of it. Default: true.
     prompt_cache_key: Option<bool>,
+    /// What is said of storing the conversation: `never` writes store: false, which a few servers refuse; `omit` leaves it to the
+    /// server, and some store it then. Default: never.
+    store: Store,
+    /// How the model's items go back to it: as they came, or without ids and states, which some servers refuse. Default:
+    /// whole.
+    items: Items,
+    /// Write the flag strict at tools and schemas. Default: true.
+    strict: Option<bool>,
+    /// Tell the server how many tokens an answer may have, where the turn has a limit. Default: true.
+    max_output_tokens: Option<bool>,
     /// Whether the server names the cost of an answer, in its usage. Default: never.
     cost: Cost,
 }
@@ -156,6 +166,22 @@ enum StructuredOutput {
     #[default]
     Native,
     Instructed,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Store {
+    #[default]
+    Never,
+    Omit,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Items {
+    #[default]
+    Whole,
+    Bare,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
@@ -211,8 +237,13 @@ impl Generic {
             reasoning_context: None,
             encrypted_reasoning: own.encrypted_reasoning.unwrap_or(true),
             prompt_cache_key: own.prompt_cache_key.unwrap_or(true),
-            max_output_tokens: true,
-            carry: Carry::AsTheyCame,
+            store: own.store == Store::Never,
+            strict: own.strict.unwrap_or(true),
+            max_output_tokens: own.max_output_tokens.unwrap_or(true),
+            carry: match own.items {
+                Items::Whole => Carry::AsTheyCame,
+                Items::Bare => Carry::Bare,
+            },
             custom_calls: CustomCalls::Client,
         };
         Self {
@@ -296,10 +327,31 @@ impl Dialect for Generic {
             StatusCode::INTERNAL_SERVER_ERROR if says("image input is not supported") => {
                 (ErrorKind::Unsupported, "")
             }
+            StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => {
+                let hint = format!(" (set `{}` for this backend in nexus.yaml)", switch(error.body)?);
+                return Some(Failure::new(ErrorKind::InvalidRequest, format!("{words}{hint}")));
+            }
             _ => return None,
         };
         Some(Failure::new(kind, format!("{words}{hint}")))
     }
+}
+
+/// The setting that leaves out the field that an error is about.
+fn switch(body: &ErrorBody) -> Option<&'static str> {
+    let field = named_field(body)?;
+    let is_in_item = |name: &str| name == field && refuses_field(body);
+    Some(match field.split('[').next()? {
+        "include" => "encrypted_reasoning: false",
+        "prompt_cache_key" => "prompt_cache_key: false",
+        "store" => "store: omit",
+        "strict" => "strict: false",
+        "max_output_tokens" => "max_output_tokens: false",
+        "instructions" => "system: system",
+        "format" | "json_schema" => "structured_output: instructed",
+        _ if is_in_item("status") || is_in_item("id") => "items: bare",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

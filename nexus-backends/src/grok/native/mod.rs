@@ -63,6 +63,8 @@ const SHAPE: Shape = Shape {
     reasoning_context: None,
     encrypted_reasoning: true,
     prompt_cache_key: true,
+    store: true,
+    strict: true,
     max_output_tokens: true,
     carry: Carry::Bare,
     custom_calls: CustomCalls::Server,

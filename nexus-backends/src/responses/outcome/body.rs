@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use http::StatusCode;
 use serde_json::Value;
 
 use super::delay::{duration_in, from_seconds, moment};
@@ -36,6 +37,8 @@ pub(crate) struct ErrorBody {
     pub(crate) kind: Option<String>,
     /// The vendor's words.
     pub(crate) message: Option<String>,
+    /// The status that the error names: as a number, or by its phrase as in `too_many_requests`.
+    pub(crate) status: Option<StatusCode>,
     /// The parameter that it is about.
     pub(crate) param: Option<String>,
     /// When a limit ends, by the vendor's clock.
@@ -135,12 +138,15 @@ impl ErrorBody {
             _ => None,
         };
         self.code = self.code.take().or_else(|| text("code"));
+        self.status = self.status.or_else(|| {
+            ["code", "status", "status_code", "type"].into_iter().find_map(|name| status_named(&text(name)?))
+        });
         // The type of an event or a response that wraps the error names no error.
         self.kind = self
             .kind
             .take()
             .or_else(|| text("type").filter(|kind| kind != "error" && !kind.starts_with("response.")));
-        self.param = self.param.take().or_else(|| text("param"));
+        self.param = self.param.take().or_else(|| text("param")).or_else(|| location(fields.get("loc")?));
         self.resets_at = self.resets_at.or_else(|| number("resets_at").and_then(moment));
         self.retry_in = self.retry_in.or_else(|| {
             ["resets_in_seconds", "retry_after_seconds", "retry_after"]
@@ -165,6 +171,29 @@ impl ErrorBody {
             self.message = Some(text.to_owned());
         }
     }
+}
+
+/// The path to a field, as FastAPI has it: `["body", "input", 2, "status"]`.
+fn location(place: &Value) -> Option<String> {
+    let names = place.as_array()?.iter().skip_while(|name| *name == "body").filter_map(Value::as_str);
+    Some(names.collect::<Vec<_>>().join(".")).filter(|path| !path.is_empty())
+}
+
+/// The status of an error that a word names: its number, or its reason phrase.
+fn status_named(word: &str) -> Option<StatusCode> {
+    if let Ok(number) = word.parse::<f64>() {
+        let whole = (number.fract() == 0.0 && (400.0..600.0).contains(&number)).then_some(number as u16);
+        return StatusCode::from_u16(whole?).ok();
+    }
+    let is_phrase = |status: &StatusCode| {
+        status.canonical_reason().is_some_and(|phrase| letters(phrase).eq(letters(word)))
+    };
+    (400..600).filter_map(|number| StatusCode::from_u16(number).ok()).find(is_phrase)
+}
+
+/// The letters of a text in lower case: `Too Many Requests`, `too_many_requests` and `TooManyRequests` have the same.
+fn letters(text: &str) -> impl Iterator<Item = u8> {
+    text.bytes().filter(u8::is_ascii_alphabetic).map(|byte| byte.to_ascii_lowercase())
 }
 
 /// The data of the first event, if the body is a stream of them. Source: LiteLLM 1.106.2, for a stream that fails at its

@@ -60,7 +60,7 @@ impl Meaning {
 /// Sources: *recorded*: what a vendor's own program tells apart, and streams that it accepted; *reference*: the error
 /// codes of the public API reference; *llama.cpp*: the error types of its server; *moonshot*: Moonshot's; *messages*:
 /// the Messages API, whose errors gateways pass on.
-const CODES: [(&str, Meaning); 21] = [
+const CODES: [(&str, Meaning); 25] = [
     ("context_length_exceeded", Meaning::ContextExceeded), // recorded
     ("exceed_context_size_error", Meaning::ContextExceeded), // llama.cpp
     ("insufficient_quota", Meaning::UsageLimit),           // recorded
@@ -68,6 +68,10 @@ const CODES: [(&str, Meaning); 21] = [
     ("usage_not_included", Meaning::UsageLimit),           // recorded
     ("billing_hard_limit_reached", Meaning::UsageLimit),   // reference
     ("rate_limit_exceeded", Meaning::RateLimited),         // recorded
+    ("rate_limit_error", Meaning::RateLimited),            // messages
+    ("insufficient_credits", Meaning::UsageLimit),         // gateways
+    ("billing_error", Meaning::UsageLimit),                // messages
+    ("timeout_error", Meaning::TimedOut),                  // messages
     ("server_is_overloaded", Meaning::Overloaded),         // recorded
     ("slow_down", Meaning::Overloaded),                    // recorded
     ("overloaded", Meaning::Overloaded),                   // messages

@@ -1,6 +1,6 @@
 //! Pieces of text, of thinking and of arguments.
 
-use std::mem;
+use std::{borrow::Cow, mem};
 
 use nexus_core::{
     MessageId, TurnEvent,
@@ -56,16 +56,16 @@ impl ResponseReader {
             Target::Refusal => self.text(event, true, events),
             Target::Summary => self.thought(event, true, events),
             Target::Thought => self.thought(event, false, events),
-            Target::Arguments => self.piece(SlotKind::Call, &event),
-            Target::Input => self.piece(SlotKind::CustomCall, &event),
+            Target::Arguments => self.piece(SlotKind::Call, event),
+            Target::Input => self.piece(SlotKind::CustomCall, event),
         }
     }
 
     pub(super) fn text(&mut self, event: DeltaEvent<'_>, is_refusal: bool, events: &mut Vec<TurnEvent>) {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(SlotKind::Message, place, id) else { return };
+        let delta = self.joined(index, event.delta.0);
         let Some(slot) = self.slots.slot_mut(index) else { return };
-        let delta = event.delta.0;
         let Some(message) = slot.message.as_ref().filter(|_| !delta.is_empty()) else { return };
         slot.text.push_str(&delta);
         if is_refusal {
@@ -84,9 +84,18 @@ impl ResponseReader {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(SlotKind::Reasoning, place, id) else { return };
         let part = event.summary_index.0.or(event.content_index.0);
-        self.think((index, part, is_summary), event.delta.0.into_owned(), events);
+        let delta = self.joined(index, event.delta.0).into_owned();
+        self.think((index, part, is_summary), delta, events);
         if let Some(slot) = self.slots.slot_mut(index) {
             slot.is_shown = true;
+        }
+    }
+
+    /// Joins the halves of a character at the ends of a delta of an item.
+    fn joined<'d>(&mut self, index: usize, delta: Cow<'d, str>) -> Cow<'d, str> {
+        match self.halves.is_idle(self.event_halves) {
+            true => delta,
+            false => self.halves.delta(&index.to_string(), delta, self.event_halves),
         }
     }
 
@@ -120,14 +129,15 @@ impl ResponseReader {
     }
 
     /// A piece of arguments or input. It counts if the item never ends by itself.
-    fn piece(&mut self, kind: SlotKind, event: &DeltaEvent<'_>) {
+    fn piece(&mut self, kind: SlotKind, event: DeltaEvent<'_>) {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(kind, place, id) else { return };
+        let delta = self.joined(index, event.delta.0);
         let Some(slot) = self.slots.slot_mut(index) else { return };
         if mem::take(&mut slot.is_preset) {
             slot.text.clear();
         }
-        slot.text.push_str(event.delta.as_str());
+        slot.text.push_str(&delta);
     }
 
     /// All of the arguments or the input.

@@ -5,7 +5,7 @@ use nexus_core::{ErrorKind, ModelId, TurnEvent, harness::Failure};
 use serde_json::Value;
 
 use super::{Ending, ResponseReader, parse, usage};
-use crate::responses::outcome::{ErrorBody, ErrorReply, judge};
+use crate::responses::outcome::{ErrorBody, ErrorReply, error_headers, judge};
 use crate::responses::wire::{Response, ResponseEvent};
 
 /// Most items that one reply may have. Source: our own bound.
@@ -17,6 +17,18 @@ pub(super) enum Terminal {
     Completed,
     Incomplete,
     Failed,
+}
+
+impl Terminal {
+    /// By the type of the event.
+    pub(super) fn of(kind: &str) -> Option<Self> {
+        Some(match kind {
+            "response.completed" | "response.done" => Self::Completed,
+            "response.incomplete" | "response.cancelled" => Self::Incomplete,
+            "response.failed" => Self::Failed,
+            _ => return None,
+        })
+    }
 }
 
 impl ResponseReader {
@@ -66,10 +78,10 @@ impl ResponseReader {
                 };
                 self.ending = Some(Ending::Incomplete { reason: reason.unwrap_or_else(status) });
             }
-            Terminal::Failed => {
-                let error = error.and_then(|error| serde_json::from_str(error.get()).ok());
-                self.fail(&error.unwrap_or(Value::Null));
-            }
+            Terminal::Failed => match error.and_then(|error| serde_json::from_str(error.get()).ok()) {
+                Some(error) => self.fail(&error),
+                None => self.awaits_reason = true,
+            },
         }
     }
 
@@ -79,6 +91,17 @@ impl ResponseReader {
         self.ending = Some(Ending::Failed(failure));
     }
 
+    /// Notes the headers of the answer that an error in its stream goes by.
+    pub(crate) fn answer_has(&mut self, headers: &HeaderMap) {
+        self.error_headers = error_headers(headers);
+    }
+
+    /// Whether the response failed without a reason, which may be in the next event. Source: observed with Azure, where an
+    /// `error` event follows.
+    pub(crate) fn awaits_reason(&self) -> bool {
+        self.awaits_reason && self.ending.is_none()
+    }
+
     /// The server told an error.
     pub(super) fn fail(&mut self, error: &Value) {
         let failure = self.judged(error);
@@ -86,9 +109,8 @@ impl ResponseReader {
     }
 
     pub(super) fn judged(&self, error: &Value) -> Failure {
-        let headers = HeaderMap::new();
         let body = ErrorBody::of(error);
-        let reply = ErrorReply { status: None, headers: &headers, body: &body };
+        let reply = ErrorReply { status: None, headers: &self.error_headers, body: &body };
         judge(&reply, self.dialect.failure(&reply))
     }
 }

@@ -71,6 +71,7 @@ impl ResponseReader {
         if let Some(slot) = self.slots.slot_mut(index) {
             slot.item = done;
             slot.text = String::new();
+            self.halves.finish(&index.to_string());
         }
     }
 

@@ -592,7 +592,8 @@ fn a_reply_of_too_many_items_is_ended() {
 
 #[test]
 fn halves_of_a_character_in_neighbouring_deltas_are_joined() {
-    let delta = |text: &str| format!(r#"{{"type":"response.output_text.delta","item_id":"m","delta":"{text}"}}"#);
+    let delta =
+        |text: &str| format!(r#"{{"type":"response.output_text.delta","item_id":"m","delta":"{text}"}}"#);
     let deltas = [delta(r"ab\ud83d"), delta(r"\ude00cd"), delta(r"\ud83d"), delta("e")];
     let mut data: Vec<&str> = deltas.iter().map(String::as_str).collect();
     data.push(r#"{"type":"response.completed","response":{"status":"completed"}}"#);
@@ -616,7 +617,8 @@ fn halves_of_a_character_in_neighbouring_deltas_are_joined() {
 fn a_finished_item_with_half_a_character_is_the_answer() {
     let item = r#"{"type":"message","id":"m","content":[{"type":"output_text","text":"cut \ud83d"}]}"#;
     let done = format!(r#"{{"type":"response.output_item.done","output_index":0,"item":{item}}}"#);
-    let whole = format!(r#"{{"type":"response.completed","response":{{"status":"completed","output":[{item}]}}}}"#);
+    let whole =
+        format!(r#"{{"type":"response.completed","response":{{"status":"completed","output":[{item}]}}}}"#);
     for data in [vec![done.as_str(), whole.as_str()], vec![whole.as_str()]] {
         let (events, reply) = read_text(&data);
         assert_eq!(texts(&reply), ["cut \u{fffd}"], "{events:?}");

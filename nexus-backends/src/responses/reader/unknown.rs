@@ -3,13 +3,13 @@
 //! Tool calls come from finished items only, and so do reports of the tools that a server runs itself. So an unknown event
 //! changes the turn's effects only if it has an item.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, mem};
 
 use memchr::memchr2;
 use nexus_core::{TurnEvent, turn::Unrecognized};
 use serde_json::Value;
 
-use super::ResponseReader;
+use super::{Ending, LOST_DELTA, ResponseReader, Target, Terminal};
 use crate::responses::wire::Typed;
 
 /// What is kept of an event that cannot be read, in bytes.
@@ -121,6 +121,28 @@ impl ResponseReader {
             Ok(value) if !kind.starts_with("response.") && has_error(&value) => self.fail(&value),
             Ok(value) => events.push(unknown_event(Some(kind.to_owned()), value)),
             Err(error) => self.broken(Some(kind), data, Some(&error), events),
+        }
+    }
+
+    /// Handles an event of a known type that cannot be read: it ends the reply if its type does.
+    pub(super) fn lost(
+        &mut self,
+        kind: &str,
+        data: &str,
+        error: &serde_json::Error,
+        events: &mut Vec<TurnEvent>,
+    ) {
+        self.broken(Some(kind), data, Some(error), events);
+        match Terminal::of(kind) {
+            Some(Terminal::Failed) if !error.is_eof() => self.fail(&Value::Null),
+            Some(_) => self.ending = Some(Ending::Missing { unreadable: !error.is_eof() }),
+            None => {
+                let is_delta = Target::of(kind.as_bytes())
+                    .is_some_and(|target| !matches!(target, Target::Summary | Target::Thought));
+                if is_delta && !mem::replace(&mut self.has_lost_delta, true) {
+                    events.push(TurnEvent::warning(LOST_DELTA));
+                }
+            }
         }
     }
 

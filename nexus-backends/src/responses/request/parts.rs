@@ -90,6 +90,23 @@ pub(super) fn input_part(block: &PromptBlock) -> Option<Value> {
     }
 }
 
+/// Words in the place of a picture that the server refused.
+const REFUSED_PICTURE: &str = "[a picture was here, which the model's server refused]";
+
+/// Replaces the pictures of an item by words. Returns whether it had any.
+pub(super) fn replace_pictures(item: &mut Map<String, Value>) -> bool {
+    let mut has_pictures = false;
+    for key in ["content", "output"] {
+        for part in item.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
+            if part.get("type").is_some_and(|kind| kind == "input_image") {
+                *part = json!({ "type": "input_text", "text": REFUSED_PICTURE });
+                has_pictures = true;
+            }
+        }
+    }
+    has_pictures
+}
+
 /// A picture. `detail` is at its default, and written: vLLM refuses a part without it.
 fn picture(media_type: &str, data: &str) -> Value {
     let url = format!("data:{media_type};base64,{data}");

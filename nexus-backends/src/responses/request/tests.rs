@@ -16,6 +16,8 @@ const PLAIN: Shape = Shape {
     reasoning_context: None,
     encrypted_reasoning: true,
     prompt_cache_key: false,
+    store: true,
+    strict: true,
     max_output_tokens: true,
     carry: Carry::Bare,
     custom_calls: CustomCalls::Client,
@@ -28,6 +30,8 @@ const LITE: Shape = Shape {
     parallel_tool_calls: Some(false),
     tool_choice: true,
     reasoning_context: Some("all_turns"),
+    store: true,
+    strict: true,
     max_output_tokens: false,
     carry: Carry::AsTheyCame,
     ..PLAIN

@@ -41,7 +41,7 @@ fn a_plain_schema_is_offered_as_it_is() {
         "required": ["path"],
         "additionalProperties": false,
     });
-    let offer = offer(&[tool("read", schema.clone())]);
+    let offer = offer(&[tool("read", schema.clone())], true);
     let function = json!({
         "type": "function", "name": "read", "description": "Does it.", "parameters": schema, "strict": false,
     });
@@ -55,7 +55,7 @@ fn a_bad_name_or_a_second_one_is_left_out_and_the_others_are_offered() {
     let mut definitions: Vec<_> = names.iter().map(|name| tool(name, open())).collect();
     definitions.push(tool(&"x".repeat(64), open()));
     definitions.push(tool(&"x".repeat(65), open()));
-    let offer = offer(&definitions);
+    let offer = offer(&definitions, true);
     let offered: Vec<_> = offer.tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
     assert_eq!(offered, ["a", "b-B_9", "x".repeat(64).as_str()]);
     assert_eq!(offer.warnings.len(), 5, "{:?}", offer.warnings);
@@ -97,7 +97,7 @@ fn a_choice_of_required_properties_at_the_root_is_told_as_lost() {
     let expected = json!({ "type": "object", "properties": schema["properties"], "required": ["project"] });
     assert_eq!(projected, expected);
     assert_eq!(losses, WIDER);
-    let offer = offer(&[tool("find", schema)]);
+    let offer = offer(&[tool("find", schema)], true);
     assert_eq!(offer.warnings, [format!("tool \"find\": {}", WIDER.unwrap())]);
 }
 

@@ -257,7 +257,9 @@ fn sent(body: &Value) -> String {
 /// A prompt with a picture.
 fn with_picture() -> nexus_core::TurnRequest {
     let mut request = request().with_conversation(ConversationMode::Keep);
-    request.prompt.push(nexus_core::PromptBlock::Image { media_type: "image/png".into(), data: "AAAA".into() });
+    request
+        .prompt
+        .push(nexus_core::PromptBlock::Image { media_type: "image/png".into(), data: "AAAA".into() });
     request
 }
 
@@ -289,7 +291,7 @@ async fn a_picture_of_a_tool_that_is_refused_costs_no_other_picture() {
         _ => reply(&[call("call_1", "look", "{}")]),
     });
     let look = nexus_core::Tool::without_arguments("look", "Looks.", || async {
-        nexus_core::ToolResult::new(vec![nexus_core::ToolContent::Image {
+        nexus_core::ToolResult::ok(vec![nexus_core::ToolContent::Image {
             media_type: "image/png".into(),
             data: "BBBB".into(),
         }])
@@ -305,10 +307,13 @@ async fn a_picture_of_a_tool_that_is_refused_costs_no_other_picture() {
 async fn items_that_the_server_does_not_know_are_left_out() {
     let reasoning = json!({ "type": "reasoning", "id": "rs_1", "summary": [] });
     let server = Canned::deciding(move |index, asked| match sent(&asked.body).contains("\"rs_1\"") {
-        true => status(404, &json!({ "error": {
-            "message": "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
-            "type": "invalid_request_error", "param": "input",
-        }})),
+        true => status(
+            404,
+            &json!({ "error": {
+                "message": "Item with id 'rs_1' not found. Items are not persisted when `store` is set to false.",
+                "type": "invalid_request_error", "param": "input",
+            }}),
+        ),
         false if index == 0 => reply(&[reasoning.clone(), call("call_1", "echo", "{}")]),
         false => reply(&[message("Done.")]),
     });
@@ -319,12 +324,15 @@ async fn items_that_the_server_does_not_know_are_left_out() {
 
 #[tokio::test]
 async fn arguments_that_are_not_json_go_back_as_json_and_the_model_reads_why() {
-    for arguments in [r#"{"query":"a"}{"query":"b"}"#, r#"{"query":"\ud83d"}"#, r#"{"a":1,"a":2}"#, "NaN", "", "{"] {
+    for arguments in
+        [r#"{"query":"a"}{"query":"b"}"#, r#"{"query":"\ud83d"}"#, r#"{"a":1,"a":2}"#, "NaN", "", "{"]
+    {
         let server = Canned::deciding(move |index, asked| {
             let input = asked.body["input"].as_array().unwrap().iter();
             let calls = input.filter(|item| item["type"] == "function_call");
             let are_json = calls.clone().all(|call| {
-                serde_json::from_str::<Value>(call["arguments"].as_str().unwrap()).is_ok_and(|it| it.is_object())
+                serde_json::from_str::<Value>(call["arguments"].as_str().unwrap())
+                    .is_ok_and(|it| it.is_object())
             });
             match (index, are_json) {
                 (0, _) => reply(&[call("call_1", "echo", arguments)]),
@@ -338,17 +346,32 @@ async fn arguments_that_are_not_json_go_back_as_json_and_the_model_reads_why() {
         let outputs = sent(&asked[1].body);
         // Nothing at all are the arguments of a tool that takes none.
         assert!(arguments.is_empty() || outputs.contains("not JSON"), "{arguments}: {outputs}");
-        assert!(arguments.is_empty() || outputs.contains(&arguments.escape_default().to_string()[..1]), "{outputs}");
+        assert!(
+            arguments.is_empty() || outputs.contains(&arguments.escape_default().to_string()[..1]),
+            "{outputs}"
+        );
     }
 }
 
 #[tokio::test]
 async fn a_field_that_the_server_refuses_is_named_with_its_setting() {
     for (refused, setting) in [
-        (json!({ "error": { "message": "Unknown parameter: 'include'.", "param": "include" } }), "encrypted_reasoning: false"),
-        (json!({ "error": { "message": "Unsupported parameter: 'prompt_cache_key'" } }), "prompt_cache_key: false"),
-        (json!({ "detail": [{ "type": "extra_forbidden", "loc": ["body", "store"], "msg": "Extra inputs are not permitted" }] }), "store: omit"),
-        (json!({ "error": { "message": "input[2].status: unexpected property", "param": "input[2].status" } }), "items: bare"),
+        (
+            json!({ "error": { "message": "Unknown parameter: 'include'.", "param": "include" } }),
+            "encrypted_reasoning: false",
+        ),
+        (
+            json!({ "error": { "message": "Unsupported parameter: 'prompt_cache_key'" } }),
+            "prompt_cache_key: false",
+        ),
+        (
+            json!({ "detail": [{ "type": "extra_forbidden", "loc": ["body", "store"], "msg": "Extra inputs are not permitted" }] }),
+            "store: omit",
+        ),
+        (
+            json!({ "error": { "message": "input[2].status: unexpected property", "param": "input[2].status" } }),
+            "items: bare",
+        ),
         (json!({ "error": { "message": "Unknown parameter: 'input[1].id'" } }), "items: bare"),
         (json!({ "error": { "message": "max_output_tokens is not supported" } }), "max_output_tokens: false"),
     ] {
@@ -362,13 +385,17 @@ async fn a_field_that_the_server_refuses_is_named_with_its_setting() {
 #[tokio::test]
 async fn switches_leave_out_what_a_server_refuses() {
     let server = Canned::new([
-        reply(&[json!({ "type": "function_call", "id": "fc_1", "status": "completed", "call_id": "c", "name": "echo", "arguments": "{}" })]),
+        reply(&[
+            json!({ "type": "function_call", "id": "fc_1", "status": "completed", "call_id": "c", "name": "echo", "arguments": "{}" }),
+        ]),
         reply(&[message("Done.")]),
     ]);
     let settings = json!({ "store": "omit", "items": "bare", "strict": false, "max_output_tokens": false,
         "encrypted_reasoning": false, "prompt_cache_key": false });
     let limits = nexus_core::Limits::new().with_output_tokens(1_000);
-    let ran = run(&*backend("responses", &server.base_url(), settings), request().with_limits(limits), host()).await;
+    let ran =
+        run(&*backend("responses", &server.base_url(), settings), request().with_limits(limits), host())
+            .await;
     assert_eq!(ran.result().text, "Done.");
     let body = server.asked()[1].body.clone();
     for key in ["store", "include", "prompt_cache_key", "max_output_tokens"] {

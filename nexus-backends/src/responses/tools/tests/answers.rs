@@ -15,7 +15,7 @@ fn a_strict_answer_is_asked_for_only_where_the_schema_is_strict() {
         "additionalProperties": false,
         "$defs": { "item": { "type": "object", "properties": {}, "required": [], "additionalProperties": false } },
     });
-    let format = |schema: Value| output_format(&OutputSchema::new(schema).unwrap()).unwrap();
+    let format = |schema: Value| output_format(&OutputSchema::new(schema).unwrap(), true).unwrap();
     let given = format(strict.clone());
     assert_eq!(given, json!({ "type": "json_schema", "name": "answer", "strict": true, "schema": strict }));
     type Change = fn(&mut Value);
@@ -57,7 +57,7 @@ fn a_strict_schema_has_limits_of_size() {
 
 #[test]
 fn the_server_is_told_the_schema_of_a_plain_object_alone() {
-    let format = |schema: Value| output_format(&OutputSchema::new(schema).unwrap());
+    let format = |schema: Value| output_format(&OutputSchema::new(schema).unwrap(), true);
     let object = json!({ "type": "object", "properties": {} });
     let referred = json!({ "$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/$defs/a", "$defs": { "a": object } });
     for schema in [object, referred] {

@@ -129,7 +129,7 @@ proptest! {
         schema in any_json(),
     ) {
         let definitions: Vec<_> = names.iter().map(|name| tool(name, schema.clone())).collect();
-        let offered = offer(&definitions).tools;
+        let offered = offer(&definitions, true).tools;
         let offered: BTreeSet<_> = offered.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect();
         let expected = names.iter().filter(|name| is_name(name)).map(|name| (*name).to_owned()).collect();
         prop_assert_eq!(offered, expected);
