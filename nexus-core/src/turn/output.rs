@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::json_schema::SchemaChecker;
+use crate::lenient_json::read_decision;
 #[cfg(feature = "schema")]
 use crate::tool::schema;
 
@@ -105,8 +106,8 @@ impl OutputSchema {
     /// [`OutputProblem`], which says what the model should mend.
     pub fn read(&self, answer: &str) -> Result<Value, OutputProblem> {
         let trimmed = answer.trim();
-        let value = serde_json::from_str(trimmed).or_else(|error| match fenced_block(trimmed) {
-            Some(block) => serde_json::from_str(block),
+        let value = read_decision(trimmed).or_else(|error| match fenced_block(trimmed) {
+            Some(block) => read_decision(block),
             None => Err(error),
         });
         let value = value.map_err(|error| OutputProblem::NotJson { reason: error.to_string() })?;
@@ -244,6 +245,13 @@ mod tests {
     #[test]
     fn two_blocks_are_not_one_answer() {
         assert!(schema().read("```\n{\"n\": 1}\n```\n```\n{\"n\": 2}\n```").is_err());
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_relied_on_is_none() {
+        for answer in ["{\"n\": 1, \"n\": 2}", "{\"n\": NaN}", "{\"n\": 1, \"m\": \"\\ud83d\"}"] {
+            assert!(matches!(schema().read(answer), Err(OutputProblem::NotJson { .. })), "{answer}");
+        }
     }
 
     #[test]

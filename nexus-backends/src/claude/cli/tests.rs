@@ -655,3 +655,16 @@ fn a_permission_that_rests_on_a_repaired_line_is_refused() {
         assert!(written.contains("\"deny\"") && step.asks.is_empty(), "{input}: {written} {:?}", step.events);
     }
 }
+
+#[test]
+fn a_structured_answer_of_a_repaired_line_is_not_taken() {
+    for value in [r#"{"verdict":"\ud83d"}"#, r#"{"score":NaN}"#, r#"{"verdict":"no","verdict":"yes"}"#] {
+        let mut conversation = asked();
+        let mut step = Step::default();
+        let line = format!(
+            r#"{{"type":"result","subtype":"success","is_error":false,"stop_reason":"end_turn","result":"","structured_output":{value}}}"#
+        );
+        conversation.line(line.as_bytes(), &mut step);
+        assert!(matches!(step.outcome, Some(TurnOutcome::Failed(_))), "{value}: {:?}", step.outcome);
+    }
+}

@@ -158,7 +158,17 @@ impl ClaudeTranslator {
                 let subtype = head.subtype.as_deref().unwrap_or_default();
                 self.system(subtype, serde_json::from_slice(line).ok()?, step)
             }
-            "result" => self.result(serde_json::from_slice(line).ok()?, step),
+            "result" => {
+                let mut result: ResultLine = serde_json::from_slice(line).ok()?;
+                if result.structured_output.is_some()
+                    && let Some(flaw) = output.flaw()
+                {
+                    let text = format!("the structured answer cannot be relied on, and is not taken: {flaw}");
+                    step.event(TurnEvent::warning(text));
+                    result.structured_output = None;
+                }
+                self.result(result, step)
+            }
             // What becomes of an input of ours; the echo of it says so in every version.
             "command_lifecycle" => Some(()),
             "rate_limit_event" => self.rate_limit(serde_json::from_slice(line).ok()?, step),

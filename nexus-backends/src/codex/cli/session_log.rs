@@ -12,7 +12,7 @@ use std::{
 };
 
 use nexus_core::{
-    CallId, Effects, ToolCallStatus, ToolContent, TurnEvent,
+    CallId, Effects, ToolCallStatus, ToolContent, TurnEvent, lenient_json,
     turn::{ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use serde::Deserialize;
@@ -89,7 +89,7 @@ impl Record {
                 Ok(0) | Err(_) => return record,
                 Ok(_) => {}
             }
-            let Ok(line) = serde_json::from_slice::<Line>(&bytes) else { continue };
+            let Ok((line, _)) = lenient_json::from_slice::<Line>(&bytes) else { continue };
             let word = line.payload.get("type").and_then(Value::as_str).unwrap_or_default();
             match (line.kind.as_str(), word) {
                 ("event_msg", "task_started") => {

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use nexus_core::ErrorKind;
+use nexus_core::{ErrorKind, lenient_json};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ pub(super) fn answers(session: &Path) -> Option<Vec<Answer>> {
     let mut has_prompt = false;
     let mut thinking = String::new();
     for line in history.split(|byte| *byte == b'\n') {
-        let Ok(line) = serde_json::from_slice::<HistoryLine>(line) else { continue };
+        let Ok((line, _)) = lenient_json::from_slice::<HistoryLine>(line) else { continue };
         match line.kind.as_str() {
             "user" if line.prompt_index.is_some() => {
                 has_prompt = true;
@@ -159,7 +159,7 @@ pub(super) fn turn_end(session: &Path) -> Option<TurnEnd> {
 }
 
 fn read_update(line: &[u8]) -> Option<UpdateLine> {
-    serde_json::from_slice(line).ok()
+    lenient_json::from_slice(line).ok().map(|(line, _)| line)
 }
 
 /// Follows `updates.jsonl` while the CLI writes it.
