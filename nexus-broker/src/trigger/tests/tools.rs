@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nexus_core::{ToolCall, ToolContent, ToolRouter as _, Toolbox};
+use nexus_core::{Clock as _, ToolCall, ToolContent, ToolRouter as _, Toolbox};
 use serde_json::{Value, json};
 
 use super::Bench;
@@ -142,4 +142,37 @@ async fn a_trigger_for_the_next_minute_counts_as_a_message_of_the_turn_that_make
     let mut hops: Vec<_> = bench.store.put_so_far().iter().map(|(_, envelope)| envelope.hops).collect();
     hops.sort_unstable();
     assert_eq!(hops, [0, 5]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reminders_that_have_fired_leave_room_for_others() {
+    let bench = Bench::at("2026-01-01T00:00:00Z");
+    let tools = toolbox(&TriggerTools::of_agent(bench.triggers.clone(), "worker"));
+    let at = |minutes: u64| {
+        let time = bench.clock.now() + Duration::from_secs(60 * minutes);
+        json!({ "type": "at", "action": "look", "at": crate::rfc3339::text(time) })
+    };
+    // Three times as many as an agent may have, fifty at a time.
+    for round in 0..3 {
+        for number in 0..50 {
+            let made = call(&tools, "create_trigger", at(5)).await;
+            assert!(made.is_ok(), "round {round}, reminder {number}: {made:?}");
+        }
+        let refused = call(&tools, "create_trigger", at(5)).await.unwrap_err();
+        assert!(refused.contains("you have 50 triggers"), "{refused}");
+        bench.clock.advance(Duration::from_secs(600));
+        bench.scheduler().look().await.unwrap();
+    }
+    // Those that have fired last are there to be looked up, and no more than an agent may have, with those that have not been counted yet.
+    let left = bench.triggers.list().await.unwrap().triggers.len();
+    assert!((50..=100).contains(&left), "{left}");
+    // One that is switched off before its time, and any other kind, counts.
+    let cron = json!({ "type": "cron", "action": "look", "cron": "0 5 * * *" });
+    for _ in 0..49 {
+        call(&tools, "create_trigger", cron.clone()).await.unwrap();
+    }
+    let later = call(&tools, "create_trigger", at(100)).await.unwrap();
+    let id = later["id"].as_str().unwrap().parse().unwrap();
+    bench.triggers.set_enabled(&id, false).await.unwrap();
+    assert!(call(&tools, "create_trigger", cron).await.is_err());
 }

@@ -110,6 +110,53 @@ async fn agents_that_write_to_each_other_come_to_an_end() {
     running.drain().await;
 }
 
+/// Turns of agents that each write so many messages to the other, until none is left.
+async fn turns_of_one_message(breadth: u32, max_hops: u32) -> u32 {
+    let turns = Arc::new(AtomicU32::new(0));
+    let shared = Arc::clone(&turns);
+    let script = move |other: &'static str| {
+        let turns = Arc::clone(&shared);
+        move |mut puppet: super::kit::Puppet| {
+            turns.fetch_add(1, Ordering::SeqCst);
+            async move {
+                for number in 0..breadth {
+                    let message = json!({ "to": other, "content": format!("And {number}?"), "expects_answer": number == 0 });
+                    puppet.call("send_message_to_agent", message).await;
+                }
+                Ok("said".to_owned())
+            }
+        }
+    };
+    let kit = Kit::new(Scripts::default().with("ping", script("pong")).with("pong", script("ping")));
+    let mut options = kit.broker().await.options().clone();
+    options.max_hops = max_hops;
+    let running = kit.run_with(options).await;
+    for (name, other) in [("ping", "pong"), ("pong", "ping")] {
+        let mut record = agent(name);
+        record.scope.may_write_to = vec![other.to_owned()];
+        running.broker.configure(&record).await.unwrap();
+    }
+    running.broker.send(&caller(), &named("ping"), message("Begin."), SendOptions::default()).await.unwrap();
+    let is_over = async || {
+        let queues = running.broker.store().queues().await.unwrap();
+        let is_agents = |queue: &str| queue.starts_with("agent.");
+        queues.iter().all(|queue| !is_agents(&queue.queue))
+    };
+    // Far above what may come of it, it is seen without its end.
+    while turns.load(Ordering::SeqCst) <= 400 && !is_over().await {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let count = turns.load(Ordering::SeqCst);
+    running.kill().await;
+    count
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn agents_that_write_two_messages_each_come_to_an_end() {
+    let count = turns_of_one_message(2, 12).await;
+    assert!((100..=200).contains(&count), "{count} turns came of one message");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_task_does_not_begin_without_the_tools_that_it_needs() {
     let scripts = Scripts::default().with("plain", |_| async move { Ok("done".to_owned()) });

@@ -9,13 +9,15 @@ use std::{
     time::Duration,
 };
 
-use nexus_broker::{AgentStatus, Broker, Envelope, MessagePriority, Payload, SendOptions};
+use nexus_broker::{
+    AgentStatus, Broker, BrokerErrorKind, Envelope, MessagePriority, Payload, PutOutcome, SendOptions,
+};
 use nexus_core::CancelToken;
 use serde_json::json;
 use tokio::sync::Notify;
 
 use super::{
-    kit::{Kit, Scripts, agent, caller, inbox, manager, until_status},
+    kit::{Kit, Scripts, agent, caller, inbox, inbox_in_time, manager, until_status},
     message, named, task,
     watched_store::WatchedStore,
 };
@@ -77,6 +79,164 @@ async fn an_urgent_message_that_a_turn_ended_before_it_was_read_begins_the_next_
     let id = format!("{urgent}@answer");
     let answer = answers.iter().find(|answer| answer.message_id.as_str() == id).unwrap();
     assert!(!is_lost(answer) && answer.payload.text().contains("turn 1"), "{answer:?}");
+    running.drain().await;
+}
+
+/// Waits until the turn of the one agent says that it runs at the time of the clock, or for a while.
+async fn until_heartbeat(kit: &Kit, broker: &Broker) {
+    let end = tokio::time::Instant::now() + Duration::from_secs(5);
+    let now = nexus_core::Clock::now(&*kit.clock);
+    while tokio::time::Instant::now() < end {
+        let turn = broker.agents().await.unwrap()[0].turn.clone();
+        if turn.is_none_or(|turn| turn.heartbeat_at == now) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// A machine that sleeps steps its clock, too.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_steps_in_mid_turn_loses_no_answer() {
+    // An urgent message is one that a running turn would be handed, and a turn that waits takes what comes.
+    for (kind, priority, waits) in [
+        ("echo", MessagePriority::Normal, false),
+        ("steered", MessagePriority::Urgent, false),
+        ("echo", MessagePriority::Normal, true),
+    ] {
+        for (step, is_back) in [(300, false), (86_400, false), (86_400, true)] {
+            let (begun, gate) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
+            let shared = (Arc::clone(&begun), Arc::clone(&gate));
+            let kit = Kit::new(Scripts::default().with(kind, move |mut puppet| {
+                let (begun, gate) = shared.clone();
+                async move {
+                    begun.fetch_add(1, Ordering::SeqCst);
+                    gate.notified().await;
+                    if waits {
+                        assert_eq!(puppet.done("wait_for_message", json!({ "seconds": 1 })).await, "null");
+                    }
+                    Ok("the answer".to_owned())
+                }
+            }));
+            let running = kit.run().await;
+            running.broker.configure(&agent(kind)).await.unwrap();
+            let options = SendOptions::default().with_priority(priority);
+            running.broker.send(&caller(), &named(kind), message("Go."), options).await.unwrap();
+            until("the turn", || begun.load(Ordering::SeqCst) == 1).await;
+            match is_back {
+                false => kit.clock.by(Duration::from_secs(step)),
+                true => kit.clock.back(Duration::from_secs(step)),
+            }
+            // The broker looks at what waits meanwhile.
+            until_heartbeat(&kit, &running.broker).await;
+            gate.notify_one();
+            let answers = inbox_in_time(&kit, &running.broker, 1).await;
+            let place = format!("{kind}, {step} s, back: {is_back}, waits: {waits}");
+            assert!(answers[0].payload.text().contains("the answer"), "{place}: {answers:?}");
+            assert_eq!(begun.load(Ordering::SeqCst), 1, "{place}");
+            running.drain().await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn brokers_that_wake_together_leave_the_turns_of_each_other_alone() {
+    let (begun, gate) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
+    let shared = (Arc::clone(&begun), Arc::clone(&gate));
+    let kit = Kit::new(Scripts::default().with("echo", move |_| {
+        let (begun, gate) = shared.clone();
+        async move {
+            begun.fetch_add(1, Ordering::SeqCst);
+            gate.notified().await;
+            Ok("the answer".to_owned())
+        }
+    }));
+    let one = kit.run().await;
+    one.broker.configure(&agent("echo")).await.unwrap();
+    one.broker.send(&caller(), &named("echo"), message("Go."), SendOptions::default()).await.unwrap();
+    until("the turn", || begun.load(Ordering::SeqCst) == 1).await;
+    let mut options = kit.broker().await.options().clone();
+    let store = WatchedStore::over(Arc::clone(&options.store), Duration::ZERO);
+    options.store = Arc::clone(&store) as _;
+    let two = kit.run_with(options).await;
+    until("a look of the second broker", || store.looked.load(Ordering::SeqCst) > 0).await;
+    kit.clock.by(Duration::from_secs(300));
+    until_heartbeat(&kit, &one.broker).await;
+    gate.notify_one();
+    let answers = inbox_in_time(&kit, &one.broker, 1).await;
+    assert!(answers[0].payload.text().contains("the answer"), "{answers:?}");
+    assert_eq!(begun.load(Ordering::SeqCst), 1);
+    one.drain().await;
+    two.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_names_the_message_that_it_is_of() {
+    let scripts = Scripts::default()
+        .with("fails", |_| async move { Err(nexus_core::ErrorKind::InvalidRequest) })
+        .with("hangs", |_| std::future::pending());
+    let kit = Kit::new(scripts);
+    let running = kit.run().await;
+    let mut expected = Vec::new();
+    for (name, tool) in [("fails", None), ("hangs", None), ("fails", Some("fly"))] {
+        running.broker.configure(&agent(name)).await.unwrap();
+        let mut payload = task("Go.");
+        if let Payload::TaskAssignment { required_tools, .. } = &mut payload {
+            required_tools.extend(tool.map(ToOwned::to_owned));
+        }
+        let sent = running.broker.send(&caller(), &named(name), payload, SendOptions::default()).await;
+        expected.push(sent.unwrap().message_id.to_string());
+    }
+    let mut failures = inbox(&running.broker, 2).await;
+    until_status(&running.broker, "hangs", AgentStatus::Working).await;
+    running.kill().await;
+    kit.clock.by(Duration::from_secs(120));
+    let running = kit.run().await;
+    failures.extend(inbox(&running.broker, 1).await);
+    // A program that reads the inbox matches by the key.
+    let mut named: Vec<_> = failures
+        .iter()
+        .map(|failure| {
+            let json = serde_json::to_value(failure).unwrap();
+            assert_eq!(json["type"], "error", "{json}");
+            json["payload"]["in_reply_to"].as_str().unwrap_or("nothing").to_owned()
+        })
+        .collect();
+    named.sort();
+    expected.sort();
+    assert_eq!(named, expected);
+    running.drain().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_is_that_of_one_message() {
+    let kit = Kit::new(Scripts::default().with("echo", |_| async move { Ok("done".to_owned()) }));
+    let running = kit.run().await;
+    running.broker.configure(&agent("echo")).await.unwrap();
+    let send = async |from: &str, to: &str, text: &str| {
+        let mut options = SendOptions::default();
+        options.message_id = Some("the-id".parse().unwrap());
+        running.broker.send(&from.parse().unwrap(), &to.parse().unwrap(), message(text), options).await
+    };
+    let echo = "agent:echo:main";
+    assert_eq!(send("caller:me", echo, "One.").await.unwrap().outcome, PutOutcome::Stored);
+    // While it waits, and when it is handled.
+    for _ in 0..2 {
+        assert_eq!(send("caller:me", echo, "One.").await.unwrap().outcome, PutOutcome::AlreadyThere);
+        for (from, to, text, words) in [
+            ("caller:me", echo, "Two.", "with another text"),
+            ("caller:me", "agent:echo:other", "One.", "to agent:echo:main"),
+            ("caller:me", "caller:you", "Two.", "to agent:echo:main"),
+            ("caller:you", echo, "One.", "by caller:me"),
+        ] {
+            let error =
+                send(from, to, text).await.expect_err(&format!("{from} to {to}, {text}: it was taken"));
+            assert_eq!(error.kind, BrokerErrorKind::Conflict, "{error}");
+            assert!(error.message.contains(words) && error.message.contains("the-id"), "{error}");
+        }
+        let _ = running.broker.inbox("me", 1).await.unwrap();
+        until_status(&running.broker, "echo", AgentStatus::Started).await;
+    }
     running.drain().await;
 }
 

@@ -187,6 +187,10 @@ impl Moved {
     pub(crate) fn by(&self, time: Duration) {
         *self.0.lock().unwrap() += time;
     }
+
+    pub(crate) fn back(&self, time: Duration) {
+        *self.0.lock().unwrap() -= time;
+    }
 }
 
 impl Clock for Moved {

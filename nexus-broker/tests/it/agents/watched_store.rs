@@ -21,6 +21,8 @@ pub(crate) struct WatchedStore {
     inner: Arc<dyn BrokerStore>,
     /// How many messages were given out.
     pub(crate) taken: AtomicU32,
+    /// How often it was asked which queues there are.
+    pub(crate) looked: AtomicU32,
     /// An agent's record says that its turn took a message.
     pub(crate) noted: Notify,
     /// How long the write of such a record takes, once it is stored.
@@ -29,7 +31,13 @@ pub(crate) struct WatchedStore {
 
 impl WatchedStore {
     pub(crate) fn over(inner: Arc<dyn BrokerStore>, after_note: Duration) -> Arc<Self> {
-        Arc::new(Self { inner, taken: AtomicU32::new(0), noted: Notify::new(), after_note })
+        Arc::new(Self {
+            inner,
+            taken: AtomicU32::new(0),
+            looked: AtomicU32::new(0),
+            noted: Notify::new(),
+            after_note,
+        })
     }
 }
 
@@ -71,6 +79,7 @@ impl BrokerStore for WatchedStore {
     }
 
     async fn queues(&self) -> Result<Vec<QueueStatus>, BrokerError> {
+        self.looked.fetch_add(1, Ordering::SeqCst);
         self.inner.queues().await
     }
 
