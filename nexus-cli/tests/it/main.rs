@@ -24,6 +24,8 @@ mod every_command;
 #[cfg(all(target_os = "linux", feature = "otlp"))]
 mod fleet_command;
 mod holds;
+#[cfg(unix)]
+mod hook;
 #[cfg(all(unix, feature = "keyring"))]
 mod key;
 #[cfg(all(unix, feature = "login"))]

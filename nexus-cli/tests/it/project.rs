@@ -131,11 +131,6 @@ fn a_hook_never_stops_a_program_by_an_accident() {
     assert!(code == 0 && said.contains("task_add first") && said.contains("deny"), "{said}");
     let read = edit.replace("Write", "Read");
     assert_eq!(stage.hook("pre_tool_use", &read), (0, String::new(), String::new()));
-    // 2 would be a refusal.
-    for (event, input) in [("no_such_event", "{}"), ("pre_tool_use", "{"), ("pre_tool_use", "")] {
-        let (code, said, complaint) = stage.hook(event, input);
-        assert!(code == 1 && said.is_empty() && !complaint.is_empty(), "{event} {input}: {code} {said}");
-    }
     // What is broken is told, and stops nothing.
     fs::write(stage.project.join(".nexus/state/plan.json"), "{").unwrap();
     let (code, said, _) =
