@@ -112,11 +112,11 @@ fn what_a_person_writes_while_a_landing_fails_stays() {
         // A file appears, and is in the way.
         "echo mine > \"$project/new\"; exec \"$git\" \"$@\"",
         // One is edited when all is in place, and another git is at work.
-        "\"$git\" \"$@\"; echo mine > \"$project/new\"; echo mine > \"$project/a\"; : > \"$project/.git/index.lock\"",
+        "\"$git\" \"$@\"; echo mine > \"$project/new\"; echo mine > \"$project/a\"; rm -f \"$project/.git/index.lock\"; : > \"$project/.git/index.lock\"",
         // A folder takes the place of a file.
-        "\"$git\" \"$@\"; rm \"$project/new\"; mkdir \"$project/new\"; echo mine > \"$project/new/x\"; : > \"$project/.git/index.lock\"",
+        "\"$git\" \"$@\"; rm \"$project/new\"; mkdir \"$project/new\"; echo mine > \"$project/new/x\"; rm -f \"$project/.git/index.lock\"; : > \"$project/.git/index.lock\"",
         // A link leads out of the checkout.
-        "\"$git\" \"$@\"; mv \"$project/sub\" \"$project/../moved\"; ln -s ../moved \"$project/sub\"; : > \"$project/.git/index.lock\"",
+        "\"$git\" \"$@\"; mv \"$project/sub\" \"$project/../moved\"; ln -s ../moved \"$project/sub\"; rm -f \"$project/.git/index.lock\"; : > \"$project/.git/index.lock\"",
         // It was killed in the middle of a file.
         "\"$git\" \"$@\"; printf 'the ' > \"$project/new\"; printf 'the ' > \"$project/a\"; kill -9 $$",
     ]
@@ -184,17 +184,138 @@ fn a_project_that_cannot_be_written_to_is_named() {
 }
 
 #[test]
-fn what_is_staged_while_a_landing_fails_stays_staged() {
+fn a_person_who_stages_while_a_landing_runs_is_refused_by_gits_own_lock_and_loses_nothing() {
     let git = needs_git!();
     let place = Place::with(&git, FILES);
     let (tree, folder) = place.checked_out();
     write(&folder.join("a"), "2\n");
     let made = commit(&tree, &folder, &tree.base().commit).unwrap();
-    let meanwhile = "\"$git\" \"$@\"; echo mine > \"$project/z\"; unset GIT_DIR GIT_INDEX_FILE GIT_WORK_TREE; \"$git\" -C \"$project\" add z";
+    let meanwhile = "\"$git\" \"$@\"; echo mine > \"$project/z\"; unset GIT_DIR GIT_INDEX_FILE GIT_WORK_TREE; \"$git\" -C \"$project\" add z; true";
     let landed = tree.with_git(&meddler(&place, meanwhile)).land(&made).unwrap();
-    assert!(matches!(landed, Landing::Patch { obstacle: LandObstacle::IndexLocked, .. }), "{landed:?}");
-    assert_eq!(place.person(&["status", "--porcelain"]), "M  z");
-    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "1\n");
+    assert!(matches!(landed, Landing::FastForwarded { .. }), "{landed:?}");
+    assert_eq!(place.person(&["status", "--porcelain"]), " M z");
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "2\n");
+}
+
+#[test]
+fn a_person_who_commits_while_a_landing_runs_has_a_checkout_of_the_branch() {
+    let git = needs_git!();
+    // Before the files are moved on, and after.
+    for meanwhile in ["commit; exec \"$git\" \"$@\"", "\"$git\" \"$@\"; commit; true"] {
+        let place = Place::with(&git, FILES);
+        let (tree, folder) = place.checked_out();
+        write(&folder.join("a"), "2\n");
+        write(&folder.join("new"), "2\n");
+        let made = commit(&tree, &folder, &tree.base().commit).unwrap();
+        let text = format!(
+            "commit() {{ (unset GIT_DIR GIT_INDEX_FILE GIT_WORK_TREE; echo mine > \"$project/z\"; \"$git\" -C \"$project\" -c user.name=P -c user.email=p@p commit -qam mine); }}; {meanwhile}"
+        );
+        let landed = tree.with_git(&meddler(&place, &text)).land(&made).unwrap();
+        // What the person wrote is committed by them, or not committed yet.
+        let status = place.person(&["status", "--porcelain"]);
+        assert!(status.is_empty() || status == " M z", "{meanwhile}: {status:?}: {landed:?}");
+        assert_eq!(fs::read_to_string(place.project().join("z")).unwrap(), "mine\n");
+        let is_landed = matches!(landed, Landing::FastForwarded { .. });
+        let expected = if is_landed { "2\n" } else { "1\n" };
+        assert_eq!(
+            fs::read_to_string(place.project().join("a")).unwrap(),
+            expected,
+            "{meanwhile}: {landed:?}"
+        );
+        place.person(&["fsck", "--strict"]);
+    }
+}
+
+/// A tree of a project, in a workspace of its own.
+fn tree_in(place: &Place, git: &Git, name: &str) -> (Tree, std::path::PathBuf) {
+    let workspace = place.folder.path().join(name);
+    fs::create_dir(&workspace).unwrap();
+    let project = Project::find(place.project()).unwrap();
+    let tree = Tree::create(git, &workspace, &project, &TreeOptions::new()).unwrap();
+    let folder = workspace.join("now");
+    tree.check_out(&tree.base().commit, &folder).unwrap();
+    (tree, folder)
+}
+
+#[test]
+fn a_landing_that_comes_second_takes_no_file_of_the_first_away() {
+    let git = needs_git!();
+    let place = Place::with(&git, FILES);
+    let tips = ["one", "two"].map(|name| {
+        let (tree, folder) = tree_in(&place, &git, name);
+        write(&folder.join("src/new"), "the same\n");
+        write(&folder.join(name), "its own\n");
+        let tip = commit(&tree, &folder, &tree.base().commit).unwrap();
+        (tree, tip)
+    });
+    let [(slow, slow_tip), (quick, quick_tip)] = tips;
+    // It has looked at everything, and is about to move the files. Where another landing can come in between, it does.
+    let (reached, done) = (place.folder.path().join("reached"), place.folder.path().join("done"));
+    let text = format!(
+        ": > '{}'; n=0; while [ ! -e '{}' ] && [ $n -lt 20 ]; do sleep 0.1; n=$((n + 1)); done; exec \"$git\" \"$@\"",
+        reached.display(),
+        done.display()
+    );
+    let slow = slow.with_git(&meddler(&place, &text));
+    let landed = thread::scope(|scope| {
+        let first = scope.spawn(|| slow.land(&slow_tip).unwrap());
+        while !reached.exists() {
+            assert!(!first.is_finished(), "it never came to the files");
+            thread::sleep(Duration::from_millis(5));
+        }
+        let second = quick.land(&quick_tip).unwrap();
+        fs::write(&done, "").unwrap();
+        [first.join().unwrap(), second]
+    });
+    let won = landed.iter().filter(|landed| matches!(landed, Landing::FastForwarded { .. })).count();
+    let status = place.person(&["status", "--porcelain"]);
+    assert_eq!((won, status.as_str()), (1, ""), "{landed:?}");
+    assert_eq!(fs::read_to_string(place.project().join("src/new")).unwrap(), "the same\n");
+}
+
+/// Trees whose changes overlap by chance, and which land all at once, each twice.
+#[test]
+fn of_many_landings_at_once_the_checkout_is_that_of_the_branch() {
+    let git = needs_git!();
+    let seed = nexus_testkit::effort::seed();
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut chance = move |below: u64| {
+        // Xorshift, so that a failure is repeated by its seed.
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % below
+    };
+    for round in 0..nexus_testkit::effort::rounds() {
+        let place = Place::with(&git, FILES);
+        let tips: Vec<_> = (0..4)
+            .map(|number| {
+                let (tree, folder) = tree_in(&place, &git, &format!("w{number}"));
+                for _ in 0..4 {
+                    let path = ["a", "z", "src/one", "src/two", "new/deep/three", "b"]
+                        [usize::try_from(chance(6)).unwrap()];
+                    write(&folder.join(path), format!("{}\n", chance(2)));
+                }
+                write(&folder.join("mark"), format!("{number}\n"));
+                let tip = commit(&tree, &folder, &tree.base().commit).unwrap();
+                (tree, tip)
+            })
+            .collect();
+        let landed: Vec<_> = thread::scope(|scope| {
+            let calls: Vec<_> = tips
+                .iter()
+                .chain(&tips)
+                .map(|(tree, tip)| scope.spawn(move || tree.land(tip).unwrap()))
+                .collect();
+            calls.into_iter().map(|call| call.join().unwrap()).collect()
+        });
+        let place_of = format!("seed {seed}, round {round}");
+        let moved = landed.iter().filter(|landed| matches!(landed, Landing::FastForwarded { .. })).count();
+        assert!((1..=2).contains(&moved), "{place_of}: {landed:?}");
+        assert_eq!(place.person(&["status", "--porcelain"]), "", "{place_of}: {landed:?}");
+        assert!(!place.project().join(".git/index.lock").exists(), "{place_of}");
+        place.person(&["fsck", "--strict"]);
+    }
 }
 
 #[test]
