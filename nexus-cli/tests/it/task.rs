@@ -285,3 +285,66 @@ fn a_task_is_gone_on_with_under_a_larger_budget_and_removed_when_it_ended() {
     assert_eq!(refs(), 0);
     assert_eq!(stage.nexus(&["task", "status", &id]).status.code(), Some(2));
 }
+
+#[test]
+fn a_folder_with_much_in_it_is_read_only_where_that_is_allowed() {
+    let Some(stage) = Stage::new(task_model::reply) else { return };
+    let large = stage.folder.path().join("large");
+    fs::create_dir(&large).unwrap();
+    // Sparse, and each within what a file of a task may have.
+    for name in ["one.bin", "two.bin"] {
+        fs::File::create(large.join(name)).unwrap().set_len(200 << 20).unwrap();
+    }
+    let new = |further: &[&str]| {
+        stage.nexus(&[&["task", "new", "a goal", "--project", large.to_str().unwrap()], further].concat())
+    };
+    let refused = new(&[]);
+    let said = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(said.contains("2 files of 400.0 MiB") && said.contains("one.bin (200.0 MiB)"), "{said}");
+    assert!(said.contains("--allow-large"), "{said}");
+    let none = stage.nexus(&["task", "status", "last"]);
+    assert!(text(&none.stderr).contains("there is no task yet"), "{}", text(&none.stderr));
+    // What is ignored is not read.
+    fs::write(large.join(".gitignore"), "*.bin\n").unwrap();
+    let created = new(&[]);
+    assert!(created.status.success(), "{}", text(&created.stderr));
+    assert!(text(&created.stderr).contains("reading 1 file of 6 bytes"), "{}", text(&created.stderr));
+    fs::write(large.join(".gitignore"), "two.bin\n").unwrap();
+    fs::File::create(large.join("one.bin")).unwrap().set_len(300 << 20).unwrap();
+    assert!(!new(&[]).status.success());
+    let created = new(&["--allow-large"]);
+    assert!(created.status.success(), "{}", text(&created.stderr));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_creation_that_is_cut_off_leaves_nothing_that_last_names() {
+    use rustix::process::{Pid, Signal, kill_process};
+
+    let Some(stage) = Stage::new(task_model::reply) else { return };
+    let kept = stage.created();
+    // While the tests run, of which a shell tells.
+    let begun = stage.folder.path().join("begun");
+    fs::write(stage.project.join("slow.sh"), format!("echo > {}\nsleep 60\n", begun.display())).unwrap();
+    for signal in [Signal::INT, Signal::TERM, Signal::KILL] {
+        let _ = fs::remove_file(&begun);
+        let mut command = stage.folder.command(&["task", "new", "a goal", "--include-uncommitted"]);
+        command.args(["--test", "sh slow.sh", "--project"]).arg(&stage.project);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        until("the tests", || begun.exists());
+        kill_process(Pid::from_child(&child), signal).unwrap();
+        let ended = child.wait_with_output().unwrap();
+        let status = stage.said(&["task", "status", "last"]);
+        assert!(status.contains(&kept), "{signal:?}: {status}\n{}", text(&ended.stderr));
+        if signal != Signal::KILL {
+            assert_eq!(ended.status.code(), Some(128 + signal.as_raw()), "{}", text(&ended.stderr));
+            assert!(text(&ended.stderr).contains("the task is removed again"), "{}", text(&ended.stderr));
+            assert_eq!(stage.said(&["task", "list", "--json"]).lines().count(), 1, "{signal:?}");
+        }
+    }
+    // What a killed one left goes with the next that is created.
+    let next = stage.created();
+    assert!(stage.said(&["task", "status", "last"]).contains(&next));
+    assert_eq!(stage.said(&["task", "list", "--json"]).lines().count(), 2);
+}

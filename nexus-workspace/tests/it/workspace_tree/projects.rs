@@ -13,9 +13,11 @@ use std::{
     time::Duration,
 };
 
-use nexus_workspace::tree::{LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
+use nexus_workspace::tree::{
+    Git, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeLimits, TreeOptions,
+};
 
-use super::kit::{Place, commit, is_root, kind, listing, needs_git, refused, write};
+use super::kit::{Place, commit, is_root, kind, listing, needs_git, real_git, refused, script, write};
 
 const FILES: &[(&str, &str)] = &[("a", "1\n"), ("sub/b", "1\n")];
 
@@ -506,4 +508,43 @@ fn alternates_of_the_project_are_followed() {
     let project = Project::find(&shared).unwrap();
     let tree = Tree::create(&git, place.workspace(), &project, &TreeOptions::new()).unwrap();
     assert!(matches!(land(&place, &tree), Landing::FastForwarded { .. }));
+}
+
+#[test]
+fn what_is_too_large_is_refused_by_its_size_and_not_read() {
+    let git = needs_git!();
+    let limits = |file_bytes: u64, total_bytes: u64| {
+        let mut limits = TreeLimits::default();
+        (limits.file_bytes, limits.total_bytes) = (file_bytes, total_bytes);
+        limits
+    };
+    for (is_repository, limits) in
+        [(true, limits(10, 100)), (true, limits(100, 15)), (false, limits(10, 100)), (false, limits(100, 15))]
+    {
+        let place = Place::with(&git, FILES);
+        let project = match is_repository {
+            true => Project::find(place.project()).unwrap(),
+            false => {
+                fs::remove_dir_all(place.project().join(".git")).unwrap();
+                Project::folder(place.project()).unwrap()
+            }
+        };
+        write(&place.project().join("m/first"), "01234567\n");
+        write(&place.project().join("z"), "0123456789\n");
+        // A git that writes down what it is asked for.
+        let (wrapper, runs) = (place.folder.path().join("bin/git"), place.folder.path().join("runs"));
+        script(
+            &wrapper,
+            &format!("echo \"$*\" >> '{}'; exec '{}' \"$@\"", runs.display(), real_git().display()),
+        );
+        let options = TreeOptions::new().include_uncommitted().with_limits(limits.clone());
+        let created = Tree::create(&Git::at(&wrapper).unwrap(), place.workspace(), &project, &options);
+        let error = created.expect_err(&format!("repository: {is_repository}, {limits:?}: it was taken"));
+        assert_eq!(error.kind(), TreeErrorKind::TooLarge, "{error}");
+        assert!(error.to_string().contains("\"z\" has 11 bytes"), "{error}");
+        let runs = fs::read_to_string(runs).unwrap();
+        let reads = |run: &&str| run.contains("update-index -z --add") || run.contains("fast-import");
+        assert_eq!(runs.lines().find(reads), None, "repository: {is_repository}, {limits:?}");
+        assert_eq!(listing(&place.workspace()).len(), 0, "nothing is left");
+    }
 }
