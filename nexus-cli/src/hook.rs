@@ -1,18 +1,20 @@
-//! `nexus hook`: what a program starts when something happens in it.
+//! `nexus hook`: the command that a program starts when something happens in it.
+//!
+//! A refusal is an answer on standard output with exit code 0. Claude Code takes exit code 2 of a hook for a refusal of every tool, so
+//! that this command never ends with it, whatever its command line.
 
 use std::{
     env,
+    ffi::{OsStr, OsString},
     io::{self, Read as _},
-    path::Path,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
 use nexus_project::{
     ProjectFolder,
-    harness::Harness,
-    hook::{HookEvent, HookInput, HookReply},
+    hook::{HookCall, HookEvent},
 };
-use serde_json::Value;
 
 use crate::{
     EXIT_FAILED,
@@ -24,28 +26,98 @@ use crate::{
 /// Largest input that is read, in bytes. Source: our own bound; a tool's arguments are part of it.
 const MOST_INPUT: u64 = 64 << 20;
 
-/// Answers one event. Whatever goes wrong is told on standard error and ends with 1, which no program takes for a refusal: 2 is one to
-/// some of them.
+/// A command line, or as much of it as can be read.
+#[derive(Debug, Default)]
+struct HookLine {
+    event: Option<HookEvent>,
+    harness: Option<String>,
+    project: Option<PathBuf>,
+}
+
+/// Answers one event.
 pub(crate) fn hook(args: &HookArgs) -> ExitCode {
-    match answer(args) {
-        Ok(Some(answer)) => {
+    let line = HookLine {
+        event: event(args.event.as_ref()),
+        harness: Some(args.harness.clone()),
+        project: args.project.clone(),
+    };
+    line.answer()
+}
+
+/// Answers one event whose command line the parser refuses, such as one that another version has written. `None`: it is no line of a hook.
+pub(crate) fn unparsed(words: impl IntoIterator<Item = OsString>, problem: &clap::Error) -> Option<ExitCode> {
+    if !problem.use_stderr() {
+        return None;
+    }
+    let line = HookLine::read(words.into_iter().skip(1))?;
+    complain(format_args!(
+        "{}; `nexus project install` writes the hooks of this version",
+        problem.render().to_string().lines().next().unwrap_or_default().trim_start_matches("error: ")
+    ));
+    Some(line.answer())
+}
+
+fn event(word: &OsStr) -> Option<HookEvent> {
+    HookEvent::ALL.into_iter().find(|event| word == event.as_str())
+}
+
+impl HookLine {
+    /// Reads what is known of a line, and passes over the rest.
+    fn read(words: impl Iterator<Item = OsString>) -> Option<Self> {
+        let mut words = words.peekable();
+        // Options of every command may stand before its name.
+        while words.next_if(|word| word.as_encoded_bytes().starts_with(b"-")).is_some_and(|word| {
+            if word == "--config" {
+                words.next();
+            }
+            true
+        }) {}
+        if words.next()? != "hook" {
+            return None;
+        }
+        let mut line = Self::default();
+        while let Some(word) = words.next() {
+            let text = word.to_string_lossy();
+            let (name, value) = match text.split_once('=') {
+                Some((name, value)) => (name, Some(OsString::from(value))),
+                None => (&*text, None),
+            };
+            match name {
+                "--harness" => {
+                    let value = value.or_else(|| words.next());
+                    line.harness = value.map(|value| value.to_string_lossy().into_owned());
+                }
+                "--project" => line.project = value.or_else(|| words.next()).map(PathBuf::from),
+                _ => line.event = line.event.or(event(&word)),
+            }
+        }
+        Some(line)
+    }
+
+    fn answer(&self) -> ExitCode {
+        let Some(event) = self.event else {
+            let known: Vec<_> = HookEvent::ALL.iter().map(|event| event.as_str()).collect();
+            complain(format_args!("the event of the hook is not known: name one of {}", known.join(", ")));
+            return ExitCode::from(EXIT_FAILED);
+        };
+        let here = env::current_dir().unwrap_or_default();
+        let text = input();
+        let call = HookCall {
+            harness: self.harness.as_deref(),
+            event,
+            input: text.as_deref().map_err(Clone::clone),
+            working_directory: &here,
+        };
+        let output = call.answer(|folder| project_of(self.project.as_deref(), folder));
+        output.complaints.iter().for_each(complain);
+        if let Some(answer) = output.answer {
             say_json(&answer);
-            ExitCode::SUCCESS
         }
-        Ok(None) => ExitCode::SUCCESS,
-        Err(problem) => {
-            complain(problem);
-            ExitCode::from(EXIT_FAILED)
-        }
+        ExitCode::SUCCESS
     }
 }
 
-fn answer(args: &HookArgs) -> Result<Option<Value>, String> {
-    let harness = Harness::find(&args.harness).map_err(|error| error.to_string())?;
-    let event = HookEvent::ALL.into_iter().find(|event| event.as_str() == args.event).ok_or_else(|| {
-        let known: Vec<_> = HookEvent::ALL.iter().map(|event| event.as_str()).collect();
-        format!("there is no event {:?}, but {}", args.event, known.join(", "))
-    })?;
+fn input() -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     io::stdin()
         .lock()
@@ -55,33 +127,21 @@ fn answer(args: &HookArgs) -> Result<Option<Value>, String> {
     if text.len() as u64 > MOST_INPUT {
         return Err(format!("standard input has more than {MOST_INPUT} bytes"));
     }
-    let input: Value =
-        serde_json::from_slice(&text).map_err(|error| format!("standard input is no JSON: {error}"))?;
-    let mut input = harness.read(&input);
-    // A program that does not tell its folder works in that of its hooks.
-    if let Ok(here) = env::current_dir() {
-        input.working_directory = here.join(&input.working_directory);
-    }
-    let Some(project) = project_of(args.project.as_deref(), &input)? else { return Ok(None) };
-    let reply = project.on_hook(&harness, event, &input).unwrap_or_else(|error| {
-        complain(&error);
-        // The model is told, for it can do what is to be done.
-        HookReply {
-            context: Some(format!("The state of this project cannot be used: {error}.")),
-            refusal: None,
-        }
-    });
-    Ok(harness.answer(event, &reply))
+    Ok(text)
 }
 
 /// The project that the program works on. `None`: it is none, and no hook makes it one.
-fn project_of(named: Option<&Path>, input: &HookInput) -> Result<Option<ProjectFolder>, String> {
+fn project_of(named: Option<&Path>, folder: &Path) -> Result<Option<ProjectFolder>, String> {
     let project = match named {
-        Some(_) => project::find(named).map_err(|error| error.to_string())?,
-        None => ProjectFolder::find(&input.working_directory),
+        Some(named) if named.is_dir() => {
+            ProjectFolder::at(std::path::absolute(named).map_err(|error| error.to_string())?)
+        }
+        Some(named) => return Err(format!("there is no folder {}", named.display())),
+        None => ProjectFolder::find(folder),
     };
     if project::is_home(&project) {
         return Ok(None);
     }
-    Ok(project.root().join(".nexus").is_dir().then_some(project))
+    // What stands there is no folder in a project that is damaged.
+    Ok(project.root().join(".nexus").symlink_metadata().is_ok().then_some(project))
 }

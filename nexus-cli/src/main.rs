@@ -83,8 +83,15 @@ fn main() -> ExitCode {
     core_dump::forbid();
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => return output::exit_code(refuse(&error)),
+        Err(error) => {
+            let answered = hook::unparsed(std::env::args_os(), &error);
+            return output::exit_code(answered.unwrap_or_else(|| refuse(&error)));
+        }
     };
+    // Before anything else that can fail: a hook has its own way to report a failure.
+    if let Command::Hook(hook) = &args.command {
+        return output::exit_code(hook::hook(hook));
+    }
     if !args.command.serves_output() {
         output::watch_reader();
     }
@@ -161,7 +168,7 @@ async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode
         Command::Manual => manual::manual(),
         Command::Acp(acp) => acp::acp(&args.config, &acp).await,
         Command::Mcp(command) => mcp::mcp(&args.config, command).await,
-        Command::Hook(args) => Ok(hook::hook(&args)),
+        Command::Hook(hook) => Ok(hook::hook(&hook)),
         Command::Artifact(artifact) => artifact::artifact(&args.config, artifact),
         Command::Project(args) => project::project(args).await,
         Command::Worker(worker) => worker::worker(&args.config, &worker, trace_context).await,

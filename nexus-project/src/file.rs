@@ -15,8 +15,10 @@ use crate::error::{ProjectError, ProjectErrorKind};
 
 /// Largest file that is read, in bytes. Source: our own bound, far above what people and agents write.
 pub(crate) const MOST_BYTES: u64 = 64 << 20;
-/// How long a lock is waited for.
+/// Longest wait for one lock of a tool or a command.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Longest wait for all locks of one hook together. Source: our own bound; the program and its person wait for the answer.
+const PATIENCE_OF_A_HOOK: Duration = Duration::from_secs(1);
 /// How soon a lock that is taken is tried again: at first, and at most.
 const PAUSES: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(10)];
 /// Ends the name of a file that is not in place yet.
@@ -167,6 +169,37 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
+/// How long locks are waited for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Half a minute for each lock.
+    #[default]
+    OfACommand,
+    /// One second for all locks together, from this moment on.
+    OfAHook(Instant),
+}
+
+impl Patience {
+    /// One second from now on.
+    pub(crate) fn of_a_hook() -> Self {
+        Self::OfAHook(Instant::now())
+    }
+
+    fn bound(self) -> Duration {
+        match self {
+            Self::OfACommand => PATIENCE,
+            Self::OfAHook(_) => PATIENCE_OF_A_HOOK,
+        }
+    }
+
+    fn began(self) -> Instant {
+        match self {
+            Self::OfACommand => Instant::now(),
+            Self::OfAHook(began) => began,
+        }
+    }
+}
+
 /// The right to write in a folder, until it is dropped: of all threads and processes, one has it. The operating system takes it back
 /// from a process that dies.
 #[derive(Debug)]
@@ -175,11 +208,11 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Takes the lock of the file at `path`, which is made where there is none. Waits up to half a minute for others.
-    pub(crate) fn take(path: &Path) -> Result<Self, ProjectError> {
+    /// Takes the lock of the file at `path`, which is made where there is none. Waits for other writers as long as `patience` says.
+    pub(crate) fn take(path: &Path, patience: Patience) -> Result<Self, ProjectError> {
         // With the mode that new files have here: whoever may write in the folder may take its lock. One that is there is no error.
         let _ = OpenOptions::new().write(true).create_new(true).open(path);
-        let began = Instant::now();
+        let (began, bound) = (patience.began(), patience.bound());
         let mut pause = PAUSES[0];
         loop {
             match FileHold::try_take(path) {
@@ -187,9 +220,8 @@ impl Lock {
                 Ok(None) => {}
                 Err(error) => return Err(ProjectError::unusable(path, &error)),
             }
-            if began.elapsed() >= PATIENCE {
-                let message =
-                    format!("{path:?} has been held by another writer for {} s", PATIENCE.as_secs());
+            if began.elapsed() >= bound {
+                let message = format!("{path:?} has been held by another writer for {} s", bound.as_secs());
                 return Err(ProjectError::new(ProjectErrorKind::InUse, message, "do the same again"));
             }
             thread::sleep(pause);

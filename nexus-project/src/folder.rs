@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::{
     branch,
     error::{ProjectError, ProjectErrorKind},
-    file::{self, Lock},
+    file::{self, Lock, Patience},
     state::{Cycle, Document, History, Pending, ProjectPlan, ProjectTasks},
     time::Time,
 };
@@ -33,6 +33,7 @@ const LEGACY_TRACKER: &str = "agent-tracker.json";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectFolder {
     root: PathBuf,
+    patience: Patience,
 }
 
 /// What [`ProjectFolder::init`] made and found.
@@ -53,7 +54,12 @@ pub struct InitReport {
 impl ProjectFolder {
     /// The project in this folder. Nothing is read or made.
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Self { root: root.into() }
+        Self { root: root.into(), patience: Patience::default() }
+    }
+
+    /// The same folder, whose locks are waited for as long as `patience` says.
+    pub(crate) fn with_patience(&self, patience: Patience) -> Self {
+        Self { patience, ..self.clone() }
     }
 
     /// The project that a folder belongs to: the nearest folder, from this one up, that has `.nexus/state/` in it, not beyond the top of
@@ -161,7 +167,7 @@ impl ProjectFolder {
     }
 
     /// Runs a look at files, as [`Self::locked`] does, but makes no folder. Where this user may write nothing, files are read as they are, unless a
-    /// process that died has begun something that is to be finished first.
+    /// process that died has begun something that is to be finished first. A hook reads them as they are, too, where another writer keeps the lock.
     pub(crate) fn looked<T>(
         &self,
         call: impl FnOnce() -> Result<T, ProjectError>,
@@ -175,6 +181,12 @@ impl ProjectFolder {
             Err(error)
                 if error.kind == ProjectErrorKind::PermissionDenied
                     && !self.state_path(Pending::NAME).exists() =>
+            {
+                None
+            }
+            // Each file is replaced as a whole, so that it is consistent by itself.
+            Err(error)
+                if error.kind == ProjectErrorKind::InUse && matches!(self.patience, Patience::OfAHook(_)) =>
             {
                 None
             }
@@ -199,7 +211,7 @@ impl ProjectFolder {
     }
 
     fn lock(&self) -> Result<Lock, ProjectError> {
-        Lock::take(&self.state_path(".lock"))
+        Lock::take(&self.state_path(".lock"), self.patience)
     }
 
     /// Ends the plan, and the tasks where they are named too, as a cycle, and puts another plan in its place. All of it, or nothing.

@@ -148,7 +148,10 @@ pub(crate) enum Command {
     #[command(after_help = artifact::HELP)]
     Artifact(ArtifactArgs),
     /// Answer an event of a program that works on a project, as `nexus project install` has it do. Reads and writes JSON
-    #[command(after_help = "Exit codes: 0 answered, 1 it could not be: no program takes that for a refusal.")]
+    #[command(
+        after_help = "A refusal is an answer on standard output. Exit codes: 0, and 1 for an event that is not known. Never 2, which some programs\n\
+                      take for a refusal of every tool."
+    )]
     Hook(HookArgs),
     /// Let agents reach each other, and write to them
     #[command(subcommand, after_help = broker::BROKER_HELP)]

@@ -1,6 +1,7 @@
 //! `nexus doctor`: what could keep turns from running on this machine, and how to mend it.
 
 mod finding;
+mod hooks;
 mod machine;
 
 use std::{path::Path, process::ExitCode, time::SystemTime};
@@ -32,6 +33,8 @@ pub(crate) async fn doctor(args: &ConfigArgs, as_json: bool) -> Result<ExitCode,
     #[cfg(feature = "login")]
     findings.extend(logins(&context, now).await?);
     findings.extend(configuration(args, &context).await);
+    let hooks = nexus::harness::run_blocking(hooks::hooks).await;
+    findings.extend(hooks.unwrap_or_default());
     let is_well = findings.iter().all(|finding| finding.state != State::Problem);
     if as_json {
         say_json(&json!({ "well": is_well, "findings": findings }));

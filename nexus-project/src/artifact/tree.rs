@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     error::{ProjectError, ProjectErrorKind},
-    file::{self, Lock},
+    file::{self, Lock, Patience},
 };
 
 /// The folder of a project's artifacts.
@@ -162,7 +162,7 @@ impl Artifacts {
     pub(super) fn lock(&self) -> Result<Lock, ProjectError> {
         self.guard(&self.folder())?;
         file::make_folder(&self.folder())?;
-        let lock = Lock::take(&self.folder().join(LOCK))?;
+        let lock = Lock::take(&self.folder().join(LOCK), Patience::default())?;
         // Without it more is shown by git, and nothing else is different.
         let _ = file::ignore(&self.folder(), &IGNORED);
         Ok(lock)

@@ -90,6 +90,26 @@ impl Harness {
         Ok(hooks.into_iter().any(|hook| self.command_of(hook).is_some()))
     }
 
+    /// The command lines of the hooks that are in the program's settings for this project, each with its event.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::install`].
+    pub fn installed_lines(&self, project: &ProjectFolder) -> Result<Vec<(HookEvent, String)>, ProjectError> {
+        let path = self.settings(project);
+        let Some(text) = file::read_text(&path)? else { return Ok(Vec::new()) };
+        let hooks = splice::hooks_in(&text).map_err(|problem| ProjectError::damaged(&path, problem))?;
+        let line = |hook: &str| {
+            let command = self.command_of(hook)?;
+            HookEvent::ALL.into_iter().find_map(|event| {
+                let line = format!("{command}{}", self.mark(event));
+                let hook: serde_json::Value = serde_json::from_str(hook).ok()?;
+                (hook["command"] == line).then_some((event, line))
+            })
+        };
+        Ok(hooks.into_iter().filter_map(line).collect())
+    }
+
     fn settings(&self, project: &ProjectFolder) -> PathBuf {
         project.root().join(&self.hooks.file)
     }

@@ -1,12 +1,16 @@
 //! One program: which tools it has, which hooks, and where its settings are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use crate::{
     error::{ProjectError, ProjectErrorKind},
-    hook::HookEvent,
+    hook::{HookEvent, UseOfFiles},
     role::HarnessMap,
 };
 
@@ -77,6 +81,40 @@ impl Harness {
             let message = format!("the hooks of {name:?} are not known");
             ProjectError::unknown(message, format!("name one of {}", known.join(", ")))
         })
+    }
+
+    /// All programs as one, for a call whose program is not known: each tool that changes files in one of them does so here.
+    pub(crate) fn any() -> Result<Self, ProjectError> {
+        let merged = Self::all()?.into_iter().reduce(|mut any, other| {
+            let hooks = other.hooks;
+            any.hooks.edits.extend(hooks.edits);
+            any.hooks.reads.extend(hooks.reads);
+            any.hooks.path_arguments.extend(hooks.path_arguments);
+            any.hooks.patch_arguments.extend(hooks.patch_arguments);
+            any
+        });
+        merged.ok_or_else(|| {
+            let message = "the list of programs is empty";
+            ProjectError::new(ProjectErrorKind::Failed, message, "report this")
+        })
+    }
+
+    /// What a tool does with files.
+    pub(crate) fn use_of_files(&self, tool: &str) -> UseOfFiles {
+        match (self.hooks.edits.contains(tool), self.hooks.reads.contains(tool)) {
+            (true, _) => UseOfFiles::Edits,
+            (false, true) => UseOfFiles::Reads,
+            (false, false) => UseOfFiles::Unknown,
+        }
+    }
+
+    /// A call of a tool that changes a file, as the program tells of it before the call. It is made up.
+    pub fn example_of_an_edit(&self, folder: &Path) -> Value {
+        let tool = self.hooks.edits.first().map_or("", String::as_str);
+        let path = folder.join("example.txt");
+        let arguments: Map<_, _> =
+            self.hooks.path_arguments.iter().map(|name| (name.clone(), json!(path))).collect();
+        json!({ "session_id": "example", "cwd": folder, "tool_name": tool, "tool_input": arguments })
     }
 
     /// Its name.

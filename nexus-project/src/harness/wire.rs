@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Map, Value, json};
 
 use super::program::Harness;
-use crate::hook::{HookEvent, HookInput, HookReply, HookTool, UseOfFiles};
+use crate::hook::{HookEvent, HookInput, HookReply, HookTool};
 
 /// What the lines of a patch that name a file begin with. Source: the grammar of `apply_patch`.
 const PATCHED: [&str; 4] = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
@@ -35,14 +35,15 @@ impl Harness {
 
     fn tool(&self, name: String, arguments: &Value) -> HookTool {
         let hooks = &self.hooks;
-        let use_of_files = match (hooks.edits.contains(&name), hooks.reads.contains(&name)) {
-            (true, _) => UseOfFiles::Edits,
-            (false, true) => UseOfFiles::Reads,
-            (false, false) => UseOfFiles::Unknown,
-        };
+        let use_of_files = self.use_of_files(&name);
         let argument = |name: &String| arguments.get(name)?.as_str();
-        let mut paths: Vec<PathBuf> =
-            hooks.path_arguments.iter().filter_map(argument).map(PathBuf::from).collect();
+        let path = |name: &String| match arguments.get(name)? {
+            Value::Null => None,
+            Value::String(path) => Some(PathBuf::from(path)),
+            // A path that is no text names no place outside of the project.
+            other => Some(PathBuf::from(other.to_string().replace(['/', '\\'], "_"))),
+        };
+        let mut paths: Vec<PathBuf> = hooks.path_arguments.iter().filter_map(path).collect();
         for patch in hooks.patch_arguments.iter().filter_map(argument).chain(arguments.as_str()) {
             let named =
                 patch.lines().filter_map(|line| PATCHED.iter().find_map(|word| line.strip_prefix(word)));
@@ -59,8 +60,12 @@ impl Harness {
             output.insert("permissionDecision".to_owned(), "deny".into());
             output.insert("permissionDecisionReason".to_owned(), refusal.as_str().into());
         }
-        if let Some(context) = &reply.context {
-            output.insert("additionalContext".to_owned(), context.as_str().into());
+        // What was skipped is told where a model listens. It is an excuse, and never the only reason to answer a session that is over.
+        let skipped =
+            reply.skipped.iter().filter(|_| !self.is_unheard(event) && event != HookEvent::SessionEnd);
+        let context: Vec<_> = reply.context.iter().chain(skipped).map(String::as_str).collect();
+        if !context.is_empty() {
+            output.insert("additionalContext".to_owned(), context.join("\n\n").into());
         }
         if output.is_empty() {
             return None;

@@ -98,4 +98,13 @@ pub struct HookReply {
     pub context: Option<String>,
     /// Why the tool is not run, for the model: what to do instead.
     pub refusal: Option<String>,
+    /// Notes that were not written because another writer kept the lock, for the model and for who reads the program's log.
+    pub skipped: Vec<String>,
+}
+
+impl HookReply {
+    /// A tool call that is refused.
+    pub(crate) fn refused(reason: String) -> Self {
+        Self { refusal: Some(reason), ..Self::default() }
+    }
 }

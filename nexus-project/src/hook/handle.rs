@@ -2,12 +2,12 @@
 
 use super::{
     agents::{AgentTracker, TrackedAgent},
-    event::{HookEvent, HookInput, HookReply, UseOfFiles},
+    event::{HookEvent, HookInput, HookReply},
     log::ToolLogLine,
 };
 use crate::{
     error::{ProjectError, ProjectErrorKind},
-    file,
+    file::{self, Patience},
     folder::{InitReport, ProjectFolder},
     harness::Harness,
     role::Role,
@@ -25,23 +25,34 @@ impl ProjectFolder {
     /// Does what is to be done at an event in a program. What a program does not pass on to its model is kept, and told with the answer to
     /// its next tool.
     ///
+    /// All locks of the event together are waited for one second. Notes that need one are skipped then, and named in [`HookReply::skipped`].
+    ///
     /// # Errors
     ///
-    /// [`ProjectError`]. Whoever asks for a program goes on then: a hook that fails stops nobody's work.
+    /// [`ProjectError`], but for [`HookEvent::PreToolUse`], whose answer to a state that cannot be read is a refusal. The program of another
+    /// event goes on.
     pub fn on_hook(
         &self,
         harness: &Harness,
         event: HookEvent,
         input: &HookInput,
     ) -> Result<HookReply, ProjectError> {
-        let mut reply = self.handle(harness.name(), event, input)?;
+        let project = self.with_patience(Patience::of_a_hook());
+        let mut reply = project.handle(harness.name(), event, input)?;
         if harness.is_unheard(event) {
             if let Some(context) = reply.context.take() {
-                self.keep_untold(harness.name(), &input.session, context)?;
+                let kept = project.keep_untold(harness.name(), &input.session, context);
+                noted(&mut reply, "the text for the model", kept)?;
             }
         } else if event == HookEvent::PreToolUse && reply.refusal.is_none() {
             // With a refusal nothing else is passed on, and of its text the beginning alone.
-            reply.context = self.take_untold(harness.name(), &input.session)?;
+            match project.take_untold(harness.name(), &input.session) {
+                Ok(context) => reply.context = context,
+                // The rules allow the call: a file of notes that cannot be read does not refuse it.
+                Err(error) => {
+                    reply.skipped.push(format!("texts of earlier events are not passed on: {error}"))
+                }
+            }
         }
         Ok(reply)
     }
@@ -52,23 +63,25 @@ impl ProjectFolder {
             HookEvent::UserMessage => self.on_message(harness, input),
             HookEvent::SubagentSpawn => self.on_spawn(harness, input),
             HookEvent::SubagentComplete => self.on_complete(harness, input),
-            HookEvent::PreToolUse => self.before_tool(input),
+            HookEvent::PreToolUse => Ok(self.before_tool(input)),
             HookEvent::PostToolUse => self.after_tool(harness, input),
             HookEvent::SessionEnd => {
-                self.leave_skill(harness, &input.session)?;
-                Ok(HookReply::default())
+                let mut reply = HookReply::default();
+                noted(&mut reply, "the end of the session", self.leave_skill(harness, &input.session))?;
+                Ok(reply)
             }
             HookEvent::ContextCompact => self.on_compact(harness, input),
         }
     }
 
     fn on_session_start(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
+        let mut reply = HookReply::default();
         let report = match self.init() {
             // Where nothing may be written, what is there is told nevertheless.
             Err(error) if error.kind == ProjectErrorKind::PermissionDenied => InitReport::default(),
-            made => made?,
+            made => noted(&mut reply, "what is missing of .nexus/", made)?.unwrap_or_default(),
         };
-        self.take_up_skill(harness, &input.session)?;
+        noted(&mut reply, "the session's skill", self.take_up_skill(harness, &input.session))?;
         let mut parts = vec![self.standing()?];
         parts.extend(left(&report));
         parts.extend(self.index()?);
@@ -78,37 +91,40 @@ impl ProjectFolder {
             "Ways of working, for a message that comes to one of them without its tag:\n{}",
             skills.join("\n")
         ));
-        Ok(context(parts))
+        Ok(with_context(reply, &parts))
     }
 
     fn on_message(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
         let message = input.message.as_deref().unwrap_or_default();
+        let mut reply = HookReply::default();
         let Some((tag, text)) = Tag::of(message) else {
             // What does not last is over with the next message.
             if let Some(active) = self.skill_of(harness, &input.session)?
                 && Skill::of_tag(&active.skill).is_some_and(|skill| !skill.is_lasting)
             {
-                self.end_skill(harness)?;
+                noted(&mut reply, "the end of the skill", self.end_skill(harness))?;
             }
-            return Ok(HookReply::default());
+            return Ok(reply);
         };
         match tag {
             Tag::Skill { skill, variant } => {
                 let instructions = skill.instructions(variant.as_deref());
-                self.begin_skill(harness, &input.session, skill, variant)?;
-                Ok(context(vec![instructions, self.standing()?]))
+                let begun = self.begin_skill(harness, &input.session, skill, variant);
+                noted(&mut reply, "the skill that begins", begun)?;
+                Ok(with_context(reply, &[instructions, self.standing()?]))
             }
             Tag::Inline(action) => match self.inline(&action, text) {
-                Ok(result) => Ok(context(vec![result.text])),
+                Ok(result) => Ok(with_context(reply, &[result.text])),
                 // The text is in the message: the model can do what was meant.
-                Err(error) => Ok(context(vec![format!("The tag was not carried out: {error}.")])),
+                Err(error) => Ok(with_context(reply, &[format!("The tag was not carried out: {error}.")])),
             },
         }
     }
 
     fn on_spawn(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
+        let mut reply = HookReply::default();
         if let Some(agent) = &input.agent {
-            self.track(harness, |tracker| {
+            let tracked = self.track(harness, |tracker| {
                 if !tracker.agents.iter().any(|known| known.id == *agent && known.ended_at.is_none()) {
                     tracker.agents.push(TrackedAgent {
                         id: agent.clone(),
@@ -119,24 +135,27 @@ impl ProjectFolder {
                         files_touched: std::collections::BTreeSet::new(),
                     });
                 }
-            })?;
+            });
+            noted(&mut reply, "the agent that begins", tracked)?;
         }
         let role = input.agent_type.as_deref().and_then(Role::find);
         let mut parts: Vec<_> = role.map(|role| role.body.trim_end().to_owned()).into_iter().collect();
         parts.extend(self.index()?);
-        Ok(context(parts))
+        Ok(with_context(reply, &parts))
     }
 
     fn on_complete(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
         let Some(agent) = &input.agent else { return Ok(HookReply::default()) };
+        let mut reply = HookReply::default();
         let files = self.files_of(harness, agent)?;
-        self.track(harness, |tracker| {
+        let tracked = self.track(harness, |tracker| {
             if let Some(known) = tracker.agents.iter_mut().rev().find(|known| known.id == *agent) {
                 known.ended_at = Some(Time::now());
                 known.files_touched.extend(files.iter().cloned());
             }
-        })?;
-        self.locked(|| {
+        });
+        noted(&mut reply, "the agent that ends", tracked)?;
+        let added = self.locked(|| {
             let Some(mut tasks) = self.tasks()? else { return Ok(()) };
             let own = tasks.tasks.iter_mut().find(|task| {
                 task.agent.as_ref() == Some(agent) && task.status == ProjectTaskStatus::InProgress
@@ -144,29 +163,13 @@ impl ProjectFolder {
             let Some(task) = own else { return Ok(()) };
             task.files_touched.extend(files);
             self.write_tasks(&tasks)
-        })?;
-        Ok(HookReply::default())
-    }
-
-    fn before_tool(&self, input: &HookInput) -> Result<HookReply, ProjectError> {
-        let Some(tool) = &input.tool else { return Ok(HookReply::default()) };
-        if tool.use_of_files != UseOfFiles::Edits || self.state_path("tasks.json").exists() {
-            return Ok(HookReply::default());
-        }
-        // What the project knows is no work on it, and files elsewhere are none of its.
-        let is_work = |path: &std::path::PathBuf| {
-            self.relative(path, &input.working_directory)
-                .is_some_and(|path| !path.starts_with(".nexus/") || path.starts_with(".nexus/state/"))
-        };
-        if !tool.paths.is_empty() && !tool.paths.iter().any(is_work) {
-            return Ok(HookReply::default());
-        }
-        let refusal = "Files of this project are changed only for a task, and there is none. Add a task with task_add first (what is to be \
-                       done, and by what it is seen to be done), say that it begins with task_update, then make the same edit again.";
-        Ok(HookReply { context: None, refusal: Some(refusal.to_owned()) })
+        });
+        noted(&mut reply, "the files of the agent's task", added)?;
+        Ok(reply)
     }
 
     fn after_tool(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
+        let mut reply = HookReply::default();
         if let Some(tool) = &input.tool {
             // The folder's name is checked by the way.
             self.harness_path(harness)?;
@@ -181,10 +184,10 @@ impl ProjectFolder {
             match logged {
                 // Where nothing may be written, no tool's answer is the place to say so.
                 Err(error) if error.kind == ProjectErrorKind::PermissionDenied => {}
-                logged => logged?,
+                logged => drop(noted(&mut reply, "the call in the log of tools", logged)?),
             }
         }
-        Ok(HookReply::default())
+        Ok(reply)
     }
 
     fn on_compact(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
@@ -194,7 +197,7 @@ impl ProjectFolder {
         }
         parts.extend(self.rules()?);
         parts.extend(self.index()?);
-        Ok(context(parts))
+        Ok(with_context(HookReply::default(), &parts))
     }
 
     fn track(&self, harness: &str, change: impl FnOnce(&mut AgentTracker)) -> Result<(), ProjectError> {
@@ -258,9 +261,23 @@ impl ProjectFolder {
     }
 }
 
-fn context(parts: impl AsRef<[String]>) -> HookReply {
-    let parts = parts.as_ref();
-    HookReply { context: (!parts.is_empty()).then(|| parts.join("\n\n")), refusal: None }
+fn with_context(reply: HookReply, parts: &[String]) -> HookReply {
+    HookReply { context: (!parts.is_empty()).then(|| parts.join("\n\n")), ..reply }
+}
+
+/// Names what was not noted because another writer kept the lock. Any other failure is returned.
+fn noted<T>(
+    reply: &mut HookReply,
+    what: &str,
+    done: Result<T, ProjectError>,
+) -> Result<Option<T>, ProjectError> {
+    match done {
+        Err(error) if error.kind == ProjectErrorKind::InUse => {
+            reply.skipped.push(format!("not noted: {what}: {}", error.message));
+            Ok(None)
+        }
+        done => done.map(Some),
+    }
 }
 
 fn left(report: &InitReport) -> Option<String> {

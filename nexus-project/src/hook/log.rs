@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     fs::OpenOptions,
     io::{self, Write as _},
-    path::{Component, Path, PathBuf},
+    path::Path,
 };
 
 use schemars::JsonSchema;
@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     agents::AgentTracker,
     event::{HookTool, UseOfFiles},
+    path::{plain, real},
 };
 use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document as _, time::Time};
 
@@ -105,31 +106,9 @@ impl ProjectFolder {
         let inside = match path.strip_prefix(plain(self.root())) {
             Ok(inside) => inside.to_owned(),
             // The same folder has another name where a link leads to it.
-            Err(_) => real(&path).strip_prefix(real(self.root())).ok()?.to_owned(),
+            Err(_) => real(&path)?.strip_prefix(real(self.root())?).ok()?.to_owned(),
         };
         let text = inside.to_str()?.replace('\\', "/");
         (!text.is_empty()).then_some(text)
     }
-}
-
-/// A path as far as it is there without links.
-fn real(path: &Path) -> PathBuf {
-    let mut above = path.ancestors();
-    let found = above.find_map(|above| Some(above.canonicalize().ok()?.join(path.strip_prefix(above).ok()?)));
-    found.unwrap_or_else(|| path.to_owned())
-}
-
-/// A path without `.` and `..`, by its text alone.
-fn plain(path: &Path) -> PathBuf {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => {
-                plain.pop();
-            }
-            part => plain.push(part),
-        }
-    }
-    plain
 }

@@ -14,6 +14,9 @@ use crate::{
 /// The version of all files of the state. A file of a later one is not read.
 pub(crate) const VERSION: u32 = 1;
 
+/// Advice for a file of a later version.
+pub(crate) const UPDATE: &str = "update Nexus; the file was not changed";
+
 /// A file of the state.
 pub trait Document: Serialize + DeserializeOwned + JsonSchema {
     /// Its name.
@@ -105,5 +108,5 @@ fn later_version(bytes: &[u8]) -> Option<u64> {
 
 fn newer(path: &Path, version: u64) -> ProjectError {
     let message = format!("{path:?} is of version {version}, and this Nexus knows {VERSION}");
-    ProjectError::new(ProjectErrorKind::Damaged, message, "update Nexus; the file was not changed")
+    ProjectError::new(ProjectErrorKind::Damaged, message, UPDATE)
 }

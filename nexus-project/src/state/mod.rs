@@ -6,8 +6,8 @@ mod pending;
 mod plan;
 mod tasks;
 
-pub(crate) use document::titled_schema;
 pub use document::{Document, schema_of};
+pub(crate) use document::{UPDATE, titled_schema};
 pub use history::{Cycle, History};
 pub(crate) use pending::Pending;
 pub use plan::{Issue, IssueStatus, PlanDecision, ProjectPlan};

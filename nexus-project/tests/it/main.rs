@@ -2,4 +2,5 @@
 
 mod artifacts;
 mod example;
+mod hook_inputs;
 mod project_edges;

@@ -1,0 +1,156 @@
+//! Hooks that are installed for the project of the current folder: each line is started once.
+
+use std::{
+    env, fs, io,
+    io::{Read as _, Write as _},
+    path::Path,
+    process::{Child, Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use nexus_project::{ProjectFolder, harness::Harness, hook::HookEvent};
+use serde_json::Value;
+
+use super::finding::Finding;
+use crate::output::printable;
+
+/// Longest that a line may take. Source: our own bound; a program waits a minute and more, and a person does not.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// How often a line is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Largest answer that is read, in bytes.
+const MOST_ANSWER: u64 = 1 << 20;
+
+/// Starts every installed line in a project that is made for it and removed again, so that nothing of the real one changes.
+pub(super) fn hooks() -> Vec<Finding> {
+    let Ok(here) = env::current_dir() else { return Vec::new() };
+    let project = ProjectFolder::find(&here);
+    let harnesses = match Harness::all() {
+        Ok(harnesses) => harnesses,
+        Err(error) => return vec![Finding::problem("hooks", error.to_string(), "report this")],
+    };
+    harnesses.iter().filter_map(|harness| of(harness, &project)).collect()
+}
+
+fn of(harness: &Harness, project: &ProjectFolder) -> Option<Finding> {
+    let subject = format!("hooks {}", harness.name());
+    let lines = match harness.installed_lines(project) {
+        Ok(lines) if lines.is_empty() => return None,
+        Ok(lines) => lines,
+        Err(error) => {
+            return Some(Finding::problem(subject, printable(&error.message), printable(&error.instead)));
+        }
+    };
+    let install = format!("run `nexus project install {}` in {}", harness.name(), project.root().display());
+    let example = match Example::make() {
+        Ok(example) => example,
+        Err(error) => {
+            return Some(Finding::note(subject, format!("no project for a trial can be made: {error}")));
+        }
+    };
+    let wrong: Vec<_> = lines
+        .iter()
+        .filter_map(|(event, line)| {
+            let problem = example.trial(harness, *event, line, project.root()).err()?;
+            Some(format!("`{}` {problem}", printable(line)))
+        })
+        .collect();
+    Some(match (wrong.is_empty(), lines.len()) {
+        (true, 1) => Finding::fine(subject, "1 line, and it answers"),
+        (true, count) => Finding::fine(subject, format!("{count} lines, and all answer")),
+        (false, _) => Finding::problem(subject, wrong.join("; "), printable(&install)),
+    })
+}
+
+/// A project without tasks.
+struct Example(tempfile::TempDir);
+
+impl Example {
+    fn make() -> io::Result<Self> {
+        let folder = tempfile::tempdir()?;
+        fs::create_dir_all(folder.path().join(".nexus/state"))?;
+        Ok(Self(folder))
+    }
+
+    /// Starts a line as its program does, in the folder of the real project.
+    fn trial(&self, harness: &Harness, event: HookEvent, line: &str, folder: &Path) -> Result<(), String> {
+        let input = harness.example_of_an_edit(self.0.path()).to_string();
+        let (code, answer) = run(line, folder, &input)?;
+        if code != 0 {
+            return Err(format!("ends with {code}"));
+        }
+        let answer = answer.trim_ascii();
+        let answer: Value = match answer.is_empty() {
+            true => Value::Null,
+            false => serde_json::from_slice(answer).map_err(|_| "answers what is no JSON".to_owned())?,
+        };
+        let decision = &answer["hookSpecificOutput"]["permissionDecision"];
+        match event == HookEvent::PreToolUse && decision != "deny" {
+            true => Err("lets an edit without a task through".to_owned()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Runs a line of a shell to its end.
+fn run(line: &str, folder: &Path, input: &str) -> Result<(i32, Vec<u8>), String> {
+    let mut command = shell(line);
+    command.current_dir(folder).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(|error| format!("cannot be started: {error}"))?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A line that does not read its input is judged by its answer. The input fits into a pipe.
+        let _ = stdin.write_all(input.as_bytes());
+    }
+    let output = child.stdout.take();
+    let reader = thread::spawn(move || {
+        let mut answer = Vec::new();
+        if let Some(output) = output {
+            let _ = output.take(MOST_ANSWER).read_to_end(&mut answer);
+        }
+        answer
+    });
+    let began = Instant::now();
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => {
+                // What the line left running may have its output open.
+                end(&mut child);
+                let answer = reader.join().unwrap_or_default();
+                return status.code().map(|code| (code, answer)).ok_or_else(|| format!("ends by {status}"));
+            }
+            Ok(None) if began.elapsed() < PATIENCE => thread::sleep(LOOK_EVERY),
+            Ok(None) => {
+                end(&mut child);
+                return Err(format!("does not end within {} s", PATIENCE.as_secs()));
+            }
+            Err(error) => return Err(format!("cannot be waited for: {error}")),
+        }
+    }
+}
+
+#[cfg(unix)]
+fn shell(line: &str) -> Command {
+    use std::os::unix::process::CommandExt as _;
+
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).process_group(0);
+    command
+}
+
+#[cfg(not(unix))]
+fn shell(line: &str) -> Command {
+    let mut command = Command::new("cmd");
+    command.args(["/C", line]);
+    command
+}
+
+/// Ends the shell of a line, with everything that it started and did not move away.
+fn end(child: &mut Child) {
+    #[cfg(unix)]
+    if let Some(group) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+}

@@ -1,0 +1,141 @@
+//! One start of a hook: bytes that may be damaged, by a program that may not be known.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{
+    event::{HookEvent, HookReply, UseOfFiles},
+    input,
+};
+use crate::{folder::ProjectFolder, harness::Harness};
+
+/// What a program started a hook with.
+#[derive(Clone, Debug)]
+pub struct HookCall<'a> {
+    /// The program's name, if the command line has one.
+    pub harness: Option<&'a str>,
+    /// The event.
+    pub event: HookEvent,
+    /// Standard input, or why it could not be read.
+    pub input: Result<&'a [u8], String>,
+    /// The folder in which the hook was started.
+    pub working_directory: &'a Path,
+}
+
+/// What is written for the program.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HookOutput {
+    /// What the program takes as an answer, for standard output. `None`: the event goes on as without a hook.
+    pub answer: Option<Value>,
+    /// What went wrong, for standard error.
+    pub complaints: Vec<String>,
+}
+
+impl HookCall<'_> {
+    /// Answers. `find` gives the project of a folder, `None` where no hook has anything to do, and why a project that is named cannot be used.
+    ///
+    /// A tool that changes files is refused if the rule for it cannot be applied. Every other failure is a complaint, and the program goes on.
+    pub fn answer(&self, find: impl FnOnce(&Path) -> Result<Option<ProjectFolder>, String>) -> HookOutput {
+        let mut output = HookOutput::default();
+        let named = match self.harness {
+            Some(name) => Harness::find(name).map_err(|error| error.to_string()),
+            None => Err("--harness is missing: name the program".to_owned()),
+        };
+        let harness = match named {
+            Ok(harness) => harness,
+            Err(problem) => {
+                output.complaints.push(problem);
+                if self.event != HookEvent::PreToolUse {
+                    return output;
+                }
+                match Harness::any() {
+                    Ok(harness) => harness,
+                    Err(error) => {
+                        output.complaints.push(error.to_string());
+                        return output;
+                    }
+                }
+            }
+        };
+        let is_known = output.complaints.is_empty();
+        let read = self.input.clone().and_then(input::read);
+        // A program that does not tell its folder works in that of its hooks.
+        let folder = match &read {
+            Ok(value) => harness.read(value).working_directory,
+            Err(_) => self.left("cwd").unwrap_or_default().into(),
+        };
+        let project = find(&self.working_directory.join(folder));
+        let reply = match (project, read) {
+            (Ok(None), Ok(_)) => HookReply::default(),
+            (Ok(None), Err(problem)) => {
+                output.complaints.push(format!("the input cannot be read: {problem}"));
+                HookReply::default()
+            }
+            (Ok(Some(project)), Ok(value)) => {
+                let mut input = harness.read(&value);
+                input.working_directory = self.working_directory.join(&input.working_directory);
+                match is_known {
+                    true => project.on_hook(&harness, self.event, &input).unwrap_or_else(|error| {
+                        output.complaints.push(error.to_string());
+                        // The model is told, for it can do what is to be done.
+                        HookReply {
+                            context: Some(format!("The state of this project cannot be used: {error}.")),
+                            ..HookReply::default()
+                        }
+                    }),
+                    // Nothing is noted for a program without a name.
+                    false => project.before_tool(&input),
+                }
+            }
+            (Ok(Some(project)), Err(problem)) => {
+                output.complaints.push(format!("the input cannot be read: {problem}"));
+                self.unreadable(&harness, &project, &problem)
+            }
+            (Err(problem), read) => {
+                output.complaints.push(problem.clone());
+                let tool = read.ok().and_then(|value| harness.read(&value).tool);
+                self.without_project(tool.map(|tool| tool.use_of_files), &problem)
+            }
+        };
+        output.complaints.extend(reply.skipped.iter().cloned());
+        output.answer = harness.answer(self.event, &reply);
+        output
+    }
+
+    /// What an input that cannot be read as a whole still says.
+    fn left(&self, name: &str) -> Option<String> {
+        input::strings(self.input.as_deref().ok()?).remove(name)?
+    }
+
+    fn unreadable(&self, harness: &Harness, project: &ProjectFolder, problem: &str) -> HookReply {
+        if self.event != HookEvent::PreToolUse {
+            return HookReply {
+                context: Some(format!("Nexus could not read this event: {problem}.")),
+                ..HookReply::default()
+            };
+        }
+        let Some(tool) = self.left("tool_name").or_else(|| self.left("toolName")) else {
+            return project.nameless_tool(problem);
+        };
+        match harness.use_of_files(&tool) {
+            UseOfFiles::Edits => project.unreadable_edit(&tool, problem),
+            // No rule refuses these, whatever their arguments.
+            UseOfFiles::Reads | UseOfFiles::Unknown => HookReply::default(),
+        }
+    }
+
+    /// The answer where the command line names a project that cannot be used.
+    fn without_project(&self, use_of_files: Option<UseOfFiles>, problem: &str) -> HookReply {
+        if self.event != HookEvent::PreToolUse
+            || matches!(use_of_files, Some(UseOfFiles::Reads | UseOfFiles::Unknown))
+        {
+            return HookReply::default();
+        }
+        HookReply::refused(format!(
+            "This call is not made, because the project of the Nexus hook cannot be used: {problem}. The person runs `nexus project install \
+             {}` in the project: it writes the hooks anew.",
+            self.harness.unwrap_or("claude")
+        ))
+    }
+}

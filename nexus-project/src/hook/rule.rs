@@ -1,0 +1,149 @@
+//! The rule of [`HookEvent::PreToolUse`](super::HookEvent::PreToolUse): files of the project are changed only for a task.
+//!
+//! Nothing here takes a lock: the files of the state are replaced as a whole.
+
+use std::path::{Path, PathBuf};
+
+use super::{
+    event::{HookInput, HookReply, HookTool, UseOfFiles},
+    path::{plain, real},
+};
+use crate::{
+    error::{ProjectError, ProjectErrorKind},
+    folder::{FOLDER, KNOWLEDGE, ProjectFolder},
+    state::{Document, Pending, ProjectTasks, UPDATE},
+};
+
+/// The refusal of an edit without a task.
+const NO_TASK: &str = "Files of this project are changed only for a task, and there is none. Add a task with task_add first (what is to be \
+                       done, and by what it is seen to be done), say that it begins with task_update, then make the same edit again.";
+
+impl ProjectFolder {
+    /// Whether a tool may run.
+    pub(super) fn before_tool(&self, input: &HookInput) -> HookReply {
+        let Some(tool) = &input.tool else { return self.nameless_tool("it does not name the tool") };
+        if tool.use_of_files != UseOfFiles::Edits || !self.is_work(tool, &input.working_directory) {
+            return HookReply::default();
+        }
+        match self.has_tasks() {
+            Ok(true) => HookReply::default(),
+            Ok(false) => HookReply::refused(NO_TASK.to_owned()),
+            Err(Unreadable { path, error }) => HookReply::refused(format!(
+                "Files of this project are changed only for a task, and its tasks cannot be read: {}. {}",
+                error.message,
+                self.fix(&path, &error)
+            )),
+        }
+    }
+
+    /// Refuses a call of a tool that is not known, because the input of the hook cannot be read.
+    pub(super) fn nameless_tool(&self, problem: &str) -> HookReply {
+        HookReply::refused(format!(
+            "This call is not made, because the input of the Nexus hook does not say which tool it is ({problem}), and files of this project \
+             are changed only for a task. Make the same call again, with text of whole characters. If that does not help, the person runs \
+             `nexus doctor` in {}: it says whether the installed hooks work.",
+            quoted(self.root())
+        ))
+    }
+
+    /// Refuses a call of a tool that changes files, because the input of the hook cannot be read.
+    pub(super) fn unreadable_edit(&self, tool: &str, problem: &str) -> HookReply {
+        HookReply::refused(format!(
+            "This call of {tool} is not made, because the input of the Nexus hook cannot be read ({problem}), and so it is not known which \
+             files it changes. Make the same call again, with text of whole characters. If that does not help, the person runs `nexus doctor` \
+             in {}: it says whether the installed hooks work.",
+            quoted(self.root())
+        ))
+    }
+
+    /// Whether a tool changes files of the project that need a task: all but those of what the project knows.
+    fn is_work(&self, tool: &HookTool, working_directory: &Path) -> bool {
+        let needs_a_task = |path: &PathBuf| {
+            let path = working_directory.join(path);
+            // A tool may resolve `..` by the text, or leave it to the operating system, which follows links first.
+            let Some(walked) = real(&path) else { return true };
+            let Some(resolved) = real(&plain(&path)) else { return true };
+            [plain(&path), resolved, walked].iter().any(|place| self.needs_a_task(place))
+        };
+        tool.paths.is_empty() || tool.paths.iter().any(needs_a_task)
+    }
+
+    /// Whether a path without `..` is in the project, and not in a folder of what it knows.
+    fn needs_a_task(&self, path: &Path) -> bool {
+        let roots = [Some(plain(self.root())), real(self.root())];
+        let inside = roots.iter().flatten().find_map(|root| path.strip_prefix(root).ok());
+        let Some(inside) = inside else { return false };
+        let is_below = |folder: &&str| {
+            let below = inside.strip_prefix(FOLDER).and_then(|inside| inside.strip_prefix(folder));
+            below.is_ok_and(|name| name.components().next().is_some())
+        };
+        !KNOWLEDGE.iter().any(is_below) || has_other_names(path)
+    }
+
+    /// Whether there are tasks, once a change that was begun is finished.
+    fn has_tasks(&self) -> Result<bool, Unreadable> {
+        let read = |name| {
+            let path = self.state_path(name);
+            move |error| Unreadable { path, error }
+        };
+        let pending = Pending::read(&self.state_path(Pending::NAME)).map_err(read(Pending::NAME))?;
+        if pending.is_some_and(|pending| pending.cycle.tasks.is_some()) {
+            return Ok(false);
+        }
+        Ok(self.tasks().map_err(read(ProjectTasks::NAME))?.is_some())
+    }
+
+    /// The command that makes the state readable again, in a sentence.
+    fn fix(&self, path: &Path, error: &ProjectError) -> String {
+        let folder = self.root().join(FOLDER);
+        let state = folder.join("state");
+        let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+        match error.kind {
+            ProjectErrorKind::PermissionDenied => {
+                format!("Run `chmod -R u+rwX {}`, then make the same edit again.", quoted(&folder))
+            }
+            _ if !is_folder(&folder) => format!("Run {}, then `nexus project init`.", aside(&folder)),
+            _ if state.symlink_metadata().is_ok() && !is_folder(&state) => {
+                format!("Run {}, then `nexus project init`.", aside(&state))
+            }
+            ProjectErrorKind::Damaged if error.instead == UPDATE => {
+                "The person has to update Nexus.".to_owned()
+            }
+            ProjectErrorKind::Damaged => {
+                format!("Run {}, add a task with task_add, then make the same edit again.", aside(path))
+            }
+            _ => "Run `nexus project status`, which says what is wrong.".to_owned(),
+        }
+    }
+}
+
+/// A file of the state that cannot be read.
+struct Unreadable {
+    path: PathBuf,
+    error: ProjectError,
+}
+
+/// Whether a file has further names, any of which may be elsewhere in the project.
+fn has_other_names(path: &Path) -> bool {
+    #[cfg(unix)]
+    return path
+        .symlink_metadata()
+        .is_ok_and(|found| found.is_file() && std::os::unix::fs::MetadataExt::nlink(&found) > 1);
+    #[cfg(not(unix))]
+    {
+        let _ = path;
+        false
+    }
+}
+
+/// The command that moves a file or folder aside.
+fn aside(path: &Path) -> String {
+    let mut moved = path.as_os_str().to_owned();
+    moved.push(".damaged");
+    format!("`mv {} {}`", quoted(path), quoted(Path::new(&moved)))
+}
+
+/// A path as one word of a shell.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
+}
