@@ -1,10 +1,13 @@
 //! The way of a tree's commits into the branch of a person.
 
 use std::{
-    fmt, fs,
+    fmt,
+    fs::{self, TryLockError},
+    io::{self, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    time::SystemTime,
+    thread,
+    time::{Duration, Instant, SystemTime},
 };
 
 use super::{
@@ -14,7 +17,14 @@ use super::{
     repo, text,
     uncommitted::{Checkout, copy_index},
 };
+use crate::WorkspaceId;
 
+/// Longest wait for another landing in the same project. Source: our own bound; a large checkout takes minutes.
+const PROJECT_PATIENCE: Duration = Duration::from_secs(120);
+/// How soon a project that is locked is tried again.
+const PROJECT_PAUSE: Duration = Duration::from_millis(5);
+/// The content of the lock of an index while a landing has it. A git's own lock is empty or an index.
+const LEFT_BY: &[u8] = b"locked by a landing of Nexus\n";
 /// How often a branch that moves on meanwhile is merged with.
 const MOST_MERGES: usize = 8;
 /// The git that merges without files. Source: git 2.38, `merge-tree --write-tree`.
@@ -71,6 +81,8 @@ pub enum LandObstacle {
     IndexUnreadable,
     /// Another git is at work in the checkout, or a lock was left there.
     IndexLocked,
+    /// Another landing is at work in the project.
+    ProjectLocked,
     /// Files of the checkout are in the way: changed and not committed, or not under version control. Git's words.
     InTheWay(String),
     /// The branch moved on since, and changed these files in a way that does not go together with the commits.
@@ -95,6 +107,9 @@ impl fmt::Display for LandObstacle {
             }
             Self::IndexLocked => {
                 f.write_str("another git is at work in the checkout: land again when it has ended")
+            }
+            Self::ProjectLocked => {
+                f.write_str("another landing is at work in the project: land again when it has ended")
             }
             Self::InTheWay(words) => {
                 write!(f, "files are in the way: commit or move them and land again: {words}")
@@ -133,8 +148,9 @@ impl Tree {
     /// patch, and why. What is not committed is never overwritten: where it is in the way, there is a patch. Hooks and filters
     /// are not run. Landing what has landed changes nothing.
     ///
-    /// First come the objects, then files and index, then the branch. Whoever is killed in between leaves at most changes in
-    /// the checkout that are the task's own, and landing again completes them.
+    /// One landing at a time works on a project, whatever the task. First come the objects, then files and index, then the branch. Meanwhile the
+    /// checkout has git's own lock (`index.lock`), so that a person's git refuses to change it. A process that is killed in between leaves at
+    /// most changes in the checkout that are the task's own, and that lock; landing again completes them and removes it.
     ///
     /// # Errors
     ///
@@ -145,6 +161,9 @@ impl Tree {
         self.descends_from_base(tip)?;
         self.check(&self.repo.tree_of(tip)?)?;
         let _lock = self.lock()?;
+        let Ok(_project) = self.lock_project()? else {
+            return self.not_landed(tip, LandObstacle::ProjectLocked);
+        };
         match self.fast_forward(tip)? {
             Ok(moved) => Ok(moved.into()),
             Err(obstacle) => self.not_landed(tip, obstacle),
@@ -163,6 +182,9 @@ impl Tree {
         self.descends_from_base(tip)?;
         self.check(&self.repo.tree_of(tip)?)?;
         let _lock = self.lock()?;
+        let Ok(_project) = self.lock_project()? else {
+            return self.not_landed(tip, LandObstacle::ProjectLocked);
+        };
         let mut next = tip.clone();
         let mut merges = 0;
         loop {
@@ -189,6 +211,15 @@ impl Tree {
                 Err(paths) => return self.not_landed(tip, LandObstacle::Conflict(paths)),
             };
         }
+    }
+
+    /// Takes the right to land in the person's repository. `Err`: another landing has had it for too long.
+    fn lock_project(&self) -> Result<Result<Option<ProjectLock>, ()>, TreeError> {
+        let Some((_, person)) = self.person() else { return Ok(Ok(None)) };
+        let folder = person.common_dir();
+        let locked = ProjectLock::take(folder, PROJECT_PATIENCE);
+        let locked = locked.map_err(|error| TreeError::from_io(folder, "cannot be locked", error))?;
+        Ok(locked.map(Some).ok_or(()))
     }
 
     fn not_landed(&self, tip: &CommitId, obstacle: LandObstacle) -> Result<Landing, TreeError> {
@@ -303,9 +334,9 @@ impl Tree {
             return Ok(Err(LandObstacle::InProgress(what)));
         }
         let index = owner.git_dir().join("index");
-        if index.with_extension("lock").exists() {
-            return Ok(Err(LandObstacle::IndexLocked));
-        }
+        let locked = IndexLock::take(&index);
+        let locked = locked.map_err(|error| TreeError::from_io(&index, "cannot be locked", error))?;
+        let Some(lock) = locked else { return Ok(Err(LandObstacle::IndexLocked)) };
         let identity = identity(&index);
         let checkout = Checkout::open(&self.repo, owner, folder, now.as_str(), &[])?;
         if !checkout.is_copy() {
@@ -326,7 +357,7 @@ impl Tree {
         if let Some(words) = dry.outcome(b"")?.0.refusal()? {
             return Ok(Err(LandObstacle::InTheWay(words)));
         }
-        Ok(Ok(Update { folder: folder.to_owned(), index, identity, placed: None, original, checkout }))
+        Ok(Ok(Update { folder: folder.to_owned(), index, lock, identity, placed: None, original, checkout }))
     }
 
     /// What is in the way that git does not mind or see: what is ignored, and a change that shows in no time stamp.
@@ -359,7 +390,7 @@ impl Tree {
         }
         let command = update.checkout.command("read-tree").args(["-m", "-u", now.as_str(), tip.as_str()]);
         let obstacle = match command.outcome(b"").and_then(|(ended, _)| ended.refusal()) {
-            Ok(None) => match replace_index(&update.checkout.index(), &update.index, update.identity) {
+            Ok(None) => match update.replace_index(&update.checkout.index(), update.identity) {
                 Ok(Some(placed)) => {
                     update.placed = Some(placed);
                     return Ok(Ok(()));
@@ -382,7 +413,7 @@ impl Tree {
         obstacle
     }
 
-    /// Puts files and index of the checkout back.
+    /// Puts files and index of the checkout back. It still has the lock, so that these are ours.
     fn put_back(&self, update: &Update<'_>, now: &CommitId, tip: &CommitId) -> Result<(), TreeError> {
         let index = update.checkout.index();
         copy_index(&update.original, &index)
@@ -390,7 +421,8 @@ impl Tree {
         self.put_files_back(&update.checkout, &update.folder, now, tip)?;
         // Whoever replaced it meanwhile, a person or another landing, keeps what they have.
         if let Some(placed) = update.placed {
-            replace_index(&index, &update.index, Some(placed))
+            update
+                .replace_index(&index, Some(placed))
                 .map_err(|error| TreeError::from_io(&update.index, "cannot be put back", error))?;
         }
         Ok(())
@@ -424,8 +456,9 @@ impl Tree {
 #[derive(Debug)]
 struct Update<'t> {
     folder: PathBuf,
-    /// The person's index, and which one it was.
+    /// The person's index, locked, and which one it was.
     index: PathBuf,
+    lock: IndexLock,
     identity: Option<Identity>,
     /// Which one is ours, once it is in place.
     placed: Option<Identity>,
@@ -434,28 +467,103 @@ struct Update<'t> {
     checkout: Checkout<'t>,
 }
 
+impl Update<'_> {
+    /// Replaces the index of the checkout, if the lock is still ours and no other program has replaced it. Gives which one it is now.
+    fn replace_index(&self, new: &Path, expected: Option<Identity>) -> io::Result<Option<Identity>> {
+        if !self.lock.is_ours() || identity(&self.index) != expected {
+            return Ok(None);
+        }
+        let mode = fs::metadata(&self.index).map_or(0o644, |found| found.mode() & 0o777);
+        let pending = self.index.with_file_name(format!("tmp_{}", WorkspaceId::random()));
+        person::place(new, &pending, mode)?;
+        let placed = identity(&pending);
+        if let Err(error) = fs::rename(&pending, &self.index) {
+            let _ = fs::remove_file(&pending);
+            return Err(error);
+        }
+        Ok(placed)
+    }
+}
+
+/// The lock of an index that every git knows: a file whose name is free for one program at a time.
+#[derive(Debug)]
+struct IndexLock {
+    path: PathBuf,
+    /// Open, so that no other file gets its inode.
+    file: fs::File,
+}
+
+impl IndexLock {
+    /// Takes it. `None`: another git has it. One that a killed landing left is taken over: the caller has the project's lock, so that no
+    /// other landing runs.
+    fn take(index: &Path) -> io::Result<Option<Self>> {
+        let path = index.with_extension("lock");
+        if is_left(&path) {
+            fs::remove_file(&path)?;
+        }
+        let mut file = match fs::File::create_new(&path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
+            made => made?,
+        };
+        let written = file.write_all(LEFT_BY);
+        let lock = Self { path, file };
+        written.map(|()| Some(lock))
+    }
+
+    fn is_ours(&self) -> bool {
+        let is = |found: fs::Metadata| (found.dev(), found.ino());
+        let ours = self.file.metadata().map(is);
+        ours.is_ok_and(|ours| fs::symlink_metadata(&self.path).is_ok_and(|found| is(found) == ours))
+    }
+}
+
+impl Drop for IndexLock {
+    fn drop(&mut self) {
+        if self.is_ours() {
+            // One that stays is named by the next git, and taken over by the next landing.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Whether a lock is one that a landing made.
+fn is_left(path: &Path) -> bool {
+    let Ok(found) = fs::symlink_metadata(path) else { return false };
+    found.is_file() && found.len() == LEFT_BY.len() as u64 && fs::read(path).is_ok_and(|text| text == LEFT_BY)
+}
+
+/// The right to land in a project: of all landings, by whatever task and process, one has it. The operating system takes it back from a process
+/// that dies. The folder itself is locked, so that nothing is written for it.
+#[derive(Debug)]
+struct ProjectLock(fs::File);
+
+impl ProjectLock {
+    /// Takes the lock of a repository. `None`: another landing has had it for as long as `patience`.
+    fn take(folder: &Path, patience: Duration) -> io::Result<Option<Self>> {
+        let file = fs::File::open(folder)?;
+        let began = Instant::now();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Some(Self(file))),
+                Err(TryLockError::WouldBlock) if began.elapsed() < patience => thread::sleep(PROJECT_PAUSE),
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
+            }
+        }
+    }
+}
+
+impl Drop for ProjectLock {
+    fn drop(&mut self) {
+        // Closing would not do while a process that was just forked has a copy of the handle.
+        let _ = self.0.unlock();
+    }
+}
+
 /// Tells a file from the one that replaced it.
 type Identity = [i64; 4];
 
 fn identity(path: &Path) -> Option<Identity> {
     let found = fs::symlink_metadata(path).ok()?;
     Some([found.ino().cast_signed(), found.len().cast_signed(), found.mtime(), found.mtime_nsec()])
-}
-
-/// Replaces the index of a checkout, if nobody else did or is about to. The lock that git knows is held for the moment between
-/// the last look and the renaming, and comes with the new content. Gives which one it is now, if it was replaced.
-fn replace_index(new: &Path, index: &Path, expected: Option<Identity>) -> std::io::Result<Option<Identity>> {
-    let lock = index.with_extension("lock");
-    let mode =
-        fs::metadata(index).map_or(0o644, |found| std::os::unix::fs::MetadataExt::mode(&found) & 0o777);
-    if !person::place(new, &lock, mode)? {
-        return Ok(None);
-    }
-    if identity(index) != expected {
-        fs::remove_file(&lock)?;
-        return Ok(None);
-    }
-    let placed = identity(&lock);
-    fs::rename(&lock, index)?;
-    Ok(placed)
 }
