@@ -74,13 +74,13 @@ pub use review::{
 };
 pub use service::{
     AgentList, AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, AgentView, AttemptView,
-    BaselineView, CommitView, CompletedTask, CriterionView, CursorView, EntryProgress, EntryView,
-    LandingOutcome, LogEntryView, NoMemory, SpentView, StepView, TaskArtifact, TaskArtifactRequest,
-    TaskCancelRequest, TaskCreateRequest, TaskCreated, TaskFramed, TaskLandRequest, TaskLanding,
-    TaskListRequest, TaskLogPage, TaskLogRequest, TaskMemory, TaskOrchestrateRequest, TaskPage,
-    TaskRemoveRequest, TaskRemoved, TaskReopenRequest, TaskReport, TaskResult, TaskResultRequest, TaskRow,
-    TaskRunTurnRequest, TaskStatusRequest, TaskTurnReport, Tasks, TasksOptions, TierList, TierListRequest,
-    TierRegisterRequest, TierView, UnitView, VerdictView, VoteView,
+    BaselineView, CommitView, CompletedTask, CreationProgress, CriterionView, CursorView, EntryProgress,
+    EntryView, LandingOutcome, LogEntryView, NoMemory, SpentView, StepView, TaskArtifact,
+    TaskArtifactRequest, TaskCancelRequest, TaskCreateRequest, TaskCreated, TaskCreation, TaskFramed,
+    TaskLandRequest, TaskLanding, TaskListRequest, TaskLogPage, TaskLogRequest, TaskMemory,
+    TaskOrchestrateRequest, TaskPage, TaskRemoveRequest, TaskRemoved, TaskReopenRequest, TaskReport,
+    TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest, TaskStatusRequest, TaskTurnReport, Tasks,
+    TasksOptions, TierList, TierListRequest, TierRegisterRequest, TierView, UnitView, VerdictView, VoteView,
 };
 pub use settings::{SandboxKind, SandboxSettings, TaskBudget, TaskConfiguration, TaskSettings, TasksSection};
 pub use step::{

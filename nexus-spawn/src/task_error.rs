@@ -27,6 +27,8 @@ pub enum TaskErrorKind {
     OutsideRoots,
     /// The project cannot be worked on: it is no folder, inside of a repository, or not whole.
     NotAProject,
+    /// More of the project is to be read than was allowed without asking.
+    NeedsConsent,
     /// A program that tasks need is missing or too old: git, or the sandbox.
     MissingProgram,
     /// The configuration binds nobody to a part of the work.
@@ -110,6 +112,9 @@ impl From<TreeError> for TaskError {
             }
             Kind::MissingObject => {
                 (TaskErrorKind::NotAProject, "fetch what is missing, then make the same call again")
+            }
+            Kind::NeedsConsent => {
+                (TaskErrorKind::NeedsConsent, "name a smaller folder, ignore what is large, or allow it")
             }
             Kind::TooLarge => (TaskErrorKind::NotAProject, "name a smaller project, or commit less to it"),
             Kind::Malformed => (

@@ -88,6 +88,10 @@ pub(crate) struct NewTaskArgs {
     /// Take along what is not committed
     #[arg(long)]
     pub(crate) include_uncommitted: bool,
+    /// Read the project whatever its size. Without it, more than 200 MiB or 50,000 files that are not in git are read after a question,
+    /// and only from a terminal
+    #[arg(long)]
+    pub(crate) allow_large: bool,
     /// The program that runs the tests, with its arguments, parted by blanks: `--test "cargo test --offline"`. No shell reads it
     #[arg(long, value_name = "COMMAND")]
     pub(crate) test: Option<String>,

@@ -3,19 +3,25 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{self, IsTerminal as _, Read as _},
+    io::{self, BufRead as _, IsTerminal as _, Read as _},
+    path::PathBuf,
     process::ExitCode,
+    sync::Arc,
 };
 
-use nexus_spawn::{TaskCreateRequest, Tasks};
+use nexus::CancelToken;
+use nexus_spawn::{CreationProgress, TaskCreateRequest, TaskCreated, TaskCreation, TaskErrorKind, Tasks};
 
 use super::{absolute, note};
 use crate::{
     args::NewTaskArgs,
     command_error::CommandError,
-    output::{say, say_json},
+    interrupt::{self, Interrupts},
+    output::{printable_lines, say, say_json},
 };
 
+/// Files of the project, and bytes of them, that are read without a question. Source: our own bound, some ten seconds of a slow disk.
+const READ_BOUND: (usize, u64) = (50_000, 200 << 20);
 /// Longest goal or context that is read, in bytes. More is refused by the task itself.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -44,8 +50,10 @@ pub(super) async fn create(tasks: &Tasks, args: &NewTaskArgs) -> Result<ExitCode
         labels: args.label.iter().map(|label| named(label)).collect::<Result<BTreeMap<_, _>, _>>()?,
         ..TaskCreateRequest::default()
     };
-    // Whoever names a folder at a terminal means it.
-    let created = tasks.create_below(request, &[project]).await?;
+    let created = match made(tasks, request, project, args).await? {
+        Some(created) => created,
+        None => return Ok(interrupt::exit_code()),
+    };
     for warning in &created.warnings {
         note(&format!("warning: {warning}"));
     }
@@ -59,6 +67,81 @@ pub(super) async fn create(tasks: &Tasks, args: &NewTaskArgs) -> Result<ExitCode
     note(&format!("go on by `nexus task run {}`", created.task_id));
     say(&created.task_id);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Creates the task. `None`: the person cancelled it.
+async fn made(
+    tasks: &Tasks,
+    request: TaskCreateRequest,
+    project: PathBuf,
+    args: &NewTaskArgs,
+) -> Result<Option<TaskCreated>, CommandError> {
+    let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
+    let mut read_bound = (!args.allow_large).then_some(READ_BOUND);
+    let shown = project.clone();
+    let on_progress: Arc<dyn Fn(CreationProgress) + Send + Sync> = Arc::new(move |progress| match progress {
+        CreationProgress::Reading(reading) => note(&format!("reading {reading} in {}", shown.display())),
+        CreationProgress::Testing(command) => {
+            note(&format!("running the project's tests: {}", command.join(" ")));
+        }
+        _ => {}
+    });
+    loop {
+        let creation = TaskCreation {
+            cancel: CancelToken::new(),
+            read_bound,
+            on_progress: Some(Arc::clone(&on_progress)),
+        };
+        let cancel = creation.cancel.clone();
+        // Whoever names a folder at a terminal means it.
+        let roots = [project.clone()];
+        let mut creating = std::pin::pin!(tasks.create_with(request.clone(), &roots, creation));
+        let created = tokio::select! {
+            created = &mut creating => created,
+            _ = interrupts.next() => {
+                cancel.cancel();
+                let undone = creating.await;
+                tasks.shutdown().await;
+                match undone {
+                    // It was too late.
+                    Ok(created) => note(&format!("{} is created", created.task_id)),
+                    Err(_) => note("the task is removed again"),
+                }
+                return Ok(None);
+            }
+        };
+        match created {
+            Err(error) if error.kind == TaskErrorKind::NeedsConsent => {
+                if !may_ask() {
+                    let words = format!(
+                        "{}; ignore what is large, name a smaller folder, or allow it by --allow-large",
+                        error.message
+                    );
+                    return Err(CommandError::failed(printable_lines(&words)));
+                }
+                if !asked(&error.message)? {
+                    return Err(CommandError::failed("nothing was created"));
+                }
+                read_bound = None;
+            }
+            created => return Ok(Some(created?)),
+        }
+    }
+}
+
+/// Whether a person is there to be asked.
+fn may_ask() -> bool {
+    io::stdin().is_terminal() && io::stderr().is_terminal()
+}
+
+/// Asks whether so much is to be read.
+fn asked(what: &str) -> Result<bool, CommandError> {
+    note(what);
+    note("read it all? Type y and Enter; anything else creates nothing");
+    let mut answer = String::new();
+    let read = io::stdin().lock().take(1 << 10).read_line(&mut answer);
+    read.map_err(|error| format!("the answer cannot be read from standard input: {error}"))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn goal(args: &NewTaskArgs) -> Result<String, CommandError> {

@@ -1,6 +1,6 @@
 //! Which task a person means.
 
-use nexus_spawn::Tasks;
+use nexus_spawn::{Task, TaskSnapshot, Tasks};
 
 use crate::command_error::CommandError;
 
@@ -11,13 +11,17 @@ const FEWEST: usize = 3;
 pub(super) async fn id(tasks: &Tasks, text: &str) -> Result<String, CommandError> {
     let store = tasks.store().clone();
     let listing = tokio::task::spawn_blocking(move || store.list()).await.map_err(CommandError::failed)?;
-    let ids: Vec<String> = match listing {
-        Ok(listing) => listing.tasks.iter().map(|(task, _)| task.id().to_string()).collect(),
+    let listed = match listing {
+        Ok(listing) => listing.tasks,
         Err(error) => return Err(error.into()),
     };
+    let ids: Vec<String> = listed.iter().map(|(task, _)| task.id().to_string()).collect();
     if text == "last" {
-        return match ids.last() {
-            Some(id) => Ok(id.clone()),
+        // A creation that runs, or that was cut off, has made no task yet: none without a base either.
+        let is_made =
+            |(task, snapshot): &&(Task, TaskSnapshot)| snapshot.data.head.is_some() && !task.is_unfinished();
+        return match listed.iter().rfind(is_made) {
+            Some((task, _)) => Ok(task.id().to_string()),
             None => Err("there is no task yet; create one by `nexus task new`".to_owned().into()),
         };
     }

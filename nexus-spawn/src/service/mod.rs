@@ -8,6 +8,7 @@ mod answer;
 mod artifact;
 mod blocking;
 mod cartographer;
+mod creation;
 mod framing_job;
 mod holding;
 mod inner;
@@ -30,6 +31,7 @@ pub use self::{
         TaskCreated, TaskFramed, TaskLanding, TaskLogPage, TaskPage, TaskRemoved, TaskReport, TaskResult,
         TaskRow, TaskTurnReport, TierList, TierView, UnitView, VerdictView, VoteView,
     },
+    creation::{CreationProgress, TaskCreation},
     inner::TasksOptions,
     memory::{CompletedTask, NoMemory, TaskMemory},
     request::{

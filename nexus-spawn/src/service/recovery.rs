@@ -65,6 +65,10 @@ impl Inner {
                     if inner.background.cancel.is_cancelled() {
                         return;
                     }
+                    // Its creator is at work on it, or it is removed.
+                    if task.is_unfinished() {
+                        continue;
+                    }
                     // What is wrong with a task is told to whoever asks for it.
                     let _ = inner.recover_if_free(&task).await;
                 }

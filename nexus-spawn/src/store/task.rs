@@ -7,7 +7,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus_core::{RecordFile, RecordLog};
+use nexus_core::{CancelToken, RecordFile, RecordLog};
 use nexus_process::private_home::remove_tree;
 use nexus_workspace::{
     EventLog, Workspace, WorkspaceId, WorkspaceStatus,
@@ -30,7 +30,9 @@ const MOST_RECORD_BYTES: u64 = 64 << 20;
 const COPIES: [&str; 2] = ["work", "checks"];
 /// The folder in which a cartographer reads a copy of the project.
 const MAP: &str = "map";
-/// How soon a hold that another has is tried again.
+/// The file in the folder of a task that is being created. Its creator has the lock on it.
+pub(super) const UNFINISHED: &str = ".creating";
+/// The folder in which a cartographer reads a copy/// How soon a hold that another has is tried again.
 const HOLD_PAUSE: Duration = Duration::from_millis(100);
 
 /// Names a task: the name of its workspace.
@@ -160,13 +162,33 @@ impl Task {
     /// [`NotAProject`](TaskErrorKind::NotAProject), [`MissingProgram`](TaskErrorKind::MissingProgram), those of git and of the
     /// file system.
     pub fn make_tree(&self, project: &Project, include_uncommitted: bool) -> Result<Tree, TaskError> {
-        let options = match include_uncommitted {
-            true => TreeOptions::new().include_uncommitted(),
-            false => TreeOptions::new(),
-        };
-        let tree = Tree::create(&self.git.find()?, self.folder(), project, &options)?;
+        let options =
+            if include_uncommitted { TreeOptions::new().include_uncommitted() } else { TreeOptions::new() };
+        self.make_tree_with(project, &options, &CancelToken::new())
+    }
+
+    /// As [`make_tree`](Self::make_tree), with options, until `cancel` is cancelled.
+    pub(crate) fn make_tree_with(
+        &self,
+        project: &Project,
+        options: &TreeOptions,
+        cancel: &CancelToken,
+    ) -> Result<Tree, TaskError> {
+        let git = self.git.find()?.with_cancel(cancel.clone());
+        let tree = Tree::create(&git, self.folder(), project, options)?;
         self.base_folder(&tree)?;
         Ok(tree)
+    }
+
+    /// Marks the task as one that is being created, until the mark is removed. `None`: another process creates it.
+    pub(crate) fn mark_unfinished(&self) -> Result<Option<FileHold>, TaskError> {
+        let path = self.folder().join(UNFINISHED);
+        FileHold::try_take(&path).map_err(|error| unusable(&path, &error))
+    }
+
+    /// Whether the task is being created, or its creation was cut off while files were read or tests ran.
+    pub fn is_unfinished(&self) -> bool {
+        fs::symlink_metadata(self.folder().join(UNFINISHED)).is_ok()
     }
 
     /// Its repository.

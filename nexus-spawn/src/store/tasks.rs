@@ -9,13 +9,14 @@ use std::{
 use nexus_core::Clock;
 use nexus_workspace::{
     NewWorkspace, WorkspaceId, Workspaces,
+    private_file::FileHold,
     tree::{Git, Tree},
 };
 
 use super::{
     data::TaskData,
     git::SharedGit,
-    task::{Task, TaskId, TaskSnapshot},
+    task::{Task, TaskId, TaskSnapshot, UNFINISHED},
 };
 use crate::{
     task_error::{TaskError, TaskErrorKind},
@@ -139,6 +140,23 @@ impl TaskStore {
             }
         }
         Ok(listing)
+    }
+
+    /// Removes tasks whose creation was cut off: the process that created them is gone.
+    pub(crate) fn remove_unfinished(&self) {
+        let Ok(entries) = std::fs::read_dir(self.workspaces.path()) else { return };
+        for entry in entries.flatten() {
+            let mark = entry.path().join(UNFINISHED);
+            if mark.symlink_metadata().is_err() {
+                continue;
+            }
+            // One that is being created is locked, and one that cannot be removed is tried again.
+            if let Ok(Some(_mark)) = FileHold::try_take(&mark)
+                && let Some(task) = entry.file_name().to_str().and_then(|id| self.open(id).ok())
+            {
+                let _ = self.remove(&task);
+            }
+        }
     }
 
     /// Removes a task: its folder, and its ref in the repository of the project. The caller sees to it that nobody works on it.

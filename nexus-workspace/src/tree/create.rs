@@ -12,11 +12,13 @@ use nexus_core::{Clock, SystemClock};
 
 use super::{
     Base, CommitId, CommitIntent, Git, Project, Tree, TreeError, TreeErrorKind, TreeId, TreeLimits,
+    TreeReading,
     base::{Record, new_pin},
     bundle, check,
     ignore::IgnoreRules,
     person,
     project::{Head, Repository},
+    reading::{OnReading, ReadBound},
     refusal::to_path,
     repo::{GITLINK, Repo},
     snapshot, text,
@@ -38,12 +40,21 @@ pub struct TreeOptions {
     exclude_files: Vec<PathBuf>,
     limits: TreeLimits,
     clock: Arc<dyn Clock>,
+    read_bound: Option<ReadBound>,
+    on_reading: Option<OnReading>,
 }
 
 impl Default for TreeOptions {
     fn default() -> Self {
         let limits = TreeLimits::default();
-        Self { include_uncommitted: false, exclude_files: Vec::new(), limits, clock: Arc::new(SystemClock) }
+        Self {
+            include_uncommitted: false,
+            exclude_files: Vec::new(),
+            limits,
+            clock: Arc::new(SystemClock),
+            read_bound: None,
+            on_reading: None,
+        }
     }
 }
 
@@ -75,6 +86,35 @@ impl TreeOptions {
         self
     }
 
+    /// Sets how many files, and how many bytes of them together, are read without consent. No bound by default.
+    ///
+    /// Files of the project are read where it is a plain folder, and where what is not committed is taken along.
+    #[must_use]
+    pub fn with_read_bound(mut self, files: usize, bytes: u64) -> Self {
+        self.read_bound = Some(ReadBound { files, bytes });
+        self
+    }
+
+    /// Calls a function with what is about to be read, before the first byte is.
+    #[must_use]
+    pub fn on_reading(mut self, call: impl Fn(&TreeReading) + Send + Sync + 'static) -> Self {
+        self.on_reading = Some(OnReading(Arc::new(call)));
+        self
+    }
+
+    pub(super) fn limits(&self) -> &TreeLimits {
+        &self.limits
+    }
+
+    /// Says what is about to be read. Fails if that is more than may be.
+    pub(super) fn announce(&self, folder: &Path, reading: &TreeReading) -> Result<(), TreeError> {
+        self.read_bound.map_or(Ok(()), |bound| bound.check(folder, reading))?;
+        if let Some(OnReading(call)) = &self.on_reading {
+            call(reading);
+        }
+        Ok(())
+    }
+
     /// Takes the time of the base's own commit from another clock than the system's.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
@@ -93,8 +133,8 @@ impl Tree {
     ///
     /// [`AlreadyExists`](TreeErrorKind::AlreadyExists) if the workspace has a tree of another project;
     /// [`NotAProject`](TreeErrorKind::NotAProject), [`GitTooOld`](TreeErrorKind::GitTooOld) for a repository that git does not
-    /// open; [`MissingObject`](TreeErrorKind::MissingObject) in a partial clone; [`TooLarge`](TreeErrorKind::TooLarge);
-    /// [`PermissionDenied`](TreeErrorKind::PermissionDenied), [`NoSpace`](TreeErrorKind::NoSpace), those of git.
+    /// open; [`MissingObject`](TreeErrorKind::MissingObject) in a partial clone; [`TooLarge`](TreeErrorKind::TooLarge) and
+    /// [`NeedsConsent`](TreeErrorKind::NeedsConsent), before a byte is read; [`PermissionDenied`](TreeErrorKind::PermissionDenied), [`NoSpace`](TreeErrorKind::NoSpace), those of git.
     pub fn create(
         git: &Git,
         workspace: impl AsRef<Path>,
@@ -307,6 +347,7 @@ fn base_of_repository(
         let checkout = Checkout::open(repo, person, folder, before, &options.exclude_files)?;
         uncommitted = checkout.uncommitted(before)?;
         if options.include_uncommitted && !uncommitted.paths.is_empty() {
+            options.announce(folder, &checkout.sizes(&uncommitted, &options.limits)?)?;
             tree = Some(checkout.tree(before, &uncommitted)?);
         }
     }
@@ -335,7 +376,7 @@ fn base_of_folder(
     options: &TreeOptions,
 ) -> Result<Base, TreeError> {
     let rules = IgnoreRules::write(staging.join("first-rules"), repo, &super::repo::Entries::new())?;
-    let tree = snapshot::of_plain_folder(repo, &rules, project.path(), &options.limits)?;
+    let tree = snapshot::of_plain_folder(repo, &rules, project.path(), options)?;
     let commit = own_commit(repo, tree, None, options.clock.now(), "The folder")?;
     Ok(Base { includes_uncommitted: options.include_uncommitted, ..plain_base(commit) })
 }

@@ -29,6 +29,9 @@ pub enum TreeErrorKind {
     Changed,
     /// More than the [`TreeLimits`](super::TreeLimits) allow.
     TooLarge,
+    /// More is to be read than [`TreeOptions::with_read_bound`](super::TreeOptions::with_read_bound) allows. Ask the person, or name a smaller
+    /// folder.
+    NeedsConsent,
     /// A ref is not what it was expected to be: another process moved it. Read it, and decide anew.
     RefMoved,
     /// A commit does not descend from the base of this tree.

@@ -103,6 +103,7 @@ mod person;
 mod process;
 mod project;
 mod put_back;
+mod reading;
 mod refresh;
 mod refs;
 mod refusal;
@@ -132,6 +133,7 @@ pub use id::{CommitId, InvalidObjectId, TreeId};
 pub use land::{LandObstacle, Landing};
 pub use limits::TreeLimits;
 pub use project::Project;
+pub use reading::TreeReading;
 pub use refusal::{Refusal, RefusedPath};
 
 use nexus_core::CancelToken;

@@ -22,6 +22,8 @@ pub(super) enum Kind {
 pub(super) struct Found {
     pub(super) path: Vec<u8>,
     pub(super) kind: Kind,
+    /// Its size.
+    pub(super) bytes: u64,
 }
 
 /// Everything in a folder but the folders themselves.
@@ -51,7 +53,9 @@ fn scan_folder(
         }
         path.extend_from_slice(&name);
         let is_dot_git = is_dot_git(&name);
-        let kind = match handle::stat(folder, &name).map(|stat| handle::kind(&stat)) {
+        let stat = handle::stat(folder, &name);
+        let bytes = stat.as_ref().map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0));
+        let kind = match stat.map(|stat| handle::kind(&stat)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed(path, error)),
             Ok(_) if is_dot_git => Some(Kind::DotGit),
@@ -66,7 +70,7 @@ fn scan_folder(
             Ok(_) => Some(Kind::Special),
         };
         if let Some(kind) = kind {
-            found.push(Found { path: path.clone(), kind });
+            found.push(Found { path: path.clone(), kind, bytes });
             if found.len() > limits.files {
                 let message = format!("there are more than {} files", limits.files);
                 return Err(TreeError::new(TreeErrorKind::TooLarge, message));

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs::File, os::fd::OwnedFd, os::unix::fs::PermissionsExt as _, path::Path};
 
 use super::{
-    Refusal, Tree, TreeError, TreeErrorKind, TreeId, TreeLimits,
+    Refusal, Tree, TreeError, TreeErrorKind, TreeId, TreeLimits, TreeOptions, TreeReading,
     blobs::BlobWriter,
     handle,
     ignore::{self, IgnoreRules},
@@ -46,8 +46,9 @@ pub(super) fn of_plain_folder(
     repo: &Repo,
     rules: &IgnoreRules,
     folder: &Path,
-    limits: &TreeLimits,
+    options: &TreeOptions,
 ) -> Result<TreeId, TreeError> {
+    let limits = options.limits();
     let root = open(folder)?;
     for found in scan::scan(&root, limits)? {
         if found.kind == Kind::File && ignore::is_rules(&found.path) {
@@ -59,6 +60,7 @@ pub(super) fn of_plain_folder(
         }
     }
     let taken = Taken::find(repo, rules, &Entries::new(), &root, limits)?;
+    options.announce(folder, &sizes(&taken.found, limits)?)?;
     repo.write_tree(&content(repo, &root, &taken.found, limits)?)
 }
 
@@ -112,12 +114,22 @@ fn submodule_of<'a>(base: &Entries, path: &'a [u8]) -> Option<&'a [u8]> {
     ends.map(|end| &path[..end]).find(|path| base.get(*path).is_some_and(|entry| entry.mode == GITLINK))
 }
 
-/// Puts the content of files and links into the repository.
+/// The sizes of the files that are taken.
+fn sizes(found: &[Found], limits: &TreeLimits) -> Result<TreeReading, TreeError> {
+    let mut reading = TreeReading::default();
+    for Found { path, bytes, .. } in found.iter().filter(|found| found.kind == Kind::File) {
+        reading.add(path, *bytes, limits)?;
+    }
+    Ok(reading)
+}
+
+/// Puts the content of files and links into the repository. Their sizes are looked at first.
 fn content(repo: &Repo, root: &OwnedFd, found: &[Found], limits: &TreeLimits) -> Result<Entries, TreeError> {
+    sizes(found, limits)?;
     let mut writer = BlobWriter::start(repo)?;
     let mut modes = Vec::with_capacity(found.len());
-    let mut total = 0_u64;
-    for Found { path, kind } in found {
+    let mut reading = TreeReading::default();
+    for Found { path, kind, .. } in found {
         let mode = if *kind == Kind::Link {
             let target = handle::open_parent(root, path)
                 .and_then(|(folder, name)| handle::read_link(&folder, name))
@@ -129,17 +141,8 @@ fn content(repo: &Repo, root: &OwnedFd, found: &[Found], limits: &TreeLimits) ->
             let about = file
                 .metadata()
                 .map_err(|error| TreeError::from_io(&to_path(path), "cannot be read", error))?;
-            total = total.saturating_add(about.len());
-            if about.len() > limits.file_bytes || total > limits.total_bytes {
-                let message = format!(
-                    "{:?} has {} bytes, {total} with those before it: at most {} of one file and {} of all are taken",
-                    to_path(path),
-                    about.len(),
-                    limits.file_bytes,
-                    limits.total_bytes
-                );
-                return Err(TreeError::new(TreeErrorKind::TooLarge, message));
-            }
+            // It may have grown.
+            reading.add(path, about.len(), limits)?;
             writer.file(path, &file)?;
             if about.permissions().mode() & 0o100 == 0 { FILE } else { EXECUTABLE }
         };

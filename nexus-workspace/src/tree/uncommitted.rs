@@ -8,8 +8,9 @@ use std::{
 };
 
 use super::{
-    Git, TreeError, TreeId,
+    Git, TreeError, TreeId, TreeLimits, TreeReading,
     check::with_filter,
+    handle,
     project::Repository,
     repo::{self, Entry, GITLINK, Repo, Scratch},
     text,
@@ -147,6 +148,27 @@ impl<'a> Checkout<'a> {
         left_out.extend(with_filter(&attributes.run(&input)?));
         paths.retain(|path| !left_out.contains(path));
         Ok(Uncommitted { paths, left_out })
+    }
+
+    /// The sizes of the files that would be taken.
+    pub(super) fn sizes(
+        &self,
+        uncommitted: &Uncommitted,
+        limits: &TreeLimits,
+    ) -> Result<TreeReading, TreeError> {
+        let root = handle::open_folder(&self.folder)
+            .map_err(|error| TreeError::from_io(&self.folder, "cannot be opened", error))?;
+        let mut reading = TreeReading::default();
+        for path in &uncommitted.paths {
+            let found =
+                handle::open_parent(&root, path).and_then(|(parent, name)| handle::stat(&parent, name));
+            // One that is gone takes no room, and what cannot be looked at is in the words of git.
+            let Ok(found) = found else { continue };
+            if handle::kind(&found) == rustix::fs::FileType::RegularFile {
+                reading.add(path, u64::try_from(found.st_size).unwrap_or(0), limits)?;
+            }
+        }
+        Ok(reading)
     }
 
     /// Takes what is not committed along: a tree of it and of what is. Line ends are as they would be committed.

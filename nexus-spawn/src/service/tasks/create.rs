@@ -9,13 +9,17 @@ use super::{
     super::{
         answer::{BaselineView, TaskCreated},
         blocking::blocking,
+        creation::{CreationProgress, TaskCreation},
         inner::{Inner, JobKind, read},
         report::baseline_view,
         request::TaskCreateRequest,
     },
     Tasks, wait,
 };
-use crate::{store::Task, task_error::TaskError};
+use crate::{
+    store::{Task, unusable},
+    task_error::{TaskError, TaskErrorKind},
+};
 
 impl Tasks {
     /// Creates a task in a project below the configured roots. See [`Tasks::create_below`].
@@ -30,6 +34,23 @@ impl Tasks {
         request: TaskCreateRequest,
         client_roots: &[PathBuf],
     ) -> Result<TaskCreated, TaskError> {
+        self.create_with(request, client_roots, TaskCreation::default()).await
+    }
+
+    /// As [`Tasks::create_below`], within a bound, and until it is cancelled. A creation that fails, or is cancelled, leaves no task; one whose
+    /// process is killed leaves a task that [is unfinished](Task::is_unfinished), and the next creation removes it.
+    pub async fn create_with(
+        &self,
+        request: TaskCreateRequest,
+        client_roots: &[PathBuf],
+        creation: TaskCreation,
+    ) -> Result<TaskCreated, TaskError> {
+        let store = self.0.store.clone();
+        blocking(move || {
+            store.remove_unfinished();
+            Ok(())
+        })
+        .await?;
         self.0.sweep();
         let wait = wait(request.wait_s);
         let began = Instant::now();
@@ -42,10 +63,15 @@ impl Tasks {
         data.warnings.extend(configuration);
         self.0.check_sandbox(&data.settings).await?;
         let (inner, labels) = (self.0.handle(), request.labels);
-        let task = blocking(move || {
+        let making = creation.clone();
+        let (task, mark) = blocking(move || {
             let task = inner.store.create(&data, parent, links, labels)?;
-            match inner.prepare_tree(&task) {
-                Ok(_) => Ok(task),
+            let made = task.mark_unfinished().and_then(|mark| {
+                inner.prepare_tree_with(&task, &making)?;
+                Ok(mark)
+            });
+            match made {
+                Ok(mark) => Ok((task, mark)),
                 Err(error) => {
                     // Nobody knows of it yet. What cannot be removed is listed, and can be cancelled.
                     let _ = inner.store.remove(&task);
@@ -54,7 +80,22 @@ impl Tasks {
             }
         })
         .await?;
-        let baseline = self.0.first_tests(&task, wait.saturating_sub(began.elapsed())).await?;
+        let tested = tokio::select! {
+            tested = self.0.first_tests(&task, wait.saturating_sub(began.elapsed()), &creation) => tested,
+            () = creation.cancel.cancelled() => Err(cancelled()),
+        };
+        // Nobody knows of it before its creation has ended.
+        let baseline = match tested {
+            Ok(baseline) => baseline,
+            Err(error) => {
+                self.0.undo(task).await;
+                return Err(error);
+            }
+        };
+        if let Some(mark) = mark {
+            let folder = task.folder().to_owned();
+            blocking(move || mark.remove().map_err(|error| unusable(&folder, &error))).await?;
+        }
         let snapshot = read(&task, Task::snapshot).await?;
         let data = &snapshot.data;
         Ok(fitted(|most| TaskCreated {
@@ -68,13 +109,33 @@ impl Tasks {
     }
 }
 
+fn cancelled() -> TaskError {
+    TaskError::new(TaskErrorKind::Interrupted, "the creation of the task was cancelled", "create it anew")
+}
+
 impl Inner {
-    /// Runs the tests on the base, and waits for them so long.
-    async fn first_tests(&self, task: &Task, wait: Duration) -> Result<Option<BaselineView>, TaskError> {
-        let settings = read(task, Task::data).await?.1.settings;
-        if settings.test_command.is_none() {
-            return Ok(None);
+    /// Removes a task whose creation did not come to its end, with what runs for it.
+    async fn undo(&self, task: Task) {
+        if let Some(job) = self.jobs.of(task.id()) {
+            job.cancel.cancel();
+            // How it ended is of no interest any more.
+            let _ = job.ended().await;
         }
+        let inner = self.handle();
+        // What cannot be removed is unfinished, and the next creation tries it again.
+        let _ = blocking(move || inner.store.remove(&task)).await;
+    }
+
+    /// Runs the tests on the base, and waits for them so long.
+    async fn first_tests(
+        &self,
+        task: &Task,
+        wait: Duration,
+        creation: &TaskCreation,
+    ) -> Result<Option<BaselineView>, TaskError> {
+        let settings = read(task, Task::data).await?.1.settings;
+        let Some(command) = settings.test_command else { return Ok(None) };
+        creation.say(CreationProgress::Testing(command));
         let (inner, tested) = (self.handle(), task.clone());
         let job = self.jobs.start(
             task.id(),

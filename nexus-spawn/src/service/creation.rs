@@ -1,0 +1,54 @@
+//! How a task is created: within which bound, until when, and who is told.
+
+use std::{fmt, sync::Arc};
+
+use nexus_core::CancelToken;
+use nexus_workspace::tree::{TreeOptions, TreeReading};
+
+/// How a task is created. By default without a bound, and without a word.
+#[derive(Clone, Default)]
+pub struct TaskCreation {
+    /// Ends the creation: what was made of the task is removed.
+    pub cancel: CancelToken,
+    /// Bound on the files, and on their bytes together, that are read of the project without consent. Beyond it the creation fails with
+    /// [`NeedsConsent`](crate::TaskErrorKind::NeedsConsent).
+    pub read_bound: Option<(usize, u64)>,
+    /// Called as the creation goes on.
+    pub on_progress: Option<Arc<dyn Fn(CreationProgress) + Send + Sync>>,
+}
+
+/// What is done next for a task that is being created.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CreationProgress {
+    /// These files of the project are read.
+    Reading(TreeReading),
+    /// The project's tests are run, by this command.
+    Testing(Vec<String>),
+}
+
+impl TaskCreation {
+    pub(super) fn say(&self, progress: CreationProgress) {
+        if let Some(call) = &self.on_progress {
+            call(progress);
+        }
+    }
+
+    pub(super) fn tree_options(&self, include_uncommitted: bool) -> TreeOptions {
+        let mut options = TreeOptions::new();
+        if include_uncommitted {
+            options = options.include_uncommitted();
+        }
+        if let Some((files, bytes)) = self.read_bound {
+            options = options.with_read_bound(files, bytes);
+        }
+        let this = self.clone();
+        options.on_reading(move |reading| this.say(CreationProgress::Reading(reading.clone())))
+    }
+}
+
+impl fmt::Debug for TaskCreation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TaskCreation").field("read_bound", &self.read_bound).finish_non_exhaustive()
+    }
+}

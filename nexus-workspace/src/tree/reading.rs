@@ -1,0 +1,141 @@
+//! Files that are about to be read: their number and sizes, which are looked at before a byte is.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{TreeError, TreeErrorKind, TreeLimits, refusal::to_path};
+
+/// How many of the largest files are named.
+const NAMED: usize = 3;
+
+/// Files that are about to be read for a tree.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TreeReading {
+    /// How many there are.
+    pub files: usize,
+    /// How many bytes they have together.
+    pub bytes: u64,
+    /// The largest of them, the first of which is the largest, each with its size.
+    pub largest: Vec<(PathBuf, u64)>,
+}
+
+impl TreeReading {
+    /// Adds a file. Fails with [`TooLarge`](TreeErrorKind::TooLarge) if it is, or all are.
+    pub(super) fn add(&mut self, path: &[u8], bytes: u64, limits: &TreeLimits) -> Result<(), TreeError> {
+        self.files += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        if bytes > limits.file_bytes || self.bytes > limits.total_bytes {
+            let message = format!(
+                "{:?} has {bytes} bytes, {} with those before it: at most {} of one file and {} of all are taken",
+                to_path(path),
+                self.bytes,
+                limits.file_bytes,
+                limits.total_bytes
+            );
+            return Err(TreeError::new(TreeErrorKind::TooLarge, message));
+        }
+        let place = self.largest.partition_point(|(_, other)| *other >= bytes);
+        if place < NAMED {
+            self.largest.insert(place, (to_path(path), bytes));
+            self.largest.truncate(NAMED);
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for TreeReading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let files = if self.files == 1 { "file" } else { "files" };
+        write!(f, "{} {files} of {}", self.files, Bytes(self.bytes))
+    }
+}
+
+/// A size for a person.
+struct Bytes(u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        match units.into_iter().find(|(unit, _)| self.0 >= *unit) {
+            // A tenth, rounded down, without the loss of digits that a float has.
+            Some((unit, name)) => {
+                write!(f, "{}.{} {name}", self.0 / unit, self.0 % unit * 10 / unit)
+            }
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
+/// Bound on the files that are read for a tree without the consent of a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ReadBound {
+    pub(super) files: usize,
+    pub(super) bytes: u64,
+}
+
+impl ReadBound {
+    /// Fails with [`NeedsConsent`](TreeErrorKind::NeedsConsent) for more than the bound.
+    pub(super) fn check(self, folder: &Path, reading: &TreeReading) -> Result<(), TreeError> {
+        if reading.files <= self.files && reading.bytes <= self.bytes {
+            return Ok(());
+        }
+        let largest: Vec<_> = reading
+            .largest
+            .iter()
+            .map(|(path, bytes)| format!("{} ({})", path.display(), Bytes(*bytes)))
+            .collect();
+        let message = format!(
+            "{reading} in {folder:?} would be read, and without consent at most {} files of {} are; the largest: {}",
+            self.files,
+            Bytes(self.bytes),
+            largest.join(", ")
+        );
+        Err(TreeError::new(TreeErrorKind::NeedsConsent, message))
+    }
+}
+
+/// Called with what is about to be read.
+#[derive(Clone)]
+pub(super) struct OnReading(pub(super) Arc<dyn Fn(&TreeReading) + Send + Sync>);
+
+impl fmt::Debug for OnReading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnReading")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_for_people() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1_023, "1023 bytes"),
+            (1_024, "1.0 KiB"),
+            (1_994, "1.9 KiB"),
+            (333 << 20, "333.0 MiB"),
+            (u64::MAX, "17179869183.9 GiB"),
+        ] {
+            assert_eq!(Bytes(bytes).to_string(), text);
+        }
+    }
+
+    #[test]
+    fn the_largest_are_named_first() {
+        let mut reading = TreeReading::default();
+        for (path, bytes) in [("a", 1), ("b", 9), ("c", 5), ("d", 9), ("e", 2)] {
+            reading.add(path.as_bytes(), bytes, &TreeLimits::default()).unwrap();
+        }
+        let named: Vec<_> = reading.largest.iter().map(|(path, _)| path.display().to_string()).collect();
+        assert_eq!(
+            (named.join(" "), reading.to_string()),
+            ("b d c".to_owned(), "5 files of 26 bytes".to_owned())
+        );
+    }
+}
