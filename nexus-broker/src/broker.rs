@@ -8,7 +8,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nexus_conversation::Conversations;
@@ -20,15 +20,22 @@ use crate::{
     agent::{AgentDocument, AgentStatus, Directory},
     error::{BrokerError, BrokerErrorKind},
     memory::MemoryIndex,
-    message::{Address, Envelope, EnvelopeId, MessagePriority, Payload},
+    message::{Address, Chain, Envelope, EnvelopeId, MessagePriority, Payload},
     route::{Agents, ByAddress, Route, queue_of},
     session_key::SessionKey,
     store::{BrokerStore, PutOutcome},
     worker::{WorkerOrder, Workers},
 };
 
+/// Least step of a clock that is taken for one. Source: our own bound, above what a busy machine holds a process up.
+const CLOCK_STEP: Duration = Duration::from_secs(20);
+/// How long turns of other brokers count as alive after the clock stepped. Source: those renew their leases within a second.
+const AFTER_CLOCK_STEP: Duration = Duration::from_secs(5);
+
 /// How many turns may begin each other by messages, by default.
 pub(crate) const DEFAULT_MAX_HOPS: u32 = 200;
+/// How many turns may come of one message, by default.
+pub(crate) const DEFAULT_MAX_TURNS_PER_MESSAGE: u32 = 200;
 
 /// What a broker is made of.
 #[derive(Clone, Debug)]
@@ -57,6 +64,9 @@ pub struct BrokerOptions {
     /// How many turns may begin each other by messages: what the last of them sends is refused. 0 lets no agent write to another one; answers
     /// go back. 200 by default.
     pub max_hops: u32,
+    /// How many turns may come of one message that begins them, such as that of a caller: its own, and those that messages of these turns and their
+    /// answers begin, at any depth. 200 by default.
+    pub max_turns_per_message: u32,
 }
 
 impl BrokerOptions {
@@ -79,6 +89,7 @@ impl BrokerOptions {
             max_turns_at_once: 4,
             turn_deadline: Duration::from_secs(30 * 60),
             max_hops: DEFAULT_MAX_HOPS,
+            max_turns_per_message: DEFAULT_MAX_TURNS_PER_MESSAGE,
         }
     }
 }
@@ -115,8 +126,33 @@ impl Drop for WaitingTurn {
 #[derive(Default)]
 struct Here {
     running: BTreeSet<String>,
-    /// Agents whose backends could not run a turn, and until when they are left alone.
-    not_before: BTreeMap<String, SystemTime>,
+    /// Agents that are left alone for a time, such as those whose backends could not run a turn.
+    suspended: BTreeMap<String, Suspension>,
+    clock: Option<ClockWatch>,
+}
+
+/// A time for which an agent is left alone. It is over by the clock or by the time that this process has seen pass, whichever is first:
+/// a clock that steps back does not make it longer.
+struct Suspension {
+    until: SystemTime,
+    latest: Instant,
+}
+
+/// Finds steps of the clock: how far it went, beside the time that this process has seen pass. A machine that sleeps steps its clock, too.
+struct ClockWatch {
+    looked: (SystemTime, Instant),
+    stepped: Option<Instant>,
+}
+
+impl ClockWatch {
+    fn look(&mut self, wall: SystemTime, now: Instant) {
+        let expected = self.looked.0 + now.saturating_duration_since(self.looked.1);
+        let step = wall.duration_since(expected).unwrap_or_else(|error| error.duration());
+        if step > CLOCK_STEP {
+            self.stepped = Some(now);
+        }
+        self.looked = (wall, now);
+    }
 }
 
 /// How a message is sent.
@@ -129,8 +165,8 @@ pub struct SendOptions {
     pub expires_in: Option<Duration>,
     /// Tells the message from others, for who sends it again. A new one by default.
     pub message_id: Option<EnvelopeId>,
-    /// How many turns began each other until the one that sends it, which is the last of them.
-    hops: Option<u32>,
+    /// The place of the message whose turn sends it. None for a caller.
+    turn: Option<Chain>,
 }
 
 impl SendOptions {
@@ -141,10 +177,10 @@ impl SendOptions {
         self
     }
 
-    /// Sent by a turn whose own message has this many.
+    /// Sent by a turn whose own message has this place.
     #[must_use]
-    pub(crate) fn after_hops(mut self, hops: u32) -> Self {
-        self.hops = Some(hops);
+    pub(crate) fn after(mut self, turn: &Chain) -> Self {
+        self.turn = Some(turn.clone());
         self
     }
 
@@ -337,7 +373,9 @@ impl Broker {
         let mut envelope = Envelope::new(from.clone(), to.clone(), payload, clock);
         envelope.priority = options.priority;
         envelope.expires_at = options.expires_in.and_then(|time| envelope.timestamp.checked_add(time));
-        envelope.hops = options.hops.map_or(0, |hops| hops.saturating_add(1));
+        if let Some(turn) = &options.turn {
+            envelope.follow(turn);
+        }
         if let Some(id) = options.message_id {
             envelope.message_id = id;
         }
@@ -386,9 +424,44 @@ impl Broker {
                 }
             }
         };
+        if target.agent_name().is_some() && !self.may_begin_turn(&envelope).await? {
+            return Err(BrokerError::new(
+                BrokerErrorKind::NotAllowed,
+                self.too_many_turns(&envelope.chain()),
+                "say what you have as your result: a person begins anew, and `max_turns_per_message` of nexus.yaml sets the bound",
+            ));
+        }
         let outcome = self.store().put(&queue_of(&target), &envelope).await?;
+        // A trigger fires once for an occurrence, whatever came with it.
+        if outcome == PutOutcome::AlreadyThere && !matches!(envelope.payload, Payload::Trigger { .. }) {
+            self.check_is_same(&envelope).await?;
+        }
         self.parts.woken.notify_one();
         Ok(Sent { message_id: envelope.message_id, outcome, reach })
+    }
+
+    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) if another message of this id was sent before.
+    async fn check_is_same(&self, envelope: &Envelope) -> Result<(), BrokerError> {
+        let id = &envelope.message_id;
+        // One that cannot be read, or is forgotten by now, cannot be compared.
+        let Ok(Some(sent)) = self.store().message(id).await else { return Ok(()) };
+        let to = |envelope: &Envelope| envelope.target_agent_id.clone();
+        // Which message it answers is no part of what it says.
+        let says = |envelope: &Envelope| match envelope.payload.clone() {
+            Payload::Message { content, other, .. } => Payload::Message { content, in_reply_to: None, other },
+            payload => payload,
+        };
+        let what = match (says(&sent) == says(envelope), to(&sent) == to(envelope)) {
+            _ if sent.source_agent_id != envelope.source_agent_id => format!("by {}", sent.source_agent_id),
+            (_, false) => format!("to {}", to(&sent)),
+            (false, true) => "with another text".to_owned(),
+            (true, true) => return Ok(()),
+        };
+        Err(BrokerError::new(
+            BrokerErrorKind::Conflict,
+            format!("a message with the id {id} was sent before, {what}: this one is not sent"),
+            "give each message an id of its own",
+        ))
     }
 
     /// Whether `sender` may write to whom the address stands for now. Fails as [`send`](Self::send) would.
@@ -495,17 +568,33 @@ impl Broker {
     pub(crate) fn enter(&self, name: &str) -> bool {
         let now = self.parts.options.clock.now();
         let mut here = self.here();
-        if here.not_before.get(name).is_some_and(|time| *time > now) {
+        let is_suspended =
+            |suspension: &Suspension| suspension.until > now && suspension.latest > Instant::now();
+        if here.suspended.get(name).is_some_and(is_suspended) {
             return false;
         }
-        here.not_before.remove(name);
+        here.suspended.remove(name);
         here.running.insert(name.to_owned())
     }
 
     /// Takes no message of an agent for a time.
     pub(crate) fn suspend(&self, name: &str, time: Duration) {
-        let until = self.parts.options.clock.now() + time;
-        self.here().not_before.insert(name.to_owned(), until);
+        let suspension =
+            Suspension { until: self.parts.options.clock.now() + time, latest: Instant::now() + time };
+        self.here().suspended.insert(name.to_owned(), suspension);
+    }
+
+    /// Looks for a step of the clock since the last call.
+    pub(crate) fn watch_clock(&self) {
+        let (wall, now) = (self.parts.options.clock.now(), Instant::now());
+        self.here().clock.get_or_insert(ClockWatch { looked: (wall, now), stepped: None }).look(wall, now);
+    }
+
+    /// Whether the clock stepped a moment ago, as far as this process has looked.
+    pub(crate) fn has_clock_stepped(&self) -> bool {
+        self.watch_clock();
+        let stepped = self.here().clock.as_ref().and_then(|clock| clock.stepped);
+        stepped.is_some_and(|stepped| stepped.elapsed() < AFTER_CLOCK_STEP)
     }
 
     /// Says that this process is not at an agent any more.
@@ -539,7 +628,7 @@ impl Broker {
         &self,
         manager: &str,
         order: WorkerOrder,
-        hops: u32,
+        turn: &Chain,
     ) -> Result<AgentDocument, BrokerError> {
         let options = self.options();
         let (conversations, name) = (options.conversations.clone(), order.name.clone());
@@ -569,7 +658,7 @@ impl Broker {
             required_tools: order.required_tools,
             other: serde_json::Map::new(),
         };
-        let options = SendOptions::default().after_hops(hops);
+        let options = SendOptions::default().after(turn);
         let sent = self.send(&from, &Address::agent(&record.name)?, payload, options).await;
         if let Err(error) = sent {
             // One without its task would be in the way of the next attempt.

@@ -32,6 +32,7 @@ pub mod skill;
 mod store;
 pub mod trigger;
 mod turn;
+mod turn_count;
 mod unreadable;
 mod view;
 mod work_place;

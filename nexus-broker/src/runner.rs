@@ -1,6 +1,9 @@
 //! What has the turns of agents run: looks for messages, and handles them.
 
-use std::{cmp::Reverse, time::Duration};
+use std::{
+    cmp::Reverse,
+    time::{Duration, Instant},
+};
 
 use nexus_core::CancelToken;
 use tokio::task::JoinSet;
@@ -9,6 +12,8 @@ use crate::{broker::Broker, error::BrokerError, turn};
 
 /// How long the store is left alone where nothing is said to have come. What other processes put is seen after that.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// How often old counts of turns are looked for.
+const TIDY_EVERY: Duration = Duration::from_secs(3_600);
 /// How long the store is left alone after it failed.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 
@@ -19,7 +24,14 @@ impl Broker {
     /// A store that fails is asked again, and told of by a warning.
     pub async fn run(&self, drain: CancelToken, end: CancelToken) {
         let mut turns = JoinSet::new();
+        let mut tidied: Option<Instant> = None;
         while !drain.is_cancelled() && !end.is_cancelled() {
+            if tidied.is_none_or(|tidied| tidied.elapsed() >= TIDY_EVERY) {
+                tidied = Some(Instant::now());
+                if let Err(error) = self.forget_turn_counts().await {
+                    tracing::debug!(%error, "old counts of turns are deleted later");
+                }
+            }
             let wait = match self.begin_turns(&mut turns, &drain, &end).await {
                 Ok(()) => LOOK_EVERY,
                 Err(error) => {
@@ -46,6 +58,7 @@ impl Broker {
         drain: &CancelToken,
         end: &CancelToken,
     ) -> Result<(), BrokerError> {
+        self.watch_clock();
         let mut queues = self.store().queues().await?;
         // Those that come first in the alphabet are not always first: what is more urgent is, and what waits for longer.
         queues.sort_by_key(|status| {

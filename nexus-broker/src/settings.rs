@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     agent::{AgentDocument, AgentScope, AgentStatus},
-    broker::DEFAULT_MAX_HOPS,
+    broker::{DEFAULT_MAX_HOPS, DEFAULT_MAX_TURNS_PER_MESSAGE},
     message::Address,
 };
 
@@ -41,6 +41,8 @@ pub struct BrokerSettings {
     pub turn_seconds: u64,
     /// How many turns may begin each other by messages. Default 200.
     pub max_hops: u32,
+    /// How many turns may come of one message, at any depth, with its own. Default 200.
+    pub max_turns_per_message: u32,
 }
 
 impl Default for BrokerSettings {
@@ -51,6 +53,7 @@ impl Default for BrokerSettings {
             max_turns_at_once: 4,
             turn_seconds: 1_800,
             max_hops: DEFAULT_MAX_HOPS,
+            max_turns_per_message: DEFAULT_MAX_TURNS_PER_MESSAGE,
         }
     }
 }
@@ -124,6 +127,9 @@ impl BrokerSettings {
         };
         if read.max_turns_at_once == 0 {
             return fault(&["max_turns_at_once"], "is 0".to_owned());
+        }
+        if read.max_turns_per_message == 0 {
+            return fault(&["max_turns_per_message"], "is 0".to_owned());
         }
         if read.turn_seconds == 0 {
             return fault(&["turn_seconds"], "is 0".to_owned());

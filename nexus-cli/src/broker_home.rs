@@ -63,6 +63,7 @@ impl BrokerHome {
         options.machine = self.machine();
         options.max_turns_at_once = turns;
         options.max_hops = self.settings.max_hops;
+        options.max_turns_per_message = self.settings.max_turns_per_message;
         options.turn_deadline = Duration::from_secs(self.settings.turn_seconds);
         Ok(Broker::new(options))
     }

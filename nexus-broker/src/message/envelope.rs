@@ -55,6 +55,10 @@ pub struct Envelope {
     /// by the broker.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hops: u32,
+    /// The message that all turns began with which led to this one. None for a message that begins them, such as that of a caller. Set by the
+    /// broker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<EnvelopeId>,
     /// What it says.
     #[serde(flatten)]
     pub payload: Payload,
@@ -80,10 +84,31 @@ impl Envelope {
             priority: MessagePriority::Normal,
             expires_at: None,
             hops: 0,
+            root: None,
             payload,
             other: Map::new(),
         }
     }
+
+    /// Where the message stands among those that came of one.
+    pub(crate) fn chain(&self) -> Chain {
+        Chain { hops: self.hops, root: self.root.clone().unwrap_or_else(|| self.message_id.clone()) }
+    }
+
+    /// Makes this a message that a turn sends, or that is answered for it.
+    pub(crate) fn follow(&mut self, turn: &Chain) {
+        self.hops = turn.hops.saturating_add(1);
+        self.root = Some(turn.root.clone());
+    }
+}
+
+/// The place of a message among those that came of one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Chain {
+    /// How many turns began each other until it.
+    pub(crate) hops: u32,
+    /// The message that began them.
+    pub(crate) root: EnvelopeId,
 }
 
 /// The JSON Schema of an [`Envelope`], as it travels and as it is stored.

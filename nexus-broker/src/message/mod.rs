@@ -6,7 +6,7 @@ mod id;
 mod payload;
 
 pub use address::Address;
-pub(crate) use envelope::is_zero;
+pub(crate) use envelope::{Chain, is_zero};
 pub use envelope::{Envelope, MessagePriority, envelope_schema};
 pub use id::EnvelopeId;
 pub use payload::{Payload, ReportedStatus};

@@ -83,6 +83,9 @@ pub enum Payload {
         code: String,
         /// What failed, for people.
         message: String,
+        /// The message that could not be handled.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        in_reply_to: Option<EnvelopeId>,
         /// Keys that this version does not know.
         #[serde(flatten)]
         other: Map<String, Value>,

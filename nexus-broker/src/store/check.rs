@@ -142,6 +142,7 @@ pub(crate) fn time(millis: i64) -> SystemTime {
 
 /// Whether a lease has lapsed that was taken at a time until another. Both are of a clock that may step back: by more than the time of the lease,
 /// and nobody knows any more how long it has been held.
+#[cfg(feature = "jetstream")]
 pub(crate) fn has_lapsed(now: i64, taken_at: i64, until: i64) -> bool {
     now >= until || now < taken_at.saturating_sub(until.saturating_sub(taken_at))
 }
@@ -152,6 +153,7 @@ pub(crate) fn kind_name(kind: DocumentKind) -> &'static str {
         DocumentKind::Agent => "agent",
         DocumentKind::Trigger => "trigger",
         DocumentKind::Lock => "lock",
+        DocumentKind::TurnCount => "turn-count",
     }
 }
 
@@ -160,7 +162,7 @@ pub(crate) fn lapsed(held: &HandlingLease) -> BrokerError {
     BrokerError::new(
         BrokerErrorKind::Conflict,
         format!("the message {} of the queue {} is not held any more", held.message, held.queue),
-        "take it again, and extend the lease before it lapses",
+        "take it again",
     )
 }
 

@@ -30,11 +30,12 @@ use crate::{
 /// # A message's way
 ///
 /// [`put`](Self::put) stores it in a queue. [`take`](Self::take) gives out the first of the highest priority, for a time: whoever takes it
-/// handles it and [`finish`](Self::finish)es it, or [`put`s it back](Self::put_back). One whose time passes is given out again, so a message
-/// is delivered at least once.
+/// handles it and [`finish`](Self::finish)es it, or [`put`s it back](Self::put_back). One whose time has passed is given to the next that takes,
+/// so a message is delivered at least once.
 ///
 /// It is handled once: [`finish`](Self::finish) stores what came of it (further messages) and that it is handled as one, and only
-/// the holder of the lease can. Whoever is killed before has sent nothing, and whoever comes too late is refused with
+/// the last holder of a lease can. A lease that has lapsed is its holder's until another takes the message, since a machine that slept, or whose clock
+/// stepped, has lost nothing. Whoever is killed before has sent nothing, and whoever comes too late is refused with
 /// [`Conflict`](crate::BrokerErrorKind::Conflict). [`Delivery::deliveries`] tells who takes it whether somebody has begun with it before.
 ///
 /// An id is known for [`QueueLimits::remembered_for`] after its message was handled or has expired: putting it again meanwhile changes nothing,
@@ -76,12 +77,13 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
         lease: Duration,
     ) -> Result<Option<Delivery>, BrokerError>;
 
-    /// Keeps a message for longer: `lease` from now. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if the lease has lapsed.
+    /// Extends a lease, also one that has lapsed: to `lease` from now. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if another has taken
+    /// the message since, or it was put back.
     async fn extend(&self, held: &HandlingLease, lease: Duration) -> Result<(), BrokerError>;
 
     /// Says that a message is handled, and puts what came of it into queues: both or neither is seen. The full queue of an answer does not
-    /// refuse it, and an answer whose id is known is not put again. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if the lease has
-    /// lapsed, and [`Invalid`](crate::BrokerErrorKind::Invalid) beyond [`QueueLimits::max_outcome_bytes`]; then nothing is put.
+    /// refuse it, and an answer whose id is known is not put again. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if another has taken
+    /// the message since, and [`Invalid`](crate::BrokerErrorKind::Invalid) beyond [`QueueLimits::max_outcome_bytes`]; then nothing is put.
     async fn finish(&self, held: &HandlingLease, outcome: &[(String, Envelope)]) -> Result<(), BrokerError>;
 
     /// Gives a message back, at its old place.
@@ -98,6 +100,9 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
 
     /// Messages that were set aside because this version cannot read them, oldest first.
     async fn set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError>;
+
+    /// A message that was put, also one that is handled. None if it is not known, or not any more.
+    async fn message(&self, id: &EnvelopeId) -> Result<Option<Envelope>, BrokerError>;
 
     /// What was put, and what has expired, oldest first, after the `after`th: the source of the views. What is older than [`QueueLimits::remembered_for`] may be gone.
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError>;
@@ -222,6 +227,8 @@ pub enum DocumentKind {
     Trigger,
     /// A lock on what agents share.
     Lock,
+    /// How many turns came of a message.
+    TurnCount,
 }
 
 /// A document.

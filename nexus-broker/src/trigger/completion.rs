@@ -109,8 +109,9 @@ impl Watched<'_> {
         }
         if let Some(ended) = self.concerns(logged) {
             // The report counts the turns that began each other until it, and what it fires is one of them.
-            let hops = logged.envelope.hops;
-            let put = triggers.firer().put(self.trigger, &ended.occurrence(), Some(ended.data()), hops).await;
+            let chain = Some(logged.envelope.chain());
+            let put =
+                triggers.firer().put(self.trigger, &ended.occurrence(), Some(ended.data()), chain).await;
             match put {
                 Ok(firing) => {
                     firings.push(firing);

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::{schedule::TriggerSchedule, time::whole_milli};
 use crate::{
     error::{BrokerError, BrokerErrorKind},
-    message::{Address, MessagePriority, is_zero},
+    message::{Address, Chain, EnvelopeId, MessagePriority, is_zero},
     rfc3339,
 };
 
@@ -128,6 +128,9 @@ pub struct Trigger {
     /// The [`hops`](crate::Envelope::hops) of its firings: of `at`, where a turn made it for the next minute. Else 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hops: u32,
+    /// The [`root`](crate::Envelope::root) of its firings, where they have `hops`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root: Option<EnvelopeId>,
     /// Keys that this version does not know.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -215,8 +218,8 @@ pub struct NewTrigger {
     pub session: Option<Address>,
     /// Which priority its firings have.
     pub priority: MessagePriority,
-    /// The [`hops`](crate::Envelope::hops) of its firings.
-    pub(super) hops: u32,
+    /// The place of its firings among the messages that came of one, where the turn that makes it counts for them.
+    pub(super) chain: Option<Chain>,
 }
 
 impl NewTrigger {
@@ -230,13 +233,14 @@ impl NewTrigger {
             target: None,
             session: None,
             priority: MessagePriority::Normal,
-            hops: 0,
+            chain: None,
         }
     }
 
     /// The trigger that is made of it now. Not yet checked, and without a next run.
     pub(super) fn made_at(self, now: SystemTime) -> Trigger {
         let now = whole_milli(now);
+        let (hops, root) = self.chain.map_or((0, None), |chain| (chain.hops, Some(chain.root)));
         let timed = matches!(self.schedule, TriggerSchedule::Cron(_) | TriggerSchedule::At(_));
         Trigger {
             id: self.id,
@@ -253,7 +257,8 @@ impl NewTrigger {
             decided_until: timed.then_some(now),
             decided_in_log: None,
             decided_state: None,
-            hops: self.hops,
+            hops,
+            root,
             other: Map::new(),
         }
     }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
-    message::{Address, Envelope, EnvelopeId, Payload},
+    message::{Address, Chain, Envelope, EnvelopeId, Payload},
     store::{BrokerStore, DocumentKind, ExpectedRevision, PutOutcome, StoredDocument},
 };
 
@@ -45,13 +45,13 @@ pub struct TriggerFiring {
 }
 
 impl TriggerFirer {
-    /// Puts the message of an occurrence. `hops` is that of the message that fired the trigger, 0 where none did.
+    /// Puts the message of an occurrence. `chain` is the place of the message that fired the trigger, if one did.
     pub(super) async fn put(
         &self,
         trigger: &Trigger,
         occurrence: &str,
         data: Option<Value>,
-        hops: u32,
+        chain: Option<Chain>,
     ) -> Result<TriggerFiring, BrokerError> {
         let payload = Payload::Trigger {
             trigger_id: trigger.id.to_string(),
@@ -64,7 +64,9 @@ impl TriggerFirer {
         let mut envelope = Envelope::new(source, trigger.routed_to(), payload, &*self.clock);
         envelope.message_id = EnvelopeId::of_occurrence(&format!("trigger:{}", trigger.id), occurrence);
         envelope.priority = trigger.priority;
+        let (hops, root) = chain.map_or((0, None), |chain| (chain.hops, Some(chain.root)));
         envelope.hops = hops.max(trigger.hops);
+        envelope.root = root.or_else(|| trigger.root.clone());
         let outcome = self.targets.deliver(&envelope).await?;
         tracing::debug!(trigger = %trigger.id, occurrence, ?outcome, "a trigger fired");
         Ok(TriggerFiring { trigger: trigger.id.clone(), message: envelope.message_id, outcome })

@@ -41,7 +41,7 @@ pub(super) async fn fire_due(
     let mut before = None;
     for time in due.fires {
         let occurrence = if is_cron { to_seconds(time) } else { rfc3339::text(time) };
-        match triggers.firer().put(trigger, &occurrence, None, 0).await {
+        match triggers.firer().put(trigger, &occurrence, None, None).await {
             Ok(firing) => {
                 firings.push(firing);
                 last_run = Some(whole_milli(now));

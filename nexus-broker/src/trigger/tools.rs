@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
-    message::{Address, MessagePriority},
+    message::{Address, Chain, MessagePriority},
     rfc3339,
 };
 
@@ -43,7 +43,7 @@ pub struct TriggerTools {
     agent: String,
     session: Option<Address>,
     /// Those of a message that the turn sends, and how many that may be.
-    hops: Option<(u32, u32)>,
+    turn: Option<(Chain, u32)>,
     files: bool,
     webhooks: Option<(WebhookSecrets, String)>,
 }
@@ -123,7 +123,7 @@ fn needed<T>(value: Option<T>, name: &str, kind: &str) -> Result<T, BrokerError>
 impl TriggerTools {
     /// The tools of an agent.
     pub fn of_agent(triggers: Triggers, agent: impl Into<String>) -> Self {
-        Self { triggers, agent: agent.into(), session: None, hops: None, files: false, webhooks: None }
+        Self { triggers, agent: agent.into(), session: None, turn: None, files: false, webhooks: None }
     }
 
     /// The same in a session of the agent, to which its triggers are routed.
@@ -133,10 +133,10 @@ impl TriggerTools {
         self
     }
 
-    /// The same in a turn whose messages have so many [`hops`](crate::Envelope::hops), of which there may be `max_hops`.
+    /// The same in a turn whose message has this place, where there may be `max_hops` [`hops`](crate::Envelope::hops).
     #[must_use]
-    pub(crate) fn in_turn(mut self, hops: u32, max_hops: u32) -> Self {
-        self.hops = Some((hops, max_hops));
+    pub(crate) fn in_turn(mut self, turn: Chain, max_hops: u32) -> Self {
+        self.turn = Some((turn, max_hops));
         self
     }
 
@@ -203,19 +203,34 @@ impl TriggerTools {
     }
 
     async fn create(&self, arguments: CreateTriggerArguments) -> Result<Value, BrokerError> {
-        if self.own().await?.len() >= MAX_TRIGGERS {
+        let (own, now) = (self.own().await?, self.triggers.now());
+        // A reminder that has fired never fires again.
+        let is_spent = |trigger: &&Trigger| match &trigger.schedule {
+            TriggerSchedule::At(at) => !trigger.enabled && at.time <= now,
+            _ => false,
+        };
+        if own.iter().filter(|trigger| !is_spent(trigger)).count() >= MAX_TRIGGERS {
             return Err(BrokerError::new(
                 BrokerErrorKind::NotAllowed,
                 format!("you have {MAX_TRIGGERS} triggers, as many as an agent may make"),
                 "delete one that is not needed any more",
             ));
         }
+        // The last of those that have fired are there to be looked up.
+        let mut spent: Vec<_> = own.iter().filter(is_spent).collect();
+        spent.sort_by_key(|trigger| trigger.last_run.unwrap_or(trigger.created_at));
+        for trigger in spent.iter().take(spent.len().saturating_sub(MAX_TRIGGERS)) {
+            match self.triggers.delete(&trigger.id).await {
+                Err(error) if error.kind == BrokerErrorKind::Unknown => {}
+                deleted => deleted?,
+            }
+        }
         let target = arguments.target.as_deref().map(str::parse::<Address>).transpose()?;
         let (priority, action) = (arguments.priority, arguments.action.clone());
         let schedule = self.schedule(arguments).await?;
         let mut new = NewTrigger::new(&self.agent, schedule, action);
         (new.target, new.session, new.priority) = (target, self.session.clone(), priority);
-        new.hops = self.hops_of(&new.schedule)?;
+        new.chain = self.chain_of(&new.schedule)?;
         let routed = new.target.clone().or_else(|| new.session.clone());
         let routed = routed.unwrap_or_else(|| Address::ManagerOf(self.agent.clone()));
         self.triggers.firer().targets.check_target(&self.agent, &routed).await?;
@@ -235,14 +250,15 @@ impl TriggerTools {
         }
     }
 
-    /// How many hops the firings of a trigger have. Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) beyond the bound.
-    fn hops_of(&self, schedule: &TriggerSchedule) -> Result<u32, BrokerError> {
-        let TriggerSchedule::At(at) = schedule else { return Ok(0) };
+    /// The place of the firings of a trigger, where the turn counts for them. Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) beyond the
+    /// bound.
+    fn chain_of(&self, schedule: &TriggerSchedule) -> Result<Option<Chain>, BrokerError> {
+        let TriggerSchedule::At(at) = schedule else { return Ok(None) };
         let is_soon = at.time.duration_since(self.triggers.now()).unwrap_or_default() < SOON;
-        match self.hops.filter(|_| is_soon) {
-            None => Ok(0),
-            Some((hops, max_hops)) if hops <= max_hops => Ok(hops),
-            Some((hops, _)) => Err(BrokerError::new(
+        let Some((turn, max_hops)) = self.turn.as_ref().filter(|_| is_soon) else { return Ok(None) };
+        match turn.hops.saturating_add(1) {
+            hops if hops <= *max_hops => Ok(Some(Chain { hops, root: turn.root.clone() })),
+            hops => Err(BrokerError::new(
                 BrokerErrorKind::NotAllowed,
                 format!("{hops} turns have begun each other, which is as many as may"),
                 format!("take a time that is {} s or more from now", SOON.as_secs()),

@@ -216,7 +216,7 @@ impl Triggers {
         occurrence: &str,
         data: Option<Value>,
     ) -> Result<TriggerFiring, BrokerError> {
-        let firing = self.firer.put(trigger, occurrence, data, 0).await?;
+        let firing = self.firer.put(trigger, occurrence, data, None).await?;
         let now = whole_milli(self.firer.clock.now());
         let moved = self.firer.change(&trigger.id, |trigger| {
             trigger.last_run = trigger.last_run.max(Some(now));

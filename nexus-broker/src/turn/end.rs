@@ -65,15 +65,18 @@ pub(super) async fn after(
         }
         Ended::Busy(error) | Ended::Conversation(error) => {
             let message = format!("the conversation of {name} cannot be used: {error}");
-            (Err(Some(prompt::problem("no_conversation", &message))), AgentStatus::Failed)
+            (
+                Err(Some(prompt::problem(&envelope.message_id, "no_conversation", &message))),
+                AgentStatus::Failed,
+            )
         }
         Ended::Tools(missing) => {
             let message = format!("{name} has not every tool that the task needs: {missing}");
-            (Err(Some(prompt::problem("no_tool", &message))), AgentStatus::Failed)
+            (Err(Some(prompt::problem(&envelope.message_id, "no_tool", &message))), AgentStatus::Failed)
         }
         Ended::Folder(error) => {
             let message = format!("{name} cannot work: {error}");
-            (Err(Some(prompt::problem("no_folder", &message))), AgentStatus::Failed)
+            (Err(Some(prompt::problem(&envelope.message_id, "no_folder", &message))), AgentStatus::Failed)
         }
     };
     let taken = lock(&turn.taken).clone();
@@ -191,7 +194,7 @@ pub(super) async fn lost(
         let mut message =
             Envelope::new(Address::agent(&record.name)?, manager, told.clone(), &*broker.options().clock);
         message.message_id = id;
-        message.hops = envelope.hops.saturating_add(1);
+        message.follow(&envelope.chain());
         // A manager whose queue is full sees it by list_agents.
         if let Err(error) = broker.store().put(&queue_of(&message.target_agent_id), &message).await {
             tracing::warn!(agent = %record.name, %error, "its manager could not be told of a lost turn");
@@ -224,7 +227,7 @@ pub(super) async fn finish(
             // Derived from the message, so that two brokers that end one turn store one answer.
             message.message_id = EnvelopeId::of_occurrence(envelope.message_id.as_str(), "answer");
             message.priority = envelope.priority;
-            message.hops = envelope.hops.saturating_add(1);
+            message.follow(&envelope.chain());
             if matches!(envelope.source_agent_id, Address::Caller(_)) {
                 // An inbox that is never read does not grow for ever.
                 message.expires_at = message.timestamp.checked_add(KEPT_FOR_CALLERS);
@@ -236,7 +239,8 @@ pub(super) async fn finish(
     match broker.store().finish(lease, &outcome).await {
         // As JSON a text may be six times as long.
         Err(error) if error.kind == BrokerErrorKind::Invalid && !outcome.is_empty() => {
-            outcome[0].1.payload = prompt::problem("answer_too_large", &error.to_string());
+            outcome[0].1.payload =
+                prompt::problem(&envelope.message_id, "answer_too_large", &error.to_string());
             broker.store().finish(lease, &outcome).await?;
         }
         finished => finished?,

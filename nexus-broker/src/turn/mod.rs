@@ -8,7 +8,7 @@ mod tools;
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use nexus_core::CancelToken;
@@ -18,7 +18,7 @@ use crate::{
     agent::{AgentDocument, AgentStatus, BegunTurn, MOST_UNENDED},
     broker::{Broker, WaitingTurn},
     error::{BrokerError, BrokerErrorKind},
-    message::{Address, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus},
+    message::{Address, Chain, Envelope, EnvelopeId, MessagePriority, Payload, ReportedStatus},
     route::queue_of,
     session_key::SessionKey,
     store::{Delivery, HandlingLease},
@@ -46,8 +46,12 @@ pub(super) struct AgentTurn {
     pub(super) session: Address,
     /// The message that it handles.
     message: EnvelopeId,
-    /// How many turns began each other until this one.
-    pub(super) hops: u32,
+    /// The lease of that message.
+    lease: HandlingLease,
+    /// When the leases of the turn were renewed last.
+    renewed_at: Mutex<SystemTime>,
+    /// The place of its message among those that came of one.
+    pub(super) chain: Chain,
     /// Further messages that the turn took. They are finished with it; if it is lost, they are reported as lost with it.
     taken: Mutex<Vec<Delivery>>,
     /// The message that waits to be handed to the running turn.
@@ -172,11 +176,32 @@ impl AgentTurn {
         })
     }
 
-    /// The leases to renew while the turn runs.
-    fn leases(&self) -> Vec<HandlingLease> {
-        let mut leases: Vec<_> = lock(&self.taken).iter().map(|delivery| delivery.lease.clone()).collect();
-        leases.extend(lock(&self.offered).clone());
-        leases
+    /// Renews the leases of the turn. Fails if that of its own message cannot be renewed; another one is given out again then, and
+    /// its sender is told that it was lost.
+    async fn renew(&self) -> Result<(), BrokerError> {
+        let store = self.broker.store();
+        let now = self.broker.options().clock.now();
+        let mut further: Vec<_> = lock(&self.taken).iter().map(|delivery| delivery.lease.clone()).collect();
+        further.extend(lock(&self.offered).clone());
+        let renewed = store.extend(&self.lease, LEASE).await;
+        for lease in further {
+            let _ = store.extend(&lease, LEASE).await;
+        }
+        if renewed.is_ok() {
+            *lock(&self.renewed_at) = now;
+        }
+        renewed
+    }
+
+    /// Whether the clock has stepped so far since the last renewal that the leases may have lapsed.
+    fn is_renewal_late(&self) -> bool {
+        let since = self.broker.options().clock.now().duration_since(*lock(&self.renewed_at));
+        since.map_or(true, |since| since > LEASE / 2)
+    }
+
+    /// Renews the leases of a turn that is about to take a message, if they may have lapsed: it would take its own.
+    async fn renew_before_taking(&self) -> Result<(), BrokerError> {
+        if self.is_renewal_late() { self.renew().await } else { Ok(()) }
     }
 }
 
@@ -205,7 +230,9 @@ pub(crate) async fn handle(
 /// Whether another broker runs a turn of the agent, or said so until a moment ago.
 fn is_elsewhere(broker: &Broker, record: &AgentDocument) -> bool {
     let now = broker.options().clock.now();
-    record.turn.as_ref().is_some_and(|turn| turn.broker != broker.id() && turn.is_alive(now))
+    // Brokers of a machine that slept, or whose clock stepped, renew their leases first.
+    let may_be_alive = |turn: &BegunTurn| turn.is_alive(now) || broker.has_clock_stepped();
+    record.turn.as_ref().is_some_and(|turn| turn.broker != broker.id() && may_be_alive(turn))
 }
 
 /// Handles one message. False if the agent is suspended for now.
@@ -219,7 +246,14 @@ async fn handle_message(
     let Delivery { envelope, lease, deliveries, .. } = delivery;
     let Some(record) = broker.directory().find(name).await? else {
         let message = format!("there is no agent {name:?}");
-        return finish(broker, name, &lease, &envelope, Some(prompt::problem("no_agent", &message))).await;
+        return finish(
+            broker,
+            name,
+            &lease,
+            &envelope,
+            Some(prompt::problem(&envelope.message_id, "no_agent", &message)),
+        )
+        .await;
     };
     // Also where the agent was stopped since: its turn did something, and its record says that it runs.
     if deliveries > 1 && record.has_begun(&envelope.message_id) {
@@ -227,14 +261,29 @@ async fn handle_message(
     }
     if record.status == AgentStatus::Stopped {
         let message = format!("the agent {name:?} was stopped");
-        return finish(broker, name, &lease, &envelope, Some(prompt::problem("agent_stopped", &message)))
-            .await;
+        return finish(
+            broker,
+            name,
+            &lease,
+            &envelope,
+            Some(prompt::problem(&envelope.message_id, "agent_stopped", &message)),
+        )
+        .await;
     }
     if let Payload::StatusUpdate { status: ReportedStatus::Received | ReportedStatus::InProgress, .. } =
         &envelope.payload
     {
         // It is in the record of who reports, which `list_agents` shows. No turn is spent on it.
         return finish(broker, name, &lease, &envelope, None).await;
+    }
+    if !broker.count_turn(&envelope).await? {
+        let problem = prompt::problem(
+            &envelope.message_id,
+            "too_many_turns",
+            &broker.too_many_turns(&envelope.chain()),
+        );
+        tracing::warn!(agent = name, root = %envelope.chain().root, "a message begins no turn: as many as may came of one");
+        return finish(broker, name, &lease, &envelope, Some(problem)).await;
     }
     let record = match begin(broker, name, &envelope).await {
         Ok(record) => record,
@@ -252,28 +301,28 @@ async fn handle_message(
         queue: queue.to_owned(),
         session: SessionKey::of(name, &envelope.target_agent_id).address(),
         message: envelope.message_id.clone(),
-        hops: envelope.hops,
+        lease: lease.clone(),
+        renewed_at: Mutex::new(broker.options().clock.now()),
+        chain: envelope.chain(),
         taken: Mutex::default(),
         offered: Mutex::default(),
         waiting: Mutex::default(),
         answered: Mutex::default(),
     });
-    let ended = run::run(&turn, &lease, &envelope, end).await;
+    let ended = run::run(&turn, &envelope, end).await;
     // What follows may take its time: git looks at every file.
     tokio::select! {
         done = after(&turn, &lease, &envelope, deliveries, ended) => done,
-        () = keep_leases(&turn, &lease) => unreachable!("it goes on until it is dropped"),
+        () = keep_leases(&turn) => unreachable!("it goes on until it is dropped"),
     }
 }
 
 /// Renews the leases of a turn that has ended, while its end is stored.
-async fn keep_leases(turn: &AgentTurn, lease: &HandlingLease) {
+async fn keep_leases(turn: &AgentTurn) {
     loop {
         tokio::time::sleep(LOOK_EVERY * LOOKS_PER_HEARTBEAT).await;
-        for lease in std::iter::once(lease.clone()).chain(turn.leases()) {
-            // A failure shows when it is finished.
-            let _ = turn.broker.store().extend(&lease, LEASE).await;
-        }
+        // A failure shows when the message is finished.
+        let _ = turn.renew().await;
         turn.beat().await;
     }
 }

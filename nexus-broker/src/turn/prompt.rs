@@ -59,22 +59,28 @@ fn reply(to: &EnvelopeId, content: String) -> Payload {
 
 /// What goes back for a turn that failed.
 pub(super) fn failure(agent: &AgentDocument, envelope: &Envelope, error: &TurnError) -> Payload {
-    problem("turn_failed", &format!("{} could not handle {}: {error}", agent.name, envelope.message_id))
+    let message = format!("{} could not handle {}: {error}", agent.name, envelope.message_id);
+    problem(&envelope.message_id, "turn_failed", &message)
 }
 
-/// What goes back where a broker ended in the middle of a turn.
+/// What goes back where a broker ended in the middle of a turn, or stood still until another took its message.
 pub(super) fn lost(agent: &AgentDocument, id: &EnvelopeId) -> Payload {
     let tree = agent.tree.as_ref().map_or_else(String::new, |tree| {
         format!("; its files are in {}", tree.workspace.join("work").display())
     });
     let message = format!(
-        "the broker ended while {} was at {id}: what it did by then is done, and it is not begun again{tree}",
+        "the broker ended or stood still while {} was at {id}: what it did by then is done, and it is not begun again{tree}",
         agent.name
     );
-    problem("turn_lost", &message)
+    problem(id, "turn_lost", &message)
 }
 
-/// A failure as a message.
-pub(super) fn problem(code: &str, message: &str) -> Payload {
-    Payload::Error { code: code.to_owned(), message: cut(message, MAX_PROBLEM_BYTES), other: Map::new() }
+/// The failure to handle a message, as a message.
+pub(super) fn problem(of: &EnvelopeId, code: &str, message: &str) -> Payload {
+    Payload::Error {
+        code: code.to_owned(),
+        message: cut(message, MAX_PROBLEM_BYTES),
+        in_reply_to: Some(of.clone()),
+        other: Map::new(),
+    }
 }

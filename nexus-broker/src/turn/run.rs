@@ -16,7 +16,6 @@ use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::{Envelope, MessagePriority, Payload},
     session_key::SessionKey,
-    store::HandlingLease,
 };
 
 /// Longest wait for a conversation that another process holds, before the message is put back.
@@ -39,12 +38,7 @@ pub(super) enum Ended {
 }
 
 /// Runs the turn, and hands it the urgent messages that arrive meanwhile.
-pub(super) async fn run(
-    turn: &Arc<AgentTurn>,
-    lease: &HandlingLease,
-    envelope: &Envelope,
-    end: &CancelToken,
-) -> Ended {
+pub(super) async fn run(turn: &Arc<AgentTurn>, envelope: &Envelope, end: &CancelToken) -> Ended {
     let options = turn.broker.options();
     let tools = tools::of(turn);
     if let Some(missing) = missing_tools(envelope, &tools) {
@@ -95,7 +89,7 @@ pub(super) async fn run(
     let by_itself = tokio::select! {
         ended = &mut running => Some(ended),
         () = &mut handing_in => unreachable!("it goes on until the turn is over"),
-        () = keep_alive(turn, lease, &cancel) => None,
+        () = keep_alive(turn, &cancel) => None,
     };
     let was_cut = by_itself.is_none();
     let ended = match by_itself {
@@ -111,7 +105,7 @@ pub(super) async fn run(
     // it may hold a lock of it.
     over.cancel();
     handing_in.await;
-    let ended = match was_cut && turn.broker.store().extend(lease, LEASE).await.is_err() {
+    let ended = match was_cut && turn.renew().await.is_err() {
         true => Ended::TakenAway,
         false => ended.map_or_else(Ended::Conversation, |outcome| Ended::Turn(Box::new(outcome))),
     };
@@ -133,7 +127,10 @@ async fn hand_in(turn: &AgentTurn, steering: &Steering, over: &CancelToken) {
             waited = store.wait(&turn.queue, LOOK_EVERY) => waited,
         };
         let taken = match waited {
-            Ok(()) => store.take(&turn.queue, MessagePriority::Urgent, LEASE).await,
+            Ok(()) => match turn.renew_before_taking().await {
+                Ok(()) => store.take(&turn.queue, MessagePriority::Urgent, LEASE).await,
+                Err(error) => Err(error),
+            },
             Err(error) => Err(error),
         };
         let delivery = match taken {
@@ -215,7 +212,7 @@ fn scope(record: &AgentDocument) -> Result<ParticipantScope, BrokerError> {
 
 /// Renews the leases of a turn and writes its heartbeat. Returns when the turn is to end: the agent was stopped, or another broker has
 /// the message.
-async fn keep_alive(turn: &AgentTurn, lease: &HandlingLease, cancel: &CancelToken) {
+async fn keep_alive(turn: &AgentTurn, cancel: &CancelToken) {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
     let mut looks = 0_u32;
     loop {
@@ -230,20 +227,17 @@ async fn keep_alive(turn: &AgentTurn, lease: &HandlingLease, cancel: &CancelToke
             cancel.cancel();
             return;
         }
-        if !looks.is_multiple_of(LOOKS_PER_HEARTBEAT) {
+        // After a step of the clock at once: other brokers hold the turn for dead.
+        if !looks.is_multiple_of(LOOKS_PER_HEARTBEAT) && !turn.is_renewal_late() {
             continue;
         }
-        match broker.store().extend(lease, LEASE).await {
+        match turn.renew().await {
             Err(error) if error.kind == BrokerErrorKind::Conflict => {
                 cancel.cancel();
                 return;
             }
             Err(error) => tracing::warn!(agent = name, %error, "the broker cannot say that a turn runs"),
             Ok(()) => {}
-        }
-        for taken in turn.leases() {
-            // A lease that lapsed has its message given out again, and reported as lost.
-            let _ = broker.store().extend(&taken, LEASE).await;
         }
         turn.beat().await;
     }

@@ -158,7 +158,7 @@ pub(super) fn of(turn: &Arc<AgentTurn>) -> Toolbox {
     };
     let mut of_agent = TriggerTools::of_agent(triggers, &turn.agent.name)
         .in_session(turn.session.clone())
-        .in_turn(turn.hops.saturating_add(1), turn.broker.options().max_hops);
+        .in_turn(turn.chain.clone(), turn.broker.options().max_hops);
     if turn.agent.folder.is_some() {
         of_agent = of_agent.with_files();
     }
@@ -196,7 +196,7 @@ fn send(turn: &Arc<AgentTurn>) -> Tool {
                         other: Map::new(),
                     },
                 };
-                let options = SendOptions::default().with_priority(arguments.priority).after_hops(turn.hops);
+                let options = SendOptions::default().with_priority(arguments.priority).after(&turn.chain);
                 let sent = turn.broker.send(&turn.address(), &to, payload, options).await;
                 let sent = sent.map_err(|error| words(&error))?;
                 if let Some(id) = answered {
@@ -244,6 +244,7 @@ async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, Brok
         let mut refused = Ok(());
         // Nothing is taken where nothing is the turn's: a delivery is a write, and counts for the message.
         if turn.may_have_any(&waiting).await? {
+            turn.renew_before_taking().await?;
             while let Some(delivery) = store.take(&turn.queue, MessagePriority::Low, LEASE).await? {
                 if turn.may_have(&delivery).await {
                     match turn.note_taken(&delivery.envelope.message_id).await {
@@ -368,7 +369,7 @@ async fn report_status(turn: &AgentTurn, arguments: StatusArguments) -> Result<S
         other: Map::new(),
     };
     let to = Address::ManagerOf(turn.agent.name.clone());
-    let options = SendOptions::default().after_hops(turn.hops);
+    let options = SendOptions::default().after(&turn.chain);
     let sent = turn.broker.send(&turn.address(), &to, payload, options).await?;
     Ok(format!("told: {}", sent.reach.as_str()))
 }
@@ -389,7 +390,7 @@ fn start(turn: &Arc<AgentTurn>) -> Tool {
                     max_workers: arguments.max_workers,
                     required_tools: arguments.required_tools,
                 };
-                let record = turn.broker.start_worker(&turn.agent.name, order, turn.hops).await;
+                let record = turn.broker.start_worker(&turn.agent.name, order, &turn.chain).await;
                 let record = record.map_err(|error| words(&error))?;
                 let folder = record.folder.as_ref().map(|folder| folder.display().to_string());
                 Ok::<_, String>(Json(json!({ "worker": record.name, "folder": folder })))

@@ -6,6 +6,7 @@ mod ends;
 mod inbox;
 pub(crate) mod kit;
 mod landing;
+mod recorded;
 mod triggers;
 mod views;
 mod watched_store;

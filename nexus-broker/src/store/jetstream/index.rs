@@ -30,6 +30,11 @@ impl Entry {
         })
     }
 
+    /// It was given out, and has no end yet. The lease may have lapsed.
+    pub(super) fn is_taken(&self) -> bool {
+        self.state.as_ref().is_some_and(|state| state.stage == Stage::Taken)
+    }
+
     pub(super) fn is_expired(&self, now: i64) -> bool {
         self.expires_at.is_some_and(|expires_at| expires_at <= now)
     }

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
-    message::{Envelope, MessagePriority},
+    message::{Envelope, EnvelopeId, MessagePriority},
 };
 
 /// What a message of the stream has beside the JSON of a message, in bytes at most.
@@ -152,6 +152,10 @@ impl BrokerStore for JetStreamStore {
 
     async fn set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError> {
         self.all_set_aside(at_most).await
+    }
+
+    async fn message(&self, id: &EnvelopeId) -> Result<Option<Envelope>, BrokerError> {
+        self.message_of(id).await
     }
 
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError> {

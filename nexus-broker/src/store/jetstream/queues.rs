@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::BrokerError,
-    message::{Envelope, MessagePriority},
+    message::{Envelope, EnvelopeId, MessagePriority},
     store::{
         Delivery, HandlingLease, LoggedEnvelope, LoggedEvent, PutOutcome, QueueStatus,
         check::{self, Checked, millis},
@@ -110,7 +110,7 @@ impl JetStreamStore {
             return Ok(Some(PutOutcome::AlreadyThere));
         }
         if self.0.followed.index().open(queue) >= limit {
-            self.expire(queue).await?;
+            self.expire(queue, false).await?;
             if self.0.followed.index().open(queue) >= limit {
                 return Err(check::full(queue, &self.0.limits));
             }
@@ -162,12 +162,15 @@ impl JetStreamStore {
         Ok(false)
     }
 
-    /// Ends what has expired in a queue and is not held, or some of it.
-    async fn expire(&self, queue: &str) -> Result<(), BrokerError> {
+    /// Ends messages of a queue that have expired, or some of them: those that wait, and those whose lease has lapsed where this is for
+    /// [`Self::take_checked`]. The holder of such a lease may still finish its message until the next takes it.
+    async fn expire(&self, queue: &str, is_taking: bool) -> Result<(), BrokerError> {
         let now = self.now();
         let expired: Vec<(Hash, Entry)> = {
             let index = self.0.followed.index();
-            let waiting = index.waiting(queue, now).filter(|(_, entry)| entry.is_expired(now));
+            let may_end = |entry: &Entry| is_taking || !entry.is_taken();
+            let waiting =
+                index.waiting(queue, now).filter(|(_, entry)| entry.is_expired(now) && may_end(entry));
             waiting.take(EXPIRE_AT_ONCE).map(|(hash, entry)| (hash, entry.clone())).collect()
         };
         for (hash, entry) in expired {
@@ -202,6 +205,20 @@ impl JetStreamStore {
         }
     }
 
+    /// A message by its id.
+    pub(super) async fn message_of(&self, id: &EnvelopeId) -> Result<Option<Envelope>, BrokerError> {
+        self.catch_up().await?;
+        let hash = Hash::of(id);
+        let Some(number) = self.0.followed.index().entry(hash).map(|entry| entry.number) else {
+            return Ok(None);
+        };
+        match self.body(hash, number).await? {
+            Body::Read(envelope) => Ok(Some(*envelope)),
+            Body::Unreadable(error) => Err(error),
+            Body::Gone => Ok(None),
+        }
+    }
+
     pub(super) async fn take_checked(
         &self,
         queue: &str,
@@ -224,7 +241,7 @@ impl JetStreamStore {
                 (first.map(|(hash, entry)| (hash, entry.clone())), has_expired)
             };
             if has_expired {
-                self.expire(queue).await?;
+                self.expire(queue, true).await?;
             }
             let Some((hash, entry)) = first else {
                 // What came of another, and is not put yet.
@@ -279,9 +296,10 @@ impl JetStreamStore {
 
     pub(super) async fn extend_checked(&self, held: &HandlingLease, lease: i64) -> Result<(), BrokerError> {
         loop {
-            let (hash, entry, _) = self.held(held).await?;
+            let (hash, entry, state) = self.held(held).await?;
             let now = self.now();
-            if !entry.is_held(now) {
+            // A lease that has lapsed is still its holder's: the next to take the message writes another receipt.
+            if state.stage != Stage::Taken {
                 return Err(check::lapsed(held));
             }
             let state = next_state(&entry, Stage::Taken, now, now.saturating_add(lease));
@@ -302,12 +320,12 @@ impl JetStreamStore {
             match state.stage {
                 Stage::Handled => return Ok(()),
                 Stage::Finishing => return self.put_outcome(hash, None).await,
-                Stage::Taken | Stage::Waiting | Stage::Expired | Stage::SetAside | Stage::Unknown => {}
+                Stage::Taken => {}
+                Stage::Waiting | Stage::Expired | Stage::SetAside | Stage::Unknown => {
+                    return Err(check::lapsed(held));
+                }
             }
             let now = self.now();
-            if !entry.is_held(now) {
-                return Err(check::lapsed(held));
-            }
             let (stage, inside) = match &inside {
                 Some(inside) => (Stage::Finishing, Some(inside.clone())),
                 None => (Stage::Handled, None),
@@ -321,12 +339,10 @@ impl JetStreamStore {
     pub(super) async fn put_back_held(&self, held: &HandlingLease) -> Result<(), BrokerError> {
         loop {
             let (hash, entry, state) = self.held(held).await?;
-            let now = self.now();
-            if state.stage == Stage::Waiting && !check::has_lapsed(now, state.at, state.until) {
-                return Ok(());
-            }
-            if !entry.is_held(now) {
-                return Err(check::lapsed(held));
+            match state.stage {
+                Stage::Taken => {}
+                Stage::Waiting => return Ok(()),
+                _ => return Err(check::lapsed(held)),
             }
             let state = State { stage: Stage::Waiting, ..state };
             if self.change(hash, &entry, &state, None).await? {
@@ -376,7 +392,9 @@ impl JetStreamStore {
         let index = self.0.followed.index();
         let status = |queue: &str| {
             let mut status = QueueStatus { queue: queue.to_owned(), waiting: [0; 4], taken: 0, oldest: None };
-            for (_, entry) in index.waiting(queue, now).filter(|(_, entry)| !entry.is_expired(now)) {
+            // A lapsed lease of a message that has expired counts: the message ends when it is taken.
+            let counts = |entry: &Entry| entry.is_taken() || !entry.is_expired(now);
+            for (_, entry) in index.waiting(queue, now).filter(|(_, entry)| counts(entry)) {
                 status.waiting[usize::from(entry.priority.min(3))] += 1;
                 let made = check::time(entry.made_at);
                 status.oldest = Some(status.oldest.map_or(made, |oldest| oldest.min(made)));

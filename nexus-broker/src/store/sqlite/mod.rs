@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
-    message::{Envelope, MessagePriority},
+    message::{Envelope, EnvelopeId, MessagePriority},
 };
 
 /// How often the file is asked whether another process changed it, while somebody waits.
@@ -299,6 +299,11 @@ impl BrokerStore for SqliteStore {
 
     async fn set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError> {
         self.run(Access::Read, move |work| work.set_aside(at_most)).await
+    }
+
+    async fn message(&self, id: &EnvelopeId) -> Result<Option<Envelope>, BrokerError> {
+        let id = id.clone();
+        self.run(Access::Read, move |work| work.message(&id)).await
     }
 
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError> {

@@ -1,11 +1,11 @@
 //! Messages in the file. Each function is part of a transaction.
 
-use rusqlite::{CachedStatement, OptionalExtension as _, Params, Transaction, params};
+use rusqlite::{CachedStatement, OptionalExtension as _, Params, Row, ToSql, Transaction, params};
 
 use super::fault::Fault;
 use crate::{
     error::BrokerError,
-    message::{Envelope, MessagePriority},
+    message::{Envelope, EnvelopeId, MessagePriority},
     store::{
         Delivery, HandlingLease, LoggedEnvelope, LoggedEvent, PutOutcome, QueueLimits, QueueStatus,
         SetAsideMessage, Told,
@@ -48,7 +48,7 @@ impl Work<'_> {
             return Ok(PutOutcome::AlreadyThere);
         }
         if minds_full && self.is_full(queue)? {
-            self.expire(queue)?;
+            self.expire()?;
             if self.is_full(queue)? {
                 return Err(check::full(queue, self.limits).into());
             }
@@ -117,13 +117,8 @@ impl Work<'_> {
         Ok(())
     }
 
-    /// Gives back what was held for too long, and ends what has expired.
-    fn expire(&self, queue: &str) -> Result<(), Fault> {
-        self.execute(
-            "UPDATE message SET state = 0 WHERE state = 1 AND queue = ?1
-             AND (lease_until <= ?2 OR taken_at - (lease_until - taken_at) > ?2)",
-            params![queue, self.now],
-        )?;
+    /// Ends messages that waited until they expired. One whose lease has lapsed is left to [`Self::take`]: its holder may still finish it.
+    fn expire(&self) -> Result<(), Fault> {
         let mut statement = self.statement(
             "SELECT number, queue FROM message WHERE state = 0 AND expires_at IS NOT NULL AND expires_at <= ?1
              ORDER BY expires_at, number LIMIT ?2",
@@ -165,16 +160,18 @@ impl Work<'_> {
         at_least: MessagePriority,
         lease: i64,
     ) -> Result<Option<Delivery>, Fault> {
-        self.expire(queue)?;
+        self.expire()?;
         loop {
-            let first = "SELECT number, id, deliveries FROM message
-             WHERE state = 0 AND queue = ?1 AND priority >= ?2 AND (expires_at IS NULL OR expires_at > ?3)
-             ORDER BY priority DESC, number LIMIT 1";
-            let values = params![queue, at_least as i64, self.now];
-            let first = self.statement(first)?.query_row(values, |row| {
-                Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, i64>(2)?))
-            });
-            let Some((number, id, deliveries)) = first.optional()? else { return Ok(None) };
+            let Some(FirstInQueue { number, id, deliveries, has_expired, .. }) =
+                self.first(queue, at_least)?
+            else {
+                return Ok(None);
+            };
+            if has_expired {
+                self.end(number, queue, EXPIRED)?;
+                self.tell(LoggedEvent::Expired, number)?;
+                continue;
+            }
             let (envelope, message) = match (self.body(number, &id)?, check::stored_id(self.place, &id)) {
                 (Ok(envelope), Ok(message)) => (envelope, message),
                 (Err(error), _) | (_, Err(error)) => {
@@ -191,6 +188,32 @@ impl Work<'_> {
             let lease = HandlingLease { queue: queue.to_owned(), message, receipt };
             return Ok(Some(Delivery { envelope, lease, deliveries: deliveries.unsigned_abs() + 1 }));
         }
+    }
+
+    /// The message that is given out next: one that waits, or one whose lease has lapsed.
+    fn first(&self, queue: &str, at_least: MessagePriority) -> Result<Option<FirstInQueue>, Fault> {
+        let waiting = "SELECT number, id, deliveries, priority, 0 FROM message
+             WHERE state = 0 AND queue = ?1 AND priority >= ?2 AND (expires_at IS NULL OR expires_at > ?3)
+             ORDER BY priority DESC, number LIMIT 1";
+        let lapsed = "SELECT number, id, deliveries, priority, expires_at IS NOT NULL AND expires_at <= ?3 FROM message
+             WHERE state = 1 AND queue = ?1 AND priority >= ?2
+             AND (lease_until <= ?3 OR taken_at - (lease_until - taken_at) > ?3)
+             ORDER BY priority DESC, number LIMIT 1";
+        let mut first: Option<FirstInQueue> = None;
+        for sql in [waiting, lapsed] {
+            let values = params![queue, at_least as i64, self.now];
+            let found = self.statement(sql)?.query_row(values, |row| {
+                Ok(FirstInQueue {
+                    number: row.get(0)?,
+                    id: row.get(1)?,
+                    deliveries: row.get(2)?,
+                    priority: row.get(3)?,
+                    has_expired: row.get(4)?,
+                })
+            });
+            first = first.into_iter().chain(found.optional()?).min_by_key(FirstInQueue::rank);
+        }
+        Ok(first)
     }
 
     /// Has a message wait no more that cannot be read, and keeps it.
@@ -241,6 +264,15 @@ impl Work<'_> {
         Ok(found)
     }
 
+    /// A message by its id.
+    pub(super) fn message(&self, id: &EnvelopeId) -> Result<Option<Envelope>, Fault> {
+        let known = "SELECT number FROM message WHERE id = ?1";
+        let known: Option<i64> =
+            self.statement(known)?.query_row([id.as_str()], |row| row.get(0)).optional()?;
+        let Some(number) = known else { return Ok(None) };
+        Ok(Some(self.body(number, id.as_str())??))
+    }
+
     /// What is stored of a message: a column of text may have bytes that are none.
     fn stored(&self, number: i64) -> Result<Option<Vec<u8>>, Fault> {
         let body = "SELECT CAST(envelope AS BLOB) FROM body WHERE number = ?1";
@@ -257,23 +289,16 @@ impl Work<'_> {
 
     /// The number of a message that is held, or where it has got to since, by this same holder.
     fn held(&self, held: &HandlingLease) -> Result<Held, Fault> {
-        let known = "SELECT number, state, taken_at, lease_until FROM message
-             WHERE id = ?1 AND queue = ?2 AND receipt = ?3";
+        let known = "SELECT number, state FROM message WHERE id = ?1 AND queue = ?2 AND receipt = ?3";
         let values = params![held.message.as_str(), held.queue, held.receipt];
-        let row = self.statement(known)?.query_row(values, |row| {
-            let times = (row.get::<_, i64>(2)?, row.get::<_, i64>(3)?);
-            Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?, times))
-        });
+        let row = self
+            .statement(known)?
+            .query_row(values, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
+        // A lease that has lapsed is still its holder's: the next to take the message writes another receipt.
         Ok(match row.optional()? {
-            Some((number, TAKEN, (taken_at, until))) if !check::has_lapsed(self.now, taken_at, until) => {
-                Held::Now(number)
-            }
-            Some((_, HANDLED, _)) => Held::Finished,
-            Some((_, WAITING, (taken_at, until))) => {
-                // A lease that lapsed was given back by another.
-                let lapsed = check::has_lapsed(self.now, taken_at, until);
-                if lapsed { Held::NotAnyMore } else { Held::GivenBack }
-            }
+            Some((number, TAKEN)) => Held::Now(number),
+            Some((_, HANDLED)) => Held::Finished,
+            Some((_, WAITING)) => Held::GivenBack,
             _ => Held::NotAnyMore,
         })
     }
@@ -322,18 +347,34 @@ impl Work<'_> {
     }
 
     pub(super) fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, Fault> {
-        self.expire(queue)?;
+        self.expire()?;
+        let mut lapsed = self
+            .statement(
+                "SELECT priority, number, id FROM message
+                 WHERE state = 1 AND queue = ?1 AND (expires_at IS NULL OR expires_at > ?2)
+                 AND (lease_until <= ?2 OR taken_at - (lease_until - taken_at) > ?2)
+                 ORDER BY priority DESC, number",
+            )?
+            .query_map(params![queue, self.now], waiting_row)?
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter()
+            .peekable();
         let mut statement = self.statement(
-            "SELECT number, id FROM message
+            "SELECT priority, number, id FROM message
              WHERE state = 0 AND queue = ?1 AND (expires_at IS NULL OR expires_at > ?2)
              ORDER BY priority DESC, number",
         )?;
-        let mut rows = statement.query(params![queue, self.now])?;
+        let mut rows = statement.query_map(params![queue, self.now], waiting_row)?.peekable();
         let mut found = Vec::new();
-        while found.len() < at_most
-            && let Some(row) = rows.next()?
-        {
-            match self.body(row.get(0)?, &row.get::<_, String>(1)?)? {
+        while found.len() < at_most {
+            let is_lapsed_first = match (rows.peek(), lapsed.peek()) {
+                (Some(Ok((rank, _))), Some((lapsed, _))) => lapsed < rank,
+                (None, lapsed) => lapsed.is_some(),
+                (Some(_), _) => false,
+            };
+            let next = if is_lapsed_first { lapsed.next() } else { rows.next().transpose()? };
+            let Some(((_, number), id)) = next else { break };
+            match self.body(number, &id)? {
                 Ok(envelope) => found.push(envelope),
                 // It is set aside when it would be given out.
                 Err(error) => self.told.warn(&error),
@@ -345,31 +386,43 @@ impl Work<'_> {
     pub(super) fn queues(&self) -> Result<Vec<QueueStatus>, Fault> {
         let mut statement = self.statement("SELECT name FROM queue ORDER BY name")?;
         let names: Vec<String> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        self.expire()?;
         let mut all = Vec::with_capacity(names.len());
         for queue in names {
-            self.expire(&queue)?;
-            let mut status = QueueStatus { queue, waiting: [0; 4], taken: 0, oldest: None };
-            let mut statement = self.statement(
+            let mut status = QueueStatus { queue: queue.clone(), waiting: [0; 4], taken: 0, oldest: None };
+            let waiting =
                 "SELECT priority, count(*), min(made_at) FROM message WHERE state = 0 AND queue = ?1
-                 GROUP BY priority",
-            )?;
-            let mut rows = statement.query([&status.queue])?;
-            while let Some(row) = rows.next()? {
-                let (priority, count, oldest): (u16, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                if let Some(waiting) = status.waiting.get_mut(usize::from(priority)) {
-                    *waiting = count.unsigned_abs();
-                }
-                let oldest = check::time(oldest);
-                status.oldest = Some(status.oldest.map_or(oldest, |before| before.min(oldest)));
-            }
-            let taken = "SELECT count(*) FROM message WHERE state = 1 AND queue = ?1";
-            let taken: i64 = self.statement(taken)?.query_row([&status.queue], |row| row.get(0))?;
+                 GROUP BY priority";
+            self.count(waiting, params![queue], &mut status)?;
+            // A lease that has lapsed, also of a message that has expired: it ends when the message is taken.
+            let lapsed = "SELECT priority, count(*), min(made_at) FROM message WHERE state = 1 AND queue = ?1
+                 AND (lease_until <= ?2 OR taken_at - (lease_until - taken_at) > ?2) GROUP BY priority";
+            self.count(lapsed, params![queue, self.now], &mut status)?;
+            let taken = "SELECT count(*) FROM message WHERE state = 1 AND queue = ?1
+                 AND NOT (lease_until <= ?2 OR taken_at - (lease_until - taken_at) > ?2)";
+            let values = params![queue, self.now];
+            let taken: i64 = self.statement(taken)?.query_row(values, |row| row.get(0))?;
             status.taken = taken.unsigned_abs();
             if status.taken > 0 || status.waiting != [0; 4] {
                 all.push(status);
             }
         }
         Ok(all)
+    }
+
+    /// Adds messages, counted by priority, to those that wait.
+    fn count(&self, sql: &'static str, values: &[&dyn ToSql], status: &mut QueueStatus) -> Result<(), Fault> {
+        let mut statement = self.statement(sql)?;
+        let mut rows = statement.query(values)?;
+        while let Some(row) = rows.next()? {
+            let (priority, count, oldest): (u16, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            if let Some(waiting) = status.waiting.get_mut(usize::from(priority)) {
+                *waiting += count.unsigned_abs();
+            }
+            let oldest = check::time(oldest);
+            status.oldest = Some(status.oldest.map_or(oldest, |before| before.min(oldest)));
+        }
+        Ok(())
     }
 
     pub(super) fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, Fault> {
@@ -400,6 +453,28 @@ impl Work<'_> {
             });
         }
         Ok(all)
+    }
+}
+
+/// The place of a message, the first of which is the least, and its id.
+fn waiting_row(row: &Row<'_>) -> rusqlite::Result<((i64, i64), String)> {
+    Ok(((-row.get::<_, i64>(0)?, row.get(1)?), row.get(2)?))
+}
+
+/// A message that may be given out.
+struct FirstInQueue {
+    number: i64,
+    id: String,
+    deliveries: i64,
+    priority: i64,
+    /// Its time has passed: it ends instead.
+    has_expired: bool,
+}
+
+impl FirstInQueue {
+    /// Its place, the first of which is the least.
+    fn rank(&self) -> (i64, i64) {
+        (-self.priority, self.number)
     }
 }
 

@@ -218,7 +218,7 @@ impl<'t> FileWatch<'t> {
             let Some(trigger) = self.triggers.find(&id).await?.filter(|trigger| trigger.enabled) else {
                 return Ok(None);
             };
-            match self.triggers.firer().put(&trigger, &change.occurrence, Some(change.data), 0).await {
+            match self.triggers.firer().put(&trigger, &change.occurrence, Some(change.data), None).await {
                 Err(error) if is_final(&error) => {
                     tracing::warn!(trigger = %id, %error, "a trigger did not fire");
                 }

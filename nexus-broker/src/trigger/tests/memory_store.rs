@@ -97,6 +97,11 @@ impl BrokerStore for MemoryStore {
         Ok(PutOutcome::Stored)
     }
 
+    async fn message(&self, id: &EnvelopeId) -> Result<Option<Envelope>, BrokerError> {
+        let held = self.lock();
+        Ok(held.log.iter().map(|(_, envelope)| envelope).find(|envelope| envelope.message_id == *id).cloned())
+    }
+
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError> {
         let held = self.lock();
         let numbered = held.log.iter().zip(1..).filter(|(_, number)| *number > after).take(at_most);

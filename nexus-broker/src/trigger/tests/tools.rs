@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::Bench;
 use crate::{
-    message::Address,
+    message::{Address, Chain},
     trigger::{EventSchedule, NewTrigger, TriggerSchedule, TriggerTools, WebhookSecrets},
 };
 
@@ -128,9 +128,10 @@ async fn the_secret_of_a_webhook_is_never_shown_to_a_model() {
 async fn a_trigger_for_the_next_minute_counts_as_a_message_of_the_turn_that_makes_it() {
     let bench = Bench::at("2026-01-01T00:00:00Z");
     let session: Address = "agent:worker:main".parse().unwrap();
-    let of_turn = |hops| {
+    let of_turn = |hops: u32| {
         let tools = TriggerTools::of_agent(bench.triggers.clone(), "worker").in_session(session.clone());
-        toolbox(&tools.in_turn(hops, 5))
+        let root = "m".parse().unwrap();
+        toolbox(&tools.in_turn(Chain { hops: hops - 1, root }, 5))
     };
     let at = |time: &str| json!({ "type": "at", "action": "go on", "at": time });
     let soon = call(&of_turn(6), "create_trigger", at("2026-01-01T00:00:01Z")).await.unwrap_err();
@@ -142,6 +143,9 @@ async fn a_trigger_for_the_next_minute_counts_as_a_message_of_the_turn_that_make
     let mut hops: Vec<_> = bench.store.put_so_far().iter().map(|(_, envelope)| envelope.hops).collect();
     hops.sort_unstable();
     assert_eq!(hops, [0, 5]);
+    let roots: Vec<_> =
+        bench.store.put_so_far().into_iter().filter_map(|(_, envelope)| envelope.root).collect();
+    assert_eq!(roots, ["m".parse().unwrap()]);
 }
 
 #[tokio::test(start_paused = true)]

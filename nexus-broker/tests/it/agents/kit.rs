@@ -188,6 +188,10 @@ impl Moved {
         *self.0.lock().unwrap() += time;
     }
 
+    pub(crate) fn set(&self, time: SystemTime) {
+        *self.0.lock().unwrap() = time;
+    }
+
     pub(crate) fn back(&self, time: Duration) {
         *self.0.lock().unwrap() -= time;
     }

@@ -10,7 +10,7 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_broker::{
-    BrokerError, BrokerStore, Delivery, DocumentKind, Envelope, ExpectedRevision, HandlingLease,
+    BrokerError, BrokerStore, Delivery, DocumentKind, Envelope, EnvelopeId, ExpectedRevision, HandlingLease,
     LoggedEnvelope, MessagePriority, PutOutcome, QueueStatus, SetAsideMessage, StoredDocument,
 };
 use serde_json::Value;
@@ -85,6 +85,10 @@ impl BrokerStore for WatchedStore {
 
     async fn set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError> {
         self.inner.set_aside(at_most).await
+    }
+
+    async fn message(&self, id: &EnvelopeId) -> Result<Option<Envelope>, BrokerError> {
+        self.inner.message(id).await
     }
 
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError> {

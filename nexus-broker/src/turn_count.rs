@@ -1,0 +1,111 @@
+//! Counts of the turns that came of one message.
+//!
+//! A count is a document of the store, by the id of the message. It is made with the second turn: a message that is only answered has none.
+
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::{
+    broker::Broker,
+    error::{BrokerError, BrokerErrorKind},
+    message::{Chain, Envelope},
+    rfc3339,
+    store::{DocumentKind, ExpectedRevision, StoredDocument},
+};
+
+/// How often a count is written anew that another broker wrote meanwhile.
+const MAX_CONFLICTS: usize = 64;
+/// How long a count is stored after its last turn. Source: an id is known for as long.
+const STORED_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+
+/// How many turns came of a message.
+#[derive(Debug, Serialize, Deserialize)]
+struct TurnCount {
+    turns: u32,
+    /// When the last of them was counted.
+    #[serde(with = "rfc3339")]
+    at: SystemTime,
+    /// Keys that this version does not know.
+    #[serde(flatten)]
+    other: Map<String, Value>,
+}
+
+impl TurnCount {
+    /// The count of a document. One that cannot be read begins anew: the messages of its turns are handled.
+    fn read(document: Option<&StoredDocument>, now: SystemTime) -> Self {
+        let read = document.and_then(|document| serde_json::from_value(document.value.clone()).ok());
+        // The turn of the message itself has no document.
+        read.unwrap_or_else(|| Self { turns: 1, at: now, other: Map::new() })
+    }
+}
+
+impl Broker {
+    /// Whether one more turn may come of the message that led to this one.
+    pub(crate) async fn may_begin_turn(&self, envelope: &Envelope) -> Result<bool, BrokerError> {
+        let Some(root) = &envelope.root else { return Ok(true) };
+        let document = self.store().document(DocumentKind::TurnCount, root.as_str()).await?;
+        let count = TurnCount::read(document.as_ref(), self.options().clock.now());
+        Ok(count.turns < self.options().max_turns_per_message)
+    }
+
+    /// Counts a turn that is about to begin. False if it may not. A turn that is begun again is counted again.
+    pub(crate) async fn count_turn(&self, envelope: &Envelope) -> Result<bool, BrokerError> {
+        let Some(root) = &envelope.root else { return Ok(true) };
+        let now = self.options().clock.now();
+        for _ in 0..MAX_CONFLICTS {
+            let document = self.store().document(DocumentKind::TurnCount, root.as_str()).await?;
+            let mut count = TurnCount::read(document.as_ref(), now);
+            if count.turns >= self.options().max_turns_per_message {
+                return Ok(false);
+            }
+            count.turns += 1;
+            count.at = now;
+            let expected = document
+                .map_or(ExpectedRevision::Absent, |document| ExpectedRevision::Revision(document.revision));
+            let value = serde_json::to_value(&count).map_err(|error| {
+                BrokerError::new(
+                    BrokerErrorKind::Failed,
+                    format!("the count of turns cannot be written: {error}"),
+                    "",
+                )
+            })?;
+            match self.store().write(DocumentKind::TurnCount, root.as_str(), expected, &value).await {
+                Err(error) if error.kind == BrokerErrorKind::Conflict => {}
+                written => return written.map(|_| true),
+            }
+        }
+        Err(BrokerError::new(
+            BrokerErrorKind::Conflict,
+            format!("the count of turns of {root} was written by others {MAX_CONFLICTS} times in a row"),
+            "",
+        ))
+    }
+
+    /// The reason why a message begins no turn.
+    pub(crate) fn too_many_turns(&self, chain: &Chain) -> String {
+        format!(
+            "{} turns have come of the message {}, which is as many as may",
+            self.options().max_turns_per_message,
+            chain.root
+        )
+    }
+
+    /// Deletes the counts whose last turn was long ago.
+    pub(crate) async fn forget_turn_counts(&self) -> Result<(), BrokerError> {
+        let now = self.options().clock.now();
+        for document in self.store().documents(DocumentKind::TurnCount).await? {
+            let count = TurnCount::read(Some(&document), now);
+            if now.duration_since(count.at).is_ok_and(|since| since > STORED_FOR) {
+                let expected = ExpectedRevision::Revision(document.revision);
+                match self.store().delete(DocumentKind::TurnCount, &document.key, expected).await {
+                    // Another broker counted, or deleted it.
+                    Err(error) if error.kind == BrokerErrorKind::Conflict => {}
+                    deleted => deleted?,
+                }
+            }
+        }
+        Ok(())
+    }
+}
