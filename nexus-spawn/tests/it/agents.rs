@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::support::{Act, Scripted, scripted};
+use crate::support::{Act, Scripted, scripted, text};
 
 #[derive(Debug, Deserialize, JsonSchema, PartialEq)]
 struct Answer {
@@ -132,6 +132,32 @@ async fn calls_are_counted_and_handing_in_is_not_one_of_them() {
     let (report, _) = run(vec![vec![look(), look(), look(), submit(13), submit(7)]]).await;
     assert_eq!(report.answer, Ok(Answer { number: 7 }));
     assert_eq!(report.turns[0].session.over_budget_calls(), 1);
+}
+
+/// As many answers as a model writes that learns nothing, each another one.
+fn refused(count: u32) -> impl Iterator<Item = Act> {
+    (0..count).map(|number| Act::Call("submit_answer", json!({ "number": 13, "attempt": number })))
+}
+
+#[tokio::test]
+async fn an_agent_whose_submissions_are_refused_five_times_is_silent_and_the_reason_is_recorded() {
+    let turn: Vec<Act> = refused(300).chain([submit(7)]).collect();
+    let (report, backend) = run(vec![turn, vec![submit(7)]]).await;
+    let failure = report.answer.unwrap_err();
+    assert_eq!(failure.to_string(), "alpha failed: 5 of its submissions were refused, and no more are taken");
+    let taken = backend.answers.lock().unwrap();
+    let over = taken.iter().filter(|answer| text(answer) == "the session is over").count();
+    assert_eq!((taken.len() - over, report.turns.len()), (5, 1));
+}
+
+#[tokio::test]
+async fn the_bound_on_refused_submissions_holds_over_the_reminder() {
+    let first: Vec<Act> = refused(3).chain([Act::Say("5")]).collect();
+    let second: Vec<Act> = refused(2).chain([submit(7)]).collect();
+    let (report, _) = run(vec![first, second]).await;
+    let failure = report.answer.unwrap_err().to_string();
+    assert_eq!(failure, "alpha failed: 5 of its submissions were refused, and no more are taken");
+    assert_eq!(purposes(&report), [Work, Reminder]);
 }
 
 #[tokio::test]

@@ -131,6 +131,7 @@ catalogue! { $
         a_submission_ends_the_turn [CallerTools]
         text_before_a_submission_is_no_answer [CallerTools]
         a_submission_that_does_not_fit_is_answered [CallerTools]
+        submissions_that_are_refused_end_the_turn [CallerTools]
         of_two_submissions_the_first_counts [CallerTools]
         nothing_is_at_work_when_an_answer_is_handed_in [CallerTools]
         a_failure_after_a_submission_is_none [CallerTools]

@@ -5,8 +5,13 @@ use std::{
     thread,
 };
 
-use nexus_core::{Denial, Toolbox};
-use serde_json::json;
+use nexus_core::{
+    Denial, ErrorKind, Limit, ParticipantScope, Session, Submission, Tool, Toolbox, harness::Overrun,
+};
+use proptest::prelude::*;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::asked::{Asked, call, mint, text, verdicts};
 
@@ -76,5 +81,98 @@ fn sixty_four_calls_at_once_never_exceed_a_budget() {
         let first = verdicts.iter().position(|(_, verdict)| own(verdict)).unwrap_or(verdicts.len());
         assert!(verdicts[..first].iter().filter(|(_, verdict)| verdict.is_ok()).count() <= allowed);
         assert!(verdicts[first..].iter().all(|(_, verdict)| verdict.is_err()), "{verdicts:?}");
+    }
+}
+
+/// An answer with a check, so that a submission is refused by its schema or by its words.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Verdict {
+    advances: bool,
+}
+
+/// A session whose only terminal tool takes `{"advances": true}` and refuses everything else.
+fn reviewing() -> (Arc<Session>, Submission<Verdict>) {
+    let place = Submission::new().checked_by(|verdict: &Verdict| match verdict.advances {
+        true => Ok(()),
+        false => Err("it does not advance".to_owned()),
+    });
+    let look = Tool::without_arguments("look", "", || async {});
+    let tools = Toolbox::new().with(look).with(Tool::submit("submit_verdict", "", &place));
+    (Session::mint("reviewer", ParticipantScope::unrestricted(), Arc::new(tools)), place)
+}
+
+/// Submits answers as a loop does: until the turn ends, or all are submitted. Returns how many were answered.
+async fn submit_all(session: &Session, answers: impl IntoIterator<Item = Value>) -> usize {
+    let mut overrun = Overrun::default();
+    let mut answered = 0;
+    for answer in answers {
+        call(session, "submit_verdict", answer).await;
+        answered += 1;
+        if session.is_handed_in() || overrun.check(session).is_some() {
+            break;
+        }
+        overrun.told(session);
+    }
+    answered
+}
+
+#[tokio::test]
+async fn refused_submissions_end_the_turn_after_five() {
+    let (session, place) = reviewing();
+    let turn = session.for_turn(Some(25));
+    // Each differs from the one before: half of them do not fit the schema, half are refused by the check.
+    let invalid = (0..300).map(|n| match n % 2 {
+        0 => json!({ "advances": n }),
+        _ => json!({ "advances": false }),
+    });
+    let answered = submit_all(&turn, invalid).await;
+    assert_eq!(answered, 5, "invalid submissions were answered, and each is a paid call of a model");
+    let failure = Overrun::default().check(&turn).unwrap();
+    assert_eq!(failure.kind, ErrorKind::LimitReached(Limit::ToolCalls));
+    assert_eq!(failure.reason, "5 submissions were refused, and no more are taken");
+    // The bound holds for the session, so that a second turn of it does not begin anew, and for the one that is valid.
+    let second = session.for_turn(None);
+    let late = call(&second, "submit_verdict", json!({ "advances": true })).await;
+    assert_eq!((late.is_error, text(&late)), (true, "the session is over"));
+    assert!(!place.is_there());
+}
+
+#[tokio::test]
+async fn four_refused_submissions_leave_room_for_a_valid_one() {
+    let (session, place) = reviewing();
+    let answers =
+        [json!({}), json!([]), json!("x"), json!({ "advances": false }), json!({ "advances": true })];
+    assert_eq!(submit_all(&session, answers).await, 5);
+    assert!(session.is_handed_in() && place.is_there());
+}
+
+/// Any JSON value of a few levels.
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        "\\PC{0,8}".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::btree_map("advances|[a-z]{1,4}", inner, 0..4)
+                .prop_map(|fields| fields.into_iter().collect::<Value>()),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_sequence_of_answers_is_answered_more_than_five_times(answers in prop::collection::vec(any_json(), 6..40)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (session, _) = reviewing();
+        let answered = runtime.block_on(submit_all(&session, answers.clone()));
+        let valid = answers.iter().position(|answer| *answer == json!({ "advances": true }));
+        prop_assert_eq!(answered, valid.map_or(5, |at| (at + 1).min(5)));
     }
 }

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use nexus_core::{
-    ConversationMode, ErrorKind, FinishReason, ParticipantScope, Session, Submission, Tool, ToolCallStatus,
-    Toolbox, TurnHost, TurnRequest,
+    ConversationMode, ErrorKind, FinishReason, Limit, ParticipantScope, Session, Submission, Tool,
+    ToolCallStatus, Toolbox, TurnHost, TurnRequest,
 };
 
 use schemars::JsonSchema;
@@ -30,6 +30,10 @@ const AT_WORK: Duration = Duration::from_millis(300);
 
 /// How long a model that is asked once more takes for a character: longer for the answer than a turn may go on.
 const SLOWLY: Duration = Duration::from_secs(2);
+
+/// Submissions of a model that learns nothing: more than a session refuses, and than a turn makes that runs elsewhere or in a
+/// program, which may ask its model once or twice more before it is stopped.
+const REFUSED: usize = 12;
 
 /// What is handed in.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -57,6 +61,21 @@ pub(crate) async fn a_submission_that_does_not_fit_is_answered(trial: &Trial<'_>
     same("what was handed in", &place.take().map(|found| found.word), &Some("heron".to_owned()))?;
     same("finish reason", &turn.result()?.finish, &FinishReason::Submitted)?;
     same("calls that succeeded", &succeeded(&turn)?, &1)
+}
+
+pub(crate) async fn submissions_that_are_refused_end_the_turn(trial: &Trial<'_>) -> Verdict {
+    let refused = |number: usize| trial.subject().caller_tool("submit", json!({ "words": number }));
+    let script: Vec<Reply> = (0..REFUSED).map(|number| Reply::call(refused(number))).collect();
+    let place = Submission::new();
+    let tools = Toolbox::new().with(Tool::submit("submit", "Hands in the bird that you found.", &place));
+    let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
+    let staged = trial.stage(Scenario::new(script)).await?;
+    let host = TurnHost::new().with_session(session);
+    let turn = staged.run_with(work(&staged), host, SinkPace::Ready).await?;
+    trial.expect_kind(turn.error()?, &[ErrorKind::LimitReached(Limit::ToolCalls)])?;
+    let calls = staged.model_calls().len();
+    ensure(calls < REFUSED, "model calls", || format!("{calls}, which are paid for"))?;
+    ensure(!Submission::<Bird>::is_there(&place), "what was handed in", || "something".to_owned())
 }
 
 pub(crate) async fn of_two_submissions_the_first_counts(trial: &Trial<'_>) -> Verdict {

@@ -184,6 +184,7 @@ pub(crate) fn submission() -> Vec<Row> {
         row("a_submission_ends_the_turn", "bounded time", unmarked()),
         row("text_before_a_submission_is_no_answer", "bounded time", unmarked()),
         row("a_submission_that_does_not_fit_is_answered", "what was handed in", believes()),
+        row("submissions_that_are_refused_end_the_turn", "the turn fails", believes()),
         row("of_two_submissions_the_first_counts", "finish reason", unmarked()),
         row("nothing_is_at_work_when_an_answer_is_handed_in", "calls at work", overlapping()),
         row("a_failure_after_a_submission_is_none", "the turn ends well", unmarked()),
