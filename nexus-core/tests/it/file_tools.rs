@@ -504,3 +504,84 @@ proptest! {
         prop_assert_eq!(fs::read_to_string(ground.outside.join("file")).unwrap(), "secret\n");
     }
 }
+
+/// Refused calls of each tool that changes files, on a path.
+fn refused_changes(ground: &Ground, path: &str) -> Vec<String> {
+    let hash = "0".repeat(16);
+    [
+        ("write_file", json!({ "path": path, "content": "x" })),
+        ("write_file", json!({ "path": path, "content": "x", "expected_hash": hash })),
+        ("edit_file", json!({ "path": path, "old_text": "a", "new_text": "b", "expected_hash": hash })),
+        ("delete_file", json!({ "path": path })),
+    ]
+    .map(|(tool, arguments)| ground.error(tool, arguments))
+    .into()
+}
+
+const NAMES_A_REPOSITORY: &str = "is a repository, or is taken for one by some file system, and no commit takes it: leave it as it \
+    is, or choose another name";
+
+#[test]
+fn no_tool_changes_what_some_file_system_takes_for_a_repository() {
+    let ground = Ground::new();
+    ground.put("src/.git/config", "[core]\n");
+    ground.put("src/deep/.git", "gitdir: ../x\n");
+    symlink(".git", ground.root.join("src/link")).unwrap();
+    for path in [
+        "src/.git/config",
+        "src/.git/hooks/pre-commit",
+        "src/.git",
+        "src/deep/.git",
+        "src/.GIT/x",
+        "src/git~1/x",
+        "src/a/GIT~1",
+        "src/.git\u{200c}/x",
+        "src/.g\u{feff}it/hooks/x",
+        "src/.git./x",
+        "src/.git /x",
+        "src/.git::$INDEX_ALLOCATION/x",
+        "src/a\\.git\\x",
+        "src/link/config",
+        "src/./new/../.git/x",
+    ] {
+        for answer in refused_changes(&ground, path) {
+            assert!(answer.contains(NAMES_A_REPOSITORY), "{path:?}: {answer}");
+        }
+    }
+    assert_eq!(ground.on_disk("src/.git/config"), "[core]\n");
+    let made: Vec<_> =
+        fs::read_dir(ground.root.join("src")).unwrap().map(|it| it.unwrap().file_name()).collect();
+    assert_eq!(made.len(), 3, "{made:?}");
+    // It may be read, and names that only begin so may be written.
+    assert!(ground.ok("read_file", json!({ "path": "src/.git/config" })).contains("[core]"));
+    for path in ["src/.gitignore", "src/.github/x.yml", "src/git", "src/x.git", "src/git~2"] {
+        ground.ok("write_file", json!({ "path": path, "content": "x" }));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_spelling_of_a_repository_is_refused_at_any_depth(
+        stem in prop_oneof![Just(".git"), Just("git~1")],
+        upper in any::<u8>(),
+        invisible in prop::collection::vec((0_usize..5, prop_oneof![
+            Just('\u{200b}'), Just('\u{2060}'), Just('\u{feff}'), Just('\u{ad}'), Just('\u{fe0f}'),
+        ]), 0..3),
+        end in prop_oneof![Just(""), Just("."), Just(" . "), Just(":s"), Just("::$DATA")],
+        above in prop::collection::vec("[a-z]{1,6}", 0..4),
+        below in prop::collection::vec("[a-z]{1,6}", 0..3),
+    ) {
+        let mut name: Vec<char> = stem.chars().enumerate()
+            .map(|(at, letter)| if upper >> at & 1 == 1 { letter.to_ascii_uppercase() } else { letter })
+            .collect();
+        invisible.into_iter().for_each(|(at, character)| name.insert(at, character));
+        let name: String = name.into_iter().collect::<String>() + end;
+        let path = ["src".to_owned()].into_iter().chain(above).chain([name]).chain(below).collect::<Vec<_>>().join("/");
+        let ground = Ground::new();
+        let answer = ground.call("write_file", json!({ "path": path, "content": "x" }));
+        prop_assert!(answer.is_error && text_of(&answer).contains(NAMES_A_REPOSITORY), "{path:?}: {answer:?}");
+        prop_assert_eq!(fs::read_dir(ground.root.join("src")).unwrap().count(), 0);
+    }
+}

@@ -499,3 +499,31 @@ async fn words_of_an_agent_pass_for_none_of_ours() {
         assert!(answer.len() <= 10_000, "{}", answer.len());
     }
 }
+
+#[tokio::test]
+async fn an_agent_is_told_at_the_call_what_no_commit_would_take_and_goes_on() {
+    let Some(world) = World::new(&[("src/Readme", "0\n")], one_step()) else { return };
+    let deep = format!("src/{}x", "d/".repeat(200));
+    let refused = [
+        ("src/.git/config", "no commit takes it"),
+        ("src/a\nb", "control character"),
+        ("src/README", "differs from \"Readme\""),
+        ("src/readme/x", "differs from \"Readme\""),
+        (&*deep, "128 folders"),
+    ];
+    let mut script: Vec<Act> = refused.iter().map(|(path, _)| write(path, "x\n")).collect();
+    script.extend(work());
+    let maker = Scripted::new("maker", vec![script]);
+    let [one, two] = ["one", "two"].map(|id| Scripted::new(id, vec![vec![advance()]]));
+    let cast = Cast {
+        executors: vec![(&maker, "acme")],
+        seats: vec![vec![(&one, "acme")], vec![(&two, "zenith")]],
+        ..Cast::default()
+    };
+    let record = world.attempt(&cast.router()).run().await.unwrap();
+    assert_eq!(record.end, StepEnd::Advanced, "{:?}", maker.answered());
+    for ((path, words), answer) in refused.iter().zip(maker.answered()) {
+        assert!(answer.contains(words), "{path:?}: {answer}");
+    }
+    assert_eq!(world.changed(record.work.as_ref().unwrap()), ["src/new"]);
+}
