@@ -93,8 +93,8 @@ pub use record::{
 pub use registry::{BackendKind, BuildContext, ConfigSection, Pools, Registry, SettingsError, SharedLogins};
 pub use scope::{
     Brief, Decision, DecisionOutcome, Denial, Overlay, ParticipantScope, PathAccess, PathArgument,
-    PathDenial, PathRule, Permit, RemoteSession, ScopeError, ScopedFiles, Session, SessionMark, SessionToken,
-    ToolPattern, TurnOverride, TurnSession, WriteSlice,
+    PathDenial, PathRule, Permit, RemoteSession, ScopeError, ScopedFiles, Session, SessionBounds,
+    SessionMark, SessionToken, ToolPattern, TurnOverride, TurnSession, WriteSlice,
 };
 pub use secret::Secret;
 pub use steering::{InputDelivery, NotDelivered, PendingInput, SentInput, SteeredTurn, Steering};

@@ -1,8 +1,10 @@
 //! What bounds a debate beside its question: the section `debate` of `nexus.yaml`.
 
-use nexus_core::{Budget, ConfigSection, SettingsError, Usd, settings_schema};
+use nexus_core::{
+    Budget, ConfigSection, SettingsError, Usd, scope::DEFAULT_REFUSED_SUBMISSIONS, settings_schema,
+};
 use nexus_router::Router;
-use nexus_spawn::TaskBudget;
+use nexus_spawn::{MOST_REFUSED_SUBMISSIONS, TaskBudget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -35,6 +37,8 @@ pub struct DebateSettings {
     pub min_rounds: u32,
     /// How many are held at most, up to 12. Default 3.
     pub max_rounds: u32,
+    /// How many submissions of one agent may be refused in a stage before it is silent. Default 5, up to 50.
+    pub max_refused_submissions: u32,
     /// What all turns of the debate together may use.
     pub budget: TaskBudget,
     /// Deadline of one agent's turn, in seconds. Default 1,800.
@@ -47,6 +51,7 @@ impl Default for DebateSettings {
             panelists: 3,
             min_rounds: 1,
             max_rounds: 3,
+            max_refused_submissions: DEFAULT_REFUSED_SUBMISSIONS,
             budget: TaskBudget::default(),
             turn_seconds: 1_800,
         }
@@ -82,6 +87,10 @@ impl DebateSettings {
         }
         if !(1..=self.max_rounds).contains(&self.min_rounds) {
             return Some(("min_rounds", format!("is not one of 1 to {}, the most", self.max_rounds)));
+        }
+        if !(1..=MOST_REFUSED_SUBMISSIONS).contains(&self.max_refused_submissions) {
+            let reason = format!("is not one of 1 to {MOST_REFUSED_SUBMISSIONS}");
+            return Some(("max_refused_submissions", reason));
         }
         let leaves_nothing = self.budget.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0)
             || self.budget.output_tokens == Some(0);

@@ -64,6 +64,8 @@ pub struct Framing<'a> {
     pub root: &'a Path,
     /// What else bounds the turn: a deadline, a cost.
     pub limits: Limits,
+    /// How many of its submissions may be refused before it is silent. Three briefs that break the rules end it before.
+    pub refused_submissions: u32,
     /// Cancellation and budget.
     pub host: TurnHost,
     /// Where the turns are written down.
@@ -184,6 +186,7 @@ impl Framing<'_> {
             scope,
             tools: Arc::new(tools),
             tool_calls: phase.tool_calls(),
+            refused_submissions: self.refused_submissions,
             host: self.host.clone().with_cancel(cancel),
             record: self.record.clone(),
             answer: Box::new(answer),

@@ -82,7 +82,10 @@ pub use service::{
     TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest, TaskStatusRequest, TaskTurnReport, Tasks,
     TasksOptions, TierList, TierListRequest, TierRegisterRequest, TierView, UnitView, VerdictView, VoteView,
 };
-pub use settings::{SandboxKind, SandboxSettings, TaskBudget, TaskConfiguration, TaskSettings, TasksSection};
+pub use settings::{
+    MOST_REFUSED_SUBMISSIONS, SandboxKind, SandboxSettings, TaskBudget, TaskConfiguration, TaskSettings,
+    TasksSection,
+};
 pub use step::{
     AgentEnding, AgentProgress, AttemptPlace, PageRequest, ReviewOutcome, StepAgent, StepAttempt,
     StepInterrupted, StepReview, StepRole, StepWatcher, StepWork, quoted_page,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use nexus_core::{ConfigSection, SettingsError, settings_schema};
+use nexus_core::{ConfigSection, SettingsError, scope::DEFAULT_REFUSED_SUBMISSIONS, settings_schema};
 use nexus_router::Router;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,6 +106,9 @@ pub struct TaskSettings {
     pub sandbox: SandboxSettings,
     /// How often a step is done anew because a review asks for it, before a person has to look. Default 2.
     pub max_review_retries: u32,
+    /// How many submissions of one agent may be refused, as those that break the schema of a verdict or cite no evidence, before
+    /// it is silent. Default 5, up to 50.
+    pub max_refused_submissions: u32,
     /// Votes of how many vendors an advance needs. Default: what the panel of the reviewers says, 2 where it says nothing. 1 says
     /// on purpose that one vendor will do.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,6 +163,8 @@ pub struct TaskBudget {
 
 /// Most retries of a step. Source: our own bound.
 const MOST_RETRIES: u32 = 20;
+/// Most submissions of one agent that a configuration lets be refused. Source: our own bound; each is a paid call of a model.
+pub const MOST_REFUSED_SUBMISSIONS: u32 = 50;
 
 impl TaskSettings {
     /// What keeps them from being used: the keys that lead to it, and what is wrong.
@@ -175,6 +180,10 @@ impl TaskSettings {
         if self.max_review_retries > MOST_RETRIES {
             let reason = format!("is too large: name 0 to {MOST_RETRIES}");
             return Some((vec!["max_review_retries"], reason));
+        }
+        if !(1..=MOST_REFUSED_SUBMISSIONS).contains(&self.max_refused_submissions) {
+            let reason = format!("is not one of 1 to {MOST_REFUSED_SUBMISSIONS}");
+            return Some((vec!["max_refused_submissions"], reason));
         }
         if self.min_vendors == Some(0) {
             let reason = "is 0: name 1 or more, as no step advances without a vote";
@@ -206,6 +215,7 @@ impl Default for TaskSettings {
             test_command: None,
             sandbox: SandboxSettings::default(),
             max_review_retries: StepEnd::DEFAULT_MAX_RETRIES,
+            max_refused_submissions: DEFAULT_REFUSED_SUBMISSIONS,
             min_vendors: None,
             budget: TaskBudget::default(),
             turn_seconds: 1_800,
@@ -245,6 +255,10 @@ mod tests {
         }
         assert_eq!(refused(serde_json::json!({ "min_vendors": 0 })), "defaults.min_vendors");
         assert_eq!(refused(serde_json::json!({ "max_review_retries": 21 })), "defaults.max_review_retries");
+        for number in [0, 51] {
+            let path = refused(serde_json::json!({ "max_refused_submissions": number }));
+            assert_eq!(path, "defaults.max_refused_submissions");
+        }
         assert_eq!(refused(serde_json::json!({ "test_command": [] })), "defaults.test_command");
         let good = serde_json::json!({ "budget": { "usd": 0.5, "output_tokens": 1 } });
         assert_eq!(TasksSection.check(&serde_json::json!({ "defaults": good })), Ok(()));

@@ -1,4 +1,4 @@
-//! Ends the turn of a model that goes on calling tools beyond its budget.
+//! Ends the turn of a model that goes on calling tools beyond its budget, or has too many submissions refused.
 
 use crate::{ErrorKind, Limit, Session};
 
@@ -8,7 +8,7 @@ use super::Failure;
 ///
 /// The session denies every call beyond the budget. The first reply with such calls is made in ignorance: the model is
 /// told what it may still call, and can hand its answer in. Where it has no tool to hand it in by, or calls others all the
-/// same, its turn is over.
+/// same, its turn is over. So it is once as many submissions were refused as the session bears: nothing can be handed in any more.
 #[derive(Debug, Default)]
 pub struct Overrun {
     /// Denials that the model has read.
@@ -25,8 +25,13 @@ impl Overrun {
     }
 
     /// [`ErrorKind::LimitReached`] with [`Limit::ToolCalls`], if the model calls beyond the budget and knows it, or has no
-    /// terminal tool to end with.
+    /// terminal tool to end with; and if too many submissions were refused.
     pub fn check(&self, session: &Session) -> Option<Failure> {
+        if session.is_out_of_submissions() {
+            let reason =
+                format!("{} submissions were refused, and no more are taken", session.refused_submissions());
+            return Some(Failure::new(ErrorKind::LimitReached(Limit::ToolCalls), reason));
+        }
         let is_over = session.over_budget_calls() > self.told;
         let may_hand_in = self.told == 0 && session.has_terminal_tools();
         if !is_over || may_hand_in {

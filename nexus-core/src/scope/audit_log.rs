@@ -45,6 +45,11 @@ struct Kept {
     limit: Option<u32>,
     spent: u32,
     over_budget: u32,
+    /// Refused submissions after which the session is over.
+    submission_limit: Option<u32>,
+    refused_submissions: u32,
+    /// Whether the other side takes no more submissions.
+    is_refused_elsewhere: bool,
     /// Whether it was closed by whoever has it.
     is_closed: bool,
     /// Whether it is over because the answer was handed in.
@@ -128,6 +133,7 @@ impl Asked {
 pub struct SessionMark {
     spent: u32,
     over_budget: u32,
+    refused_submissions: u32,
     effects: Effects,
     is_handed_in: bool,
 }
@@ -206,7 +212,9 @@ impl Entry {
 pub(super) enum Counts {
     /// As one call.
     Once,
-    /// Not: it hands in the answer.
+    /// As one refused submission, unless it hands in the answer.
+    Submission,
+    /// Not: it is a call of the program's own tools.
     Never,
     /// Not: whoever called is not the participant.
     Stranger,
@@ -217,7 +225,7 @@ pub(super) enum Counts {
 impl Counts {
     /// A call of `tool`, or of one that is not there.
     pub(super) fn of(tool: Option<&ToolDefinition>) -> Self {
-        if tool.is_some_and(|tool| tool.terminal) { Self::Never } else { Self::Once }
+        if tool.is_some_and(|tool| tool.terminal) { Self::Submission } else { Self::Once }
     }
 }
 
@@ -236,6 +244,13 @@ impl AuditLog {
     /// That of a session of its own; `limit` calls may be made.
     pub(super) fn of(limit: Option<u32>) -> Self {
         Self { kept: Mutex::new(Kept { limit, ..Kept::default() }), above: None }
+    }
+
+    /// As it is; after so many refused submissions it is over.
+    pub(super) fn refusing_submissions(self, limit: u32) -> Self {
+        let mut kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
+        kept.submission_limit = Some(limit);
+        Self { kept: Mutex::new(kept), above: self.above }
     }
 
     /// That of a session below another one: what happens in it happens in the other one, too.
@@ -267,9 +282,12 @@ impl AuditLog {
                 chain.iter_mut().for_each(|kept| kept.count(counts));
                 Standing::Open
             }
-            (Counts::Never | Counts::Elsewhere, _) => Standing::Open,
+            (Counts::Submission | Counts::Never | Counts::Elsewhere, _) => Standing::Open,
         };
         let decided = decide(standing);
+        if counts == Counts::Submission && standing == Standing::Open && decided.is_err() {
+            chain.iter_mut().for_each(|kept| kept.refuse_submission());
+        }
         match &decided {
             Ok(_) => chain.iter_mut().for_each(|kept| kept.effects = kept.effects.and(effects)),
             Err(denial) => decision.outcome = DecisionOutcome::Denied(denial.clone()),
@@ -313,7 +331,12 @@ impl AuditLog {
         for kept in &mut chain {
             match &verdict {
                 Err(Denial::OverBudget { .. }) => kept.over_budget = kept.over_budget.saturating_add(1),
+                // Nothing else tells of the other side's bound: submissions were refused, and now its session is over.
+                Err(Denial::Closed) if counts == Counts::Submission && !kept.is_handed_in => {
+                    kept.is_refused_elsewhere |= kept.refused_submissions > 0;
+                }
                 Err(Denial::Closed | Denial::WrongToken) => {}
+                Err(_) if counts == Counts::Submission => kept.refuse_submission(),
                 _ => kept.count(counts),
             }
             if verdict.is_ok() {
@@ -340,6 +363,22 @@ impl AuditLog {
     /// Calls that were one too many.
     pub(super) fn over_budget(&self) -> u32 {
         self.lock().over_budget
+    }
+
+    /// Counts a submission that was let through and not taken.
+    pub(super) fn refuse_submission(&self) {
+        let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
+        chain.iter_mut().for_each(|kept| kept.refuse_submission());
+    }
+
+    /// Submissions that were refused here and below.
+    pub(super) fn refused_submissions(&self) -> u32 {
+        self.lock().refused_submissions
+    }
+
+    /// Whether this one, or one above it, is over because too many submissions were refused.
+    pub(super) fn is_out_of_submissions(&self) -> bool {
+        self.chain().any(|audit_log| audit_log.lock().is_out_of_submissions())
     }
 
     /// From now on, every call finds the session closed.
@@ -389,8 +428,8 @@ impl AuditLog {
 
     /// Where the counts and the effects stand.
     pub(super) fn mark(&self) -> SessionMark {
-        let Kept { spent, over_budget, effects, is_handed_in, .. } = *self.lock();
-        SessionMark { spent, over_budget, effects, is_handed_in }
+        let Kept { spent, over_budget, refused_submissions, effects, is_handed_in, .. } = *self.lock();
+        SessionMark { spent, over_budget, refused_submissions, effects, is_handed_in }
     }
 
     /// Sets the counts and the effects back, and opens what was closed because an answer was handed in. The decisions stay.
@@ -398,6 +437,7 @@ impl AuditLog {
         let mut kept = self.lock();
         kept.is_handed_in &= mark.is_handed_in;
         (kept.spent, kept.over_budget, kept.effects) = (mark.spent, mark.over_budget, mark.effects);
+        kept.refused_submissions = mark.refused_submissions;
     }
 
     /// How many decisions are not kept any more.
@@ -417,7 +457,16 @@ impl AuditLog {
 
 impl Kept {
     fn is_over(&self) -> bool {
-        self.is_closed || self.is_handed_in
+        self.is_closed || self.is_handed_in || self.is_out_of_submissions()
+    }
+
+    fn is_out_of_submissions(&self) -> bool {
+        let is_used_up = self.submission_limit.is_some_and(|limit| self.refused_submissions >= limit);
+        is_used_up || self.is_refused_elsewhere
+    }
+
+    fn refuse_submission(&mut self) {
+        self.refused_submissions = self.refused_submissions.saturating_add(1);
     }
 
     fn count(&mut self, counts: Counts) {

@@ -78,7 +78,7 @@ pub use path_key::folded_name;
 pub use path_rule::{InvalidRule, PathRule};
 pub use permit::Permit;
 pub use remote_session::RemoteSession;
-pub use session::{CallPlace, Session};
+pub use session::{CallPlace, DEFAULT_REFUSED_SUBMISSIONS, Session, SessionBounds};
 pub use slice::WriteSlice;
 pub use token::SessionToken;
 pub use tool_pattern::{InvalidPattern, ToolPattern};

@@ -103,6 +103,9 @@ impl<'s> Permit<'s> {
             }
         }?;
         if result.is_error {
+            if definition.terminal {
+                audit_log.refuse_submission();
+            }
             return Ok(result);
         }
         if definition.terminal && !audit_log.hand_in() {

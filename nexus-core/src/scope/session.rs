@@ -26,6 +26,10 @@ use crate::redact::Redactor;
 use crate::tool::{ToolCall, ToolDefinition, ToolResult, ToolRouter};
 use crate::turn::{Effects, ToolOrigin};
 
+/// Refused submissions after which a session is over that names no other number. Source: our own bound; a model that reads five times
+/// what is wrong and does not fix it learns nothing from a sixth, and each is a paid call.
+pub const DEFAULT_REFUSED_SUBMISSIONS: u32 = 5;
+
 /// Longest problem with arguments that is told, in bytes. Source: our own bound.
 const MAX_PROBLEM_BYTES: usize = 4 << 10;
 
@@ -60,6 +64,10 @@ const MAX_PROBLEM_BYTES: usize = 4 << 10;
 /// The first call of a [terminal tool](crate::Tool::terminal) that succeeds closes the session, with those above it: it is
 /// final, every later call is denied, and the turn ends well. One that the tool answers with an error hands nothing in.
 ///
+/// A submission that is denied or answered with an error is refused. It costs nothing of the tool budget, and has a bound of its own:
+/// after [`DEFAULT_REFUSED_SUBMISSIONS`] of them, or the number that [`Session::mint_with_bounds`] names, the session is over, and
+/// the turn ends with [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
+///
 /// # Several at once
 ///
 /// Calls may be decided on at the same time, and turns of one session may run at the same time. No budget is exceeded by
@@ -86,6 +94,43 @@ pub struct CallPlace<'s> {
     _running: Either<RwLockReadGuard<'s, ()>, RwLockWriteGuard<'s, ()>>,
 }
 
+/// How many calls a session takes.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SessionBounds {
+    /// Calls in all, those of terminal tools excepted. `None` is no bound.
+    pub tool_calls: Option<u32>,
+    /// Refused submissions: calls of terminal tools that hand nothing in.
+    pub refused_submissions: u32,
+}
+
+impl SessionBounds {
+    /// No bound on calls, and [`DEFAULT_REFUSED_SUBMISSIONS`].
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bounds the calls, those of terminal tools excepted.
+    #[must_use]
+    pub fn with_tool_calls(mut self, tool_calls: impl Into<Option<u32>>) -> Self {
+        self.tool_calls = tool_calls.into();
+        self
+    }
+
+    /// Bounds the refused submissions. 0 takes none at all.
+    #[must_use]
+    pub fn with_refused_submissions(mut self, refused_submissions: u32) -> Self {
+        self.refused_submissions = refused_submissions;
+        self
+    }
+}
+
+impl Default for SessionBounds {
+    fn default() -> Self {
+        Self { tool_calls: None, refused_submissions: DEFAULT_REFUSED_SUBMISSIONS }
+    }
+}
+
 /// The tools of a scope.
 struct Catalogue {
     answerer: Answerer,
@@ -110,10 +155,21 @@ impl Session {
         tools: Arc<dyn ToolRouter>,
         tool_calls: impl Into<Option<u32>>,
     ) -> Arc<Self> {
+        Self::mint_with_bounds(participant, scope, tools, SessionBounds::new().with_tool_calls(tool_calls))
+    }
+
+    /// As [`Session::mint`], with these bounds on calls.
+    pub fn mint_with_bounds(
+        participant: impl Into<ParticipantId>,
+        scope: ParticipantScope,
+        tools: Arc<dyn ToolRouter>,
+        bounds: SessionBounds,
+    ) -> Arc<Self> {
         let mut definitions = tools.definitions();
         definitions.retain(|tool| scope.allows_tool(&tool.name));
         let catalogue = Catalogue { answerer: Answerer::Tools(tools), definitions };
-        Self::of(participant.into(), scope, catalogue, tool_calls.into())
+        let audit_log = AuditLog::of(bounds.tool_calls).refusing_submissions(bounds.refused_submissions);
+        Self::of(participant.into(), scope, catalogue, audit_log)
     }
 
     /// A session of one turn whose calls are decided on elsewhere: `remote` decides, and has them answered. `definitions` are
@@ -124,7 +180,8 @@ impl Session {
     /// and has effects, once it is answered. One that is given up before may have been made: it counts, and has the effects of
     /// its tool, which are [`Effects::Unknown`] if that is not among the definitions.
     ///
-    /// It has no budget of its own, whatever the limit of a turn below it is, and asks no approver. Its host has one all the same
+    /// It has no budget of its own, whatever the limit of a turn below it is, takes as many submissions as the caller's, and asks no
+    /// approver. Its host has one all the same
     /// where the caller's has one: there are programs that are run otherwise where nobody can be asked.
     ///
     /// Once it is closed it denies calls by itself. Where an answer was handed in, the caller's session is over, too, and goes on
@@ -136,14 +193,14 @@ impl Session {
         remote: Arc<dyn RemoteSession>,
     ) -> Arc<Self> {
         let catalogue = Catalogue { answerer: Answerer::Session(remote), definitions };
-        Self::of(participant.into(), ParticipantScope::unrestricted(), catalogue, None)
+        Self::of(participant.into(), ParticipantScope::unrestricted(), catalogue, AuditLog::of(None))
     }
 
     fn of(
         participant: ParticipantId,
         scope: ParticipantScope,
         catalogue: Catalogue,
-        tool_calls: Option<u32>,
+        audit_log: AuditLog,
     ) -> Arc<Self> {
         Arc::new(Self {
             participant,
@@ -151,7 +208,7 @@ impl Session {
             token: SessionToken::random(),
             catalogue: Arc::new(catalogue),
             withdrawn: Mutex::default(),
-            audit_log: Arc::new(AuditLog::of(tool_calls)),
+            audit_log: Arc::new(audit_log),
             approver: None,
             redactor: Redactor::default(),
             running: RwLock::default(),
@@ -255,6 +312,16 @@ impl Session {
     /// [terminal tool](Session::has_terminal_tools) the first such denial tells the model to hand its answer in.
     pub fn over_budget_calls(&self) -> u32 {
         self.audit_log.over_budget()
+    }
+
+    /// Submissions that were refused so far, those of the turns below among them.
+    pub fn refused_submissions(&self) -> u32 {
+        self.audit_log.refused_submissions()
+    }
+
+    /// Whether the session, or the one it was minted from, is over because too many submissions were refused.
+    pub fn is_out_of_submissions(&self) -> bool {
+        self.audit_log.is_out_of_submissions()
     }
 
     /// Whether there is a tool that may be called beyond the budget.
@@ -447,7 +514,7 @@ impl Session {
     /// a path leads elsewhere by then: the tool was not asked. In a [remote session](Session::remote) any [`Denial`].
     pub async fn answer<'s>(&'s self, call: CallId, mut permit: Permit<'s>) -> Result<ToolResult, Denial> {
         if let Some(definition) = permit.needs_approval() {
-            let effects = definition.effects;
+            let (effects, is_terminal) = (definition.effects, definition.terminal);
             let request = ApprovalRequest {
                 participant: self.participant.clone(),
                 tool: definition.name.clone(),
@@ -465,6 +532,9 @@ impl Session {
                 Ok(checked) => (Ok(()), Some(checked)),
                 Err(denial) => (Err(denial), None),
             };
+            if answer.is_err() && is_terminal {
+                self.audit_log.refuse_submission();
+            }
             self.audit_log.settle_approval(&outcome, answer, effects)?;
             permit = checked.map_or(permit, |checked| checked.telling(outcome));
         }

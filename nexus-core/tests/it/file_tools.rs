@@ -542,7 +542,7 @@ fn no_tool_changes_what_some_file_system_takes_for_a_repository() {
         "src/.git::$INDEX_ALLOCATION/x",
         "src/a\\.git\\x",
         "src/link/config",
-        "src/./new/../.git/x",
+        "src/deep/../.git/x",
     ] {
         for answer in refused_changes(&ground, path) {
             assert!(answer.contains(NAMES_A_REPOSITORY), "{path:?}: {answer}");

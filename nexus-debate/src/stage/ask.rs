@@ -75,6 +75,7 @@ impl StageRun<'_> {
             scope,
             tools: Arc::new(toolbox),
             tool_calls: TOOL_CALLS.saturating_add(u32::try_from(pages).unwrap_or(u32::MAX)),
+            refused_submissions: self.data.settings.max_refused_submissions,
             host: self.host().with_before_retry(hook),
             record: Some(AgentRecord { file: self.turns.clone(), name: format!("{} {name}", self.stage) }),
             answer: Box::new(move || place.take()),

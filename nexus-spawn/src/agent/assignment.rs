@@ -37,6 +37,8 @@ pub struct Assignment<T> {
     pub tools: Arc<dyn ToolRouter>,
     /// How many calls it may make in all, those of terminal tools excepted.
     pub tool_calls: u32,
+    /// How many of its submissions may be refused in all before it is silent.
+    pub refused_submissions: u32,
     /// What else its turns are run with: cancellation, budget, what puts things back. Its session is replaced.
     pub host: TurnHost,
     /// Where its turns are written down. A turn that cannot be is not run.

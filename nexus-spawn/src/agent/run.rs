@@ -4,7 +4,7 @@ use std::{error::Error, fmt, fmt::Write as _, sync::Arc};
 
 use nexus_core::{
     BackendId, ConversationMode, ErrorKind, EventSink, ForgetError, RecordError, ResumeHandle, Session,
-    ToolRouter, TurnError, TurnHost, TurnRequest, TurnResult, VendorId,
+    SessionBounds, ToolRouter, TurnError, TurnHost, TurnRequest, TurnResult, VendorId,
 };
 use nexus_router::Router;
 
@@ -87,6 +87,14 @@ pub enum AgentFailure {
         /// Where, and why.
         message: String,
     },
+    /// Too many of its submissions were refused. It is not asked again, and no other backend is.
+    #[error("{backend} failed: {refused} of its submissions were refused, and no more are taken")]
+    Refused {
+        /// The backend of the last turn.
+        backend: BackendId,
+        /// How many were refused, over all of its turns.
+        refused: u32,
+    },
     /// It ended well, was asked once more, and handed nothing in all the same.
     #[error("{backend} ended twice without handing anything in")]
     Silent {
@@ -147,12 +155,16 @@ impl<T> Agent<'_, T> {
         request: TurnRequest,
         events: &mut dyn EventSink,
     ) -> Result<Option<T>, AgentFailure> {
-        let Assignment { participant, scope, tools, tool_calls, .. } = self.assignment;
+        let Assignment { participant, scope, tools, tool_calls, refused_submissions, .. } = self.assignment;
         let tools: Arc<dyn ToolRouter> = match purpose {
             AgentTurnPurpose::Reminder => Arc::new(TerminalTools(Arc::clone(tools))),
             AgentTurnPurpose::Work | AgentTurnPurpose::Afresh => Arc::clone(tools),
         };
-        let session = Session::mint_with_budget(participant.clone(), scope.clone(), tools, *tool_calls);
+        let refused_before = self.refused();
+        let bounds = SessionBounds::new()
+            .with_tool_calls(*tool_calls)
+            .with_refused_submissions(refused_submissions.saturating_sub(refused_before));
+        let session = Session::mint_with_bounds(participant.clone(), scope.clone(), tools, bounds);
         let host = self.assignment.host.clone().with_session(Arc::clone(&session));
         let mut recording = match &self.assignment.record {
             Some(AgentRecord { file, name }) => {
@@ -165,11 +177,19 @@ impl<T> Agent<'_, T> {
             Some(recording) => self.ask(request, host, &mut recording.beside(events)).await,
             None => self.ask(request, host, events).await,
         };
-        let failure = outcome.as_ref().err().map(|error| AgentFailure::Turn {
-            backend: backend.clone(),
-            kind: error.kind(),
-            message: error.to_string(),
-        });
+        let failure = match &outcome {
+            // Also of a backend that ends such a turn well.
+            _ if session.is_out_of_submissions() => {
+                let refused = refused_before + session.refused_submissions();
+                Some(AgentFailure::Refused { backend: backend.clone(), refused })
+            }
+            Ok(_) => None,
+            Err(error) => Some(AgentFailure::Turn {
+                backend: backend.clone(),
+                kind: error.kind(),
+                message: error.to_string(),
+            }),
+        };
         let recorded_as = recording.as_ref().map(|recording| recording.id().to_owned());
         self.unrecorded.extend(recording.and_then(|recording| recording.end(&outcome).err()));
         self.turns.push(AgentTurn { purpose, backend, vendor, session, outcome, recorded_as });
@@ -179,6 +199,11 @@ impl<T> Agent<'_, T> {
             (None, Some(failure)) => Err(failure),
             (None, None) => Ok(None),
         }
+    }
+
+    /// Submissions that were refused in the turns so far.
+    fn refused(&self) -> u32 {
+        self.turns.iter().map(|turn| turn.session.refused_submissions()).sum()
     }
 
     /// Who ran the turn, and how it ended.

@@ -125,6 +125,7 @@ impl Inner {
             scope,
             tools: Arc::new(toolbox),
             tool_calls: phase.tool_calls(),
+            refused_submissions: data.settings.max_refused_submissions,
             host,
             record: Some(AgentRecord { file: turns, name: MAP_TURNS.to_owned() }),
             answer: Box::new(move || map.take()),

@@ -144,6 +144,7 @@ impl Inner {
             prompts: &prompts,
             root: &root,
             limits: Limits::new().with_deadline(std::time::Duration::from_secs(data.settings.turn_seconds)),
+            refused_submissions: data.settings.max_refused_submissions,
             host,
             record: Some(AgentRecord { file: turns, name: "framing".to_owned() }),
         };

@@ -124,6 +124,7 @@ pub(super) fn reason_of(agent: &StepAgent, failure: &AgentFailure) -> String {
     match failure {
         AgentFailure::Turn { .. } => format!("the turn of {agent} failed"),
         AgentFailure::Unrecorded { .. } => format!("the turn of {agent} cannot be written down"),
+        AgentFailure::Refused { .. } => format!("too many submissions of {agent} were refused"),
         AgentFailure::Silent { .. } => format!("{agent} ended without handing anything in"),
     }
 }

@@ -99,6 +99,7 @@ impl StepAttempt<'_> {
             scope,
             tools: Arc::new(tools),
             tool_calls: phase.tool_calls(),
+            refused_submissions: self.settings.max_refused_submissions,
             host: self.host().with_before_retry(hook),
             record: self.record_of(&agent),
             answer: Box::new(move || submission.take()),

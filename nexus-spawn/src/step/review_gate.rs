@@ -282,6 +282,7 @@ impl StepAttempt<'_> {
             scope: gate.scope.clone(),
             tools: Arc::new(tools),
             tool_calls: gate.phase.tool_calls(),
+            refused_submissions: self.settings.max_refused_submissions,
             host: self.host().with_before_retry(hook),
             record: self.record_of(agent),
             answer: Box::new(move || submission.take().and_then(|draft| settle(draft).ok())),

@@ -226,6 +226,7 @@ impl StepAttempt<'_> {
                 cancel: self.cancel.clone(),
             }),
             tool_calls: agent.phase.tool_calls(),
+            refused_submissions: self.settings.max_refused_submissions,
             host: self.host().with_before_retry(hook),
             record: self.record_of(agent),
             answer: Box::new(answer),

@@ -51,6 +51,7 @@ async fn run_on(router: &Router, record: Option<AgentRecord>) -> AgentReport<Ans
         scope: ParticipantScope::unrestricted(),
         tools: Arc::new(tools),
         tool_calls: 2,
+        refused_submissions: 5,
         host: TurnHost::new(),
         record,
         answer: Box::new(move || place.take()),

@@ -29,6 +29,7 @@ async fn frame(turns: Vec<Vec<Act>>, goal: Goal) -> (FramingReport, std::sync::A
         prompts: &Prompts::built_in(),
         root: &root,
         limits: Limits::new(),
+        refused_submissions: 5,
         host: TurnHost::new(),
         record: None,
     };
@@ -180,6 +181,7 @@ async fn the_callers_token_stops_it_and_stays_as_it_was() {
         prompts: &prompts,
         root: &root,
         limits: Limits::new(),
+        refused_submissions: 5,
         host: TurnHost::new().with_cancel(cancel.clone()),
         record: None,
     };

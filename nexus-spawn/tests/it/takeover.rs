@@ -68,6 +68,7 @@ async fn the_next_backend_begins_on_the_tree_as_it_was_and_its_work_alone_is_in_
         scope,
         tools: Arc::new(tools),
         tool_calls: 60,
+        refused_submissions: 5,
         host: TurnHost::new().with_before_retry(hook),
         record: None,
         answer: Box::new(move || submission.take()),
