@@ -74,7 +74,7 @@ pub use files_walk::{Bound, PassedOver, Walk, WalkEntry, WalkOptions};
 pub use line_pattern::{InvalidLinePattern, LinePattern, PatternStyle};
 pub use participant::ParticipantScope;
 pub use path_argument::{PathAccess, PathArgument, PathDenial};
-pub use path_key::folded_name;
+pub use path_key::{folded_name, is_dot_git};
 pub use path_rule::{InvalidRule, PathRule};
 pub use permit::Permit;
 pub use remote_session::RemoteSession;

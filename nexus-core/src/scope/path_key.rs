@@ -38,6 +38,23 @@ pub fn folded_name(name: &str) -> String {
     }
 }
 
+/// Whether some file system takes a name for `.git`: in any case, with characters that do not show (HFS+), with dots and
+/// spaces at its end, as a short name, with a stream, or behind a backslash (NTFS). Source: `is_hfs_dotgit` and `is_ntfs_dotgit` in git.
+///
+/// ```
+/// use nexus_core::scope::is_dot_git;
+///
+/// assert!(is_dot_git(b".GIT") && is_dot_git(b"git~1") && is_dot_git(".git\u{200c}".as_bytes()));
+/// assert!(!is_dot_git(b".gitignore") && !is_dot_git(b"git"));
+/// ```
+pub fn is_dot_git(name: &[u8]) -> bool {
+    // Of a name that is not Unicode, what of it is.
+    let text: String = name.utf8_chunks().map(|chunk| chunk.valid()).collect();
+    let is = |name: &str| matches!(folded_name(name).as_str(), ".git" | "git~1");
+    let stem = |part: &str| is(part.split(':').next().unwrap_or_default());
+    is(&text) || text.split('\\').any(stem)
+}
+
 /// The same for a text in which dots and spaces at the end count.
 pub(super) fn folded(text: &str) -> String {
     if text.is_ascii() {
@@ -94,6 +111,34 @@ mod tests {
         assert!(!folded("a\u{2100}b").contains('/'));
         assert_eq!(folded("\u{c9}/X"), folded("e\u{301}/x"));
         assert_eq!(folded("\u{e9}/x").matches('/').count(), 1);
+    }
+
+    #[test]
+    fn a_repository_is_known_by_every_name() {
+        for name in [
+            ".git",
+            ".GIT",
+            ".gIt",
+            ".git.",
+            ".git ",
+            ".git. .",
+            "git~1",
+            "GIT~1",
+            ".g\u{200c}it",
+            ".git\u{feff}",
+            ".git::$INDEX_ALLOCATION",
+            ".git:x",
+            ".git\\config",
+            "git~1\\x",
+            "a\\.GIT",
+            ".git . ::$DATA",
+        ] {
+            assert!(is_dot_git(name.as_bytes()), "{name:?}");
+        }
+        for name in [".gitignore", ".github", "git", "x.git", "git~2", ".git-x", "...git", "a\\b.git"] {
+            assert!(!is_dot_git(name.as_bytes()), "{name:?}");
+        }
+        assert!(is_dot_git(b".g\xffit"), "bytes that are not Unicode may be left out");
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use super::{
     PathAccess, PathDenial, PathRule, ScopeError,
     file_id::FileId,
     path_identity::PathIdentity,
+    path_key::is_dot_git,
     path_spelling::{shell_shorthand, spelling},
     path_walk::{Kind, Walked, walk},
     rule_set::RuleSet,
@@ -20,6 +21,10 @@ const MAX_LISTED: usize = 10;
 
 /// How much of a path a denial repeats, in characters.
 const MAX_SHOWN: usize = 300;
+
+/// What an agent reads that would write into a repository.
+const IN_REPOSITORY: &str = "a name in it is a repository, or is taken for one by some file system, and no commit takes it: leave it \
+                             as it is, or choose another name";
 
 /// The paths of a scope. Every path in it is absolute and real.
 #[derive(Clone, Debug)]
@@ -86,6 +91,9 @@ impl PathPolicy {
         if !is_granted(access) {
             return Err(format!("it may only be read; {}", self.places(access)));
         }
+        if access == PathAccess::Write && self.is_in_repository(walked) {
+            return Err(IN_REPOSITORY.to_owned());
+        }
         self.judge_kind(walked.kind, access)?;
         if access == PathAccess::Write {
             if let Some(place) = protected.iter().find(|place| place.spot.is_below(&spot)) {
@@ -96,6 +104,17 @@ impl PathPolicy {
             }
         }
         Ok(())
+    }
+
+    /// Whether a name on the way, below the root or the grant that lies elsewhere, is a repository or can be taken for one: what is
+    /// written there runs beyond every sandbox, such as a hook, and no commit takes it.
+    fn is_in_repository(&self, walked: &Walked) -> bool {
+        let tops = || std::iter::once(&self.root).chain(&self.write);
+        let mut places = walked.passed.iter().chain([&walked.path]);
+        places.any(|place| {
+            let below = tops().find_map(|top| place.strip_prefix(top).ok());
+            below.is_some_and(|below| below.iter().any(|name| is_dot_git(name.as_encoded_bytes())))
+        })
     }
 
     /// Whether what is there may be used at all.

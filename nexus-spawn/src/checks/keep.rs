@@ -2,6 +2,8 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use nexus_core::scope::is_dot_git;
+
 use super::error::CheckError;
 
 /// A path of the project that is shown, read-only.
@@ -53,7 +55,9 @@ fn plain(path: &str) -> Result<PathBuf, &'static str> {
     for part in Path::new(path).components() {
         match part {
             Component::CurDir => {}
-            Component::Normal(name) if name.eq_ignore_ascii_case(".git") => return Err("names a repository"),
+            Component::Normal(name) if is_dot_git(name.as_encoded_bytes()) => {
+                return Err("names a repository");
+            }
             Component::Normal(name) => place.push(name),
             _ => return Err("is not a path below the project's root: write it from there, without `..`"),
         }
@@ -105,6 +109,7 @@ mod tests {
             "out/x/..",
             ".git",
             "a/.GIT",
+            "a/git~1",
             "repository",
             "all",
             "a\0b",

@@ -1,6 +1,6 @@
 //! A program that prints observations, as an agent hands it in.
 
-use nexus_core::scope::folded_name;
+use nexus_core::scope::is_dot_git;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -126,7 +126,7 @@ fn check_path(path: &str) -> Result<(), String> {
                 "has an empty name in it: it is relative to the root of the tree, without `/` at its beginning or end"
             }
             "." | ".." => "has `.` or `..` in it: write the path as it is from the root of the tree",
-            _ if folded_name(name) == ".git" => "names a repository",
+            _ if is_dot_git(name.as_bytes()) => "names a repository",
             _ if name.len() > NAME_BYTES => "has a name of more than 255 bytes in it",
             _ => continue,
         };
@@ -167,6 +167,7 @@ mod tests {
             ".git",
             "a/.GIT/hooks/x",
             ".git./config",
+            "a/git~1/x",
             "a\0b",
             "a\nb",
             "a\\b",

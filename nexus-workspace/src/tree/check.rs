@@ -66,8 +66,8 @@ impl Tree {
 }
 
 impl Tree {
-    /// Why a commit would not take a file at `path`, from the top of the tree, whatever is in it: as it is in a submodule of the
-    /// base, or as the base keeps what has this name under a filter.
+    /// Why a commit would not take a file at `path`, from the top of the tree, whatever is in it: for its names, as it is in a
+    /// submodule of the base, or as the base keeps what has this name under a filter.
     ///
     /// # Errors
     ///
@@ -77,10 +77,17 @@ impl Tree {
         if base.submodules.iter().any(|submodule| path.starts_with(submodule)) {
             return Ok(Some(Refusal::Submodule));
         }
-        if !base.has_filters {
+        if path.iter().count() > self.limits.depth + 1 {
+            return Ok(Some(Refusal::TooDeep));
+        }
+        let refused = names::refuse_name(path.as_os_str().as_bytes());
+        if refused.is_none() && !base.has_filters {
             return Ok(None);
         }
         let entries = self.repo.entries(base.commit.as_str())?;
+        if let Some(refused) = refused.filter(|_| !entries.contains_key(path.as_os_str().as_bytes())) {
+            return Ok(Some(refused.refusal()));
+        }
         let filtered = filtered(&self.repo, &entries, [path.as_os_str().as_bytes()].into_iter())?;
         Ok((!filtered.is_empty()).then_some(Refusal::Filtered))
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::names::is_dot_git;
+use nexus_core::scope::is_dot_git;
 
 /// How many links are followed. Source: path_resolution(7).
 const MAX_LINKS: usize = 40;

@@ -2,19 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nexus_core::scope::folded_name;
+use nexus_core::scope::{folded_name, is_dot_git};
 
 use super::{Refusal, TreeError, TreeErrorKind, refusal::RefusedPath};
-
-/// Whether some file system takes a name for `.git`: in any case, with characters that do not show (HFS+), with dots and
-/// spaces at its end, as a short name, with a stream, or behind a backslash (NTFS). Source: `is_hfs_dotgit` and `is_ntfs_dotgit` in git.
-pub(super) fn is_dot_git(name: &[u8]) -> bool {
-    // Of a name that is not Unicode, what of it is.
-    let text: String = name.utf8_chunks().map(|chunk| chunk.valid()).collect();
-    let is = |name: &str| matches!(folded_name(name).as_str(), ".git" | "git~1");
-    let stem = |part: &str| is(part.split(':').next().unwrap_or_default());
-    is(&text) || text.split('\\').any(stem)
-}
 
 /// The new names of a tree that are refused: control characters, and what can be taken for `.git`.
 pub(super) fn refuse_name(path: &[u8]) -> Option<RefusedPath> {
@@ -75,34 +65,6 @@ fn folded(name: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_repository_is_known_by_every_name() {
-        for name in [
-            ".git",
-            ".GIT",
-            ".gIt",
-            ".git.",
-            ".git ",
-            ".git. .",
-            "git~1",
-            "GIT~1",
-            ".g\u{200c}it",
-            ".git\u{feff}",
-            ".git::$INDEX_ALLOCATION",
-            ".git:x",
-            ".git\\config",
-            "git~1\\x",
-            "a\\.GIT",
-            ".git . ::$DATA",
-        ] {
-            assert!(is_dot_git(name.as_bytes()), "{name:?}");
-        }
-        for name in [".gitignore", ".github", "git", "x.git", "git~2", ".git-x", "...git", "a\\b.git"] {
-            assert!(!is_dot_git(name.as_bytes()), "{name:?}");
-        }
-        assert!(is_dot_git(b".g\xffit"), "bytes that are not Unicode may be left out");
-    }
 
     #[test]
     fn twins_are_found_in_files_and_folders_and_the_base_keeps_its_own() {

@@ -27,6 +27,8 @@ pub enum Refusal {
     Special,
     /// Git does not take it: a link of the name `.gitmodules`, in any of its forms.
     NotForGit,
+    /// It lies in more folders than a tree may have.
+    TooDeep,
     /// Two trees that were to be merged change it.
     Overlap,
 }
@@ -67,6 +69,7 @@ impl fmt::Display for RefusedPath {
             Refusal::Filtered => "is kept under a filter such as LFS and cannot be changed here: put it back",
             Refusal::Special => "is a pipe, a socket or a device: remove it",
             Refusal::NotForGit => "is a name or link that git does not take: remove or rename it",
+            Refusal::TooDeep => "lies in too many folders: move it up",
             Refusal::Overlap => "is changed by more than one: give it to one of them",
         };
         write!(f, "{:?} {reason}", self.path)

@@ -2,9 +2,10 @@
 
 use std::{os::fd::OwnedFd, path::Path};
 
+use nexus_core::scope::is_dot_git;
 use rustix::fs::FileType;
 
-use super::{TreeError, TreeErrorKind, TreeLimits, handle, names::is_dot_git, refusal::to_path};
+use super::{TreeError, TreeErrorKind, TreeLimits, handle, refusal::to_path};
 
 /// What was found at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
