@@ -527,3 +527,57 @@ async fn an_agent_is_told_at_the_call_what_no_commit_would_take_and_goes_on() {
     }
     assert_eq!(world.changed(record.work.as_ref().unwrap()), ["src/new"]);
 }
+
+/// Tests that pass once an ignored file is there which their first run leaves.
+fn poisonable() -> nexus_spawn::TaskSettings {
+    let mut settings = without_sandbox();
+    let script = "[ -f built ] && echo found && exit 0; touch built; echo missing; exit 1";
+    settings.test_command = Some(["sh", "-c", script].map(str::to_owned).to_vec());
+    settings
+}
+
+#[tokio::test]
+async fn what_the_implementer_s_run_built_is_not_there_in_the_reviewers_runs() {
+    let files = [(".gitignore", "built\n"), ("src/old", "0\n")];
+    let Some(world) = World::with_settings(&files, one_step(), poisonable()) else { return };
+    let run_tests = || call("run_tests", json!({}));
+    let mut script = vec![write("src/new", "1\n"), run_tests(), run_tests()];
+    script.push(hand_in(json!("step_done")));
+    let maker = Scripted::new("maker", vec![script]);
+    let [one, two] =
+        ["one", "two"].map(|id| Scripted::new(id, vec![vec![run_tests(), run_tests(), advance()]]));
+    let cast = Cast {
+        executors: vec![(&maker, "acme")],
+        seats: vec![vec![(&one, "acme")], vec![(&two, "zenith")]],
+        ..Cast::default()
+    };
+    let record = world.attempt(&cast.router()).run().await.unwrap();
+    assert_eq!(record.end, StepEnd::Advanced, "{:?}", (maker.answered(), one.answered()));
+    let of_maker = maker.answered();
+    assert!(of_maker[1].contains("failed") && of_maker[2].contains("passed"), "{of_maker:?}");
+    for seat in [&one, &two] {
+        let answers = seat.answered();
+        for run in &answers[..2] {
+            assert!(run.contains("failed, exit code 1"), "{run}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_step_that_changes_no_file_is_marked_for_its_reviewers_and_in_its_record() {
+    let Some(world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
+    let maker = Scripted::new("maker", vec![vec![hand_in(json!("step_done"))]]);
+    let read = || vec![call("read_my_brief", json!({})), call("read_diff", json!({}))];
+    let [one, two] = ["one", "two"].map(|id| Scripted::new(id, vec![read(), vec![]]));
+    let cast = Cast {
+        executors: vec![(&maker, "acme")],
+        seats: vec![vec![(&one, "acme")], vec![(&two, "zenith")]],
+        ..Cast::default()
+    };
+    let record = world.attempt(&cast.router()).run().await.unwrap();
+    let stored = serde_json::to_value(&record).unwrap();
+    assert_eq!(stored["changes_nothing"], json!(true), "{stored}");
+    let shown = one.answered();
+    assert!(shown[0].contains("This step changes no file."), "{shown:?}");
+    assert!(one.asked.lock().unwrap()[0].0.prompt_text().contains("This step changes no file."));
+}

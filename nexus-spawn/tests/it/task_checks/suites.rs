@@ -204,6 +204,113 @@ async fn what_the_test_command_names_is_a_test_file() {
     assert_eq!(run.base_tests.unwrap().end, SuiteEnd::Failed { exit: ProgramExit::Code(1) });
 }
 
+/// What `run_tests` says where nothing that the command loads is changed.
+const OF_THE_BASE: &str = "Test and build files are those of the task's base.";
+
+/// A row: the command, the base's files, and the files that are changed.
+type LoadedRow = (
+    &'static str,
+    &'static [&'static str],
+    &'static [(&'static str, &'static str)],
+    &'static [(&'static str, &'static str)],
+);
+
+/// Files that a command loads beside the tests, by the ways in which programs load files.
+#[rustfmt::skip]
+const LOADED: &[LoadedRow] = &[
+    ("a module that shadows the runner", &["python3", "-m", "unittest"], &[], &[("unittest.py", "print('OK')")]),
+    ("a package that shadows the runner", &["pytest"], &[], &[("pytest/__main__.py", "")]),
+    ("a module that shadows the library", &["python3", "-m", "pytest"], &[], &[("json.py", "")]),
+    ("a compiled module", &["python3", "-m", "unittest"], &[], &[("unittest.cpython-311-x86_64-linux-gnu.so", "")]),
+    ("a new module that may shadow an installed one", &["pytest"], &[], &[("yaml.py", "")]),
+    ("the module that is run", &["python3", "-m", "verify"], &[("verify.py", "1")], &[("verify.py", "2")]),
+    ("the package that is run", &["python3", "-I", "-m", "ci.verify"], &[("ci/verify/__main__.py", "1")], &[("ci/verify/__main__.py", "2")]),
+    ("a module of that package", &["python3", "-m", "verify"], &[("verify/__main__.py", "")], &[("verify/rules.py", "")]),
+    ("a program by another spelling", &["ci/../ci/check"], &[("ci/check", "#!/bin/sh\n")], &[("ci/check", "#!/bin/sh\nexit 0\n")]),
+    ("a file that the script sources", &["sh", "check.sh"], &[("check.sh", ". ./lib.sh\n"), ("lib.sh", "false")], &[("lib.sh", "true")]),
+    ("a program that the script starts", &["./check"], &[("check", "#!/bin/sh\nexec tools/judge\n"), ("tools/judge", "1")], &[("tools/judge", "2")]),
+    ("a script of npm", &["npm", "test"], &[("package.json", r#"{"scripts":{"test":"node tools/run.js"}}"#), ("tools/run.js", "1")], &[("tools/run.js", "2")]),
+    ("a program of node_modules", &["npx", "jest"], &[], &[("node_modules/.bin/jest", "#!/bin/sh\n")]),
+    ("cargo's configuration", &["cargo", "test"], &[], &[("a/.cargo/config", "[build]\n")]),
+    ("a build script", &["cargo", "test"], &[("build.rs", "1")], &[("build.rs", "2")]),
+    ("a build script of another name", &["cargo", "test"], &[("Cargo.toml", "[package]\nbuild = \"gen/main.rs\"\n"), ("gen/main.rs", "1")], &[("gen/main.rs", "2")]),
+    ("a plugin of pytest", &["pytest"], &[], &[("src/conftest.py", "")]),
+    ("a plugin that pytest is told of", &["pytest"], &[("pytest.ini", "[pytest]\naddopts = -p tools.plugin\n"), ("tools/plugin.py", "1")], &[("tools/plugin.py", "2")]),
+    ("a path file", &["python3", "-m", "unittest"], &[], &[("venv/lib/python3/site-packages/x.pth", "import os")]),
+    ("a package of the start", &["python3", "-m", "unittest"], &[], &[("sitecustomize/__init__.py", "")]),
+    ("an included part of a makefile", &["make", "test"], &[("Makefile", "include build/rules.inc\n"), ("build/rules.inc", "1")], &[("build/rules.inc", "2")]),
+    ("a program in the project by the name of the command", &["python3", "-m", "unittest"], &[], &[("bin/python3", "#!/bin/sh\n")]),
+    ("a module that replaces another in go.mod", &["go", "test", "./..."], &[("go.mod", "module x\nreplace assert => ./third/assert\n"), ("third/assert/assert.go", "1")], &[("third/assert/assert.go", "2")]),
+    ("a command that is not known", &["sh", "-c", "make"], &[], &[("data", "2")]),
+];
+
+#[tokio::test]
+async fn files_are_called_those_of_the_base_only_where_all_that_the_command_loads_is() {
+    if !has_git() {
+        return;
+    }
+    let mut wrong = Vec::new();
+    for (name, command, base, changed) in LOADED {
+        let kit = Kit::new(base);
+        let changed: Vec<_> = changed.iter().map(|(path, content)| (*path, Some(*content))).collect();
+        let now = kit.change(&changed);
+        let run = kit.checks(&unsandboxed(command)).run_tests(&now, &CancelToken::new()).await.unwrap();
+        let shown = shown_test_run(&EvidenceId::test(1), &run);
+        if shown.contains(OF_THE_BASE) {
+            wrong.push(format!("{name}: {shown}"));
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
+    // What is under test is changed, and nothing else.
+    for (command, path) in [
+        (&["cargo", "test", "--offline"][..], "src/lib.rs"),
+        (&["python3", "-m", "unittest", "discover", "-s", "tests"], "calc.py"),
+        (&["pytest", "-q"], "src/calc/__init__.py"),
+        (&["go", "test", "./..."], "sum.go"),
+    ] {
+        let kit = Kit::new(&[(path, "1")]);
+        let now = kit.change(&[(path, Some("2"))]);
+        let run = kit.checks(&unsandboxed(command)).run_tests(&now, &CancelToken::new()).await.unwrap();
+        let shown = shown_test_run(&EvidenceId::test(1), &run);
+        assert!(shown.contains(OF_THE_BASE), "{command:?}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn the_base_s_tests_run_without_a_new_file_that_shadows_their_runner() {
+    if !has_all().await || !has_python() {
+        return;
+    }
+    let test = "import sys, unittest\nsys.path.insert(0, 'src')\nfrom calc import add\nclass T(unittest.TestCase):\n    def test_add(self):\n        self.assertEqual(add(1, 2), 3)\n";
+    let kit =
+        Kit::new(&[("src/calc.py", "def add(a, b):\n    return a + b\n"), ("tests/test_calc.py", test)]);
+    let command: Vec<&str> = PYTHON.into_iter().chain(["tests"]).collect();
+    let checks = kit.checks(&settings(&command));
+    let now = kit.change(&[
+        ("src/calc.py", Some("def add(a, b):\n    return 0\n")),
+        ("unittest.py", Some("print('OK')\nraise SystemExit(0)\n")),
+    ]);
+    let run = checks.run_tests(&now, &CancelToken::new()).await.unwrap();
+    assert!(run.run.is_green(), "{run:?}");
+    let paths: Vec<_> = run.changed.iter().map(|change| change.path.as_str()).collect();
+    assert_eq!(paths, ["unittest.py"]);
+    let beside = run.base_tests.unwrap();
+    assert!(beside.output.stderr.head.contains("0 != 3"), "{beside:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_ends_well_without_a_word_is_marked() {
+    if !has_git() {
+        return;
+    }
+    let kit = Kit::new(&[]);
+    for (command, is_marked) in [(&["true"][..], true), (&["echo", "1 test"], false)] {
+        let checks = kit.checks(&unsandboxed(command));
+        let shown = shown_baseline(&checks.baseline(&CancelToken::new()).await.unwrap().unwrap());
+        assert_eq!(shown.contains("nothing that it wrote shows that a test ran"), is_marked, "{shown}");
+    }
+}
+
 #[tokio::test]
 async fn a_program_sees_the_tree_at_the_path_of_the_project_and_nothing_of_the_person_s() {
     if !has_all().await {
