@@ -128,6 +128,10 @@ pub struct SandboxSettings {
     /// Paths of the project, relative to its root, that are not in git and are shown to tests as they lie there, read-only:
     /// `node_modules`, `.venv`, `vendor`.
     pub keep: Vec<String>,
+    /// Folders of the project, relative to its root, that git ignores and that tests fill: `target`, `node_modules/.cache`. The tests of
+    /// a reviewer begin on a clean tree; of what earlier runs of the very same tree built, that of the agent under review among them,
+    /// only these are there.
+    pub caches: Vec<String>,
     /// Programs, each with its arguments, that prepare a tree before its first test or probe: run once for each tree.
     pub setup: Vec<Vec<String>>,
     /// Folders of tool chains beside those of the system, such as `~/.cargo` and `~/.rustup`: shown read-only, at their own paths.
@@ -228,6 +232,7 @@ impl Default for SandboxSettings {
         Self {
             kind: SandboxKind::default(),
             keep: Vec::new(),
+            caches: Vec::new(),
             setup: Vec::new(),
             tool_chains: Vec::new(),
             seconds: 600,

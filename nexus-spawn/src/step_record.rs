@@ -33,6 +33,9 @@ pub struct StepRecord {
     pub from: CommitId,
     /// The files that were reviewed. `None` if it did not come to a review.
     pub work: Option<CommitId>,
+    /// Whether these are the files of `step_base`, so that nothing was changed that could be reviewed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changes_nothing: bool,
     /// Its units, in plan order; one, unless it is a band.
     pub units: Vec<UnitRecord>,
     /// What was run and changed in it.

@@ -110,6 +110,9 @@ pub(super) fn step(step: &StepView) -> String {
             .map(|vote| format!("{} ({}): {}", vote.seat, vote.vendor, vote.decision))
             .collect();
         let _ = write!(text, "\n  attempt {}: {}", attempt.attempt, attempt.end);
+        if attempt.changes_nothing {
+            text.push_str(", changes no file");
+        }
         if !votes.is_empty() {
             let _ = write!(text, "; {}", votes.join("; "));
         }

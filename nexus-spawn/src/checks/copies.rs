@@ -3,11 +3,14 @@
 //! | copy | of | lives |
 //! | --- | --- | --- |
 //! | prepared | a tree, after the commands that prepare one; nothing else ever runs in it | until others need the room |
-//! | for tests | a prepared copy; what tests built in it is kept for the next run of the same tree | until others need the room |
+//! | for tests | a prepared copy; what tests built in it is there in the next run of the same tree, as far as that run may have it | until others need the room |
 //! | scratch | a prepared copy, for one run | for the run |
 //!
 //! Copies are known by the tree's id, so that what was built of one tree is never there for another: neither time stamps nor a
 //! program that plants something into the outputs can bring what belongs to one tree before the tests of another.
+//!
+//! The tests of those who judge work begin on a copy in which the agent that did the work has run nothing: its run may leave an ignored
+//! file by which the next one passes. The folders that the settings call caches are taken over all the same.
 //!
 //! On the disk they lie in a folder that one process at a time holds, by the operating system's lock. What a process that was
 //! killed left half-made in it is removed by the next that holds it.
@@ -31,7 +34,11 @@ use nexus_workspace::{
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard};
 
-use super::{error::CheckError, keep::Kept};
+use super::{
+    error::CheckError,
+    keep::{self, Kept},
+};
+use crate::settings::SandboxSettings;
 
 /// How many folders are tried: as many hosts may run programs of one task at once, where one is what is expected.
 const ROOMS: usize = 16;
@@ -53,6 +60,8 @@ pub(super) struct Copies {
     folder: PathBuf,
     /// What prepares a copy, so that one that others prepared in another way is not taken for prepared.
     setup: Vec<Vec<String>>,
+    /// Folders that tests fill and that clean copies take over.
+    caches: Vec<PathBuf>,
     shared: Arc<Shared>,
 }
 
@@ -124,6 +133,15 @@ impl Drop for Copy {
     }
 }
 
+/// What is there of earlier runs of the same tree when tests begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beginning {
+    /// Nothing but what lies in the caches of the settings.
+    Clean,
+    /// Everything that they built.
+    Built,
+}
+
 /// A copy that the tests of one tree run in.
 #[derive(Debug)]
 pub(super) struct TestCopy {
@@ -149,8 +167,10 @@ pub(super) enum Preparation {
 }
 
 impl Copies {
-    pub(super) fn new(tree: Tree, folder: PathBuf, setup: Vec<Vec<String>>) -> Self {
-        Self { tree, folder, setup, shared: Arc::default() }
+    pub(super) fn new(tree: Tree, folder: PathBuf, settings: &SandboxSettings) -> Self {
+        // What is no path was refused with the settings.
+        let caches = keep::places("sandbox.caches", &settings.caches).unwrap_or_default();
+        Self { tree, folder, setup: settings.setup.clone(), caches, shared: Arc::default() }
     }
 
     /// The prepared copy of a tree, or one that is to be prepared. Others that want the same wait meanwhile.
@@ -233,31 +253,44 @@ impl Copies {
         .await
     }
 
-    /// A copy for tests: with what they built when they last ran on this tree, and every other file as it is in the tree.
+    /// A copy for tests: with what they built when they last ran on this tree, as far as the `beginning` lets it be there, and every
+    /// other file as it is in the tree.
     pub(super) async fn for_tests(
         &self,
         of: &Arc<Prepared>,
+        beginning: Beginning,
         cancel: &CancelToken,
     ) -> Result<TestCopy, CheckError> {
         let room = self.room().await?;
-        let found = {
+        let is_wanted = beginning == Beginning::Built || !self.caches.is_empty();
+        let found = if !is_wanted {
+            None
+        } else {
             let mut idle = self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner);
             let at = idle.iter().rposition(|copy| copy.tree == of.tree);
             at.map(|at| idle.remove(at))
         };
         let (of, stop) = (Arc::clone(of), CancelOnDrop(cancel.child()));
         let (token, place, repository) = (stop.0.clone(), room.join("tests"), self.tree.clone());
+        let caches = self.caches.clone();
         blocking(move || {
-            if let Some(found) = found {
-                match refresh(&found, &repository.with_cancel(token.clone())) {
-                    Err(CheckError::Cancelled) => return Err(CheckError::Cancelled),
-                    // A folder that a program closed, or filled beyond the limits: another is taken.
-                    Err(error) => tracing::debug!(%error, "a copy for tests cannot be used again"),
-                    Ok(()) => return Ok(found),
+            let earlier = match (found, beginning) {
+                (Some(found), Beginning::Built) => {
+                    match refresh(&found, &repository.with_cancel(token.clone())) {
+                        Err(CheckError::Cancelled) => return Err(CheckError::Cancelled),
+                        // A folder that a program closed, or filled beyond the limits: another is taken.
+                        Err(error) => tracing::debug!(%error, "a copy for tests cannot be used again"),
+                        Ok(()) => return Ok(found),
+                    }
+                    None
                 }
-            }
+                (earlier, _) => earlier,
+            };
             let copy = new_copy(&place)?;
             copy_tree(&of.files(), &copy.files(), &token)?;
+            if let Some(earlier) = earlier {
+                take_over(&earlier.copy.files(), &copy.files(), &caches, &repository.paths(&of.tree)?)?;
+            }
             Ok(TestCopy { copy, tree: of.tree.clone() })
         })
         .await
@@ -381,6 +414,34 @@ fn refresh(found: &TestCopy, tree: &Tree) -> Result<(), CheckError> {
     remove(&found.copy.home())?;
     private(&found.copy.home())?;
     Ok(tree.refresh(&found.tree, found.copy.files())?)
+}
+
+/// Moves the caches of an earlier run into a copy in which nothing ran yet. What the tree itself has in such a place stays, and no link
+/// is followed: programs made what is there.
+fn take_over(earlier: &Path, files: &Path, caches: &[PathBuf], paths: &[PathBuf]) -> Result<(), CheckError> {
+    let is_folder = |path: &Path| path.symlink_metadata().is_ok_and(|found| found.is_dir());
+    for cache in caches.iter().filter(|cache| !paths.iter().any(|path| path.starts_with(cache))) {
+        let above: Vec<&Path> =
+            cache.ancestors().skip(1).filter(|above| !above.as_os_str().is_empty()).collect();
+        let is_there =
+            is_folder(&earlier.join(cache)) && above.iter().all(|above| is_folder(&earlier.join(above)));
+        if !is_there {
+            continue;
+        }
+        for folder in above.into_iter().rev().map(|above| files.join(above)) {
+            if folder.symlink_metadata().is_err() {
+                fs::create_dir(&folder).map_err(|error| CheckError::from_io(&folder, error))?;
+            }
+        }
+        if cache.parent().is_some_and(|above| !is_folder(&files.join(above))) {
+            continue;
+        }
+        let target = files.join(cache);
+        // What the commands that prepare a tree made there is in the cache as well.
+        remove(&target)?;
+        fs::rename(earlier.join(cache), &target).map_err(|error| CheckError::from_io(&target, error))?;
+    }
+    Ok(())
 }
 
 /// Takes the first folder that no other process holds, and cleans it up, as well as those that others held who were killed. Gives

@@ -46,6 +46,21 @@ pub(super) fn find(project: &Path, keep: &[String]) -> Result<Vec<Kept>, CheckEr
     Ok(found)
 }
 
+/// Folders that a setting names, below the project's root.
+///
+/// # Errors
+///
+/// [`CheckError::Settings`] for a path that is none.
+pub(super) fn places(setting: &str, paths: &[String]) -> Result<Vec<PathBuf>, CheckError> {
+    let place = |(number, path): (usize, &String)| {
+        plain(path).map_err(|reason| CheckError::Settings {
+            setting: format!("{setting}[{number}]"),
+            reason: format!("{path:?} {reason}"),
+        })
+    };
+    paths.iter().enumerate().map(place).collect()
+}
+
 /// A path below the project's root, as names alone.
 fn plain(path: &str) -> Result<PathBuf, &'static str> {
     if path.is_empty() || path.contains('\0') {
@@ -116,6 +131,19 @@ mod tests {
         ] {
             let error = found(&project, refused).unwrap_err().to_string();
             assert!(error.starts_with("`sandbox.keep[0]` of the task's settings: "), "{refused:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn folders_of_a_setting_are_paths_below_the_root() {
+        let places = |path: &str| super::places("sandbox.caches", &["target".to_owned(), path.to_owned()]);
+        assert_eq!(places("./a//b/").unwrap(), [PathBuf::from("target"), PathBuf::from("a/b")]);
+        for refused in ["", ".", "..", "a/../b", "/etc", ".git", "a/git~1"] {
+            let error = places(refused).unwrap_err().to_string();
+            assert!(
+                error.starts_with("`sandbox.caches[1]` of the task's settings: "),
+                "{refused:?}: {error}"
+            );
         }
     }
 

@@ -16,13 +16,16 @@
 mod copies;
 mod error;
 mod keep;
+mod loaded;
 mod missing;
 mod output;
 mod prepare;
 mod probe;
 mod probe_record;
 mod probing;
+mod python_modules;
 mod runner;
+mod shell_words;
 mod shown;
 mod store;
 mod suite;
@@ -58,6 +61,7 @@ use runner::Runner;
 /// no program.
 pub(crate) fn check_settings(project: &Path, sandbox: &SandboxSettings) -> Result<(), CheckError> {
     keep::find(project, &sandbox.keep)?;
+    keep::places("sandbox.caches", &sandbox.caches)?;
     for (number, argv) in sandbox.setup.iter().enumerate() {
         if argv.first().is_none_or(String::is_empty) || argv.iter().any(|part| part.contains('\0')) {
             let setting = format!("sandbox.setup[{number}]");
@@ -75,8 +79,10 @@ pub(crate) fn check_settings(project: &Path, sandbox: &SandboxSettings) -> Resul
 ///   system's folders, the tool chains and kept paths of the settings, read-only, an empty home and `/tmp`, and no network. See
 ///   [`nexus_process::sandbox`]. With [`SandboxKind::None`](crate::SandboxKind::None) it runs in the copy, with all that this user
 ///   may do, and a built environment.
-/// - No two runs share a copy. The commands of [`setup`](crate::SandboxSettings::setup) run once for each tree. What tests build is
-///   kept for the next run of the very same tree, and is there for no other; a probe runs in a fresh copy each time.
+/// - No two runs share a copy. The commands of [`setup`](crate::SandboxSettings::setup) run once for each tree. The tests of whoever
+///   judges a tree begin on a clean copy, with nothing but what earlier runs of the very same tree left in the
+///   [`caches`](crate::SandboxSettings::caches); those of the agent that is at work on it find all that its runs built. A probe runs
+///   in a fresh copy each time.
 /// - At most two programs of a task run at once; the others wait.
 /// - Dropping a future, or cancelling its token, ends all that runs for it. Nothing is left but copies, which are removed.
 ///
@@ -103,7 +109,7 @@ impl Checks {
         Self {
             test_command: settings.test_command.clone(),
             runner: Runner::new(project, &settings.sandbox, std::env::vars_os().collect()),
-            copies: Copies::new(tree.clone(), folder, settings.sandbox.setup.clone()),
+            copies: Copies::new(tree.clone(), folder, &settings.sandbox),
             tree,
             probes,
         }

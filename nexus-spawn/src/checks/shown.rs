@@ -31,7 +31,14 @@ pub fn shown_test_run(id: &EvidenceId, run: &TestRun) -> String {
     let mut text = format!("{id}: {}.\n", ended(&run.run));
     let share = if run.base_tests.is_some() { MOST_BYTES / 2 } else { MOST_BYTES };
     if run.changed.is_empty() {
-        text += "Test and build files are those of the task's base.\n";
+        text += match (run.may_be_loaded.is_empty(), run.loads_unknown) {
+            (true, false) => "Test and build files are those of the task's base.\n",
+            (false, false) => "No file is changed that is known by its path to be a test or build file.\n",
+            (_, true) => {
+                "No file is changed that is known by its path to be a test or build file. What else the test command loads \
+                 from the project is not known.\n"
+            }
+        };
     } else {
         let _ = writeln!(
             text,
@@ -57,6 +64,19 @@ pub fn shown_test_run(id: &EvidenceId, run: &TestRun) -> String {
             more => list += &format!("and {more} more\n"),
         }
         text += &Quote::new("changed test and build files", list.trim_end()).at_most(4 << 10).to_string();
+    }
+    if !run.may_be_loaded.is_empty() {
+        let _ = writeln!(
+            text,
+            "Changed files that the test command may load beside these, as they are now also in the base's tests: {}.",
+            run.may_be_loaded.len()
+        );
+        let paths = run.may_be_loaded.iter().take(MOST_PATHS).map(|path| path.replace('\n', "\\n"));
+        let mut list = paths.collect::<Vec<_>>().join("\n");
+        if let more @ 1.. = run.may_be_loaded.len().saturating_sub(MOST_PATHS) {
+            let _ = write!(list, "\nand {more} more");
+        }
+        text += &Quote::new("changed files that may be loaded", &list).at_most(4 << 10).to_string();
     }
     add_output(&mut text, "the tests", &run.run.output, share);
     if let Some(base_tests) = &run.base_tests {
@@ -188,6 +208,9 @@ fn add_run(text: &mut String, name: &str, run: &ProbeRun, share: usize) {
 
 fn ended(run: &SuiteRun) -> String {
     match &run.end {
+        SuiteEnd::Passed if run.is_wordless() => {
+            "passed without a word, so that nothing that it wrote shows that a test ran".to_owned()
+        }
         SuiteEnd::Passed => "passed".to_owned(),
         SuiteEnd::Failed { exit } => format!("failed, {exit}"),
         SuiteEnd::DidNotStart { missing } => {

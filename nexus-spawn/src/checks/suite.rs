@@ -1,24 +1,28 @@
 //! Running the test command.
 
-use std::path::PathBuf;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use nexus_core::CancelToken;
-use nexus_workspace::tree::{ChangedPath, CommitId, TreeId};
+use nexus_workspace::tree::{ChangedPath, CommitId, Tree, TreeId};
 
 use super::{
     Checks,
-    copies::{blocking, link_kept},
+    copies::{Beginning, blocking, link_kept},
     error::CheckError,
+    loaded::{BaseFiles, Concern, Loaded},
     missing,
     output::CheckOutput,
     prepare::Prepare,
     runner::{Ended, Program, Ran},
-    test_files::kind_of,
     test_run::{Baseline, SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun},
 };
 
 /// The most that the tests may write, in bytes. Source: the default of the sandbox.
 const OUTPUT_BYTES: u64 = 256 << 20;
+/// Largest file that is read to find others that the test command loads, in bytes. Source: our own bound.
+const LOADED_BYTES: u64 = 256 << 10;
+/// Most files of one name, such as `Cargo.toml`, that are read so. Source: our own bound.
+const MOST_NAMED: usize = 32;
 /// What is kept of each output, in bytes: enough for the names of some thousand tests.
 const KEPT_BYTES: usize = 256 << 10;
 
@@ -38,46 +42,76 @@ impl Checks {
         }
         let commit = self.tree.base().commit.clone();
         let tree = self.tree_of(&commit, cancel).await?;
-        let run = self.suite(&tree, cancel).await?;
+        let run = self.suite(&tree, Beginning::Clean, cancel).await?;
         Ok(Some(Baseline { commit, run }))
     }
 
     /// Runs the test command on a tree, and, where test or build files differ from those of the task's base, the base's tests on
-    /// the new tree beside.
+    /// the new tree beside. The run begins on a clean copy: of what earlier runs built, only what lies in the
+    /// [caches](crate::SandboxSettings::caches) of the settings is there.
     ///
-    /// What is a test or build file goes by its path, and by the arguments of the test command; see [`TestRun::changed`].
+    /// What is a test or build file goes by its path, and by what the test command names, itself and through files of the base that it
+    /// reads; see [`TestRun::changed`].
     ///
     /// # Errors
     ///
     /// [`NoTestCommand`](CheckError::NoTestCommand); as [`Checks::baseline`].
     pub async fn run_tests(&self, now: &CommitId, cancel: &CancelToken) -> Result<TestRun, CheckError> {
+        self.run_tests_from(now, Beginning::Clean, cancel).await
+    }
+
+    /// As [`Checks::run_tests`], for whoever is at work on the tree: what its own runs built of the very same tree is there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Checks::run_tests`].
+    pub async fn run_tests_at_work(
+        &self,
+        now: &CommitId,
+        cancel: &CancelToken,
+    ) -> Result<TestRun, CheckError> {
+        self.run_tests_from(now, Beginning::Built, cancel).await
+    }
+
+    async fn run_tests_from(
+        &self,
+        now: &CommitId,
+        beginning: Beginning,
+        cancel: &CancelToken,
+    ) -> Result<TestRun, CheckError> {
         let command = self.test_command.clone().ok_or(CheckError::NoTestCommand)?;
         let (repository, commit) = (self.tree.clone().with_cancel(cancel.clone()), now.clone());
-        let (tree, mixed, changed) = blocking(move || {
+        let (tree, mixed, concerned) = blocking(move || {
             let base = &repository.base().commit;
-            let mut changes = repository.changes(base, &commit)?;
-            changes.retain(|change| kind_in(change, &command).is_some());
-            let paths: Vec<PathBuf> = changes.iter().map(|change| change.path.clone()).collect();
-            let mixed = match paths.is_empty() {
+            let concerned = concerned(&repository, &commit, &command)?;
+            let mixed = match concerned.changed.is_empty() {
                 true => None,
-                false => Some(repository.with_paths_of(&commit, base, &paths)?),
+                false => {
+                    let paths = concerned.changed.iter().map(|(path, _)| path);
+                    Some(repository.with_paths_of(&commit, base, paths)?)
+                }
             };
-            let changed =
-                changes.iter().filter_map(|change| Some(told(change, kind_in(change, &command)?))).collect();
-            Ok((repository.tree_of(&commit)?, mixed, changed))
+            Ok((repository.tree_of(&commit)?, mixed, concerned))
         })
         .await?;
         let beside = async {
             match &mixed {
-                Some(mixed) => self.suite(mixed, cancel).await.map(Some),
+                Some(mixed) => self.suite(mixed, beginning, cancel).await.map(Some),
                 None => Ok(None),
             }
         };
-        let (run, base_tests) = tokio::try_join!(self.suite(&tree, cancel), beside)?;
-        Ok(TestRun { commit: now.clone(), run, changed, base_tests })
+        let (run, base_tests) = tokio::try_join!(self.suite(&tree, beginning, cancel), beside)?;
+        let Concerned { changed, may_be_loaded, loads_unknown } = concerned;
+        let changed = changed.into_iter().map(|(_, change)| change).collect();
+        Ok(TestRun { commit: now.clone(), run, changed, may_be_loaded, loads_unknown, base_tests })
     }
 
-    async fn suite(&self, tree: &TreeId, cancel: &CancelToken) -> Result<SuiteRun, CheckError> {
+    async fn suite(
+        &self,
+        tree: &TreeId,
+        beginning: Beginning,
+        cancel: &CancelToken,
+    ) -> Result<SuiteRun, CheckError> {
         let argv = self.test_command.as_deref().ok_or(CheckError::NoTestCommand)?;
         let kept = self.kept().await?;
         let prepared = match self.prepare(tree, &kept, cancel).await? {
@@ -87,7 +121,7 @@ impl Checks {
                 return Ok(SuiteRun { end, output, seconds: elapsed.as_secs_f64() });
             }
         };
-        let copy = self.copies.for_tests(&prepared, cancel).await?;
+        let copy = self.copies.for_tests(&prepared, beginning, cancel).await?;
         let (files, home) = (copy.copy.files(), copy.copy.home());
         self.link(&files, &kept).await?;
         let program = Program {
@@ -139,11 +173,69 @@ fn end_of(output: &CheckOutput) -> &str {
     }
 }
 
-/// What a path that changed is: also what the test command names.
-fn kind_in(change: &ChangedPath, command: &[String]) -> Option<TestFileKind> {
-    let is_named =
-        || command.iter().any(|argument| change.path.as_os_str() == argument.trim_start_matches("./"));
-    kind_of(&change.path).or_else(|| is_named().then_some(TestFileKind::Test))
+/// The changed paths that concern the test command.
+struct Concerned {
+    /// Test and build files.
+    changed: Vec<(PathBuf, TestFileChange)>,
+    /// Files that the command may load beside.
+    may_be_loaded: Vec<String>,
+    /// Whether it is not known what else it loads.
+    loads_unknown: bool,
+}
+
+/// Looks for what the command loads in the base, and for that among what a commit changes. Blocks.
+fn concerned(tree: &Tree, commit: &CommitId, command: &[String]) -> Result<Concerned, CheckError> {
+    let base = &tree.base().commit;
+    let mut files = FilesOfBase::new(tree)?;
+    let loaded = Loaded::by(command, &mut files);
+    let mut found =
+        Concerned { changed: Vec::new(), may_be_loaded: Vec::new(), loads_unknown: !loaded.is_known() };
+    for change in tree.changes(base, commit)? {
+        match loaded.concern(&change.path, change.old.is_none(), &files) {
+            Some(Concern::File(kind)) => {
+                let told = told(&change, kind);
+                found.changed.push((change.path, told));
+            }
+            Some(Concern::MayBeLoaded) => {
+                found.may_be_loaded.push(change.path.to_string_lossy().into_owned());
+            }
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+/// The files of the task's base.
+struct FilesOfBase<'t> {
+    tree: &'t Tree,
+    paths: BTreeSet<String>,
+}
+
+impl<'t> FilesOfBase<'t> {
+    fn new(tree: &'t Tree) -> Result<Self, CheckError> {
+        // What is not UTF-8 is named by no text.
+        let paths = tree.paths(&tree.base().commit)?.into_iter();
+        Ok(Self { tree, paths: paths.filter_map(|path| path.into_os_string().into_string().ok()).collect() })
+    }
+}
+
+impl BaseFiles for FilesOfBase<'_> {
+    fn has(&self, path: &str) -> bool {
+        self.paths.contains(path)
+    }
+
+    fn text(&mut self, path: &str) -> Option<String> {
+        if !self.has(path) {
+            return None;
+        }
+        let found = self.tree.contents(&self.tree.base().commit, &[path], LOADED_BYTES).ok()?;
+        String::from_utf8(found.into_iter().next()??).ok()
+    }
+
+    fn named(&self, name: &str) -> Vec<String> {
+        let is_named = |path: &&String| path.rsplit('/').next() == Some(name);
+        self.paths.iter().filter(is_named).take(MOST_NAMED).cloned().collect()
+    }
 }
 
 fn told(change: &ChangedPath, kind: TestFileKind) -> TestFileChange {

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::test_run::TestFileKind;
 
 /// Folders whose files are tests, or are used by tests.
-const TEST_FOLDERS: [&str; 14] = [
+const TEST_FOLDERS: [&str; 15] = [
     "test",
     "tests",
     "testing",
@@ -20,12 +20,15 @@ const TEST_FOLDERS: [&str; 14] = [
     "test-data",
     "test_data",
     "fixtures",
+    // Compiled modules, which Python may load in place of their sources.
+    "__pycache__",
 ];
 /// Files that are tests, or that tests take without being told.
-const TEST_NAMES: [&str; 5] =
-    ["conftest.py", "sitecustomize.py", "usercustomize.py", ".rspec", "spec_helper.rb"];
+const TEST_NAMES: [&str; 2] = [".rspec", "spec_helper.rb"];
+/// Modules that Python and pytest load without being told, as a file of any form or as a package.
+const TEST_MODULES: [&str; 3] = ["conftest", "sitecustomize", "usercustomize"];
 /// Files that say how a project is built or tested.
-const BUILD_NAMES: [&str; 73] = [
+const BUILD_NAMES: [&str; 80] = [
     // Rust.
     "cargo.toml",
     "cargo.lock",
@@ -48,6 +51,10 @@ const BUILD_NAMES: [&str; 73] = [
     "nx.json",
     "turbo.json",
     ".npmrc",
+    ".yarnrc",
+    ".yarnrc.yml",
+    ".pnp.cjs",
+    ".pnp.loader.mjs",
     // Python.
     "pyproject.toml",
     "setup.py",
@@ -105,9 +112,12 @@ const BUILD_NAMES: [&str; 73] = [
     "build",
     "justfile",
     "dockerfile",
+    ".tool-versions",
+    ".python-version",
+    "mise.toml",
 ];
 /// What the names of such files begin with.
-const BUILD_BEGINNINGS: [&str; 16] = [
+const BUILD_BEGINNINGS: [&str; 17] = [
     "tsconfig",
     "jest.config.",
     "jest.setup.",
@@ -124,21 +134,35 @@ const BUILD_BEGINNINGS: [&str; 16] = [
     ".babelrc",
     "phpunit.xml",
     "requirements",
+    // Variables that runners set for the tests.
+    ".env",
 ];
 /// What the names of such files end with.
-const BUILD_ENDINGS: [&str; 12] = [
-    ".mk", ".cmake", ".csproj", ".fsproj", ".vbproj", ".sln", ".props", ".targets", ".gemspec", ".cabal",
-    ".bazel", ".bzl",
+const BUILD_ENDINGS: [&str; 13] = [
+    ".pth", ".mk", ".cmake", ".csproj", ".fsproj", ".vbproj", ".sln", ".props", ".targets", ".gemspec",
+    ".cabal", ".bazel", ".bzl",
 ];
-/// Folders whose files say how a project is built.
-const BUILD_FOLDERS: [&str; 3] = [".cargo", ".mvn", ".config"];
+/// Folders whose files say how a project is built, or are those of others that tests load.
+const BUILD_FOLDERS: [&str; 11] = [
+    ".cargo",
+    ".mvn",
+    ".config",
+    "node_modules",
+    ".yarn",
+    "vendor",
+    "third_party",
+    "site-packages",
+    "dist-packages",
+    ".venv",
+    "venv",
+];
 
 /// What the path of a file in a tree says that it is. Case does not count.
 ///
 /// | | by |
 /// | --- | --- |
-/// | test | a folder `tests`, `test`, `__tests__`, `spec`, `fixtures`, `testdata`, …; a name `test_x.*`, `x_test.*`, `x.test.*`, `x.spec.*`, `x_spec.*`, `XTest.java` and the like, `conftest.py` |
-/// | build | a name: `Cargo.toml`, `package.json`, `pyproject.toml`, `setup.cfg`, `tox.ini`, `Makefile`, `CMakeLists.txt`, `go.mod`, `build.gradle`, `jest.config.*`, …; a folder `.cargo` |
+/// | test | a folder `tests`, `test`, `__tests__`, `spec`, `fixtures`, `testdata`, `__pycache__`, …; a name `test_x.*`, `x_test.*`, `x.test.*`, `x.spec.*`, `x_spec.*`, `XTest.java` and the like; a module or package `conftest`, `sitecustomize` or `usercustomize` |
+/// | build | a name: `Cargo.toml`, `package.json`, `pyproject.toml`, `setup.cfg`, `tox.ini`, `Makefile`, `CMakeLists.txt`, `go.mod`, `build.gradle`, `jest.config.*`, `*.pth`, …; a folder `.cargo`, `node_modules`, `vendor`, `site-packages`, … |
 ///
 /// Tests that stand in a file with what they test are not found so: they are part of the new tree alone.
 pub(super) fn kind_of(path: &Path) -> Option<TestFileKind> {
@@ -147,7 +171,13 @@ pub(super) fn kind_of(path: &Path) -> Option<TestFileKind> {
     let lower = name.to_ascii_lowercase();
     let is_in =
         |list: &[&str]| folders.iter().any(|folder| list.contains(&folder.to_ascii_lowercase().as_str()));
-    if is_in(&TEST_FOLDERS) || TEST_NAMES.contains(&lower.as_str()) || is_test_name(name, &lower) {
+    let is_module = is_in(&TEST_MODULES)
+        || lower.split_once('.').is_some_and(|(stem, ending)| {
+            TEST_MODULES.contains(&stem)
+                && ["py", "pyc", "so", "pyd"].contains(&ending.rsplit('.').next().unwrap_or_default())
+        });
+    if is_in(&TEST_FOLDERS) || is_module || TEST_NAMES.contains(&lower.as_str()) || is_test_name(name, &lower)
+    {
         return Some(TestFileKind::Test);
     }
     let is_build = BUILD_NAMES.contains(&lower.as_str())
@@ -192,6 +222,9 @@ mod tests {
             "sum_spec.rb",
             "conftest.py",
             "a/b/conftest.py",
+            "conftest.cpython-311.pyc",
+            "sitecustomize/__init__.py",
+            "src/__pycache__/calc.cpython-311.pyc",
             "src/SumTest.java",
             "SumTests.cs",
             "x.snap",
@@ -223,6 +256,10 @@ mod tests {
             ".cargo/config.toml",
             "x/build.rs",
             "rules.mk",
+            "venv/lib/x.pth",
+            "node_modules/.bin/jest",
+            "vendor/modules.txt",
+            ".env.local",
         ] {
             assert_eq!(kind_of(Path::new(path)), Some(TestFileKind::Build), "{path}");
         }

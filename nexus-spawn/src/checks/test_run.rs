@@ -28,6 +28,13 @@ pub struct TestRun {
     pub run: SuiteRun,
     /// The test and build files that are not those of the task's base.
     pub changed: Vec<TestFileChange>,
+    /// Changed files that the test command may load beside those of `changed`: what it names, what lies where it looks for programs and
+    /// modules. Some of them may be what is under test, so that the base's tests run with them as they are now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub may_be_loaded: Vec<String>,
+    /// Whether it is not known what the test command loads beside these, since it is no test runner that is known.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub loads_unknown: bool,
     /// The base's tests on the new tree: on a copy in which every file of `changed` is as it is in the base. `None` if nothing is
     /// changed.
     pub base_tests: Option<SuiteRun>,
@@ -71,6 +78,11 @@ pub enum SuiteEnd {
 }
 
 impl SuiteRun {
+    /// Whether it passed and wrote nothing: no output shows that a test ran.
+    pub fn is_wordless(&self) -> bool {
+        self.is_green() && self.output.stdout.is_empty() && self.output.stderr.is_empty()
+    }
+
     /// Whether the tests passed.
     pub fn is_green(&self) -> bool {
         self.end == SuiteEnd::Passed

@@ -25,6 +25,7 @@ pub(super) fn attempt(task: &Task, brief: Option<&ProblemBrief>, record: &StepRe
         div.beside {
             div { @for unit in &record.units { (unit_part(unit, outcome(unit.entry))) } }
             div { h3 { "Changed" } @match &record.work {
+                Some(_) if record.changes_nothing => { p.warn { "This step changes no file." } }
                 Some(_) => { (patch(task, record.attempt)) }
                 None => { p.soft { "Nothing was reviewed." } }
             } }

@@ -93,6 +93,9 @@ pub struct AttemptView {
     pub attempt: u32,
     /// How it ended.
     pub end: String,
+    /// Whether what was reviewed has the files of the step before, so that it changes nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changes_nothing: bool,
     /// What the agents handed in.
     pub units: Vec<UnitView>,
     /// What the reviewers found. Absent if it did not come to a review.

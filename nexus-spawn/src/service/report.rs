@@ -306,6 +306,7 @@ pub(super) fn attempt_view(record: &StepRecord, most: usize) -> AttemptView {
     AttemptView {
         attempt: record.attempt,
         end: end_in_words(&record.end).0.to_owned(),
+        changes_nothing: record.changes_nothing,
         units: units.collect(),
         verdict: record.verdict.as_ref().map(|verdict| verdict_view(verdict, most)),
         votes: votes.collect(),

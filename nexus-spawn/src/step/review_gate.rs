@@ -33,6 +33,10 @@ use crate::{
 /// The folder in which reviewers and reflectors read.
 pub(super) const REVIEW_FOLDER: &str = "review";
 
+/// What stands above a reviewer's brief where there is no diff.
+const CHANGES_NOTHING: &str =
+    "This step changes no file. What it claims to have done is not in the project.\n\n";
+
 /// What the seats of one review have in common.
 struct Gate<'a> {
     router: &'a Router,
@@ -155,6 +159,10 @@ impl StepAttempt<'_> {
         let is_last = work.is_complete || self.brief.plan().step_after(step).is_none();
         let criteria = self.brief.criteria_of(step, is_last);
         let hints: Vec<&str> = self.hints.iter().map(String::as_str).collect();
+        let mut briefing = briefing(self.brief, step.work(), &criteria, &hints);
+        if diff.is_empty() {
+            briefing.insert_str(0, CHANGES_NOTHING);
+        }
         Ok(Gate {
             router,
             entry,
@@ -163,7 +171,7 @@ impl StepAttempt<'_> {
             names,
             scope,
             commit: work.commit.clone(),
-            briefing: briefing(self.brief, step.work(), &criteria, &hints),
+            briefing,
             criteria,
             handoffs: shown_handoffs(&self.settled, self.cursor.entry) + &shown_work(&work.handoffs),
             diff: Arc::new(diff.text()),

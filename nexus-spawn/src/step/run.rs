@@ -2,8 +2,11 @@
 
 use std::time::SystemTime;
 
+use nexus_workspace::tree::CommitId;
+
 use super::{
     attempt::{StepAttempt, StepInterrupted},
+    blocking::on_tree,
     units::{Failure, UnitsReport},
     work::{ReviewOutcome, StepReview, StepWork},
 };
@@ -37,6 +40,7 @@ impl StepAttempt<'_> {
             step_base: self.place.step_base.clone(),
             from: self.place.from.clone(),
             work: None,
+            changes_nothing: false,
             units: Vec::new(),
             evidence: StepEvidence::new(),
             votes: Vec::new(),
@@ -86,6 +90,7 @@ impl StepAttempt<'_> {
         }
         let work = StepWork { commit, handoffs, evidence: record.evidence.clone(), is_complete };
         record.work = Some(work.commit.clone());
+        record.changes_nothing = self.changes_nothing(&work.commit).await;
         self.watcher.said("the work is reviewed");
         let StepReview { votes, silent, evidence, outcome } = self.review_by(router, &work).await?;
         (record.votes, record.silent, record.evidence) = (votes, silent, evidence);
@@ -109,6 +114,16 @@ impl StepAttempt<'_> {
             }
         }
         Ok(self.gated(&verdict, record.reflection.as_ref()))
+    }
+
+    /// Whether a commit has the files of the step's base.
+    async fn changes_nothing(&self, commit: &CommitId) -> bool {
+        let (base, commit) = (self.place.step_base.clone(), commit.clone());
+        let same = on_tree(&self.place.tree, &self.cancel, move |tree| {
+            Ok(tree.tree_of(&base)? == tree.tree_of(&commit)?)
+        });
+        // It is a remark: the review fails by itself where the commits cannot be read.
+        same.await.unwrap_or_default()
     }
 
     /// Where a verdict that does not advance leads, with what was answered to it.

@@ -160,6 +160,7 @@ fn record(
         step_base: base.clone(),
         from: base.clone(),
         work: (attempt != 3).then(|| work.clone()),
+        changes_nothing: false,
         units: vec![unit(Ok(handoff)), unit(Err(text.to_owned()))],
         evidence,
         votes: vec![ReviewVote {

@@ -1,10 +1,18 @@
 //! What differs between two trees, complete: by ids, and as a patch.
 
-use std::{fmt, path::PathBuf};
+use std::{
+    fmt,
+    os::unix::ffi::OsStrExt as _,
+    path::{Path, PathBuf},
+};
 
 use nexus_core::{FileChanges, harness::run_blocking};
 
-use super::{CommitId, Tree, TreeError, TreeId, refusal::to_path, repo::Entry};
+use super::{
+    CommitId, Tree, TreeError, TreeId,
+    refusal::to_path,
+    repo::{Entry, GITLINK},
+};
 
 /// One path that differs between two trees.
 #[non_exhaustive]
@@ -40,6 +48,50 @@ impl fmt::Debug for Patch {
 }
 
 impl Tree {
+    /// The paths of the files and links of a commit or tree, in order. Submodules are left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tree::changes`].
+    pub fn paths<'a>(&self, of: impl Into<Treeish<'a>>) -> Result<Vec<PathBuf>, TreeError> {
+        let entries = self.repo.entries(of.into().0)?;
+        Ok(entries.iter().filter(|(_, entry)| entry.mode != GITLINK).map(|(path, _)| to_path(path)).collect())
+    }
+
+    /// The contents of files of a commit or tree, each of at most `most_bytes`; of a link, where it leads. `None` for a path at which
+    /// there is no file.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tree::changes`]; [`TooLarge`](super::TreeErrorKind::TooLarge) for a larger file.
+    pub fn contents<'a>(
+        &self,
+        of: impl Into<Treeish<'a>>,
+        paths: &[impl AsRef<Path>],
+        most_bytes: u64,
+    ) -> Result<Vec<Option<Vec<u8>>>, TreeError> {
+        let entries = self.repo.entries(of.into().0)?;
+        let found = |path: &dyn AsRef<Path>| {
+            let entry = entries.get(path.as_ref().as_os_str().as_bytes())?;
+            (entry.mode != GITLINK).then(|| entry.id.clone())
+        };
+        let ids: Vec<Option<String>> = paths.iter().map(|path| found(path)).collect();
+        let wanted: Vec<(usize, &String)> =
+            ids.iter().enumerate().filter_map(|(at, id)| Some((at, id.as_ref()?))).collect();
+        let mut contents = vec![None; paths.len()];
+        if wanted.is_empty() {
+            return Ok(contents);
+        }
+        let only_ids: Vec<&str> = wanted.iter().map(|(_, id)| id.as_str()).collect();
+        self.repo.reader()?.blobs(&only_ids, most_bytes, |at, bytes| {
+            if let Some((place, _)) = wanted.get(at) {
+                contents[*place] = Some(bytes);
+            }
+            Ok(())
+        })?;
+        Ok(contents)
+    }
+
     /// The paths that differ between two commits, in order. A renamed file is one that is gone and one that is new. It goes by
     /// ids alone, so that nothing in a tree hides a change.
     ///

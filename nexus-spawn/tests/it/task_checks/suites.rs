@@ -94,7 +94,14 @@ async fn a_flood_of_output_ends_the_tests_and_its_beginning_and_end_are_kept() {
         long.output.stdout.head.starts_with("1\n2\n")
             && long.output.stdout.tail.ends_with("199999\n200000\n")
     );
-    let run = nexus_spawn::TestRun { commit: kit.base(), run: long, changed: Vec::new(), base_tests: None };
+    let run = nexus_spawn::TestRun {
+        commit: kit.base(),
+        run: long,
+        changed: Vec::new(),
+        may_be_loaded: Vec::new(),
+        loads_unknown: false,
+        base_tests: None,
+    };
     let shown = shown_test_run(&EvidenceId::test(4), &run);
     assert!(
         shown.starts_with("test-4: passed.\nTest and build files are those of the task's base.\n"),
@@ -344,7 +351,7 @@ async fn outputs_are_kept_for_the_same_tree_and_never_seen_by_another() {
     settings.sandbox.setup = vec![words(&["sh", "-c", "echo \"set up\" >> set-up"])];
     let checks = kit.checks(&settings);
     let cancel = CancelToken::new();
-    let run = async |commit| stdout(&checks.run_tests(commit, &cancel).await.unwrap().run).to_owned();
+    let run = async |commit| stdout(&checks.run_tests_at_work(commit, &cancel).await.unwrap().run).to_owned();
     let base = kit.base();
     assert_eq!(run(&base).await, "set up\n1");
     assert_eq!(run(&base).await, "x\nset up\n1", "outputs of the same tree, and the tree as it is in git");
@@ -354,13 +361,34 @@ async fn outputs_are_kept_for_the_same_tree_and_never_seen_by_another() {
     // Another host of the same task, later.
     drop(checks);
     let checks = kit.checks(&settings);
-    let again = checks.run_tests(&base, &cancel).await.unwrap();
+    let again = checks.run_tests_at_work(&base, &cancel).await.unwrap();
     assert_eq!(stdout(&again.run), "x\nx\nx\nset up\n1");
+    let clean = checks.run_tests(&base, &cancel).await.unwrap();
+    assert_eq!(stdout(&clean.run), "set up\n1", "those who judge begin on a clean tree");
     // One that prepares trees in another way takes nothing of it.
     drop(checks);
     settings.sandbox.setup = vec![words(&["sh", "-c", "echo otherwise > set-up"])];
     let checks = kit.checks(&settings);
-    assert_eq!(stdout(&checks.run_tests(&base, &cancel).await.unwrap().run), "otherwise\n1");
+    assert_eq!(stdout(&checks.run_tests_at_work(&base, &cancel).await.unwrap().run), "otherwise\n1");
+}
+
+#[tokio::test]
+async fn a_clean_run_finds_the_caches_of_the_settings_and_nothing_else_that_was_built() {
+    if !has_git() {
+        return;
+    }
+    let kit = Kit::new(&[(".gitignore", "out\nbuilt\nlink\n"), ("own/cache/file", "tracked")]);
+    let script = "cat built out/cache/x own/cache/* link/x 2>/dev/null; mkdir -p out/cache; echo x >> out/cache/x; echo b >> built; \
+                  echo planted > own/cache/new; mkdir -p elsewhere; echo linked > elsewhere/x; ln -sfn elsewhere link; echo .";
+    let mut settings = unsandboxed(&["sh", "-c", script]);
+    settings.sandbox.caches = words(&["./out/cache/", "own/cache", "link", "absent"]);
+    let checks = kit.checks(&settings);
+    let (base, cancel) = (kit.base(), CancelToken::new());
+    let at_work = async || stdout(&checks.run_tests_at_work(&base, &cancel).await.unwrap().run).to_owned();
+    let clean = async || stdout(&checks.run_tests(&base, &cancel).await.unwrap().run).to_owned();
+    assert_eq!(at_work().await, "tracked.\n");
+    assert_eq!(clean().await, "x\ntracked.\n");
+    assert_eq!(clean().await, "x\nx\ntracked.\n");
 }
 
 #[tokio::test]
@@ -549,6 +577,7 @@ async fn a_cargo_project_is_built_anew_for_each_tree_and_not_for_the_same_one() 
         ("tests/add.rs", "#[test]\nfn adds() { assert_eq!(calc::add(1, 2), 3); }\n"),
     ]);
     let mut settings = settings(&["cargo", "test", "--offline"]);
+    settings.sandbox.caches = words(&["target"]);
     settings.sandbox.tool_chains = vec![sysroot.clone()];
     let path = env::join_paths([sysroot.join("bin"), "/usr/bin".into()]).unwrap();
     let checks = kit.checks(&settings).with_variables([("PATH".into(), path)]);

@@ -1,0 +1,588 @@
+//! What the test command loads from the project beside what is under test, as far as the files of the task's base show it.
+//!
+//! A command names files: as arguments, as modules, and through files that it reads itself, such as a script that sources another or a
+//! `Makefile` that includes one. These files are read as they are in the base, never as an agent left them. What a program computes is
+//! not seen: a path that is put together at run time, a plug-in that an installed package registers, a file that a test opens.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    path::Path,
+};
+
+use super::{
+    python_modules::is_of_runner, shell_words::commands, test_files::kind_of, test_run::TestFileKind,
+};
+
+/// Most files that are read to find others. Source: our own bound.
+const MOST_FILES: usize = 64;
+/// Files in the root that say what test commands load.
+const READ_FIRST: [&str; 6] =
+    ["package.json", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"];
+/// Files in the root that say what `make` and its like run.
+const MAKEFILES: [&str; 4] = ["GNUmakefile", "makefile", "Makefile", "justfile"];
+/// Most commands in commands that are looked at. Source: our own bound.
+const MOST_DEPTH: usize = 8;
+/// What the names of programs end with that are no shell scripts, and of files that are none at all.
+const OTHER_TEXTS: [&str; 13] =
+    ["py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "toml", "json", "yml", "yaml", "md"];
+/// Programs whose first argument is a program to run.
+const INTERPRETERS: [&str; 13] =
+    ["sh", "bash", "dash", "zsh", "ksh", "python", "python3", "node", "deno", "bun", "ruby", "perl", "php"];
+/// Words before a command that start it.
+const STARTERS: [&str; 14] = [
+    "exec", "command", "time", "env", "nice", "nohup", "sudo", "then", "do", "else", "if", "while", "!", "@",
+];
+/// Runners that load, beside what is under test, only files that are known by their paths.
+const KNOWN_RUNNERS: [&str; 18] = [
+    "cargo",
+    "go",
+    "pytest",
+    "py.test",
+    "mvn",
+    "gradle",
+    "dotnet",
+    "mix",
+    "swift",
+    "rspec",
+    "phpunit",
+    "jest",
+    "vitest",
+    "mocha",
+    "ava",
+    "tap",
+    "ctest",
+    "cargo-nextest",
+];
+/// Runners of Python's that `-m` starts.
+const KNOWN_MODULES: [&str; 3] = ["unittest", "pytest", "nose2"];
+/// Programs that run another one, whose name follows.
+const WRAPPERS: [(&str, Option<&str>); 12] = [
+    ("env", None),
+    ("nice", None),
+    ("time", None),
+    ("npx", None),
+    ("uvx", None),
+    ("uv", Some("run")),
+    ("poetry", Some("run")),
+    ("pipenv", Some("run")),
+    ("hatch", Some("run")),
+    ("pdm", Some("run")),
+    ("bundle", Some("exec")),
+    ("pnpm", Some("exec")),
+];
+/// Package managers that run the scripts of a `package.json`.
+const SCRIPT_RUNNERS: [&str; 4] = ["npm", "pnpm", "yarn", "bun"];
+/// Folders beside the root in which modules are looked for.
+const IMPORT_FOLDERS: [&str; 4] = ["src", "lib", "python", "app"];
+/// Folders in which programs are looked for.
+const PROGRAM_FOLDERS: [&str; 5] = ["bin", ".bin", "sbin", "scripts", "Scripts"];
+/// What the name of a module ends with.
+const MODULE_ENDINGS: [&str; 4] = ["py", "pyc", "so", "pyd"];
+
+/// A tree's files, as a command may load them.
+pub(super) trait BaseFiles {
+    /// Whether there is a file or a link.
+    fn has(&self, path: &str) -> bool;
+    /// The file's text, or where the link leads. `None` for what is not there, is no text or is too large.
+    fn text(&mut self, path: &str) -> Option<String>;
+    /// Paths with this name, at any depth.
+    fn named(&self, name: &str) -> Vec<String>;
+}
+
+/// How a changed path concerns the test command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Concern {
+    /// It is a test or build file: the base's tests run with the base's.
+    File(TestFileKind),
+    /// The command may load it. It may as well be what is under test.
+    MayBeLoaded,
+}
+
+/// What a test command loads.
+#[derive(Debug, Default)]
+pub(super) struct Loaded {
+    /// Files that are loaded as tests.
+    tests: BTreeSet<String>,
+    /// Files that are loaded as parts of the build.
+    build: BTreeSet<String>,
+    /// Files that are named, but not as what is run.
+    named: BTreeSet<String>,
+    /// Folders of which a file may be loaded.
+    folders: BTreeSet<String>,
+    /// Folders in which modules are looked for.
+    imports: BTreeSet<String>,
+    /// Names of programs that are looked for.
+    programs: BTreeSet<String>,
+    is_python: bool,
+    is_unknown: bool,
+}
+
+impl Loaded {
+    /// Reads what `command` names, and what that names.
+    pub(super) fn by(command: &[String], base: &mut dyn BaseFiles) -> Self {
+        let mut loaded = Self::default();
+        loaded.imports.insert(String::new());
+        loaded.imports.extend(IMPORT_FOLDERS.map(str::to_owned));
+        let mut reading = Reading { loaded, base, todo: VecDeque::new(), seen: BTreeSet::new() };
+        reading.loaded.tests.extend(command.iter().map(|word| join("", word)));
+        reading.command(command, "");
+        reading.loaded.is_unknown |= !reading.is_known(command, 0);
+        for name in READ_FIRST {
+            reading.read_later(name.to_owned());
+        }
+        for name in ["Cargo.toml", "go.mod", "conftest.py"] {
+            for path in reading.base.named(name) {
+                reading.read_later(path);
+            }
+        }
+        reading.read_all();
+        reading.loaded
+    }
+
+    /// Whether the command is one of which it is known what it loads.
+    pub(super) fn is_known(&self) -> bool {
+        !self.is_unknown
+    }
+
+    /// How a path concerns the command, which is changed, or new.
+    pub(super) fn concern(&self, path: &Path, is_new: bool, base: &dyn BaseFiles) -> Option<Concern> {
+        if let Some(kind) = kind_of(path) {
+            return Some(Concern::File(kind));
+        }
+        let text = path.to_string_lossy();
+        if self.tests.contains(&*text) {
+            return Some(Concern::File(TestFileKind::Test));
+        }
+        if self.build.contains(&*text) {
+            return Some(Concern::File(TestFileKind::Build));
+        }
+        if is_new
+            && let Some((folder, module)) = module_of(&text)
+            && self.imports.contains(folder)
+        {
+            let is_there = |path: String| base.has(&path);
+            let own = !is_there(join(folder, &format!("{module}.py")))
+                && !is_there(join(folder, &format!("{module}/__init__.py")));
+            if own && is_of_runner(module) {
+                return Some(Concern::File(TestFileKind::Test));
+            }
+            // Which packages are installed is not known.
+            if own && self.is_python && folder.is_empty() {
+                return Some(Concern::MayBeLoaded);
+            }
+        }
+        let (folder, name) = text.rsplit_once('/').unwrap_or(("", &text));
+        let last = folder.rsplit('/').next().unwrap_or_default();
+        let is_program =
+            self.programs.contains(name) && (folder.is_empty() || PROGRAM_FOLDERS.contains(&last));
+        let is_below = |above: &String| text.strip_prefix(&**above).is_some_and(|rest| rest.starts_with('/'));
+        (is_program || self.named.contains(&*text) || self.folders.iter().any(is_below))
+            .then_some(Concern::MayBeLoaded)
+    }
+}
+
+/// The work of finding what is loaded.
+struct Reading<'b> {
+    loaded: Loaded,
+    base: &'b mut dyn BaseFiles,
+    todo: VecDeque<String>,
+    seen: BTreeSet<String>,
+}
+
+impl Reading<'_> {
+    fn read_later(&mut self, path: String) {
+        if self.seen.len() < MOST_FILES && self.base.has(&path) && self.seen.insert(path.clone()) {
+            self.todo.push_back(path);
+        }
+    }
+
+    fn read_all(&mut self) {
+        while let Some(path) = self.todo.pop_front() {
+            let Some(text) = self.base.text(&path) else { continue };
+            let (folder, name) = path.rsplit_once('/').unwrap_or(("", &path));
+            let folder = folder.to_owned();
+            match name {
+                "package.json" => self.package(&text),
+                "Cargo.toml" => self.cargo(&text, &folder),
+                "go.mod" => self.go(&text, &folder),
+                "conftest.py" => self.plugins(&text),
+                "pytest.ini" | ".pytest.ini" | "setup.cfg" | "pyproject.toml" => self.plugins(&text),
+                "tox.ini" => {
+                    self.plugins(&text);
+                    if self.loaded.programs.contains("tox") {
+                        self.script(&text.replace(" = ", "\n"), &folder);
+                    }
+                }
+                _ if MAKEFILES.contains(&name) || self.loaded.build.contains(&path) => {
+                    self.makefile(&text, &folder)
+                }
+                // A link, of which the text is where it leads.
+                _ if !text.contains('\n') && self.base.has(&join(&folder, &text)) => {
+                    let target = join(&folder, &text);
+                    self.run(target);
+                }
+                _ if name.rsplit_once('.').is_some_and(|(_, ending)| OTHER_TEXTS.contains(&ending)) => {}
+                _ => self.script(&text, &folder),
+            }
+        }
+    }
+
+    /// A file that is run or sourced.
+    fn run(&mut self, path: String) {
+        self.loaded.tests.insert(path.clone());
+        self.read_later(path);
+    }
+
+    /// One command: a program with its arguments, started in the root by a file in `folder`.
+    fn command(&mut self, words: &[String], folder: &str) {
+        let mut words = words;
+        while let [first, rest @ ..] = words
+            && (STARTERS.contains(&first.as_str()) || is_assignment(first))
+        {
+            words = rest;
+        }
+        let Some((program, arguments)) = words.split_first() else { return };
+        let places = |word: &str| -> Vec<String> {
+            let word = behind_variable(word);
+            let mut places = vec![join("", word)];
+            if !folder.is_empty() {
+                places.push(join(folder, word));
+            }
+            places
+        };
+        let name = program.rsplit('/').next().unwrap_or_default();
+        if program.contains('/') || program.contains('$') {
+            places(program).into_iter().for_each(|place| self.run(place));
+        } else if !name.is_empty() {
+            self.loaded.programs.insert(name.to_owned());
+        }
+        if matches!(name, "." | "source") {
+            if let Some(file) = arguments.first() {
+                places(file).into_iter().for_each(|place| self.run(place));
+            }
+            return;
+        }
+        self.loaded.is_python |= is_python(name);
+        if matches!(name, "make" | "gmake" | "just") {
+            MAKEFILES.iter().for_each(|file| self.read_later((*file).to_owned()));
+            for pair in arguments.windows(2).filter(|pair| matches!(pair[0].as_str(), "-f" | "--file")) {
+                self.include(join("", &pair[1]));
+            }
+        }
+        for (wrapper, verb) in WRAPPERS {
+            let inner = match (name == wrapper, verb) {
+                (true, None) => {
+                    arguments.iter().position(|word| !word.starts_with('-') && !is_assignment(word))
+                }
+                (true, Some(verb)) => arguments.iter().position(|word| word == verb).map(|at| at + 1),
+                (false, _) => None,
+            };
+            if let Some(at) = inner {
+                self.command(arguments.get(at..).unwrap_or_default(), folder);
+            }
+        }
+        if INTERPRETERS.contains(&without_version(name)) {
+            self.interpreted(name, arguments, folder);
+        }
+        if SCRIPT_RUNNERS.contains(&name) {
+            let scripts = npm_scripts(arguments);
+            self.scripts_of_package(&scripts);
+        }
+        for word in arguments {
+            let word = word.rsplit('=').next().unwrap_or(word);
+            self.loaded.named.extend(places(word));
+        }
+    }
+
+    /// What an interpreter runs: a module, a text, or a file.
+    fn interpreted(&mut self, name: &str, arguments: &[String], folder: &str) {
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "-m" if is_python(name) => {
+                    if let Some(module) = words.next() {
+                        self.module(module);
+                        let runs = KNOWN_MODULES.contains(&module.as_str());
+                        // Names of test modules, perhaps with a class and a method.
+                        words
+                            .filter(|word| runs && !word.starts_with('-'))
+                            .for_each(|word| self.test_name(word));
+                    }
+                    return;
+                }
+                "-c" if !is_python(name) => {
+                    if let Some(text) = words.next() {
+                        self.script(text, folder);
+                    }
+                    return;
+                }
+                "-c" | "-e" => return,
+                "-W" | "-X" | "-r" | "--require" | "-o" => {
+                    if let Some(value) = words.next() {
+                        self.loaded.tests.insert(join("", value));
+                    }
+                }
+                word if word.starts_with('-') => {
+                    if let Some(module) = word.strip_prefix("-m").filter(|_| is_python(name)) {
+                        self.module(module);
+                        return;
+                    }
+                }
+                file => {
+                    for place in [join("", behind_variable(file)), join(folder, behind_variable(file))] {
+                        if let Some((above, _)) = place.rsplit_once('/') {
+                            self.loaded.imports.insert(above.to_owned());
+                        }
+                        self.run(place);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A module that is run by its name.
+    fn module(&mut self, name: &str) {
+        let path = name.replace('.', "/");
+        for top in ["", "src/"] {
+            self.run(format!("{top}{path}.py"));
+            for inner in ["__init__.py", "__main__.py"] {
+                self.run(format!("{top}{path}/{inner}"));
+            }
+            self.loaded.folders.insert(format!("{top}{path}"));
+        }
+    }
+
+    fn test_name(&mut self, name: &str) {
+        let parts: Vec<&str> = name.split('.').collect();
+        for count in 1..=parts.len() {
+            self.loaded.tests.insert(format!("{}.py", parts[..count].join("/")));
+        }
+    }
+
+    /// The lines of a shell script, or of what is like one.
+    fn script(&mut self, text: &str, folder: &str) {
+        for words in commands(text) {
+            self.command(&words, folder);
+        }
+    }
+
+    /// A part of a `Makefile`.
+    fn include(&mut self, path: String) {
+        self.loaded.build.insert(path.clone());
+        self.read_later(path);
+    }
+
+    fn makefile(&mut self, text: &str, folder: &str) {
+        for line in text.lines() {
+            let mut words = line.split_whitespace();
+            if !line.starts_with('\t') && matches!(words.next(), Some("include" | "-include" | "sinclude")) {
+                for word in words {
+                    [join("", word), join(folder, word)].into_iter().for_each(|place| self.include(place));
+                    // What a pattern or a variable stands for is not known.
+                    self.loaded.is_unknown |= word.contains(['*', '$', '?']);
+                }
+            } else if let Some(recipe) = line.strip_prefix('\t') {
+                self.script(recipe.trim_start_matches(['@', '-', '+']), "");
+            }
+        }
+    }
+
+    /// The settings of a `package.json` beside its scripts: tools that are set up in it name files.
+    fn package(&mut self, text: &str) {
+        let Ok(package) = serde_json::from_str::<serde_json::Value>(text) else { return };
+        for tool in ["jest", "mocha", "ava", "tap", "c8", "nyc", "vitest"] {
+            let mut todo: Vec<&serde_json::Value> = package.get(tool).into_iter().collect();
+            while let Some(value) = todo.pop() {
+                match value {
+                    serde_json::Value::String(text) => {
+                        self.loaded.tests.insert(join("", text.trim_start_matches("<rootDir>/")));
+                    }
+                    serde_json::Value::Array(items) => todo.extend(items),
+                    serde_json::Value::Object(fields) => todo.extend(fields.values()),
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    /// What the scripts of these names run, and those that they run in turn.
+    fn scripts_of_package(&mut self, names: &[String]) {
+        for (place, script) in self.scripts(names) {
+            if self.seen.insert(place) {
+                self.script(&script, "");
+            }
+        }
+    }
+
+    /// The texts of these scripts of `package.json`, with those before and after them, each behind a name for it.
+    fn scripts(&mut self, names: &[String]) -> Vec<(String, String)> {
+        let Some(text) = self.base.text("package.json") else { return Vec::new() };
+        let package: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+        let mut found = Vec::new();
+        for name in names {
+            for name in [format!("pre{name}"), name.clone(), format!("post{name}")] {
+                let script = package.get("scripts").and_then(|scripts| scripts.get(&name)?.as_str());
+                found.extend(script.map(|script| (format!("package.json#{name}"), script.to_owned())));
+            }
+        }
+        found
+    }
+
+    fn cargo(&mut self, text: &str, folder: &str) {
+        for line in text.lines() {
+            let Some((key, value)) = line.split_once('=') else { continue };
+            if key.trim() == "build"
+                && let Some(path) = value.split('"').nth(1).or_else(|| value.split('\'').nth(1))
+            {
+                self.loaded.build.insert(join(folder, path));
+            }
+        }
+    }
+
+    fn go(&mut self, text: &str, folder: &str) {
+        for line in text.lines() {
+            let Some((_, target)) = line.split_once("=>") else { continue };
+            let target = target.split_whitespace().next().unwrap_or_default().trim_matches('"');
+            if target.starts_with('.') {
+                self.loaded.folders.insert(join(folder, target));
+            }
+        }
+    }
+
+    /// Plug-ins of pytest's, by their names.
+    fn plugins(&mut self, text: &str) {
+        let mut lines = text.lines();
+        while let Some(line) = lines.next() {
+            let words: Vec<&str> =
+                line.split(|letter: char| letter.is_whitespace() || "\"'=,[]()".contains(letter)).collect();
+            for pair in words.windows(2) {
+                if pair[0] == "-p" {
+                    self.plugin(pair[1]);
+                }
+            }
+            words.iter().filter_map(|word| word.strip_prefix("-p")).for_each(|name| self.plugin(name));
+            if words.contains(&"pytest_plugins") {
+                words.iter().for_each(|word| self.plugin(word));
+                let is_open =
+                    line.contains('[') && !line.contains(']') || line.contains('(') && !line.contains(')');
+                if is_open {
+                    let rest = lines.by_ref().take_while(|line| !line.trim_start().starts_with([']', ')']));
+                    let names: Vec<String> = rest
+                        .flat_map(|line| line.split(['"', '\'']).map(str::to_owned).collect::<Vec<_>>())
+                        .collect();
+                    names.iter().for_each(|name| self.plugin(name));
+                }
+            }
+        }
+    }
+
+    fn plugin(&mut self, name: &str) {
+        if name.is_empty() || name.contains(['/', ' ']) {
+            return;
+        }
+        let path = name.replace('.', "/");
+        for top in ["", "src/"] {
+            self.loaded.tests.insert(format!("{top}{path}.py"));
+            self.loaded.tests.insert(format!("{top}{path}/__init__.py"));
+        }
+    }
+
+    /// Whether it is known what a command loads: it is a runner that goes by names, or a script of a package that is one.
+    fn is_known(&mut self, command: &[String], depth: usize) -> bool {
+        let Some((program, arguments)) = command.split_first() else { return false };
+        if depth > MOST_DEPTH || program.contains('/') {
+            return false;
+        }
+        for (wrapper, verb) in WRAPPERS {
+            if program == wrapper {
+                let at = match verb {
+                    None => arguments.iter().position(|word| !word.starts_with('-') && !is_assignment(word)),
+                    Some(verb) => arguments.iter().position(|word| word == verb).map(|at| at + 1),
+                };
+                return at
+                    .is_some_and(|at| self.is_known(arguments.get(at..).unwrap_or_default(), depth + 1));
+            }
+        }
+        if KNOWN_RUNNERS.contains(&program.as_str()) {
+            return true;
+        }
+        if is_python(program) {
+            let module = arguments.iter().position(|word| word == "-m").and_then(|at| arguments.get(at + 1));
+            return module.is_some_and(|module| KNOWN_MODULES.contains(&module.as_str()));
+        }
+        if SCRIPT_RUNNERS.contains(&program.as_str()) {
+            let scripts = self.scripts(&npm_scripts(arguments));
+            let mut inner = scripts.iter().flat_map(|(_, script)| commands(script));
+            return inner.all(|words| self.is_known(&words, depth + 1));
+        }
+        false
+    }
+}
+
+/// The scripts of a package that a package manager is told to run.
+fn npm_scripts(arguments: &[String]) -> Vec<String> {
+    let mut words = arguments.iter().filter(|word| !word.starts_with('-'));
+    match words.next().map(String::as_str) {
+        Some("t" | "tst") => vec!["test".to_owned()],
+        Some("run" | "run-script") => words.next().cloned().into_iter().collect(),
+        Some(name) => vec![name.to_owned()],
+        None => Vec::new(),
+    }
+}
+
+/// The folder and the name of the module that a path is, or that it begins.
+fn module_of(path: &str) -> Option<(&str, &str)> {
+    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let (stem, rest) = name.split_once('.')?;
+    let is_module = rest.rsplit('.').next().is_some_and(|ending| MODULE_ENDINGS.contains(&ending));
+    match (is_module, stem) {
+        (true, "__init__" | "__main__") => Some(folder.rsplit_once('/').unwrap_or(("", folder))),
+        (true, stem) => Some((folder, stem)),
+        (false, _) => None,
+    }
+}
+
+fn is_python(program: &str) -> bool {
+    matches!(without_version(program), "python" | "pypy" | "pytest" | "py.test" | "tox" | "nox" | "coverage")
+}
+
+/// `python` of `python3.11`.
+fn without_version(program: &str) -> &str {
+    program.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.')
+}
+
+/// Whether a word sets a variable for the command behind it.
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}
+
+/// `lib/x` of `$(dirname "$0")/lib/x` and of `${HERE}/lib/x`: scripts find their neighbours so.
+fn behind_variable(word: &str) -> &str {
+    match word.rfind(['$', ')', '}']) {
+        Some(at) => word[at..].split_once('/').map_or("", |(_, rest)| rest),
+        None => word,
+    }
+}
+
+/// A path from the root, without `.` and `..`. One that leads out is no path of the project.
+fn join(folder: &str, path: &str) -> String {
+    let mut names: Vec<&str> = Vec::new();
+    if path.starts_with('/') {
+        return String::new();
+    }
+    for name in folder.split('/').chain(path.split('/')) {
+        match name {
+            "" | "." => {}
+            ".." => {
+                if names.pop().is_none() {
+                    return String::new();
+                }
+            }
+            name => names.push(name),
+        }
+    }
+    names.join("/")
+}
