@@ -267,6 +267,14 @@ mod tests {
             assert_eq!(error.path, ["callers", "ci", "url"]);
             assert!(!error.reason.contains("pw"), "{}", error.reason);
         }
+        for key in
+            ["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "two words", "a-b", "1A", "sk-canary0123456789abcdef"]
+        {
+            let caller = json!({ "callers": { "ci": { "url": "https://a", "secret_environment": key } } });
+            let error = BrokerSettings::read(&caller).unwrap_err();
+            assert_eq!(error.path, ["callers", "ci", "secret_environment"]);
+            assert!(!format!("{error} {error:?}").contains(key), "{error:?}");
+        }
         let named = json!({ "callers": { "Not A Name": { "url": "https://a", "secret_environment": "A" } } });
         assert_eq!(BrokerSettings::read(&named).unwrap_err().path, ["callers", "Not A Name"]);
     }

@@ -63,6 +63,66 @@ fn a_server_at_which_nothing_listens_is_a_problem_with_its_address() {
     }
 }
 
+/// Two backends at one server that are called two vendors, in one panel.
+fn two_vendors_at_one_server(rule: &str) -> String {
+    format!(
+        "backends:\n  left: {{ kind: responses, base_url: \"http://127.0.0.1:1/v1\", vendor: north, model: m }}\n  \
+         right: {{ kind: responses, base_url: \"http://LOCALHOST:1/v1\", vendor: south, model: m }}\n\
+         groups: {{ one: [left], two: [right] }}\ntypes: {{ review: {{ panel: jury }} }}\n\
+         panels: {{ jury: {{ {rule} seats: [{{ group: one }}, {{ group: two }}] }} }}\n"
+    )
+}
+
+#[test]
+fn two_vendors_at_one_address_are_told_or_refused() {
+    let folder = folder_with_server("http://127.0.0.1:1/v1");
+    let words = "north (left) and south (right) are asked at one address, 127.0.0.1:1";
+    for (rule, is_refused, is_told) in
+        [("", false, true), ("distinct: address,", true, true), ("distinct: vendor,", false, false)]
+    {
+        fs::write(folder.path().join("nexus.yaml"), two_vendors_at_one_server(rule)).unwrap();
+        let output = folder.nexus(&["doctor"]);
+        let said = text(&output.stdout);
+        assert_eq!(said.contains(words), is_told, "{rule}: {said} {}", text(&output.stderr));
+        assert_eq!(said.contains("FAIL  panel jury"), is_refused, "{rule}: {said}");
+        let output = folder.nexus(&["check", "--probe"]);
+        let said = text(&output.stdout);
+        assert_eq!(said.contains(words), is_told, "{rule}: {said} {}", text(&output.stderr));
+        // Without a probe nothing is looked up.
+        let output = folder.nexus(&["check"]);
+        assert!(!text(&output.stdout).contains(words), "{}", text(&output.stdout));
+    }
+}
+
+#[test]
+fn a_key_in_place_of_a_variable_s_name_is_refused_and_never_shown() {
+    let folder = folder_with_server("http://127.0.0.1:1/v1");
+    let server = "kind: responses, base_url: \"http://127.0.0.1:1/v1\"";
+    let groups = "\ngroups: { main: [local] }\ntypes: { work: { group: main } }\n";
+    for (credential, secret) in [
+        ("env: sk-canary0123456789abcdef", "canary"),
+        ("env: \"two canaries\"", "canaries"),
+        ("env: canary-short", "canary"),
+        ("env: AIzaSyCANARY0123456789abcdefghijkl", "CANARY"),
+        ("env: AKIACANARY0123456789", "CANARY"),
+        ("file: sk-canary0123456789abcdef", "canary"),
+        ("source: sk-canary0123456789abcdef", "canary"),
+        ("keyring: sk-canary0123456789abcdef", "canary"),
+    ] {
+        let yaml = format!("backends:\n  local: {{ {server}, credential: {{ {credential} }} }}{groups}");
+        fs::write(folder.path().join("nexus.yaml"), yaml).unwrap();
+        for arguments in
+            [&["check", "--probe"][..], &["check", "--json"], &["doctor"], &["explain"], &["status"]]
+        {
+            let output = folder.nexus(arguments);
+            let all = format!("{}{}", text(&output.stdout), text(&output.stderr));
+            assert!(!all.contains(secret), "{credential} {arguments:?}: {all}");
+            assert!(all.contains("credential"), "{credential} {arguments:?}: {all}");
+        }
+        assert_ne!(folder.nexus(&["check"]).status.code(), Some(0), "{credential}");
+    }
+}
+
 #[test]
 fn a_configuration_that_is_missing_or_wrong_is_a_problem_with_its_mend() {
     let folder = folder_with_server("http://127.0.0.1:1/v1");

@@ -316,6 +316,81 @@ proptest! {
     }
 }
 
+/// Letters of other scripts, and other forms, that look like these. Source: Unicode, `confusables.txt`, and eyes.
+const LOOK_ALIKES: &[(char, &str)] = &[
+    ('a', "\u{430}\u{251}\u{3b1}\u{1d41a}"),
+    ('c', "\u{441}\u{3f2}\u{217d}"),
+    ('d', "\u{501}\u{217e}"),
+    ('e', "\u{435}\u{4bd}\u{212f}"),
+    ('g', "\u{261}\u{581}"),
+    ('h', "\u{4bb}\u{570}"),
+    ('i', "\u{456}\u{131}\u{3b9}"),
+    ('j', "\u{458}\u{3f3}"),
+    ('l', "\u{4cf}\u{7c0}\u{217c}"),
+    ('n', "\u{578}"),
+    ('o', "\u{43e}\u{3bf}\u{585}"),
+    ('p', "\u{440}\u{3c1}"),
+    ('q', "\u{51b}"),
+    ('s', "\u{455}\u{1d4c8}"),
+    ('u', "\u{57d}\u{3c5}"),
+    ('v', "\u{3bd}\u{475}"),
+    ('w', "\u{51d}\u{461}"),
+    ('x', "\u{445}\u{2179}"),
+    ('y', "\u{443}\u{3b3}"),
+    ('H', "\u{41d}\u{397}"),
+    ('K', "\u{41a}\u{39a}\u{212a}"),
+    ('T', "\u{422}\u{3a4}"),
+    ('M', "\u{41c}\u{39c}"),
+    ('B', "\u{412}\u{392}"),
+];
+
+/// The text with some of its letters as others that look alike, as `choice` says for each.
+fn disguised(text: &str, choice: &[u8]) -> String {
+    let mut choice = choice.iter().cycle();
+    text.chars()
+        .map(|letter| {
+            let chosen = usize::from(*choice.next().unwrap_or(&0));
+            let others = LOOK_ALIKES.iter().find(|(known, _)| *known == letter);
+            let other = others.and_then(|(_, others)| others.chars().nth(chosen % 4));
+            other.unwrap_or(letter)
+        })
+        .collect()
+}
+
+const COPIED: &str =
+    "The Key of Huge caches misses quite a few joined views, so Bob exits with the wrong rows";
+
+#[test]
+fn a_copy_in_letters_of_other_scripts_is_a_copy() {
+    for choice in [0, 1, 2] {
+        let copy = disguised(COPIED, &[choice]);
+        let found = shares_words(&copy, COPIED);
+        assert!(found.is_some(), "{copy}");
+        // It is told in the words of the text that must not be copied.
+        assert!(found.unwrap().starts_with("the key of huge caches"));
+    }
+    // One letter in each word is enough for a reader not to notice.
+    let copy = COPIED.replace('e', "\u{435}").replace('o', "\u{43e}");
+    assert!(shares_words(&copy, COPIED).is_some());
+    // Digits and letters that are taken for each other.
+    let raw = "Bill lost all 10 of 110 old model files in one small trial of it";
+    assert!(shares_words(&raw.replace('l', "I").replace('0', "O"), raw).is_some());
+    let other = "\u{43f}\u{440}\u{438}\u{432}\u{435}\u{442} ".repeat(14);
+    assert!(shares_words(COPIED, &other).is_none(), "another language is no copy");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_choice_of_look_alikes_hides_a_copy(choice in prop::collection::vec(0_u8..5, 1..80), words in prop::collection::vec("[a-z]{2,9}", 14)) {
+        for raw in [COPIED.to_owned(), words.join(" ")] {
+            let copy = disguised(&raw, &choice);
+            prop_assert!(shares_words(&format!("It says {copy}."), &raw).is_some(), "{}", copy);
+        }
+    }
+}
+
 fn gap() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         " ",

@@ -125,6 +125,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_stands_in_place_of_a_variable_s_name_is_hidden_however_short() {
+        for line in [
+            "    env: ab-c",
+            "credential: { env: \"p w\" }",
+            "  secret_environment: whsec_aB3",
+            "env: hunter-2 # x",
+        ] {
+            let shown = masked_line(&[line], 0);
+            for piece in ["ab-c", "p w", "whsec_aB3", "hunter"] {
+                assert!(!shown.contains(piece), "{shown}");
+            }
+        }
+        for line in ["    env: NEXUS_TOKEN", "credential: { env: my_token }"] {
+            assert_eq!(masked_line(&[line], 0), line);
+        }
+    }
+
+    #[test]
     fn what_looks_like_a_secret_is_not_shown() {
         let line = "  credential: { env: \"sk-Abcdef0123456789\", x: eyJhbGciOiJIUzI1NiJ9 }";
         let shown = masked(line);

@@ -90,9 +90,53 @@ fn the_vendor_is_who_answers() {
     let vendor = |settings| Responses.vendor(&map(settings));
     assert_eq!(vendor(json!({ "base_url": "https://api.openai.com/v1" })), "openai".into());
     assert_eq!(vendor(json!({ "base_url": "https://openrouter.ai/api/v1" })), "openrouter.ai".into());
-    assert_eq!(vendor(json!({ "base_url": "http://127.0.0.1:11434/v1" })), "127.0.0.1:11434".into());
+    assert_eq!(vendor(json!({ "base_url": "http://127.0.0.1:11434/v1" })), "localhost:11434".into());
     assert_eq!(vendor(json!({ "base_url": "http://127.0.0.1/v1", "vendor": "me" })), "me".into());
     assert_eq!(vendor(json!({})), "responses".into());
+}
+
+#[test]
+fn one_server_is_one_vendor_however_its_url_is_written() {
+    let vendor = |url: &str| Responses.vendor(&map(json!({ "base_url": url }))).to_string();
+    let loopback = [
+        "http://localhost:8080/v1",
+        "http://LOCALHOST:8080",
+        "http://localhost.:8080/v1",
+        "http://a.localhost:8080/v1",
+        "http://127.0.0.1:8080/v1/",
+        "http://127.8.9.1:8080/v1",
+        "http://127.1:8080/v1",
+        "http://2130706433:8080/v1",
+        "http://0x7f.1:8080/v1",
+        "http://0177.0.0.1:8080/v1",
+        "http://0.0.0.0:8080/v1",
+        "http://[::1]:8080/v1",
+        "http://[0:0:0:0:0:0:0:1]:8080/v1",
+        "http://[::]:8080/v1",
+        "http://[::ffff:127.0.0.1]:8080/v1",
+        "http://[::ffff:7f00:1]:8080/v1",
+        "https://127.0.0.1:8080/v1",
+    ];
+    for url in loopback {
+        assert_eq!(vendor(url), "localhost:8080", "{url}");
+    }
+    for (url, same) in [
+        ("https://API.Example.com/v1", "https://api.example.com:443/v1"),
+        ("http://api.example.com/v1", "https://api.example.com./v1"),
+        ("https://b\u{fc}cher.example/v1", "https://xn--bcher-kva.example/v2"),
+        ("https://API.X.AI/v1", "https://api.x.ai./v1"),
+        ("http://[::ffff:10.0.0.1]/v1", "http://10.0.0.1:80/v1"),
+        ("http://[2001:DB8::1]:9/v1", "http://[2001:db8:0::0:1]:9/v1"),
+    ] {
+        assert_eq!(vendor(url), vendor(same), "{url} and {same}");
+    }
+    for (url, other) in [
+        ("http://127.0.0.1:8080/v1", "http://127.0.0.1:8081/v1"),
+        ("http://10.0.0.1/v1", "http://10.0.0.2/v1"),
+        ("https://a.example/v1", "https://b.example/v1"),
+    ] {
+        assert_ne!(vendor(url), vendor(other), "{url} and {other}");
+    }
 }
 
 #[test]

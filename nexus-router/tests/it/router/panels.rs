@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use nexus_core::{CancelToken, Effects, ErrorKind, Limit, Retry, TurnEvent, TurnHost, TurnRequest};
+use nexus_core::{
+    BuildContext, CancelToken, Effects, ErrorKind, Limit, Registry, Retry, TurnEvent, TurnHost, TurnRequest,
+};
 use nexus_router::{
     Binding, FallbackRule, KindError, Panel, PanelOutcome, PanelSink, Router, Seat, SeatEvent, SeatOutcome,
     Vote,
@@ -30,6 +32,36 @@ lenses:
   edges: Look at the edges.
   promises: Look at the promises.
 ";
+
+#[tokio::test]
+async fn vendors_that_differ_only_in_how_they_are_written_are_one() {
+    for (one, other) in [
+        ("North", "north"),
+        ("acme", " ACME "),
+        ("ac\u{200b}me", "\u{ff41}cme"),
+        ("b\u{fc}cher", "BU\u{308}CHER"),
+    ] {
+        let (alpha, beta) =
+            (Fake::new("alpha", [Act::Slow(Duration::ZERO)]), Fake::new("beta", [Act::Slow(Duration::ZERO)]));
+        let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
+            .backend_of(one.into(), alpha)
+            .backend_of(other.into(), beta)
+            .from_value(serde_json::json!({
+                "groups": { "one": ["alpha"], "two": ["beta"] },
+                "types": { "review": { "panel": "jury" } },
+                "panels": { "jury": [{ "group": "one" }, { "group": "two" }] },
+            }))
+            .unwrap();
+        let warnings: Vec<String> = router.warnings().into_iter().map(|warning| warning.message).collect();
+        assert!(
+            warnings.concat().contains("asks for answers of 2 vendors"),
+            "{one:?} and {other:?}: {warnings:?}"
+        );
+        let outcome = run(&router, "review", TurnRequest::new("x")).await;
+        assert_eq!((outcome.answers().count(), outcome.spread().len()), (2, 1), "{one:?} and {other:?}");
+        assert!(outcome.shortfall().is_some());
+    }
+}
 
 /// Asks every seat this, with a host of its own.
 fn asking(request: TurnRequest) -> impl FnMut(&Seat) -> (TurnRequest, TurnHost) + Send {

@@ -116,6 +116,23 @@ async fn no_file_grows_beyond_its_limit() {
 }
 
 #[tokio::test]
+async fn room_on_the_disk_is_not_taken_without_being_written() {
+    if !has_sandbox().await {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let sandbox = sandbox().writable(folder.path(), "/tree");
+    let script = "fallocate -l 64M /tree/one; echo $?; fallocate -l 64M /tree/two; echo $?";
+    let outcome = ran(&sandbox, shell(script)).await;
+    let taken: u64 = ["one", "two"]
+        .iter()
+        .filter_map(|name| folder.path().join(name).metadata().ok())
+        .map(|file| std::os::unix::fs::MetadataExt::blocks(&file) * 512)
+        .sum();
+    assert_eq!(taken, 0, "{} {}", outcome.stdout.text(), outcome.stderr.text());
+}
+
+#[tokio::test]
 async fn a_fork_storm_is_bounded() {
     if !has_sandbox().await {
         return;

@@ -253,6 +253,37 @@ async fn credentials_of_a_tool_chain_are_covered_also_behind_links() {
 }
 
 #[tokio::test]
+async fn settings_of_a_tool_chain_are_shown_without_their_tokens() {
+    if !has_sandbox().await {
+        return;
+    }
+    let cargo = "[build]\njobs = 2 # kept\n[registry]\ntoken = \"secret\"\n[registries]\nown = { index = \"i\", token = \"secret\" }\n\
+                 [http]\nproxy = \"me:secret@proxy:1\"\n[env]\nMY_PASSWORD = \"secret\"\nPLAIN = \"ghp_secret0123456789abcdef\"\n";
+    let chain = tree(&[
+        ("config.toml", cargo),
+        ("a/.cargo/config", cargo),
+        ("a/.cargo/credentials", "secret"),
+        ("b/config.toml", "token = \"\"\"\nsecret\n\"\"\"\njobs = 2 # kept\n"),
+        ("c/config.toml", "jobs = 2 # kept\n"),
+        ("d/bunfig.toml", "[install]\nregistry = { url = \"u\", token = \"secret\" }\n"),
+        ("go/env", "GOPROXY=https://me:secret@proxy\nGOFLAGS=-mod=mod # kept\n"),
+    ]);
+    symlink("b/config.toml", chain.path().join("config")).unwrap();
+    let sandbox = sandbox().tool_chain(chain.path());
+    let script = "for f in config.toml a/.cargo/config b/config.toml c/config.toml go/env; do echo $f $(grep -c kept $f); done; \
+                  cat config.toml config a/.cargo/* b/* c/* d/* go/env";
+    let seen = ran(&sandbox, shell(script).folder(chain.path())).await.stdout.text();
+    assert!(!seen.contains("secret"), "{seen}");
+    let kept: Vec<&str> = seen.lines().take(5).collect();
+    // Where a text spans lines nothing is told apart.
+    assert_eq!(
+        kept,
+        ["config.toml 1", "a/.cargo/config 1", "b/config.toml 0", "c/config.toml 1", "go/env 1"]
+    );
+    assert!(seen.contains("[registry]") && seen.contains("jobs = 2"), "{seen}");
+}
+
+#[tokio::test]
 async fn a_tree_in_memory_is_a_tree() {
     if !has_sandbox().await {
         return;
