@@ -1,9 +1,9 @@
 //! What the settings of every backend share: reading by key, who pays, where the credential comes from, and
 //! paths and URLs as `nexus.yaml` writes them.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf, sync::Arc};
 
-use nexus_core::{BuildContext, SettingsError};
+use nexus_core::{BuildContext, SettingsError, looks_like_key, variable_name_fault};
 use schemars::JsonSchema;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
@@ -88,7 +88,8 @@ fn has_user(url: &str) -> bool {
 }
 
 /// Where a credential comes from: one of `env`, `file`, `keyring` and `source`, with an optional `account`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+// A key may stand in any of them by mistake, so `Debug` shows only which are there.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["env"] }, { "required": ["file"] }, { "required": ["keyring"] }, { "required": ["source"] }]))]
 pub(crate) struct CredentialSetting {
@@ -104,9 +105,53 @@ pub(crate) struct CredentialSetting {
     account: Option<String>,
 }
 
+impl fmt::Debug for CredentialSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = [
+            ("env", self.env.is_some()),
+            ("file", self.file.is_some()),
+            ("keyring", self.keyring.is_some()),
+            ("source", self.source.is_some()),
+            ("account", self.account.is_some()),
+        ];
+        f.debug_set().entries(named.iter().filter(|(_, is_there)| *is_there).map(|(name, _)| name)).finish()
+    }
+}
+
 impl CredentialSetting {
+    /// Refuses a key that stands where the place of one is to be named; the error never repeats it.
+    fn refuse_keys(&self) -> Result<(), SettingsError> {
+        let wrong = |key: &str, reason: &str| SettingsError {
+            path: vec!["credential".to_owned(), key.to_owned()],
+            reason: reason.to_owned(),
+        };
+        if let Some(fault) = self.env.as_deref().and_then(variable_name_fault) {
+            return Err(wrong("env", fault));
+        }
+        let file = self.file.as_ref().map(|file| file.to_string_lossy().into_owned());
+        let names = [
+            ("file", file, "name a file that holds the key, readable by you alone"),
+            (
+                "keyring",
+                self.keyring.clone(),
+                "put the key there with `nexus key set NAME`, and write NAME here",
+            ),
+            ("source", self.source.clone(), "write the name of a source that the program brings along"),
+            ("account", self.account.clone(), "write the name of the account"),
+        ];
+        for (key, name, advice) in names {
+            // Of a path the last name: folders may have any.
+            let last = name.as_deref().map(|name| name.rsplit('/').next().unwrap_or_default());
+            if last.is_some_and(looks_like_key) {
+                return Err(wrong(key, &format!("looks like a key, and is not shown: {advice}")));
+            }
+        }
+        Ok(())
+    }
+
     /// Looks the variable up, remembers the file, or finds the source; an error names the setting.
     pub(crate) fn source(&self, context: &BuildContext) -> Result<Arc<dyn CredentialSource>, SettingsError> {
+        self.refuse_keys()?;
         let wrong = |reason: String| SettingsError::new("credential", reason);
         let token = match (&self.env, &self.file, &self.keyring, &self.source) {
             (Some(name), None, None, None) => StaticToken::from_environment(name, &context.environment),

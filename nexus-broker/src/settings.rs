@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf, time::SystemTime};
 
-use nexus_core::{ConfigSection, SettingsError, ToolAccess, settings_schema};
+use nexus_core::{ConfigSection, SettingsError, ToolAccess, settings_schema, variable_name_fault};
 use nexus_router::Router;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -141,8 +141,8 @@ impl BrokerSettings {
             if let Some(reason) = url_fault(&caller.url) {
                 return fault(&["callers", name, "url"], reason.to_owned());
             }
-            if caller.secret_environment.is_empty() {
-                return fault(&["callers", name, "secret_environment"], "is empty".to_owned());
+            if let Some(reason) = variable_name_fault(&caller.secret_environment) {
+                return fault(&["callers", name, "secret_environment"], reason.to_owned());
             }
         }
         for (name, agent) in &read.agents {

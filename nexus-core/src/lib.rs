@@ -58,6 +58,7 @@ mod steering;
 pub mod tool;
 mod trace_context;
 pub mod turn;
+mod variable_name;
 pub mod visible;
 
 /// The crate by which types tell their JSON Schema, as [`OutputSchema::of`] and [`Tool::new`] take them.
@@ -109,3 +110,4 @@ pub use turn::{
     OutputSchema, PromptBlock, Provenance, ResumeHandle, ToolAccess, ToolCallRecord, ToolCallStatus,
     TurnEvent, TurnRequest, TurnResult, Usage, Usd,
 };
+pub use variable_name::{looks_like_key, variable_name_fault};

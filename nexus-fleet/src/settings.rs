@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_core::{BuildContext, SettingsError, ToolAccess};
+use nexus_core::{BuildContext, SettingsError, ToolAccess, variable_name_fault};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -129,6 +129,16 @@ impl FleetSettings {
     /// [`SettingsError`], which names the place.
     pub fn read(value: &Value) -> Result<Self, SettingsError> {
         let read: Self = SettingsError::reading(value)?;
+        for (index, name) in read.worker.environment.iter().enumerate() {
+            if let Some(reason) = variable_name_fault(name) {
+                let path = ["worker", "environment"]
+                    .map(str::to_owned)
+                    .into_iter()
+                    .chain([index.to_string()])
+                    .collect();
+                return Err(SettingsError { path, reason: reason.to_owned() });
+            }
+        }
         if read.servers.is_empty() {
             return Err(SettingsError::new(
                 "servers",

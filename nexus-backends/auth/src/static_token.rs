@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
 
 use async_trait::async_trait;
-use nexus_core::{Secret, harness::run_blocking};
+use nexus_core::{Secret, harness::run_blocking, variable_name_fault};
 use zeroize::Zeroizing;
 
 #[cfg(feature = "keyring")]
@@ -104,6 +104,9 @@ impl TokenLocation {
 
     fn describe(&self) -> String {
         match self {
+            Self::Variable { name, .. } if variable_name_fault(name).is_some() => {
+                "a variable whose name is not shown, since it is none".to_owned()
+            }
             Self::Variable { name, .. } => format!("the variable {name}"),
             Self::File(path) => format!("the file {}", path.display()),
             #[cfg(feature = "keyring")]

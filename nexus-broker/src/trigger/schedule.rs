@@ -6,6 +6,7 @@ pub use file::FileSchedule;
 
 use std::time::{Duration, SystemTime};
 
+use nexus_core::variable_name_fault;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -252,16 +253,14 @@ impl WebhookSchedule {
             return Err(invalid(format!("`max_per_minute` is {}", self.max_per_minute), "take 1 to 6000"));
         }
         let Some(name) = &self.secret_environment else { return Ok(()) };
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-        let begins = name.bytes().next().is_some_and(|byte| !byte.is_ascii_digit());
-        if begins && name.len() <= MAX_TEXT_BYTES && name.bytes().all(fits) {
-            return Ok(());
+        match variable_name_fault(name) {
+            None => Ok(()),
+            // The error never repeats the name: it may be the secret.
+            Some(reason) => Err(invalid(
+                format!("`secret_environment` {reason}"),
+                "name a variable, and make the trigger anew",
+            )),
         }
-        // Whoever wrote the secret in place of the name would find it in the error.
-        Err(invalid(
-            "`secret_environment` is no name of an environment variable",
-            "take letters, digits and `_`; the secret itself has its place in the variable",
-        ))
     }
 }
 

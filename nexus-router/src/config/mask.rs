@@ -2,7 +2,7 @@
 //!
 //! No key of `nexus.yaml` holds a secret; this is for the slip of writing one there.
 
-use nexus_core::redact::Redactor;
+use nexus_core::{redact::Redactor, variable_name_fault};
 
 /// Words after which a value may be a secret.
 const SENSITIVE: [&str; 5] = ["token", "secret", "password", "credential", "key"];
@@ -15,6 +15,9 @@ const SEED_LENGTH: usize = 48;
 /// Words after which everything on the line is one, however short.
 const SECRET_KEYS: [&str; 4] = ["authorization", "cookie", "passwd", "password"];
 
+/// Words after which the name of a variable stands, and nothing else.
+const VARIABLE_KEYS: [&str; 2] = ["env", "secret_environment"];
+
 /// A line of `lines` with each character of what looks like a secret replaced, so that columns stay true. `index` counts
 /// from zero.
 pub(crate) fn masked_line(lines: &[&str], index: usize) -> String {
@@ -26,6 +29,13 @@ pub(crate) fn masked_line(lines: &[&str], index: usize) -> String {
     }
     let folded = line.to_ascii_lowercase();
     let secret = ["headers"].iter().chain(&SECRET_KEYS).filter_map(|key| end_of_key(&folded, key)).min();
+    let secret = VARIABLE_KEYS
+        .iter()
+        .filter_map(|key| end_of_key(&folded, key))
+        .find(|from| !names_variable(&line[*from..]))
+        .into_iter()
+        .chain(secret)
+        .min();
     match secret {
         Some(from) => hidden_after(&line, from),
         None => masked(&line),
@@ -45,6 +55,14 @@ fn is_under_headers(lines: &[&str], index: usize) -> bool {
         }
     }
     false
+}
+
+/// Whether a value names a variable, or is none at all.
+fn names_variable(value: &str) -> bool {
+    let value = value.trim_start().trim_start_matches(['"', '\'']);
+    let end = value.find(['"', '\'', ',', '}', '#']).unwrap_or(value.len());
+    let name = value[..end].trim_end();
+    name.is_empty() || variable_name_fault(name).is_none()
 }
 
 /// Where the value of a key begins.
