@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
+use unicode_security::confusable_detection::skeleton;
 
 /// How many consecutive words are a copy.
 pub const COPIED_WORDS: usize = 12;
@@ -10,13 +11,15 @@ pub const COPIED_WORDS: usize = 12;
 /// Longest run of letters that counts as one word, in characters: whoever leaves out the spaces gains nothing.
 const LONGEST_WORD: usize = 16;
 
-/// The words of a text that must not be copied: normalised (compatibility forms are one, case and accents are folded), without
-/// punctuation, space, and characters that cannot be seen.
+/// The words of a text that must not be copied: normalised (compatibility forms are one, case and accents are folded, letters that look
+/// alike are one), without punctuation, space, and characters that cannot be seen.
 #[derive(Clone, Debug)]
 pub(crate) struct RawWords {
     letters: String,
     /// Where each word begins in `letters`, and their end.
     bounds: Vec<usize>,
+    /// The words as they stand in the text, in small letters.
+    words: Vec<String>,
 }
 
 /// The letters of a text in which copies are looked for, by which of twelve bytes there are in it: most runs are in no text, and a look
@@ -29,60 +32,66 @@ pub(crate) struct SearchedText {
 
 impl RawWords {
     pub(crate) fn of(text: &str) -> Self {
-        let (mut letters, mut bounds, mut length) = (String::new(), vec![0], 0);
-        for character in folded(text) {
-            let ends_word = |bounds: &mut Vec<usize>, at: usize| {
-                if bounds.last() != Some(&at) {
-                    bounds.push(at);
-                }
-            };
+        let mut raw = Self { letters: String::new(), bounds: vec![0], words: vec![String::new()] };
+        let mut length = 0;
+        for character in shown(text) {
             let Some(character) = character else {
-                ends_word(&mut bounds, letters.len());
+                raw.end_word();
                 length = 0;
                 continue;
             };
             // Scripts that put no space between words: each character is one.
-            if has_no_spaces(character) || length == LONGEST_WORD {
-                ends_word(&mut bounds, letters.len());
+            let is_alone = has_no_spaces(character);
+            if is_alone || length == LONGEST_WORD {
+                raw.end_word();
                 length = 0;
             }
-            letters.push(character);
+            raw.letters.extend(folded(character));
+            if let Some(word) = raw.words.last_mut() {
+                word.extend(character.to_lowercase());
+            }
             length += 1;
-            if has_no_spaces(character) {
-                ends_word(&mut bounds, letters.len());
+            if is_alone {
+                raw.end_word();
                 length = 0;
             }
         }
-        if bounds.last() != Some(&letters.len()) {
-            bounds.push(letters.len());
+        raw.end_word();
+        raw
+    }
+
+    /// Ends a word that has begun.
+    fn end_word(&mut self) {
+        let at = self.letters.len();
+        if self.bounds.last() != Some(&at) {
+            self.bounds.push(at);
+            self.words.push(String::new());
         }
-        Self { letters, bounds }
     }
 
     /// The first run of [`COPIED_WORDS`] words that `text` has as well, wherever it puts spaces and punctuation.
     pub(crate) fn shared_with(&self, text: &SearchedText) -> Option<String> {
-        let run = self.bounds.windows(COPIED_WORDS + 1).find(|run| {
+        let first = self.bounds.windows(COPIED_WORDS + 1).position(|run| {
             let letters = &self.letters[run[0]..run[COPIED_WORDS]];
             // Each word has a byte at least.
             let piece = letters.as_bytes().first_chunk();
             piece.is_some_and(|piece| text.pieces.contains(piece)) && text.letters.contains(letters)
         })?;
-        let words: Vec<&str> = run.windows(2).map(|word| &self.letters[word[0]..word[1]]).collect();
-        Some(words.join(" "))
+        Some(self.words.get(first..first + COPIED_WORDS)?.join(" "))
     }
 }
 
 impl SearchedText {
     pub(crate) fn of(text: &str) -> Self {
-        let letters: String = folded(text).flatten().collect();
+        let letters: String = shown(text).flatten().flat_map(folded).collect();
         let pieces = letters.as_bytes().windows(COPIED_WORDS).filter_map(|piece| piece.try_into().ok());
         Self { pieces: pieces.collect(), letters }
     }
 }
 
 /// The first run of 12 consecutive words of `raw` that `steelman` has as well. Words are compared without case, accents, punctuation, space
-/// and characters that cannot be seen; compatibility forms, such as full-width letters, are what they stand for. Letters of another
-/// script that look alike are not the same.
+/// and characters that cannot be seen; compatibility forms, such as full-width letters, are what they stand for. Letters that look alike are
+/// the same, whatever their script: those that Unicode calls confusable (Technical Standard 39), and `i`, `l` and `1`.
 ///
 /// ```
 /// use nexus_debate::shares_words;
@@ -95,16 +104,41 @@ pub fn shares_words(steelman: &str, raw: &str) -> Option<String> {
     RawWords::of(raw).shared_with(&SearchedText::of(steelman))
 }
 
-/// The letters and digits of a text, folded; `None` where something else parts them.
-fn folded(text: &str) -> impl Iterator<Item = Option<char>> {
+/// The letters and digits of a text, without what is not seen of them; `None` where something else parts them.
+fn shown(text: &str) -> impl Iterator<Item = Option<char>> {
     text.nfkd()
         .filter(|character| {
             !is_combining_mark(*character) && !nexus_core::visible::is_invisible(*character)
                 || matches!(character, '\u{2028}' | '\u{2029}')
         })
-        .flat_map(char::to_lowercase)
-        .filter(|character| !is_combining_mark(*character))
         .map(|character| character.is_alphanumeric().then_some(character))
+}
+
+/// A letter or digit as it is compared: what looks like it, in small letters. One may become two, as `m` looks like `rn`.
+fn folded(character: char) -> Vec<char> {
+    if character.is_ascii() {
+        return looks(character.to_ascii_lowercase()).collect();
+    }
+    // First as it is: the capital of a letter may look like another letter than the small one does, as the Greek eta does.
+    let own: Vec<char> = prototype(character).collect();
+    if own.iter().all(char::is_ascii_alphanumeric) {
+        return own.into_iter().flat_map(|letter| looks(letter.to_ascii_lowercase())).collect();
+    }
+    character.to_lowercase().flat_map(prototype).flat_map(char::to_lowercase).flat_map(looks).collect()
+}
+
+/// What Unicode takes a character for, without its marks.
+fn prototype(character: char) -> impl Iterator<Item = char> {
+    let prototype: Vec<char> = skeleton(character.encode_utf8(&mut [0; 4])).collect();
+    prototype.into_iter().filter(|letter| !is_combining_mark(*letter))
+}
+
+/// The same for a small letter or a digit: of what is left, `i` and `l` are one, as their capitals are.
+fn looks(letter: char) -> impl Iterator<Item = char> {
+    prototype(letter).flat_map(char::to_lowercase).map(|letter| match letter {
+        'i' | '1' => 'l',
+        letter => letter,
+    })
 }
 
 /// Thai to Tibetan and Myanmar, Khmer, and what begins with the radicals of Chinese: kana, ideographs.

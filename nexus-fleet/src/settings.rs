@@ -247,6 +247,16 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_key_in_place_of_a_variable_s_name_is_refused_and_not_repeated() {
+        for key in ["canary-7d", "sk-canary0123456789abcdef", "ghp_canary0123456789abcdef", ""] {
+            let section = json!({ "servers": ["nats://a"], "worker": { "environment": ["LANG", key] } });
+            let error = FleetSettings::read(&section).unwrap_err();
+            assert_eq!(error.path, ["worker", "environment", "1"]);
+            assert!(!format!("{error} {error:?}").contains("canary"), "{error:?}");
+        }
+    }
+
     /// A public key.
     const PUBLIC: &str = "XBUJMZHVOPQ2SK5VD3TY4VNBPVU2YFGRLK6EFPEPSMVDUYEBSROWZCEA";
 

@@ -26,6 +26,11 @@ impl KeyringKey {
     /// [`StoreError`] for a name with other characters than ASCII letters, digits, `-`, `_` and `.`. So no key ever
     /// takes the place of a login.
     pub fn named(name: &str) -> Result<Self, StoreError> {
+        if nexus_core::looks_like_key(name) {
+            let reason = "what looks like a key is no name of one, and is not shown: name it, such as `openai`, and give the key itself \
+                          on standard input";
+            return Err(StoreError::new("the keyring", reason.to_owned()));
+        }
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         if name.is_empty() || name.len() > MAX_NAME_BYTES || !name.bytes().all(is_plain) {
             return Err(StoreError::new(
