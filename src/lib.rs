@@ -106,13 +106,13 @@ pub use nexus_core::{
     ParticipantScope, PathAccess, PathArgument, PathDenial, PathRule, PendingInput, Permit, Phase, Picture,
     Pools, ProcessExit, ProcessReport, PromptBlock, Provenance, QuarantineReason, Quarantined, RecordError,
     RecordFile, RecordLog, RecordedOutcome, RecordedRequest, Recorder, Registry, RemoteSession, ResumeHandle,
-    Retry, ScopeError, ScopedFiles, Secret, SentInput, Session, SessionMark, SessionToken, SettingsError,
-    SharedLogins, Skipped, Standing, SteeredTurn, Steering, StreamItem, Submission, Support, Survivor,
-    SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord, ToolCallStatus, ToolContent,
-    ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox, TraceContext, TurnError,
-    TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRecord, TurnRecording, TurnRequest, TurnResult,
-    TurnSession, TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, error, harness, record, redact,
-    schemars, scope, tool, turn,
+    Retry, ScopeError, ScopedFiles, Secret, SentInput, ServerAddress, Session, SessionBounds, SessionMark,
+    SessionToken, SettingsError, SharedLogins, Skipped, Standing, SteeredTurn, Steering, StreamItem,
+    Submission, Support, Survivor, SystemClock, TextGranularity, Tool, ToolAccess, ToolCall, ToolCallRecord,
+    ToolCallStatus, ToolContent, ToolDefinition, ToolFault, ToolPattern, ToolResult, ToolRouter, Toolbox,
+    TraceContext, TurnError, TurnErrorReport, TurnEvent, TurnHost, TurnOverride, TurnRecord, TurnRecording,
+    TurnRequest, TurnResult, TurnSession, TurnStream, Unmet, Usage, Usd, VendorId, WriteSlice, error,
+    harness, record, redact, schemars, scope, tool, turn,
 };
 #[cfg(feature = "fleet")]
 pub use nexus_fleet::{
@@ -123,8 +123,8 @@ pub use nexus_fleet::{
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,
     FallbackRule, Hold, KindError, Lens, Panel, PanelOutcome, PanelSink, Position, Problem, RoutedBackend,
-    Router, RouterBuilder, Seat, SeatEvent, SeatOutcome, Shortfall, SilentSeat, UnknownKind, Verdict, Vote,
-    WorkKind, fallback, hold, json_schema, panel,
+    Router, RouterBuilder, Seat, SeatEvent, SeatOutcome, SharedAddress, Shortfall, SilentSeat, UnknownKind,
+    Verdict, Vote, WorkKind, fallback, hold, json_schema, panel,
 };
 pub use nexus_workspace as workspace;
 #[cfg(target_os = "linux")]

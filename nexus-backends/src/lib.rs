@@ -35,6 +35,12 @@ mod registry;
 #[cfg(feature = "native")]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 pub mod responses;
+#[cfg(any(feature = "native", feature = "login"))]
+#[cfg_attr(
+    not(feature = "native"),
+    allow(dead_code, reason = "only a native backend names its vendor after its server")
+)]
+mod server_address;
 #[cfg(any(feature = "cli", feature = "native"))]
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod settings;

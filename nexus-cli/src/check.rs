@@ -35,6 +35,7 @@ pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Resu
     // A probe says them beside what it found.
     let notes = if probe { Vec::new() } else { versions::notes(&router).await };
     let warnings = router.warnings();
+    let shared = if probe { router.shared_addresses().await } else { Vec::new() };
     if as_json {
         let warnings = warnings.iter().map(|warning| {
             let Position { line, column } = warning.position;
@@ -46,6 +47,9 @@ pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Resu
             "kinds": kinds,
             "backends": backends.collect::<Vec<_>>(),
             "notes": notes,
+            "shared_addresses": shared.iter().map(|shared| json!({
+                "panel": shared.panel, "message": shared.to_string(), "refused": shared.is_refused,
+            })).collect::<Vec<_>>(),
             "warnings": warnings.collect::<Vec<_>>(),
         });
         say(format_args!("{report:#}"));
@@ -59,11 +63,17 @@ pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Resu
             let Position { line, column } = warning.position;
             say(format_args!("warning     line {line}, column {column}: {}", printable(&warning.message)));
         }
+        for shared in &shared {
+            let what = if shared.is_refused { "refused" } else { "warning" };
+            let text = format!("{what:<12}panel {}: {shared}: {}", shared.panel, shared.advice());
+            say(printable(&text));
+        }
         for ProgramNote { backend, note } in &notes {
             say(format_args!("note        {backend}: {}", printable(note)));
         }
     }
     let is_stuck =
         probe && !backends.iter().any(|(_, found)| found.as_ref().is_some_and(Availability::is_ready));
-    Ok(if is_stuck { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
+    let is_refused = shared.iter().any(|shared| shared.is_refused);
+    Ok(if is_stuck || is_refused { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }

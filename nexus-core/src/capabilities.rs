@@ -23,6 +23,9 @@ pub struct Capabilities {
     /// (`gen_ai.provider.name`), for traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
+    /// The server that is asked, where it is known: two backends at one server are one opinion, whatever their vendors are called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub server: Option<ServerAddress>,
     /// How finely text arrives.
     pub text: TextGranularity,
     /// Whether thinking is shown.
@@ -63,6 +66,18 @@ pub struct Capabilities {
     pub containment: Option<Containment>,
 }
 
+/// Where a server listens, by its name: nothing is looked up.
+///
+/// The name is in one spelling: in small letters and ASCII, without a dot at its end; `localhost` for every address of this machine's
+/// own (127.0.0.0/8, `::1`, and the unspecified ones, which lead there too).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ServerAddress {
+    /// The name, or the address without brackets.
+    pub host: String,
+    /// The port.
+    pub port: u16,
+}
+
 /// What one says that does not know the question.
 fn not_supported() -> Support {
     Support::No
@@ -99,6 +114,7 @@ impl Capabilities {
         Self {
             mode,
             provider: None,
+            server: None,
             text: TextGranularity::Messages,
             thinking: Support::No,
             images: Support::No,

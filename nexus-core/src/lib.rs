@@ -73,7 +73,7 @@ pub use budget::{Budget, BudgetAmount, BudgetReservation, BudgetUsedUp};
 pub use cancel::CancelToken;
 pub use capabilities::{
     AccessEnforcer, AccessSupport, AccessTable, Capabilities, Containment, CostReport, Enforcement,
-    ForgetSupport, LimitSupport, LoopMode, OutputSupport, Support, TextGranularity, Unmet,
+    ForgetSupport, LimitSupport, LoopMode, OutputSupport, ServerAddress, Support, TextGranularity, Unmet,
 };
 pub use clock::{Clock, SystemClock};
 pub use credential::Credential;

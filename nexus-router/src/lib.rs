@@ -20,6 +20,7 @@
 //! | bring a backend of your own | [`Router::builder`] |
 //! | run a backend's turns on other machines | the key `pool`, [`Pools`](nexus_core::Pools) |
 
+mod addresses;
 mod attempt;
 mod binding;
 mod budgeted;
@@ -40,6 +41,7 @@ mod seat;
 mod telemetry;
 mod work_kind;
 
+pub use addresses::SharedAddress;
 pub use binding::Binding;
 #[cfg(feature = "yaml")]
 pub use config::MAX_FILE_BYTES;

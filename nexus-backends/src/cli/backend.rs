@@ -5,7 +5,8 @@ use std::{io, path::PathBuf, sync::Arc};
 use async_trait::async_trait;
 use nexus_core::{
     Availability, BackendId, BuildContext, Capabilities, EventSink, ExecutionBackend, ForgetError,
-    ForgetSupport, Forgotten, ResumeHandle, SettingsError, TurnError, TurnHost, TurnRequest, TurnResult,
+    ForgetSupport, Forgotten, ResumeHandle, ServerAddress, SettingsError, TurnError, TurnHost, TurnRequest,
+    TurnResult,
     harness::{TurnSpan, admit, run_blocking},
 };
 use serde_json::{Map, Value};
@@ -25,6 +26,8 @@ pub struct CliBackend<C> {
     id: BackendId,
     cli: C,
     driver: DriverSettings,
+    /// The server of its model, where the settings name one.
+    server: Option<ServerAddress>,
     swept: std::sync::Once,
 }
 
@@ -37,7 +40,7 @@ impl<C: Cli> CliBackend<C> {
             max_line_bytes: None,
             containment: ContainmentPolicy::default(),
         };
-        Self { id, cli, driver, swept: std::sync::Once::new() }
+        Self { id, cli, driver, server: None, swept: std::sync::Once::new() }
     }
 
     /// Keeps the redacted raw output of each process in a folder of its own below `folder`, for bug reports.
@@ -71,6 +74,7 @@ impl<C: Cli> CliBackend<C> {
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let settings = Settings::read(settings, context)?;
         let mut backend = Self::new(id, cli(&settings, context)?, &context.home);
+        backend.server = settings.base_url.as_deref().and_then(server_of);
         backend.driver.capture = settings.record;
         backend.driver.max_line_bytes = settings.max_line_bytes;
         backend.driver.containment = settings.containment;
@@ -89,6 +93,17 @@ impl<C: Cli> CliBackend<C> {
     }
 }
 
+/// The server of a URL. A build without what reads URLs tells of none.
+fn server_of(url: &str) -> Option<ServerAddress> {
+    #[cfg(any(feature = "native", feature = "login"))]
+    return crate::server_address::server_address(url);
+    #[cfg(not(any(feature = "native", feature = "login")))]
+    {
+        let _ = url;
+        None
+    }
+}
+
 #[async_trait]
 impl<C: Cli> ExecutionBackend for CliBackend<C> {
     fn id(&self) -> &BackendId {
@@ -98,6 +113,7 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
     fn capabilities(&self) -> Capabilities {
         let mut capabilities = self.cli.capabilities();
         // At every access level, hence also where the agent keeps its privileges.
+        capabilities.server.clone_from(&self.server);
         capabilities.containment = strongest(self.driver.containment, true).ok();
         capabilities
     }

@@ -30,7 +30,9 @@ impl ExecutionBackend for NativeBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        self.0.dialect.capabilities()
+        let mut capabilities = self.0.dialect.capabilities();
+        capabilities.server = self.0.transport.server();
+        capabilities
     }
 
     async fn probe(&self) -> Availability {

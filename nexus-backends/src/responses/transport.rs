@@ -25,7 +25,7 @@ use http::{
         PROXY_AUTHORIZATION,
     },
 };
-use nexus_core::{BuildContext, SettingsError};
+use nexus_core::{BuildContext, ServerAddress, SettingsError};
 
 pub(crate) use self::answer::ServerAnswer;
 use self::base_url::BaseUrl;
@@ -33,6 +33,7 @@ pub(crate) use self::body::Body;
 pub(crate) use self::error::TransportError;
 use super::settings::NativeSettings;
 use crate::http::{ClientPlan, HttpError, HttpProblem, IncomingBody, ServerClient};
+use crate::server_address::server_address;
 
 /// Largest answer to [`Transport::get`], in bytes.
 const MAX_FETCHED_BYTES: usize = 8 << 20;
@@ -111,6 +112,11 @@ impl Transport {
         let response = tokio::time::timeout(patience, sent).await.map_err(too_slow)??;
         let date = response.headers().get(DATE).and_then(|date| date.to_str().ok());
         Ok(date.and_then(|date| httpdate::parse_http_date(date).ok()))
+    }
+
+    /// The server, by its name.
+    pub(crate) fn server(&self) -> Option<ServerAddress> {
+        server_address(&self.base_url.uri().to_string())
     }
 
     /// Where it leads, for messages.

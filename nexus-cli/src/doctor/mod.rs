@@ -8,7 +8,7 @@ use std::{path::Path, process::ExitCode, time::SystemTime};
 
 use nexus::{
     AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Containment, ExecutionBackend,
-    Router, ToolAccess,
+    Router, SharedAddress, ToolAccess,
 };
 use serde_json::json;
 
@@ -61,6 +61,7 @@ async fn configuration(args: &ConfigArgs, context: &BuildContext) -> Vec<Finding
         Ok(router) => {
             let mut findings = vec![Finding::fine(SUBJECT, shown(&path))];
             findings.extend(backends(&router).await);
+            findings.extend(shared_addresses(&router).await);
             findings.extend(fleet(&router, &path, context.clone()).await);
             findings
         }
@@ -87,6 +88,19 @@ async fn backends(router: &Router) -> Vec<Finding> {
         findings
     });
     futures::future::join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// Vendors of one panel that are asked at one address.
+async fn shared_addresses(router: &Router) -> Vec<Finding> {
+    let shared = router.shared_addresses().await;
+    let finding = |shared: &SharedAddress| {
+        let (subject, text) = (format!("panel {}", printable(&shared.panel)), printable(&shared.to_string()));
+        match shared.is_refused {
+            true => Finding::problem(subject, text, shared.advice()),
+            false => Finding::note(subject, format!("{text}: {}", shared.advice())),
+        }
+    };
+    shared.iter().map(finding).collect()
 }
 
 /// The servers of the fleet, where there is one.

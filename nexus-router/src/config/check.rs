@@ -5,7 +5,9 @@ use std::{
     sync::Arc,
 };
 
-use nexus_core::{BackendId, BuildContext, ExecutionBackend, ModelId, SettingsError, VendorId};
+use nexus_core::{
+    BackendId, BuildContext, ExecutionBackend, ModelId, SettingsError, VendorId, scope::folded_name,
+};
 use serde_json::{Map, Value};
 
 use super::{
@@ -37,6 +39,7 @@ pub(crate) fn check(
         sections: BTreeMap::new(),
         refused_sections: BTreeSet::new(),
         backends: BTreeMap::new(),
+        vendors: BTreeMap::new(),
         context: sources.context.clone(),
     };
     // Before the backends: those in a pool are built from a section as well.
@@ -62,6 +65,8 @@ struct Check<'a> {
     /// Sections in which something is wrong, and was reported.
     refused_sections: BTreeSet<&'static str>,
     backends: BTreeMap<BackendId, Arc<Entry>>,
+    /// Vendors by their names as they are compared, each as it was written first.
+    vendors: BTreeMap<String, VendorId>,
     /// What backends are built into: that of the sources, and the logins that the file shares.
     context: BuildContext,
 }
@@ -69,13 +74,31 @@ struct Check<'a> {
 impl<'a> Check<'a> {
     fn backends(&mut self) {
         for custom in &self.sources.custom {
-            self.backends.insert(custom.id.clone(), Arc::clone(custom));
+            let vendor = custom.vendor.clone().map(|vendor| self.vendor(vendor));
+            let entry = match custom.backend() {
+                Some(backend) if vendor != custom.vendor => Arc::new(Entry {
+                    id: custom.id.clone(),
+                    state: EntryState::Built(Arc::clone(backend)),
+                    vendor,
+                    parked: None,
+                    max_turns_at_once: None,
+                    built_from: None,
+                }),
+                _ => Arc::clone(custom),
+            };
+            self.backends.insert(custom.id.clone(), entry);
         }
         for (key, backend) in &self.written.backends {
             if let Some(entry) = self.configured(key, backend) {
                 self.backends.insert(entry.id.clone(), Arc::new(entry));
             }
         }
+    }
+
+    /// A vendor as it was written first: names that differ in case, in Unicode forms or in characters that do not show are one.
+    fn vendor(&mut self, vendor: VendorId) -> VendorId {
+        let key = folded_name(vendor.as_str().trim());
+        self.vendors.entry(key).or_insert(vendor).clone()
     }
 
     /// A backend that the file says something about.
@@ -113,7 +136,7 @@ impl<'a> Check<'a> {
         Some(Entry {
             id: custom.id.clone(),
             state: EntryState::Built(backend),
-            vendor: custom.vendor.clone(),
+            vendor: custom.vendor.clone().map(|vendor| self.vendor(vendor)),
             parked: None,
             max_turns_at_once: None,
             built_from: Some(built_from),
@@ -191,7 +214,8 @@ impl<'a> Check<'a> {
         }
         let context = self.context.clone();
         let built_from = self.built_from(Some(kind_name), settings, written.map(|(_, written)| written));
-        let vendor = Some(kind.vendor(settings));
+        let vendor = kind.vendor(settings);
+        let vendor = Some(self.vendor(vendor));
         let backend = self.built(id, &built_from, written, || kind.build(id.clone(), settings, &context))?;
         Some(entry(EntryState::Built(backend), vendor, Some(built_from)))
     }
@@ -469,7 +493,7 @@ impl<'a> Check<'a> {
                 self.spread(key, panel, &seats);
             }
             let min_vendors = min_vendors(panel);
-            panels.insert(key.text.clone(), Roster { seats, min_vendors });
+            panels.insert(key.text.clone(), Roster { seats, min_vendors, distinct: panel.distinct });
         }
         panels
     }

@@ -5,7 +5,11 @@ use std::{collections::BTreeMap, num::NonZeroUsize, path::PathBuf, sync::Arc};
 use nexus_core::{BackendId, ExecutionBackend, VendorId};
 use serde_json::{Map, Value};
 
-use super::{error::Problem, nearest, schema::FallbackRule};
+use super::{
+    error::Problem,
+    nearest,
+    schema::{Distinct, FallbackRule},
+};
 use crate::{
     binding::Binding,
     work_kind::{UnknownKind, WorkKind},
@@ -105,6 +109,7 @@ pub(crate) const DEFAULT_MIN_VENDORS: usize = 2;
 pub(crate) struct Roster {
     pub(crate) seats: Vec<PanelSeat>,
     pub(crate) min_vendors: usize,
+    pub(crate) distinct: Option<Distinct>,
 }
 
 /// One seat of a panel.

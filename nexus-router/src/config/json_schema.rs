@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     configuration::DEFAULT_MIN_VENDORS,
-    schema::{FallbackRule, MAX_POOL_NAME, OTHER_SECTIONS},
+    schema::{Distinct, FallbackRule, MAX_POOL_NAME, OTHER_SECTIONS},
 };
 
 /// JSON Schema (draft 2020-12) of `nexus.yaml`, with the settings of every kind and every section of the registry.
@@ -91,10 +91,15 @@ fn panel() -> Value {
         "minimum": 1,
         "default": DEFAULT_MIN_VENDORS,
     });
+    let distinct = json!({
+        "description": "What makes two vendors distinct. address: also the addresses of their servers, which are looked up when a task starts. \
+                        vendor: their names alone, as where one server stands for several. Default: their names, with a warning for one address.",
+        "enum": Distinct::ALL.map(Distinct::as_str),
+    });
     let mapping = json!({
         "type": "object",
         "additionalProperties": false,
-        "properties": { "min_vendors": min_vendors, "seats": seats },
+        "properties": { "min_vendors": min_vendors, "distinct": distinct, "seats": seats },
         "required": ["seats"],
     });
     json!({ "oneOf": [seats, mapping] })

@@ -28,5 +28,6 @@ pub use json_schema::json_schema;
 pub(crate) use load::load_value;
 pub(crate) use nearest::nearest;
 pub use node::Position;
+pub(crate) use schema::Distinct;
 pub use schema::FallbackRule;
 pub(crate) use sources::Sources;

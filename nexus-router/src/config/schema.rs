@@ -25,11 +25,31 @@ pub(crate) const MAX_POOL_NAME: usize = 64;
 /// The keys of a type.
 pub(crate) const TYPE_KEYS: &[&str] = &["tier", "phase", "group", "panel", "model", "effort", "fallback"];
 /// The keys of a panel that is written as a mapping.
-pub(crate) const PANEL_KEYS: &[&str] = &["min_vendors", "seats"];
+pub(crate) const PANEL_KEYS: &[&str] = &["min_vendors", "distinct", "seats"];
 /// The keys of a seat.
 pub(crate) const SEAT_KEYS: &[&str] = &["group", "model", "effort", "lens"];
 /// The keys of a model that is named exactly.
 pub(crate) const EXACT_KEYS: &[&str] = &["exact"];
+
+/// What makes two vendors of a panel distinct. Where nothing is said, their names do, and one address is a warning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Distinct {
+    /// Their names alone: one server may stand for several.
+    Vendor,
+    /// Their names, and the addresses of their servers.
+    Address,
+}
+
+impl Distinct {
+    pub(crate) const ALL: [Self; 2] = [Self::Vendor, Self::Address];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Vendor => "vendor",
+            Self::Address => "address",
+        }
+    }
+}
 
 /// How far a turn may have gone for another backend to take it over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -127,6 +147,7 @@ pub(crate) struct BindingWritten {
 pub(crate) struct PanelWritten {
     pub(crate) seats: Vec<SeatWritten>,
     pub(crate) min_vendors: Option<Placed<usize>>,
+    pub(crate) distinct: Option<Distinct>,
 }
 
 /// One seat.
@@ -337,13 +358,16 @@ fn choice<T: Copy>(
 
 impl PanelWritten {
     fn read(node: &Node, report: &mut Report) -> Self {
-        let mut panel = Self { seats: Vec::new(), min_vendors: None };
+        let mut panel = Self { seats: Vec::new(), min_vendors: None, distinct: None };
         let roster = match &node.content {
             Content::Mapping(_) => {
                 let Some(fields) = Fields::of(node, "a panel", PANEL_KEYS, report) else { return panel };
                 panel.min_vendors = fields.value("min_vendors").and_then(|node| {
                     let value = count(node, "min_vendors", report)?.get();
                     Some(Placed { value, position: node.position })
+                });
+                panel.distinct = fields.text("distinct", report).and_then(|text| {
+                    choice(&text, "rule of distinct vendors", &Distinct::ALL, Distinct::as_str, report)
                 });
                 let Some(seats) = fields.value("seats") else {
                     report.add(node.position, "a panel needs its `seats`");

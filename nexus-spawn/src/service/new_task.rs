@@ -121,6 +121,22 @@ impl Inner {
         Ok(warnings)
     }
 
+    /// Whether the vendors of the reviewers' panel are asked at addresses of their own, and what speaks against it.
+    pub(super) async fn check_addresses(&self) -> Result<Vec<String>, TaskError> {
+        let Ok(panel) = self.router.panel(REVIEWER) else { return Ok(Vec::new()) };
+        let mut warnings = Vec::new();
+        for shared in self.router.shared_addresses().await.iter().filter(|shared| shared.panel == panel.name)
+        {
+            let text = format!("the panel {:?}: {shared}", shared.panel);
+            if shared.is_refused {
+                return Err(TaskError::new(TaskErrorKind::NotConfigured, text, shared.advice()));
+            }
+            warnings
+                .push(format!("{text}, so that their votes may be those of one server: {}", shared.advice()));
+        }
+        Ok(warnings)
+    }
+
     /// Whether tests and probes can be run as the settings say.
     pub(super) async fn check_sandbox(&self, settings: &TaskSettings) -> Result<(), TaskError> {
         if settings.sandbox.kind == SandboxKind::None {

@@ -27,7 +27,6 @@ use nexus_core::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use url::Url;
 
 use crate::auth::Credential;
 use crate::responses::dialect::{
@@ -38,6 +37,7 @@ use crate::responses::outcome::{ErrorBody, ErrorReply, named_field, refuses_fiel
 use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind, own_settings};
+use crate::server_address::{vendor_as_named, vendor_of_server};
 use crate::settings::Billing;
 
 /// How an API key begins at most vendors.
@@ -62,21 +62,17 @@ impl BackendKind for Responses {
         "responses"
     }
 
-    /// The setting `vendor`, else the host of `base_url`, with its port if it has one of its own.
+    /// The setting `vendor`, else the host of `base_url`, with its port if it has one of its own; both in one spelling.
     fn vendor(&self, settings: &Map<String, Value>) -> VendorId {
         let text = |key: &str| settings.get(key).and_then(Value::as_str);
         if let Some(vendor) = text("vendor") {
-            return VendorId::from(vendor);
+            return VendorId::from(vendor_as_named(vendor));
         }
-        let url = text("base_url").and_then(|url| Url::parse(url).ok());
-        match url.as_ref().and_then(|url| Some((url.host_str()?, url.port()))) {
-            Some((host, Some(port))) => VendorId::from(format!("{host}:{port}")),
-            Some((host, None)) => {
-                let named = VENDORS.iter().find(|(known, _)| *known == host);
-                VendorId::from(named.map_or(host, |(_, vendor)| vendor))
-            }
-            None => VendorId::from(self.name()),
-        }
+        let Some(server) = text("base_url").and_then(vendor_of_server) else {
+            return VendorId::from(self.name());
+        };
+        let named = VENDORS.iter().find(|(known, _)| *known == server);
+        named.map_or_else(|| VendorId::from(server.as_str()), |(_, vendor)| VendorId::from(*vendor))
     }
 
     fn settings_schema(&self) -> Value {

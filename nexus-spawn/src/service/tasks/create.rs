@@ -57,7 +57,8 @@ impl Tasks {
         let inner = self.0.handle();
         let mut roots = self.0.roots.clone();
         roots.extend_from_slice(client_roots);
-        let configuration = self.0.check_configuration(&request)?;
+        let mut configuration = self.0.check_configuration(&request)?;
+        configuration.extend(self.0.check_addresses().await?);
         let asked = request.clone();
         let (mut data, parent, links) = blocking(move || inner.new_data(asked, &roots)).await?;
         data.warnings.extend(configuration);

@@ -1,0 +1,138 @@
+//! Vendors whose servers are one: looked up where work starts, never when a configuration is read.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _},
+    time::Duration,
+};
+
+use nexus_core::{BackendId, ServerAddress, VendorId, harness::run_blocking};
+
+use crate::{
+    config::{Configuration, Distinct},
+    router::Router,
+};
+
+/// Longest time that the names of all servers are looked up. Source: our own bound; a name that is slower is not compared.
+const LOOK_UP: Duration = Duration::from_secs(5);
+
+/// Vendors of one panel that are asked at one address, so that their votes may be those of one server.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SharedAddress {
+    /// The panel.
+    pub panel: String,
+    /// The address that they have in common.
+    pub address: SocketAddr,
+    /// The vendors, each with its backends there.
+    pub vendors: BTreeMap<VendorId, BTreeSet<BackendId>>,
+    /// Whether the panel says `distinct: address`, so that no work is to start by it.
+    pub is_refused: bool,
+}
+
+impl fmt::Display for SharedAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (number, (vendor, backends)) in self.vendors.iter().enumerate() {
+            let backends: Vec<&str> = backends.iter().map(BackendId::as_str).collect();
+            let and = if number == 0 { "" } else { " and " };
+            write!(f, "{and}{vendor} ({})", backends.join(", "))?;
+        }
+        write!(f, " are asked at one address, {}", self.address)
+    }
+}
+
+impl SharedAddress {
+    /// What to do about it.
+    pub fn advice(&self) -> &'static str {
+        match self.is_refused {
+            true => "name another server in nexus.yaml, or leave `distinct: address` out of the panel",
+            false => {
+                "if one server stands for both on purpose, say `distinct: vendor` in the panel; if it must not, say `distinct: address`"
+            }
+        }
+    }
+}
+
+impl Router {
+    /// The vendors of each panel that are asked at one address, as the names of their servers resolve now. A panel that says `distinct:
+    /// vendor` is left out, and so is a server whose name does not resolve: its turns fail by themselves.
+    pub async fn shared_addresses(&self) -> Vec<SharedAddress> {
+        let configuration = self.configuration();
+        let asked: BTreeSet<ServerAddress> = servers(&configuration).map(|(_, _, server)| server).collect();
+        if asked.len() < 2 && servers(&configuration).count() < 2 {
+            return Vec::new();
+        }
+        let looked_up = run_blocking(move || {
+            let resolved = asked.into_iter().map(|server| (server.clone(), resolved(&server)));
+            resolved.collect::<BTreeMap<_, _>>()
+        });
+        let addresses = match tokio::time::timeout(LOOK_UP, looked_up).await {
+            Ok(Ok(addresses)) => addresses,
+            Ok(Err(_)) | Err(_) => return Vec::new(),
+        };
+        shared(&configuration, &addresses)
+    }
+}
+
+/// The backends of a chain of each panel that could run, with the servers that they ask.
+fn servers(configuration: &Configuration) -> impl Iterator<Item = (&str, &BackendId, ServerAddress)> {
+    let panels = configuration.panels.iter().filter(|(_, roster)| roster.distinct != Some(Distinct::Vendor));
+    panels.flat_map(|(panel, roster)| {
+        let entries = roster.seats.iter().flat_map(|seat| configuration.chain(&seat.binding));
+        let runnable = entries.filter(|entry| entry.is_runnable());
+        runnable
+            .filter_map(|entry| Some((panel.as_str(), &entry.id, entry.backend()?.capabilities().server?)))
+    })
+}
+
+fn shared(
+    configuration: &Configuration,
+    addresses: &BTreeMap<ServerAddress, BTreeSet<SocketAddr>>,
+) -> Vec<SharedAddress> {
+    // What is loopback in a pool is so on another machine.
+    let mut found: BTreeMap<(&str, Option<String>, SocketAddr), BTreeMap<VendorId, BTreeSet<BackendId>>> =
+        BTreeMap::new();
+    for (panel, id, server) in servers(configuration) {
+        let Some(entry) = configuration.backends.get(id) else { continue };
+        let Some(vendor) = &entry.vendor else { continue };
+        let pool =
+            entry.built_from.as_ref().and_then(|built| built.pool.as_ref()).map(|pool| pool.name.clone());
+        for address in addresses.get(&server).into_iter().flatten() {
+            let vendors = found.entry((panel, pool.clone(), *address)).or_default();
+            vendors.entry(vendor.clone()).or_default().insert(id.clone());
+        }
+    }
+    let mut told = BTreeSet::new();
+    let shared = found.into_iter().filter(|(_, vendors)| vendors.len() > 1);
+    // Servers that have several addresses in common are told once.
+    let shared = shared.filter(|((panel, ..), vendors)| told.insert((*panel, vendors.clone())));
+    shared
+        .map(|((panel, _, address), vendors)| {
+            let distinct = configuration.panels.get(panel).and_then(|roster| roster.distinct);
+            SharedAddress {
+                panel: panel.to_owned(),
+                address,
+                vendors,
+                is_refused: distinct == Some(Distinct::Address),
+            }
+        })
+        .collect()
+}
+
+/// The addresses of a server, those of this machine's own as one. Blocks.
+fn resolved(server: &ServerAddress) -> BTreeSet<SocketAddr> {
+    let own = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let found: Vec<IpAddr> = match server.host.parse::<IpAddr>() {
+        Ok(address) => vec![address],
+        Err(_) if server.host == "localhost" => vec![own],
+        Err(_) => {
+            let found = (server.host.as_str(), server.port).to_socket_addrs();
+            found.map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
+        }
+    };
+    let canonical = found.into_iter().map(|address| address.to_canonical());
+    let folded = canonical
+        .map(|address| if address.is_loopback() || address.is_unspecified() { own } else { address });
+    folded.map(|address| SocketAddr::new(address, server.port)).collect()
+}
