@@ -140,6 +140,8 @@ pub struct SandboxSettings {
     pub seconds: u64,
     /// Most memory of a run, in MiB. Default 4,096.
     pub memory_mib: u64,
+    /// How much one program may add to its copy of the project, in MiB; never more than half of what is free on the disk. Default 8,192.
+    pub disk_mib: u64,
 }
 
 /// What keeps tests and probes apart from the machine.
@@ -237,6 +239,7 @@ impl Default for SandboxSettings {
             tool_chains: Vec::new(),
             seconds: 600,
             memory_mib: 4_096,
+            disk_mib: 8_192,
         }
     }
 }

@@ -16,6 +16,7 @@
 
 mod capture;
 pub mod containment;
+pub mod disk_watch;
 pub mod environment;
 pub mod executable;
 pub mod lines;

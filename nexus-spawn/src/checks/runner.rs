@@ -9,6 +9,7 @@ use std::{
 
 use nexus_core::{CancelToken, harness::run_blocking};
 use nexus_process::{
+    disk_watch::DiskWatch,
     environment::Environment,
     executable::Executable,
     run_registry::RunEntry,
@@ -206,10 +207,16 @@ impl Runner {
             .map_or(1, |count| count.get().try_into().unwrap_or(u32::MAX));
         limits.cpu = program.wall.saturating_mul(processors.max(2));
         limits.memory_bytes = memory;
+        limits.disk_bytes = self.disk_bytes();
         limits.scratch_bytes = memory.min(SCRATCH_BYTES);
         limits.output_bytes = program.output_bytes;
         limits.kept_bytes = program.kept_bytes;
         limits
+    }
+
+    /// What one program may add to its copy.
+    fn disk_bytes(&self) -> u64 {
+        self.settings.disk_mib.max(1).saturating_mul(1 << 20)
     }
 
     fn host(&self, name: &str) -> Option<&OsStr> {
@@ -310,6 +317,11 @@ impl Runner {
         if let Some(entry) = &entry {
             invocation = invocation.entry(entry);
         }
+        let (folders, most) = ([copy.to_owned(), home.to_owned()], self.disk_bytes());
+        let watch =
+            run_blocking(move || DiskWatch::start(folders, most)).await.map_err(|_| CheckError::Cancelled)?;
+        let watch =
+            watch.map_err(|error| CheckError::Runner { reason: error.to_string(), is_scarcity: true })?;
         let process =
             match run_blocking(move || invocation.spawn()).await.map_err(|_| CheckError::Cancelled)? {
                 Ok(process) => process,
@@ -325,15 +337,22 @@ impl Runner {
                     });
                 }
             };
+        let mut is_over = false;
         let exit = tokio::select! {
             exit = process.wait() => exit,
+            () = watch.over() => {
+                is_over = true;
+                process.stop(Stop::new().terminate_grace(Duration::ZERO)).await
+            }
             () = cancel.cancelled() => {
                 process.stop(Stop::new().terminate_grace(Duration::ZERO)).await;
                 return Err(CheckError::Cancelled);
             }
         };
+        let is_over = is_over || run_blocking(move || watch.look_again()).await.unwrap_or_default();
         let [stdout, stderr] = process.take_kept();
         let ended = match exit.ended_by {
+            _ if is_over => Ended::Limit(SandboxLimit::Disk.to_string()),
             EndedBy::TimeLimit => Ended::TimedOut,
             EndedBy::OutputLimit => Ended::Limit(SandboxLimit::Output.to_string()),
             _ => exited(exit.status)?,

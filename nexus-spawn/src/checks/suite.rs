@@ -132,7 +132,10 @@ impl Checks {
             kept_bytes: KEPT_BYTES,
         };
         let ran = self.runner.run(&files, &home, &kept, program, cancel).await?;
-        self.copies.give_back(copy).await;
+        // What a program filled that was ended for it is not kept.
+        if matches!(ran.ended, Ended::Exited(_)) {
+            self.copies.give_back(copy).await;
+        }
         Ok(of(&ran))
     }
 

@@ -72,7 +72,7 @@ pub enum SuiteEnd {
     TimedOut,
     /// It reached another limit, and was ended.
     ReachedLimit {
-        /// Which: `memory`, `output`, `processes`, `processor time`, `file size`.
+        /// Which: `memory`, `output`, `processes`, `processor time`, `file size`, `disk space`.
         limit: String,
     },
 }

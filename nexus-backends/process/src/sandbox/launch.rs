@@ -11,8 +11,10 @@ use super::error::SandboxError;
 use super::layout::Layout;
 use super::limits::SandboxLimits;
 use super::root::{SYSTEM, Sandbox};
-use super::{etc, secrets, system_calls, usage};
+use super::secrets::{self, Credential};
+use super::{etc, system_calls, usage};
 use crate::containment::{Cgroup, limiting_cgroup, program_of_the_system};
+use crate::disk_watch::DiskWatch;
 use crate::executable::Executable;
 use crate::private_home::PrivateHome;
 use crate::run_id::RunId;
@@ -89,6 +91,7 @@ pub(super) struct Launch {
     pub(super) folder: PrivateHome,
     pub(super) run: RunId,
     pub(super) cgroup: Option<Cgroup>,
+    pub(super) disk: Option<DiskWatch>,
 }
 
 impl Launch {
@@ -132,8 +135,13 @@ impl Launch {
         if let (Some(entry), Some(cgroup)) = (&command.entry, &cgroup) {
             entry.add_cgroup(cgroup.path());
         }
+        let trees: Vec<PathBuf> = sandbox.writable_trees().map(Path::to_owned).collect();
+        let disk = match trees.is_empty() {
+            true => None,
+            false => Some(DiskWatch::start(trees, sandbox.limits.disk_bytes).map_err(unwritten)?),
+        };
         let arguments = arguments_of_stage(&shell, &folder, cgroup.as_ref(), sandbox, &bubblewrap, command);
-        Ok(Self { shell, bubblewrap, arguments, folder, run, cgroup })
+        Ok(Self { shell, bubblewrap, arguments, folder, run, cgroup, disk })
     }
 
     /// What bubblewrap wrote about itself.
@@ -198,8 +206,11 @@ fn lay_out(
             Err(_) => {}
         }
     }
-    for secret in
-        SETTINGS.iter().flat_map(|folder| secrets::in_folder(Path::new(folder))).filter(|path| path.is_file())
+    for secret in SETTINGS
+        .iter()
+        .flat_map(|folder| secrets::in_folder(Path::new(folder)))
+        .map(Credential::into_path)
+        .filter(|path| path.is_file())
     {
         layout = layout.read_only(&empty, secret);
     }
@@ -217,7 +228,7 @@ fn lay_out(
     }
     layout = layout.link("../tmp", "/var/tmp").link("../run", "/var/run");
     layout = etc::lay_out(layout, folder, &sandbox.home).map_err(unwritten)?;
-    layout = sandbox.lay_out(layout, &empty)?.closed("/");
+    layout = sandbox.lay_out(layout, &empty, folder)?.closed("/");
 
     layout = layout.options(["--clearenv"]);
     let defaults = [("HOME", sandbox.home.as_os_str()), ("PATH", PATH.as_ref())];

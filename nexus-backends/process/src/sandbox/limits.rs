@@ -29,6 +29,10 @@ pub struct SandboxLimits {
     ///
     /// The writer gets SIGXFSZ; one that ignores it, as Python does, gets the error `EFBIG` and may go on.
     pub file_bytes: u64,
+    /// How much may be added to each tree that can be written, in bytes, and never more than half of what is free on its disk. Default
+    /// 8 GiB. A look at the disk every 20 ms finds what is beyond it; `fallocate` is refused, so that room is taken no faster than it can
+    /// be written.
+    pub disk_bytes: u64,
     /// How much each folder in memory may hold, in bytes: the home, `/tmp`, `/dev/shm`, each scratch folder. Default 1 GiB.
     /// `/run` holds 1 MiB.
     pub scratch_bytes: u64,
@@ -44,6 +48,7 @@ impl Default for SandboxLimits {
             output_bytes: 256 << 20,
             kept_bytes: 1 << 20,
             file_bytes: 4 << 30,
+            disk_bytes: 8 << 30,
             scratch_bytes: 1 << 30,
         }
     }
@@ -90,6 +95,8 @@ pub enum SandboxLimit {
     Output,
     /// [`SandboxLimits::file_bytes`].
     FileSize,
+    /// [`SandboxLimits::disk_bytes`].
+    Disk,
 }
 
 impl fmt::Display for SandboxLimit {
@@ -101,6 +108,7 @@ impl fmt::Display for SandboxLimit {
             Self::Memory => "memory",
             Self::Output => "output",
             Self::FileSize => "file size",
+            Self::Disk => "disk space",
         })
     }
 }

@@ -18,10 +18,10 @@
 //! | what | how |
 //! | --- | --- |
 //! | files | a root that is an allow-list: `/usr` with its links, `/nix/store` and `/gnu/store` where they are, some files of `/etc` that name no person, a generated rest of it; tool chains and trees at the paths that the caller chose; all of it without set-user-id and devices |
-//! | room of its own | empty home, `/tmp`, `/run`, `/dev/shm` and [scratch folders](Sandbox::scratch), in memory and bounded by [`SandboxLimits::scratch_bytes`]; everything else cannot be written |
+//! | room of its own | empty home, `/tmp`, `/run`, `/dev/shm` and [scratch folders](Sandbox::scratch), in memory and bounded by [`SandboxLimits::scratch_bytes`]; what may be added to a tree that can be written is [bounded](SandboxLimits::disk_bytes); everything else cannot be written |
 //! | processes | namespaces of its own for users, processes, network, IPC, host name and control groups; no capability, no new privileges, no further user namespace; a session without a terminal |
 //! | variables, descriptors | what [`SandboxCommand::environment`] lists, and `HOME`, `PATH` and `PWD`; descriptors 0 to 2, which are pipes |
-//! | the kernel | keyrings, `io_uring`, `bpf`, `perf_event_open`, sockets other than IP, netlink and Unix, and programs of another architecture are refused by a filter of system calls, and so is a set-user-id or set-group-id bit on any file; devices (`/dev/null` and its like) keep their modes and times, even of root |
+//! | the kernel | keyrings, `io_uring`, `bpf`, `perf_event_open`, `fallocate`, sockets other than IP, netlink and Unix, and programs of another architecture are refused by a filter of system calls, and so is a set-user-id or set-group-id bit on any file; devices (`/dev/null` and its like) keep their modes and times, even of root |
 //! | its end | with the future, with this program, or with its main process: by the kernel as a whole, as [`containment`](crate::containment) says |
 //!
 //! It is made by [bubblewrap](https://github.com/containers/bubblewrap), 0.8 or newer, inside of the strongest containment of
@@ -29,7 +29,7 @@
 //! above 9.
 //!
 //! What is **not** kept: a Unix socket that lies in a folder that the caller put in can be reached by its path. The names of
-//! those folders outside can be read inside (`/proc/self/mountinfo`). How many files, and how much in all of them, a tree may come to hold
+//! those folders outside can be read inside (`/proc/self/mountinfo`). How many files a tree may come to hold
 //! is not limited; neither is the number of empty files in a folder in memory, but by the kernel (one for every 8 KiB of memory). Two runs at once
 //! in one writable tree trust each other: the one can swap a folder for a link while something is being mounted below it for the other. The processor and the kernel are shared, so what is measured by
 //! time or breaks the kernel is not held. Root outside is the same root in the eyes of the files that were put in, without its

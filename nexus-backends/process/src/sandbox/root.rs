@@ -11,7 +11,8 @@ use self::mount_point::{hold_in_place, make_place, refuse_own_files};
 use super::error::SandboxError;
 use super::layout::Layout;
 use super::limits::SandboxLimits;
-use super::secrets;
+use super::secrets::{self, Credential};
+use crate::private_home::PrivateHome;
 
 /// Folders of the system that are shown, or links to them; those that are there.
 pub(super) const SYSTEM: [&str; 10] =
@@ -63,6 +64,8 @@ enum Mount {
     EmptyFolder,
     /// A file that reads as empty.
     EmptyFile,
+    /// A file of settings that reads without its credentials.
+    Settings(String),
 }
 
 impl Default for Sandbox {
@@ -101,7 +104,8 @@ impl Sandbox {
 
     /// Shows the folder of a tool chain, such as `~/.cargo`, `~/.rustup`, a pyenv or a `GOROOT`, at its own path and read-only.
     /// Files that are known to hold credentials, such as `credentials.toml`, `.npmrc` and `.git/config`, are empty inside, down to
-    /// the third level; others are to be [hidden](Self::hidden). A link is followed; a home or a folder of the system's is refused.
+    /// the third level; files of settings that may hold some among others, such as cargo's `config.toml`, are shown without these lines.
+    /// Others are to be [hidden](Self::hidden). A link is followed; a home or a folder of the system's is refused.
     #[must_use]
     pub fn tool_chain(self, folder: impl Into<PathBuf>) -> Self {
         self.with(folder.into(), Given::ToolChain)
@@ -139,16 +143,29 @@ impl Sandbox {
         self
     }
 
-    /// Adds what was given to a layout that has the system's folders; `empty` is an empty file.
+    /// What of this machine can be written.
+    pub(super) fn writable_trees(&self) -> impl Iterator<Item = &Path> {
+        self.given.iter().filter_map(|(_, given)| match given {
+            Given::Outside { path, is_writable: true } => Some(path.as_path()),
+            _ => None,
+        })
+    }
+
+    /// Adds what was given to a layout that has the system's folders; `empty` is an empty file, and `folder` takes the files of the run.
     ///
     /// # Errors
     ///
     /// [`SandboxError::Path`], [`PathRefused`](SandboxError::PathRefused) and [`NoMountPoint`](SandboxError::NoMountPoint).
-    pub(super) fn lay_out(&self, mut layout: Layout, empty: &Path) -> Result<Layout, SandboxError> {
+    pub(super) fn lay_out(
+        &self,
+        mut layout: Layout,
+        empty: &Path,
+        folder: &PrivateHome,
+    ) -> Result<Layout, SandboxError> {
         let mut closed = Vec::new();
         let mounts = self.mounts()?;
         refuse_own_files(&mounts, empty)?;
-        for (inside, mount) in mounts {
+        for (number, (inside, mount)) in mounts.into_iter().enumerate() {
             layout = match mount {
                 Mount::Outside { path, is_writable: true } => layout.writable(path, inside),
                 Mount::Outside { path, is_writable: false } => layout.read_only(path, inside),
@@ -158,6 +175,12 @@ impl Sandbox {
                     layout.scratch(inside, Some(PAGE_BYTES))
                 }
                 Mount::EmptyFile => layout.read_only(empty, inside),
+                Mount::Settings(text) => {
+                    let written = folder.write(&format!("settings-{number}"), text);
+                    let unwritten =
+                        |source| SandboxError::Prepare { folder: folder.path().to_owned(), source };
+                    layout.read_only(written.map_err(unwritten)?, inside)
+                }
             };
         }
         // Last, as something may lie below.
@@ -181,7 +204,12 @@ impl Sandbox {
             };
             if let (Given::ToolChain, Mount::Outside { path, .. }) = (given, &mount) {
                 for secret in secrets::in_folder(path) {
-                    cover(&mut covered, path, &place, &secret)?;
+                    match secret {
+                        Credential::Whole(secret) => cover(&mut covered, path, &place, &secret, None)?,
+                        Credential::Lines(settings, text) => {
+                            cover(&mut covered, path, &place, &settings, Some(text))?;
+                        }
+                    }
                 }
             }
             if mounts.insert(place.clone(), mount).is_some() {
@@ -203,7 +231,7 @@ impl Sandbox {
                 let (path, above) = (path.to_owned(), above.to_owned());
                 let below = path.join(place.strip_prefix(&above).unwrap_or(Path::new("")));
                 if below.symlink_metadata().is_ok() {
-                    cover(&mut mounts, &path, &above, &below)?;
+                    cover(&mut mounts, &path, &above, &below, None)?;
                 }
             }
         }
@@ -218,13 +246,14 @@ impl Sandbox {
 /// The least that a folder in memory can hold.
 const PAGE_BYTES: u64 = 4096;
 
-/// Covers `secret`, which is in the folder `shown` that lies at `place` inside. A link is left alone if what it leads to is not
-/// shown; else that is covered.
+/// Covers `secret`, which is in the folder `shown` that lies at `place` inside, with nothing or with the text that is left of it. A link
+/// is left alone if what it leads to is not shown; else that is covered.
 fn cover(
     mounts: &mut BTreeMap<PathBuf, Mount>,
     shown: &Path,
     place: &Path,
     secret: &Path,
+    left: Option<String>,
 ) -> Result<(), SandboxError> {
     let real = match secret.canonicalize() {
         Ok(real) => real,
@@ -236,9 +265,17 @@ fn cover(
     };
     let root = shown.canonicalize().unwrap_or_else(|_| shown.to_owned());
     if let Ok(relative) = real.strip_prefix(&root) {
-        let mount = if real.is_dir() { Mount::EmptyFolder } else { Mount::EmptyFile };
-        mounts
-            .insert(if relative.as_os_str().is_empty() { place.into() } else { place.join(relative) }, mount);
+        let mount = match left {
+            _ if real.is_dir() => Mount::EmptyFolder,
+            Some(text) => Mount::Settings(text),
+            None => Mount::EmptyFile,
+        };
+        let inside = if relative.as_os_str().is_empty() { place.into() } else { place.join(relative) };
+        // What is covered whole stays so, also where it has another name.
+        let is_whole = matches!(mounts.get(&inside), Some(Mount::EmptyFile | Mount::EmptyFolder));
+        if !(is_whole && matches!(mount, Mount::Settings(_))) {
+            mounts.insert(inside, mount);
+        }
     }
     Ok(())
 }

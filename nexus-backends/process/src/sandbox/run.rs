@@ -81,7 +81,7 @@ struct Running {
 impl Running {
     fn start(sandbox: &Sandbox, command: &SandboxCommand, mut launch: Launch) -> Result<Self, SandboxError> {
         let limits = &sandbox.limits;
-        let mut meter = Meter::new(limits.clone(), launch.cgroup.take());
+        let mut meter = Meter::new(limits.clone(), launch.cgroup.take(), launch.disk.take());
         let (reached, limited_by) = (meter.reached(), meter.limited_by());
         let watch =
             Watch::new(EVERY, move |hold| meter.look(hold)).output(limits.output_bytes, limits.kept_bytes);

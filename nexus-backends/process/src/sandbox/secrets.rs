@@ -6,6 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nexus_core::looks_like_key;
+
 /// Files and folders that hold credentials, wherever they lie.
 const NAMES: [&str; 39] = [
     "credentials",
@@ -51,32 +53,107 @@ const NAMES: [&str; 39] = [
 /// Files that hold credentials in a folder of this name.
 const IN_FOLDERS: [(&str, &str); 3] =
     [(".git", "config"), (".bundle", "config"), (".composer", "config.json")];
+/// Files of settings, of which some lines may hold credentials; in a folder of the second name, if there is one.
+const SETTINGS: [(&str, Option<&str>); 7] = [
+    ("config.toml", None),
+    ("config", Some(".cargo")),
+    ("config", Some("cargo")),
+    ("bunfig.toml", None),
+    (".bunfig.toml", None),
+    ("uv.toml", None),
+    ("env", Some("go")),
+];
+/// Words of a line that may hold a credential.
+const TELLING: [&str; 8] = ["token", "secret", "passw", "credential", "api-key", "api_key", "apikey", "auth"];
+/// Largest file of settings that is looked into, in bytes; a larger one is covered. Source: our own bound.
+const SETTINGS_BYTES: u64 = 256 << 10;
 /// How deep a tool chain is looked through. `registry/src/INDEX` of cargo's home is at 3; below it are thousands.
 const DEPTH: usize = 3;
 
-/// The credentials in `folder`, by their names.
-pub(super) fn in_folder(folder: &Path) -> Vec<PathBuf> {
+/// What holds credentials.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Credential {
+    /// A file or folder that holds nothing else.
+    Whole(PathBuf),
+    /// A file of settings, and its text without them.
+    Lines(PathBuf, String),
+}
+
+impl Credential {
+    /// Where it lies.
+    pub(super) fn into_path(self) -> PathBuf {
+        match self {
+            Self::Whole(path) | Self::Lines(path, _) => path,
+        }
+    }
+}
+
+/// The credentials in `folder`, by their names, and those among settings.
+pub(super) fn in_folder(folder: &Path) -> Vec<Credential> {
     let mut found = Vec::new();
     look(folder, DEPTH, &mut found);
     found
 }
 
-fn look(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+fn look(folder: &Path, depth: usize, found: &mut Vec<Credential>) {
     let Ok(entries) = fs::read_dir(folder) else {
         // What cannot be listed may be read by its name all the same.
-        let by_name =
-            NAMES.iter().map(|name| folder.join(name)).filter(|path| path.symlink_metadata().is_ok());
-        return found.extend(by_name);
+        let by_name = NAMES.iter().chain(SETTINGS.iter().map(|(name, _)| name));
+        let there = by_name.map(|name| folder.join(name)).filter(|path| path.symlink_metadata().is_ok());
+        return found.extend(there.map(Credential::Whole));
     };
     for entry in entries.flatten() {
         let (name, path) = (entry.file_name(), entry.path());
         let parent = folder.file_name().unwrap_or_default();
         let is_secret = NAMES.iter().any(|secret| name.eq_ignore_ascii_case(secret))
             || IN_FOLDERS.iter().any(|(within, secret)| parent == *within && name == *secret);
+        let is_settings = SETTINGS.iter().any(|(known, within)| name == *known && within.is_none_or(|within| parent == within))
+                // The home of cargo itself may have any name.
+                || name == "config" && folder.join("registry").is_dir();
         if is_secret {
-            found.push(path);
+            found.push(Credential::Whole(path));
+        } else if is_settings && path.is_file() {
+            found.extend(among_settings(path));
         } else if depth > 1 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             look(&path, depth - 1, found);
         }
     }
+}
+
+/// A file of settings that holds credentials, if it does. What cannot be told apart is covered.
+fn among_settings(path: PathBuf) -> Option<Credential> {
+    if path.metadata().is_ok_and(|found| found.len() > SETTINGS_BYTES) {
+        return Some(Credential::Whole(path));
+    }
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(_) => return Some(Credential::Whole(path)),
+    };
+    if !text.lines().any(may_hold_credential) {
+        return None;
+    }
+    // A text over several lines may have the credential in any of them, and an escape may spell the word.
+    if ["\"\"\"", "'''", "\\u", "\\U"].iter().any(|sign| text.contains(sign)) {
+        return Some(Credential::Whole(path));
+    }
+    let left = text.lines().map(|line| if may_hold_credential(line) { "" } else { line });
+    Some(Credential::Lines(path, left.collect::<Vec<_>>().join("\n") + "\n"))
+}
+
+/// Whether a line of settings may hold a credential: by its words, by what looks like a key, or by a user before a host.
+fn may_hold_credential(line: &str) -> bool {
+    let line = line.trim();
+    // A line that begins a table holds no value.
+    if line.is_empty()
+        || line.starts_with('#') && !line.contains('=')
+        || line.starts_with('[') && !line.contains('=')
+    {
+        return false;
+    }
+    let lower = line.to_ascii_lowercase();
+    let words = line.split(|letter: char| letter.is_whitespace() || "\"'=,{}[]".contains(letter));
+    TELLING.iter().any(|word| lower.contains(word))
+        || line.contains('@')
+        || words.into_iter().any(looks_like_key)
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::limits::{LimitedBy, SandboxLimit, SandboxLimits};
 use crate::containment::{Cgroup, Hold};
+use crate::disk_watch::DiskWatch;
 use crate::process_tree::ProcessIdentity;
 
 /// From one look to the next.
@@ -22,6 +23,7 @@ const TICKS_PER_SECOND: u64 = 100;
 pub(super) struct Meter {
     limits: SandboxLimits,
     cgroup: Option<Cgroup>,
+    disk: Option<DiskWatch>,
     spent: Spent,
     reached: Arc<Mutex<Option<SandboxLimit>>>,
 }
@@ -38,8 +40,8 @@ impl Reached {
 
 impl Meter {
     /// By the cgroup, if there is one; else by `/proc`.
-    pub(super) fn new(limits: SandboxLimits, cgroup: Option<Cgroup>) -> Self {
-        Self { limits, cgroup, spent: Spent::default(), reached: Arc::default() }
+    pub(super) fn new(limits: SandboxLimits, cgroup: Option<Cgroup>, disk: Option<DiskWatch>) -> Self {
+        Self { limits, cgroup, disk, spent: Spent::default(), reached: Arc::default() }
     }
 
     pub(super) fn reached(&self) -> Reached {
@@ -53,6 +55,7 @@ impl Meter {
     /// Whether a limit is reached.
     pub(super) fn look(&mut self, hold: &mut Hold) -> bool {
         let found = match &self.cgroup {
+            _ if self.disk.as_ref().is_some_and(DiskWatch::is_over) => Some(SandboxLimit::Disk),
             Some(cgroup) => in_cgroup(cgroup.path(), &self.limits),
             None => in_processes(hold, &self.limits, &mut self.spent),
         };
@@ -66,6 +69,9 @@ impl Meter {
 impl Drop for Meter {
     /// The kernel may have ended everyone before there was another look.
     fn drop(&mut self) {
+        if self.disk.as_ref().is_some_and(DiskWatch::look_again) {
+            self.reached.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(SandboxLimit::Disk);
+        }
         if let Some(cgroup) = &self.cgroup {
             let reached = &mut *self.reached.lock().unwrap_or_else(PoisonError::into_inner);
             *reached = reached.or_else(|| in_cgroup(cgroup.path(), &self.limits));

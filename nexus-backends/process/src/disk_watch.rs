@@ -1,0 +1,266 @@
+//! Watches how much a program adds to folders of a disk, and says when it is too much.
+//!
+//! The kernel bounds each file and nothing else of a folder. So the free space of the disk is looked at every 20 ms, which costs
+//! nothing, and the folder itself where that falls, and every second. What is not in the folder, such as a file that was removed while it
+//! was open, shows as free space that falls much further than the folder grows.
+
+use std::{
+    collections::HashSet,
+    ffi::CStr,
+    io,
+    os::fd::{AsFd as _, BorrowedFd, OwnedFd},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstatvfs, openat, statat};
+
+/// From one look at the free space to the next.
+const EVERY: Duration = Duration::from_millis(20);
+/// From one look at a folder to the next, where nothing else asks for one.
+const WALK_EVERY: Duration = Duration::from_secs(1);
+/// How many times longer than a look at a folder takes the next one waits: a folder of many files is looked at less often.
+const WALK_SHARE: u32 = 20;
+/// The same where the free space has fallen.
+const WALK_SHARE_WHEN_FALLING: u32 = 4;
+/// How many times the bound the free space may fall for reasons that the folder does not show.
+const UNSEEN: u64 = 4;
+/// The unit of `st_blocks`. Source: `stat(3type)`.
+const BLOCK_BYTES: u64 = 512;
+/// How deep folders are looked through. Each level holds a descriptor open.
+const MAX_DEPTH: usize = 200;
+/// Most files of several names that are counted once.
+const MAX_LINKED: usize = 100_000;
+
+/// A watch over folders, which ends when it is dropped.
+#[derive(Debug)]
+pub struct DiskWatch {
+    shared: Arc<Shared>,
+    thread: thread::Thread,
+}
+
+#[derive(Debug)]
+struct Shared {
+    is_over: AtomicBool,
+    has_ended: AtomicBool,
+    folders: Mutex<Vec<WatchedFolder>>,
+}
+
+#[derive(Debug)]
+struct WatchedFolder {
+    path: PathBuf,
+    most: u64,
+    used_at_start: u64,
+    free_at_start: u64,
+    walked: Instant,
+    took: Duration,
+}
+
+impl DiskWatch {
+    /// Watches `folders`, to each of which may be added `most_bytes`, and never more than half of what is free now. Looks at each folder
+    /// before it returns. Blocks.
+    ///
+    /// # Errors
+    ///
+    /// There is no thread for it.
+    pub fn start(folders: impl IntoIterator<Item = PathBuf>, most_bytes: u64) -> io::Result<Self> {
+        let folders = folders.into_iter().map(|path| WatchedFolder::new(path, most_bytes)).collect();
+        let shared = Arc::new(Shared {
+            is_over: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            folders: Mutex::new(folders),
+        });
+        let watching = Arc::clone(&shared);
+        let work = move || {
+            while !watching.has_ended.load(Ordering::Acquire) && !watching.look() {
+                thread::park_timeout(EVERY);
+            }
+        };
+        let handle = thread::Builder::new().name("disk-watch".to_owned()).spawn(work)?;
+        Ok(Self { shared, thread: handle.thread().clone() })
+    }
+
+    /// Whether too much was added.
+    pub fn is_over(&self) -> bool {
+        self.shared.is_over.load(Ordering::Acquire)
+    }
+
+    /// Waits until too much was added. Needs a runtime of tokio's with time.
+    pub async fn over(&self) {
+        while !self.is_over() {
+            tokio::time::sleep(EVERY).await;
+        }
+    }
+
+    /// Looks once more, after the program has ended. Blocks.
+    pub fn look_again(&self) -> bool {
+        self.shared.look()
+    }
+}
+
+impl Drop for DiskWatch {
+    fn drop(&mut self) {
+        self.shared.has_ended.store(true, Ordering::Release);
+        self.thread.unpark();
+    }
+}
+
+impl Shared {
+    fn look(&self) -> bool {
+        let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_over = self.is_over.load(Ordering::Acquire) || folders.iter_mut().any(WatchedFolder::look);
+        if is_over {
+            self.is_over.store(true, Ordering::Release);
+        }
+        is_over
+    }
+}
+
+impl WatchedFolder {
+    fn new(path: PathBuf, most_bytes: u64) -> Self {
+        let began = Instant::now();
+        let used_at_start = used(&path, u64::MAX);
+        let free_at_start = free(&path).unwrap_or(u64::MAX);
+        Self {
+            most: most_bytes.min(free_at_start / 2),
+            path,
+            used_at_start,
+            free_at_start,
+            walked: Instant::now(),
+            took: began.elapsed(),
+        }
+    }
+
+    fn look(&mut self) -> bool {
+        let free = free(&self.path).unwrap_or(self.free_at_start);
+        let fallen = self.free_at_start.saturating_sub(free);
+        if fallen > self.most.saturating_mul(UNSEEN) || free < self.free_at_start / 4 {
+            return true;
+        }
+        let pause = match fallen > self.most / 2 {
+            true => self.took.saturating_mul(WALK_SHARE_WHEN_FALLING),
+            false => self.took.saturating_mul(WALK_SHARE).max(WALK_EVERY),
+        };
+        if self.walked.elapsed() < pause {
+            return false;
+        }
+        let began = Instant::now();
+        let bound = self.used_at_start.saturating_add(self.most);
+        let is_over = used(&self.path, bound) > bound;
+        (self.walked, self.took) = (Instant::now(), began.elapsed());
+        is_over
+    }
+}
+
+/// What is free on the disk of a folder, for everyone.
+fn free(folder: &Path) -> Option<u64> {
+    let opened = open(CWD, folder).ok()?;
+    let found = fstatvfs(opened).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
+/// What is used by all that is in a folder, each file once, as soon as that is more than `enough`. No link is followed.
+fn used(folder: &Path, enough: u64) -> u64 {
+    let mut sum = Sum { bytes: 0, enough, linked: HashSet::new() };
+    if let Ok(opened) = open(CWD, folder) {
+        sum.add(opened.as_fd(), 0);
+    }
+    sum.bytes
+}
+
+struct Sum {
+    bytes: u64,
+    enough: u64,
+    linked: HashSet<(u64, u64)>,
+}
+
+impl Sum {
+    fn add(&mut self, folder: BorrowedFd<'_>, depth: usize) {
+        let Ok(mut entries) = Dir::read_from(folder) else { return };
+        while let Some(Ok(entry)) = entries.next() {
+            if self.bytes > self.enough {
+                return;
+            }
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            let Ok(found) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let is_counted = found.st_nlink < 2
+                || FileType::from_raw_mode(found.st_mode) == FileType::Directory
+                || self.linked.len() >= MAX_LINKED
+                || self.linked.insert((u64::from(found.st_dev), found.st_ino));
+            if is_counted {
+                self.bytes += u64::try_from(found.st_blocks).unwrap_or_default() * BLOCK_BYTES;
+            }
+            if FileType::from_raw_mode(found.st_mode) == FileType::Directory
+                && depth < MAX_DEPTH
+                && let Ok(below) = open_below(folder, name)
+            {
+                self.add(below.as_fd(), depth + 1);
+            }
+        }
+    }
+}
+
+fn open(from: BorrowedFd<'_>, path: &Path) -> io::Result<OwnedFd> {
+    Ok(openat(from, path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+fn open_below(from: BorrowedFd<'_>, name: &CStr) -> io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    Ok(openat(from, name, flags, Mode::empty())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn write(folder: &Path, name: &str, mebibytes: usize) {
+        fs::write(folder.join(name), vec![7; mebibytes << 20]).unwrap();
+    }
+
+    #[test]
+    fn what_is_added_counts_and_what_was_there_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("below")).unwrap();
+        write(folder.path(), "before", 4);
+        let watch = DiskWatch::start([folder.path().to_owned()], 3 << 20).unwrap();
+        write(folder.path(), "below/one", 2);
+        fs::hard_link(folder.path().join("below/one"), folder.path().join("two")).unwrap();
+        let looked = |watch: &DiskWatch| {
+            watch
+                .shared
+                .folders
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|folder| used(&folder.path, u64::MAX) > folder.used_at_start + folder.most)
+        };
+        assert!(!looked(&watch), "one file of two names is one file");
+        write(folder.path(), "below/three", 2);
+        assert!(looked(&watch), "two files of 2 MiB are more than 3 MiB");
+        let began = Instant::now();
+        while !watch.is_over() {
+            assert!(began.elapsed() < Duration::from_secs(60), "nobody saw it");
+            thread::sleep(EVERY);
+        }
+        assert!(watch.look_again());
+    }
+
+    #[test]
+    fn a_link_that_leads_out_is_not_followed() {
+        let (folder, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        write(outside.path(), "large", 4);
+        let before = used(folder.path(), u64::MAX);
+        std::os::unix::fs::symlink(outside.path(), folder.path().join("out")).unwrap();
+        assert!(used(folder.path(), u64::MAX) - before < 1 << 20);
+    }
+}
