@@ -1,6 +1,6 @@
 //! Whether one text has words of another.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, iter, sync::LazyLock};
 
 use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 use unicode_security::confusable_detection::skeleton;
@@ -34,11 +34,11 @@ impl RawWords {
     pub(crate) fn of(text: &str) -> Self {
         let mut raw = Self { letters: String::new(), bounds: vec![0], words: vec![String::new()] };
         let mut length = 0;
-        for character in shown(text) {
+        shown(text, |character| {
             let Some(character) = character else {
                 raw.end_word();
                 length = 0;
-                continue;
+                return;
             };
             // Scripts that put no space between words: each character is one.
             let is_alone = has_no_spaces(character);
@@ -46,7 +46,7 @@ impl RawWords {
                 raw.end_word();
                 length = 0;
             }
-            raw.letters.extend(folded(character));
+            add_folded(&mut raw.letters, character);
             if let Some(word) = raw.words.last_mut() {
                 word.extend(character.to_lowercase());
             }
@@ -55,7 +55,7 @@ impl RawWords {
                 raw.end_word();
                 length = 0;
             }
-        }
+        });
         raw.end_word();
         raw
     }
@@ -83,7 +83,12 @@ impl RawWords {
 
 impl SearchedText {
     pub(crate) fn of(text: &str) -> Self {
-        let letters: String = shown(text).flatten().flat_map(folded).collect();
+        let mut letters = String::with_capacity(text.len());
+        shown(text, |character| {
+            if let Some(character) = character {
+                add_folded(&mut letters, character);
+            }
+        });
         let pieces = letters.as_bytes().windows(COPIED_WORDS).filter_map(|piece| piece.try_into().ok());
         Self { pieces: pieces.collect(), letters }
     }
@@ -104,27 +109,48 @@ pub fn shares_words(steelman: &str, raw: &str) -> Option<String> {
     RawWords::of(raw).shared_with(&SearchedText::of(steelman))
 }
 
-/// The letters and digits of a text, without what is not seen of them; `None` where something else parts them.
-fn shown(text: &str) -> impl Iterator<Item = Option<char>> {
-    text.nfkd()
-        .filter(|character| {
+/// Gives away the letters and digits of a text, without what is not seen of them; `None` where something else parts them.
+fn shown(text: &str, mut give: impl FnMut(Option<char>)) {
+    let letter = |character: char| character.is_alphanumeric().then_some(character);
+    for character in text.chars() {
+        if character.is_ascii() {
+            give(letter(character));
+            continue;
+        }
+        let is_seen = |character: &char| {
             !is_combining_mark(*character) && !nexus_core::visible::is_invisible(*character)
                 || matches!(character, '\u{2028}' | '\u{2029}')
-        })
-        .map(|character| character.is_alphanumeric().then_some(character))
+        };
+        let parts: Vec<char> = iter::once(character).nfkd().filter(is_seen).collect();
+        // A compatibility form is what it stands for; a letter that stands for another one that is no letter of ours, as the lunate
+        // sigma does, is what it looks like.
+        let looks: Vec<char> = match parts.iter().any(|part| part.is_alphanumeric() && !part.is_ascii()) {
+            true => prototype(character).collect(),
+            false => Vec::new(),
+        };
+        let is_ours = !looks.is_empty() && looks.iter().all(char::is_ascii_alphanumeric);
+        (if is_ours { looks } else { parts }).into_iter().for_each(|part| give(letter(part)));
+    }
 }
 
-/// A letter or digit as it is compared: what looks like it, in small letters. One may become two, as `m` looks like `rn`.
-fn folded(character: char) -> Vec<char> {
-    if character.is_ascii() {
-        return looks(character.to_ascii_lowercase()).collect();
+/// Adds a letter or digit as it is compared: what looks like it, in small letters. One may become two, as `m` looks like `rn`.
+fn add_folded(letters: &mut String, character: char) {
+    /// What each of the first 128 characters becomes: a text is mostly made of them.
+    static ASCII: LazyLock<Vec<String>> = LazyLock::new(|| {
+        (0..128).map(|byte| looks(char::from(byte).to_ascii_lowercase()).collect()).collect()
+    });
+    if let Some(folded) = ASCII.get(character as usize) {
+        return letters.push_str(folded);
     }
     // First as it is: the capital of a letter may look like another letter than the small one does, as the Greek eta does.
     let own: Vec<char> = prototype(character).collect();
-    if own.iter().all(char::is_ascii_alphanumeric) {
-        return own.into_iter().flat_map(|letter| looks(letter.to_ascii_lowercase())).collect();
+    match own.iter().all(char::is_ascii_alphanumeric) {
+        true => own.into_iter().for_each(|letter| letters.extend(looks(letter.to_ascii_lowercase()))),
+        false => {
+            let small = character.to_lowercase().flat_map(prototype).flat_map(char::to_lowercase);
+            letters.extend(small.flat_map(looks));
+        }
     }
-    character.to_lowercase().flat_map(prototype).flat_map(char::to_lowercase).flat_map(looks).collect()
 }
 
 /// What Unicode takes a character for, without its marks.

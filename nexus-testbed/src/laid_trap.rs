@@ -158,6 +158,7 @@ pub(crate) fn settings_of(trap: &Trap, configured: &TaskSettings) -> TaskSetting
         test_command: Some(trap.test_command().to_vec()),
         sandbox: SandboxSettings {
             keep: Vec::new(),
+            caches: Vec::new(),
             setup: Vec::new(),
             seconds: trap.seconds(),
             ..configured.sandbox.clone()

@@ -276,7 +276,7 @@ impl Copies {
         blocking(move || {
             let earlier = match (found, beginning) {
                 (Some(found), Beginning::Built) => {
-                    match refresh(&found, &repository.with_cancel(token.clone())) {
+                    match refresh(&found, &repository.clone().with_cancel(token.clone())) {
                         Err(CheckError::Cancelled) => return Err(CheckError::Cancelled),
                         // A folder that a program closed, or filled beyond the limits: another is taken.
                         Err(error) => tracing::debug!(%error, "a copy for tests cannot be used again"),

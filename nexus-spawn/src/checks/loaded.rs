@@ -586,3 +586,181 @@ fn join(folder: &str, path: &str) -> String {
     }
     names.join("/")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Files in memory.
+    struct Files(BTreeMap<String, String>);
+
+    impl Files {
+        fn new(files: &[(&str, &str)]) -> Self {
+            let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
+            Self(files.iter().map(owned).collect())
+        }
+    }
+
+    impl BaseFiles for Files {
+        fn has(&self, path: &str) -> bool {
+            self.0.contains_key(path)
+        }
+
+        fn text(&mut self, path: &str) -> Option<String> {
+            self.0.get(path).cloned()
+        }
+
+        fn named(&self, name: &str) -> Vec<String> {
+            self.0.keys().filter(|path| path.rsplit('/').next() == Some(name)).cloned().collect()
+        }
+    }
+
+    fn words(command: &str) -> Vec<String> {
+        command.split(' ').map(str::to_owned).collect()
+    }
+
+    fn concern(command: &str, base: &[(&str, &str)], path: &str) -> Option<Concern> {
+        let mut files = Files::new(base);
+        let loaded = Loaded::by(&words(command), &mut files);
+        loaded.concern(Path::new(path), !files.has(path), &files)
+    }
+
+    const TEST: Option<Concern> = Some(Concern::File(TestFileKind::Test));
+    const BUILD: Option<Concern> = Some(Concern::File(TestFileKind::Build));
+    const MAY: Option<Concern> = Some(Concern::MayBeLoaded);
+
+    #[test]
+    fn what_files_name_is_found_through_other_files() {
+        let scripts: &[(&str, &str)] = &[
+            (
+                "ci/check.sh",
+                "#!/bin/bash\nset -e\nHERE=$(dirname \"$0\")\nsource \"$HERE/lib.sh\"\nbash ${HERE}/steps/one.sh arg.txt\n",
+            ),
+            ("ci/lib.sh", "run() { ./tools/judge \"$@\"; }\n. ci/more.sh\n"),
+            ("ci/steps/one.sh", "python3 -m rules.main\nsh -c 'exec ruby judge.rb'\n"),
+            ("ci/more.sh", ""),
+        ];
+        for (path, expected) in [
+            ("ci/check.sh", TEST),
+            ("ci/lib.sh", TEST),
+            ("ci/more.sh", TEST),
+            ("ci/steps/one.sh", TEST),
+            ("tools/judge", TEST),
+            ("rules/main.py", TEST),
+            ("rules/main/__main__.py", TEST),
+            ("rules/main/other.py", MAY),
+            ("judge.rb", TEST),
+            ("arg.txt", MAY),
+            ("bin/ruby", MAY),
+            ("src/app.rb", None),
+            ("check.sh", None),
+        ] {
+            assert_eq!(concern("sh ./ci/check.sh", scripts, path), expected, "{path}");
+        }
+        let make: &[(&str, &str)] = &[
+            ("Makefile", "include a/b.inc\n-include c.inc\ntest: x\n\t@./run.sh\n\tcc main.c\n"),
+            ("a/b.inc", "include d.inc\n"),
+        ];
+        for (path, expected) in [
+            ("a/b.inc", BUILD),
+            ("c.inc", BUILD),
+            ("a/d.inc", BUILD),
+            ("run.sh", TEST),
+            ("main.c", MAY),
+            ("e.inc", None),
+        ] {
+            assert_eq!(concern("make test", make, path), expected, "{path}");
+            assert_eq!(concern("cargo test", make, "main.c"), None, "nobody asks make");
+        }
+        let npm: &[(&str, &str)] = &[(
+            "package.json",
+            r#"{"scripts":{"pretest":"node gen.js","test":"npm run unit && jest","unit":"mocha -r ./hooks.js","start":"node app.js"},
+                "jest":{"setupFiles":["<rootDir>/setup.js"]}}"#,
+        )];
+        for (path, expected) in
+            [("gen.js", TEST), ("hooks.js", MAY), ("setup.js", TEST), ("app.js", None), ("index.js", None)]
+        {
+            assert_eq!(concern("npm test", npm, path), expected, "{path}");
+        }
+        let plugins: &[(&str, &str)] = &[
+            ("tests/conftest.py", "pytest_plugins = [\n    \"a.plugin\",\n    'b',\n]\n"),
+            ("setup.cfg", "[tool:pytest]\naddopts = -p c.d\n"),
+        ];
+        for (path, expected) in [("a/plugin.py", TEST), ("b.py", TEST), ("c/d.py", TEST), ("e.py", MAY)] {
+            assert_eq!(concern("pytest", plugins, path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_runners_that_go_by_names_are_known() {
+        let is_known = |command: &str, base: &[(&str, &str)]| {
+            Loaded::by(&words(command), &mut Files::new(base)).is_known()
+        };
+        let package = |script: &str| format!(r#"{{"scripts":{{"test":"{script}"}}}}"#);
+        for command in [
+            "cargo test",
+            "go test ./...",
+            "python3.12 -B -m pytest -q",
+            "uv run pytest",
+            "env A=1 cargo test",
+            "npx jest",
+        ] {
+            assert!(is_known(command, &[]), "{command}");
+        }
+        for command in [
+            "./check",
+            "sh check",
+            "make",
+            "python3 run.py",
+            "python3 -m verify",
+            "npm test -- x",
+            "env",
+            "uv run ./x",
+            "",
+        ] {
+            let base = [("package.json", &*package("node run.js"))];
+            assert!(!is_known(command, &base), "{command}");
+        }
+        assert!(is_known("npm test", &[("package.json", &package("jest --ci && mocha"))]));
+        assert!(is_known("npm run test", &[]), "there is nothing to run");
+        assert!(
+            !is_known("npm test", &[("package.json", &package("npm test"))]),
+            "a script that runs itself has no end"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_command_and_no_file_is_too_odd(
+            command in prop::collection::vec("[ -~]{0,12}|\\PC{0,6}", 0..6),
+            texts in prop::collection::vec("([a-z./$({'\" ;&=-]|\n|include |source |-p |=> ){0,60}", 6),
+            path in "([a-z.]{1,4}/){0,3}[a-z.]{1,6}",
+        ) {
+            let names = ["package.json", "Makefile", "a/Cargo.toml", "go.mod", "conftest.py", "check"];
+            let files: Vec<(&str, &str)> = names.into_iter().zip(texts.iter().map(String::as_str)).collect();
+            for command in [command.clone(), words("make"), words("npm test"), words("sh check")] {
+                let mut files = Files::new(&files);
+                let loaded = Loaded::by(&command, &mut files);
+                let _ = loaded.concern(Path::new(&path), true, &files);
+            }
+        }
+
+        #[test]
+        fn a_new_module_of_the_library_concerns_every_command(
+            name in prop::sample::select(vec!["json", "doctest", "re", "enum", "_pytest", "pluggy", "pathlib"]),
+            ending in prop::sample::select(vec![".py", "/__init__.py", "/__main__.py", ".so", ".cpython-312.pyc", ".abi3.so"]),
+            folder in prop::sample::select(vec!["", "src/", "lib/"]),
+            command in prop::sample::select(vec!["pytest", "python3 -m unittest", "make", "./check", "tox"]),
+        ) {
+            let path = format!("{folder}{name}{ending}");
+            prop_assert_eq!(concern(command, &[], &path), TEST);
+            // What the base has is the project's own, and so is what lies deeper.
+            prop_assert_eq!(concern(command, &[(&format!("{folder}{name}.py"), "")], &format!("{folder}{name}/more.py")), None);
+            prop_assert_eq!(concern(command, &[], &format!("deep/{path}")), None);
+        }
+    }
+}

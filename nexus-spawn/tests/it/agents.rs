@@ -156,9 +156,9 @@ async fn the_bound_on_refused_submissions_holds_over_the_reminder() {
     let first: Vec<Act> = refused(3).chain([Act::Say("5")]).collect();
     let second: Vec<Act> = refused(2).chain([submit(7)]).collect();
     let (report, _) = run(vec![first, second]).await;
+    assert_eq!(purposes(&report), [Work, Reminder]);
     let failure = report.answer.unwrap_err().to_string();
     assert_eq!(failure, "alpha failed: 5 of its submissions were refused, and no more are taken");
-    assert_eq!(purposes(&report), [Work, Reminder]);
 }
 
 #[tokio::test]

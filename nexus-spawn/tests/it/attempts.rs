@@ -167,7 +167,8 @@ async fn who_says_that_all_is_solved_is_judged_by_all_criteria() {
 
 #[tokio::test]
 async fn a_verdict_cites_what_was_run_and_nothing_else() {
-    let Some(world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
+    let Some(mut world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
+    world.settings.max_refused_submissions = 6;
     let maker = Scripted::new("maker", vec![work()]);
     let citing = |id: &str| call("submit_verdict", verdict("advance", &["outcome", "signs"], id));
     let ids = ["test-1", "probe-7", "diff:src/old:1", "diff:src/new:2", "a rumour"];

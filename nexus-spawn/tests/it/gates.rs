@@ -145,7 +145,8 @@ async fn a_reflector_says_how_a_verdict_that_does_not_advance_goes_on() {
 
 #[tokio::test]
 async fn a_reflector_adds_to_a_brief_that_holds_and_to_nothing_else() {
-    let Some(world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
+    let Some(mut world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
+    world.settings.max_refused_submissions = 7;
     let taken = json!({ "re_brief": { "amendment": {
         "clarifications": ["Zero has no sign."], "criteria": [{ "id": "zero", "text": "sum() is 0" }],
     } } });

@@ -157,3 +157,43 @@ fn may_hold_credential(line: &str) -> bool {
         || line.contains('@')
         || words.into_iter().any(looks_like_key)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_token_is_not_left_wherever_it_stands_among_settings(
+            before in prop::collection::vec("(\\[[a-z.]{1,8}\\]|[a-z]{1,6} = (1|true|\"[a-z]{0,6}\"))", 0..6),
+            after in prop::collection::vec("[a-z]{1,6} = (1|true|\"[a-z]{0,6}\")", 0..6),
+            form in 0_usize..6,
+            secret in "[A-Za-z0-9]{20,40}canary",
+        ) {
+            let line = match form {
+                0 => format!("token = \"{secret}\""),
+                1 => format!("registries.own = {{ index = \"x\", token = '{secret}' }}"),
+                2 => format!("\t\"registry\".\"TOKEN\"=\"{secret}\" # x"),
+                3 => format!("proxy = \"me:{secret}@host:1\""),
+                4 => format!("x = \"\"\"\ntoken\n{secret}\n\"\"\""),
+                _ => format!("PLAIN = \"ghp_{secret}\""),
+            };
+            let folder = tempfile::tempdir().unwrap();
+            let lines: Vec<String> = before.iter().cloned().chain([line]).chain(after.iter().cloned()).collect();
+            std::fs::write(folder.path().join("config.toml"), lines.join("\n")).unwrap();
+            match in_folder(folder.path()).as_slice() {
+                [Credential::Whole(_)] => prop_assert_eq!(form, 4),
+                [Credential::Lines(_, left)] => {
+                    prop_assert!(!left.contains("canary"), "{}", left);
+                    let kept = after.iter().filter(|line| !may_hold_credential(line)).all(|line| left.contains(line.as_str()));
+                    prop_assert!(kept, "{}", left);
+                }
+                other => prop_assert!(false, "{:?}", other),
+            }
+        }
+    }
+}

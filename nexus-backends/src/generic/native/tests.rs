@@ -139,6 +139,26 @@ fn one_server_is_one_vendor_however_its_url_is_written() {
     }
 }
 
+proptest::proptest! {
+    #[test]
+    fn every_spelling_of_this_machine_is_one_server(
+        address in 0x7f00_0000_u32..=0x7fff_ffff, form in 0_usize..6, port in 1_u16.., path in "[a-z0-9/]{0,8}",
+    ) {
+        let [a, b, c, d] = address.to_be_bytes();
+        let host = match form {
+            0 => format!("{a}.{b}.{c}.{d}"),
+            1 => address.to_string(),
+            2 => format!("0x{address:X}"),
+            3 => format!("{a}.{b}.{}", u32::from(c) << 8 | u32::from(d)),
+            4 => format!("[::ffff:{a}.{b}.{c}.{d}]"),
+            _ => format!("0{a:o}.0x{b:x}.{c}.0{d:o}"),
+        };
+        let vendor = Responses.vendor(&map(json!({ "base_url": format!("http://{host}:{port}/{path}") })));
+        let expected = if matches!(port, 80 | 443) { "localhost".to_owned() } else { format!("localhost:{port}") };
+        proptest::prop_assert_eq!(vendor.to_string(), expected, "{}", host);
+    }
+}
+
 #[test]
 fn without_a_credential_nothing_is_said_of_one() {
     let generic = generic(json!({}));

@@ -37,7 +37,7 @@ pub(super) fn hold_in_place(mounts: &mut BTreeMap<PathBuf, Mount>) {
         let Some((above, shown, true)) = shown_above(mounts, place) else { continue };
         let at = |place: &Path| shown.join(place.strip_prefix(above).unwrap_or(Path::new("")));
         let is_cover = match mount {
-            Mount::EmptyFile | Mount::EmptyFolder => true,
+            Mount::EmptyFile | Mount::Settings(_) | Mount::EmptyFolder => true,
             Mount::Outside { path, .. } => *path == at(place),
             Mount::Scratch => false,
         };
@@ -55,7 +55,7 @@ pub(super) fn make_place(mounts: &BTreeMap<PathBuf, Mount>, place: &Path) -> Res
     let Some((above, shown, is_writable)) = shown_above(mounts, place) else { return Ok(()) };
     let is_file = match mounts.get(place) {
         Some(Mount::Outside { path, .. }) => path.is_file(),
-        Some(Mount::EmptyFile) => true,
+        Some(Mount::EmptyFile | Mount::Settings(_)) => true,
         _ => false,
     };
     let relative = place.strip_prefix(above).unwrap_or(Path::new(""));
