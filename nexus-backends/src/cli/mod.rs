@@ -55,6 +55,8 @@ pub(crate) mod permission;
 pub(crate) mod provider;
 pub(crate) mod refusal;
 pub(crate) mod settings;
+#[cfg(test)]
+mod slow_host_tests;
 pub(crate) mod startup;
 mod state;
 mod stats;

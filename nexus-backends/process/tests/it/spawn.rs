@@ -14,5 +14,6 @@ mod scarcity;
 mod support;
 mod survivors;
 mod tree;
+mod unread;
 #[cfg(target_os = "linux")]
 mod want;
