@@ -29,8 +29,8 @@ use nexus_acp::{AcpAgent, AcpEnd, AcpOptions};
 use nexus_core::{
     AccessEnforcer, AccessSupport, ApprovalRequest, Availability, BackendId, BuildContext, Capabilities,
     ConversationMode, ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode,
-    Outbox, Provenance, Recorder, Registry, ResumeHandle, Support, TurnError, TurnEvent, TurnHost,
-    TurnRequest, TurnResult,
+    Outbox, Provenance, Recorder, Registry, ResumeHandle, Support, ToolCall, ToolDefinition, ToolResult,
+    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStatus},
 };
 use nexus_router::Router;
@@ -52,6 +52,8 @@ pub(crate) enum Act {
     Tell(TurnEvent),
     /// Asks for an approval; what comes after is done only if it is given. Ends the call otherwise.
     Ask(ApprovalRequest),
+    /// Calls a tool of the session without arguments; what it answers is in [`Fake::answers`].
+    Call(&'static str),
     Write(PathBuf, &'static str),
     /// Waits until the turn is cancelled.
     Wait,
@@ -74,6 +76,10 @@ pub(crate) struct Fake {
     id: BackendId,
     scripts: Mutex<VecDeque<Vec<Act>>>,
     pub(crate) requests: Mutex<Vec<TurnRequest>>,
+    /// What the tools answered that it called.
+    pub(crate) answers: Mutex<Vec<ToolResult>>,
+    /// The tools of each turn.
+    pub(crate) tools: Mutex<Vec<Vec<ToolDefinition>>>,
     /// How many events it told of.
     pub(crate) told: AtomicUsize,
     writes: bool,
@@ -92,6 +98,8 @@ impl Fake {
             id: id.into(),
             scripts,
             requests: Mutex::default(),
+            answers: Mutex::default(),
+            tools: Mutex::default(),
             told: AtomicUsize::new(0),
             writes: true,
         })
@@ -104,9 +112,16 @@ impl Fake {
             id: id.into(),
             scripts,
             requests: Mutex::default(),
+            answers: Mutex::default(),
+            tools: Mutex::default(),
             told: AtomicUsize::new(0),
             writes: false,
         })
+    }
+
+    /// The tools of the last turn.
+    pub(crate) fn last_tools(&self) -> Vec<ToolDefinition> {
+        self.tools.lock().unwrap().last().cloned().unwrap()
     }
 
     pub(crate) fn last(&self) -> TurnRequest {
@@ -154,6 +169,7 @@ impl ExecutionBackend for Fake {
             if scripts.len() > 1 { scripts.pop_front().unwrap() } else { scripts[0].clone() }
         };
         let session = host.open_turn(&request);
+        self.tools.lock().unwrap().push(session.definitions().to_vec());
         let (mut recorder, mut outbox) = (Recorder::new(), Outbox::new());
         let (mut finish, mut failure) = (FinishReason::Stop, None);
         let mut script = script.into_iter();
@@ -178,6 +194,14 @@ impl ExecutionBackend for Fake {
                         // What was for the call is left out.
                         script.by_ref().find(|act| matches!(act, Act::Tell(TurnEvent::ToolCallFinished(_))));
                     }
+                }
+                Act::Call(name) => {
+                    let call = ToolCall::new("called", name, json!({}));
+                    let answer = tokio::select! {
+                        answer = session.call(session.token(), call) => answer,
+                        () = host.cancel.cancelled() => { failure = Some(ErrorKind::Cancelled); break }
+                    };
+                    self.answers.lock().unwrap().push(answer);
                 }
                 Act::Write(path, text) => fs::write(path, text).unwrap(),
                 Act::Wait => {

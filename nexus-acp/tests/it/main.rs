@@ -6,4 +6,5 @@ mod configuration;
 mod hostile;
 mod permissions;
 mod prompts;
+mod servers;
 mod sessions;
