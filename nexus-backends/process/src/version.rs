@@ -82,7 +82,6 @@ async fn ask(executable: &Executable, environment: &Environment) -> Result<Strin
         .argument("--version")
         .environment(environment.clone())
         .bounds(bounds)
-        .display_only(|_| true)
         .spawn()?;
     let mut version = None;
     for _ in 0..LINES {
@@ -93,6 +92,8 @@ async fn ask(executable: &Executable, environment: &Environment) -> Result<Strin
             break;
         }
     }
+    // A program that says more would wait for its reader.
+    while process.next_line().await.is_some() {}
     let exit = process.wait().await;
     match version {
         Some(version) if exit.status.is_success() => Ok(version),

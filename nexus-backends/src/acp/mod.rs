@@ -394,8 +394,7 @@ impl Cli for Agent {
         let invocation = Invocation::new(executable, &place.working_directory)
             .arguments(arguments)
             .environment(environment)
-            .stdin(StdinMode::Open)
-            .display_only(is_display_only);
+            .stdin(StdinMode::Open);
         Ok(Prepared {
             invocation,
             translator,
@@ -455,10 +454,4 @@ fn write(home: &Path, name: &str, content: &str) -> Result<(), Failure> {
         std::fs::write(&path, content)
     })();
     written.map_err(|error| unwritable(path.display(), error))
-}
-
-/// Whether a line may be left out when nobody reads fast enough. Text is not: the whole of it is known from its pieces alone.
-fn is_display_only(line: &[u8]) -> bool {
-    let head = &line[..line.len().min(512)];
-    memchr::memmem::find(head, b"\"agent_thought_chunk\"").is_some()
 }

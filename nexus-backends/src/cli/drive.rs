@@ -40,6 +40,10 @@ const LONGEST_RETRY_DELAY: Duration = Duration::from_secs(60);
 /// Lines read before events, limits and cancellation get their turn.
 const LINES_PER_ROUND: usize = 64;
 
+/// Bytes of lines whose events wait for the sink, at which no more is read. Source: our own bound, what waits in the
+/// process's queue by default.
+const UNSENT_BYTES: usize = 8 << 20;
+
 /// What is kept of a line that nobody can read, in bytes.
 const UNREADABLE_HEAD_BYTES: usize = 4 << 10;
 
@@ -62,6 +66,8 @@ pub(super) struct Drive<'a> {
     pub(super) events: &'a mut dyn EventSink,
     /// Whether the process has asked the model.
     pub(super) has_asked: bool,
+    /// Bytes of the lines that were read since the sink had taken everything.
+    pub(super) unsent_bytes: usize,
 }
 
 /// Inputs by their numbers. Those that are dropped go back.
@@ -125,6 +131,7 @@ impl Drive<'_> {
                 State::Finishing { until, .. } | State::Stopping { until, .. } => Some(until.into_std()),
             };
             let is_running = matches!(state, State::Running);
+            let may_read = self.may_read(is_running);
             tokio::select! {
                 biased;
                 () = self.turn.cancel.cancelled(), if !matches!(state, State::Stopping { .. }) => {
@@ -138,7 +145,7 @@ impl Drive<'_> {
                     if !is_running {
                         break;
                     }
-                    let ran_out = self.turn.watch.ran_out();
+                    let ran_out = self.ran_out().await;
                     if ran_out.is_some() || next_look <= Instant::now() {
                         state = self.look(&mut step);
                         next_look = Instant::now() + LOOK_EVERY;
@@ -148,7 +155,7 @@ impl Drive<'_> {
                     }
                 }
                 () = self.turn.log.outbox.flush(self.events), if !self.turn.log.outbox.is_empty() => {}
-                line = self.process.next_line() => match line {
+                line = self.process.next_line(), if may_read => match line {
                     Some(line) => {
                         state = self.lines(line, state);
                         next_look = Instant::now() + LOOK_EVERY;
@@ -188,8 +195,7 @@ impl Drive<'_> {
             // The moment may be over with the next line.
             state = self.hand_inputs(state);
             next = match state {
-                // What is much is handed over before more is read.
-                State::Running if !self.turn.log.outbox.is_half_full() => self.process.ready_line(),
+                State::Running if self.may_read(true) => self.process.ready_line(),
                 _ => return state,
             };
         }
@@ -198,6 +204,31 @@ impl Drive<'_> {
             state = self.apply(&mut step, state);
         }
         state
+    }
+
+    /// Whether more may be read: not while much waits for the sink, which may be slow. The process is held up then, once its
+    /// pipe is full. One that ends is read further, so that its last words are not left behind what it was held up with.
+    fn may_read(&mut self, is_running: bool) -> bool {
+        let outbox = &self.turn.log.outbox;
+        if outbox.is_empty() {
+            self.unsent_bytes = 0;
+        }
+        match is_running {
+            true => !outbox.is_half_full() && self.unsent_bytes < UNSENT_BYTES,
+            false => self.unsent_bytes < 3 * UNSENT_BYTES,
+        }
+    }
+
+    /// The limit of time that has run out, if one has. A process that has written what is not read yet was not silent: it waits
+    /// for this program.
+    async fn ran_out(&mut self) -> Option<ErrorKind> {
+        match self.turn.watch.ran_out() {
+            Some(ErrorKind::Starved(_)) if self.process.has_unread_lines().await => {
+                self.heard();
+                None
+            }
+            ran_out => ran_out,
+        }
     }
 
     /// Hands to the process what is said to its agent, if it takes it now.
@@ -237,6 +268,7 @@ impl Drive<'_> {
     }
 
     fn line(&mut self, line: &Line, step: &mut Step) {
+        self.unsent_bytes += line.bytes.len();
         let is_whole = match line.ending {
             LineEnding::Newline => true,
             LineEnding::EndOfOutput => lenient_json::from_slice::<IgnoredAny>(&line.bytes).is_ok(),
@@ -432,14 +464,8 @@ impl Drive<'_> {
             exit.survivors.iter().map(|one| Survivor::new(one.identity.pid, &*one.name)).collect();
         self.turn.log.process = Some(ProcessReport::new(Some(status), stderr_tail).with_survivors(survivors));
 
-        let lost = self.process.dropped().lost_lines;
         match state {
-            State::Stopping { decision, .. } => decision,
-            _ if lost > 0 => Err(Failure::new(
-                ErrorKind::Protocol,
-                format!("it wrote more than can be held; {lost} lines are lost"),
-            )),
-            State::Finishing { decision, .. } => decision,
+            State::Stopping { decision, .. } | State::Finishing { decision, .. } => decision,
             State::Running => self.judge(outcome, status),
         }
     }
@@ -457,22 +483,34 @@ impl Drive<'_> {
                     State::Finishing { until, .. } => until.saturating_duration_since(Instant::now()),
                     _ => self.translator.exit_grace(),
                 };
-                tokio::select! {
-                    exit = process.wait() => return (exit, false),
-                    () = tokio::time::sleep(grace.max(Duration::from_millis(200))) => {}
-                    () = self.turn.cancel.cancelled() => {}
+                let cancel = self.turn.cancel.clone();
+                let ending = async {
+                    tokio::select! {
+                        exit = process.wait() => Some(exit),
+                        () = tokio::time::sleep(grace.max(Duration::from_millis(200))) => None,
+                        () = cancel.cancelled() => None,
+                    }
+                };
+                if let Some(exit) = self.reading(ending).await {
+                    return (exit, false);
                 }
                 Stop::new().politely(Polite::Interrupt, Duration::from_secs(1))
             }
         };
-        let mut stopping = std::pin::pin!(process.stop(stop));
+        (self.reading(process.stop(stop)).await, true)
+    }
+
+    /// Reads for the record until `end` is there, so that the process is not held up and its last words count.
+    async fn reading<T>(&mut self, end: impl Future<Output = T>) -> T {
+        let process = self.process;
+        let mut end = std::pin::pin!(end);
         let mut has_more = true;
         loop {
-            // What it says meanwhile is read, so that its last words count.
+            let may_read = has_more && self.may_read(false);
             tokio::select! {
                 biased;
-                exit = &mut stopping => return (exit, true),
-                line = process.next_line(), if has_more => match line {
+                ended = &mut end => return ended,
+                line = process.next_line(), if may_read => match line {
                     Some(line) => self.last_line(&line),
                     None => has_more = false,
                 },

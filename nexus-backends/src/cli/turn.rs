@@ -354,6 +354,7 @@ impl<'a, C: Cli> Turn<'a, C> {
             handed: Handed::default(),
             home: home.as_ref().map(PrivateHome::path),
             has_asked: false,
+            unsent_bytes: 0,
             request: &self.request,
             turn: &mut self.state,
             events,

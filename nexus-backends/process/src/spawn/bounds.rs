@@ -10,12 +10,10 @@ pub struct Bounds {
     pub line_bytes: usize,
     /// What is kept of the end of standard error, in bytes. Default 64 KiB.
     pub stderr_tail_bytes: usize,
-    /// How much output may wait for the consumer before display-only lines are dropped, in bytes.
-    /// Default 8 MiB.
+    /// How much output may wait for the consumer before no more is read, in bytes. The child then waits as soon as
+    /// its pipe is full, and nothing is lost. At most twice as much is held, since what was handed to the consumer is
+    /// not counted. Default 8 MiB.
     pub queue_bytes: usize,
-    /// How much output may wait before *every* line is dropped and counted as lost, in bytes: the
-    /// defence against a child gone mad. Default 256 MiB.
-    pub ceiling_bytes: usize,
     /// How long the output may stay open after the child has ended. Default 500 ms.
     pub drain_grace: Duration,
     /// How long the process may live. Default: for ever.
@@ -28,7 +26,6 @@ impl Default for Bounds {
             line_bytes: 64 << 20,
             stderr_tail_bytes: 64 << 10,
             queue_bytes: 8 << 20,
-            ceiling_bytes: 256 << 20,
             drain_grace: Duration::from_millis(500),
             time_limit: None,
         }

@@ -40,7 +40,6 @@ pub struct Invocation {
     bounds: Bounds,
     run: RunId,
     entry: Option<RunEntry>,
-    display_only: fn(&[u8]) -> bool,
     redactor: Redactor,
     capture: Option<PathBuf>,
     containment: ContainmentPolicy,
@@ -72,7 +71,6 @@ impl Invocation {
             bounds: Bounds::default(),
             run: RunId::new(),
             entry: None,
-            display_only: |_| false,
             redactor: Redactor::default(),
             capture: None,
             containment: ContainmentPolicy::default(),
@@ -140,15 +138,6 @@ impl Invocation {
     pub fn entry(mut self, entry: &RunEntry) -> Self {
         self.run = entry.run().clone();
         self.entry = Some(entry.clone());
-        self
-    }
-
-    /// Says which lines may be dropped when the consumer is too slow. It is asked in the reader's
-    /// thread, for lines beyond [`Bounds::queue_bytes`] only; it should be cheap and must not
-    /// panic.
-    #[must_use]
-    pub fn display_only(mut self, predicate: fn(&[u8]) -> bool) -> Self {
-        self.display_only = predicate;
         self
     }
 
@@ -268,7 +257,6 @@ impl Invocation {
             bounds: self.bounds,
             run: self.run,
             entry: self.entry,
-            display_only: self.display_only,
             redactor: self.redactor,
             capture,
             watch: self.watch,

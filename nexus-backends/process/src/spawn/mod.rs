@@ -23,9 +23,13 @@
 //! ```
 //!
 //! There is no retry, no state between two processes, and no vendor in here. One thread per process
-//! does all its input and output, so both pipes are drained however busy the consumer or its
-//! runtime is, and dropping a [`Process`] works inside a runtime, outside of one, and after it is
-//! gone.
+//! does all its input and output, so both pipes are read however busy the consumer's runtime is, and
+//! dropping a [`Process`] works inside a runtime, outside of one, and after it is gone.
+//!
+//! Standard error is always read, and its end kept. Lines of standard output are read until
+//! [`Bounds::queue_bytes`] of them wait for the consumer. Then the pipe fills up and the child waits, as
+//! it would for any reader: what it wrote is never dropped, except for the rest of a line above
+//! [`Bounds::line_bytes`].
 //!
 //! What the lines mean, and when to stop, is left to the vendors' folders.
 
@@ -48,7 +52,6 @@ pub use exit::{EndedBy, Exit, ExitStatus};
 pub use invocation::Invocation;
 pub use kept::KeptOutput;
 pub use process::{Process, StdinWriter};
-pub use shared::Dropped;
 pub use stdin::StdinMode;
 pub use stop::{Polite, Stop};
 pub(crate) use watch::Watch;

@@ -14,7 +14,7 @@ use super::error::{SpawnError, StdinError};
 use super::exit::Exit;
 use super::kept::KeptOutput;
 use super::pump::Pump;
-use super::shared::{Dropped, Queue, Shared, State, StdinState};
+use super::shared::{Queue, Shared, State, StdinState};
 use super::stdin::StdinMode;
 use super::stop::Stop;
 use super::watch::Watch;
@@ -66,7 +66,6 @@ pub(super) struct Start {
     pub(super) bounds: Bounds,
     pub(super) run: RunId,
     pub(super) entry: Option<RunEntry>,
-    pub(super) display_only: fn(&[u8]) -> bool,
     pub(super) redactor: Redactor,
     pub(super) capture: Option<Capture>,
     pub(super) watch: Option<Watch>,
@@ -83,13 +82,15 @@ impl Process {
             containment = %containment,
         );
         let state = State {
-            queue: Queue::new(bounds.queue_bytes, bounds.ceiling_bytes, start.display_only),
+            queue: Queue::new(bounds.queue_bytes),
             stderr: Tail::new(bounds.stderr_tail_bytes),
             kept: start.watch.as_ref().map(|watch| [(); 2].map(|()| KeptOutput::new(watch.kept_bytes))),
             stdin: StdinState::of(stdin),
             kill_now: false,
             stop: None,
             exit: None,
+            looks_asked: 0,
+            looks_taken: 0,
         };
         let refused = |source| SpawnError::of(&executable, source);
         let system = |source| SpawnError::System { executable: executable.path().to_owned(), source };
@@ -177,22 +178,26 @@ impl Process {
 
     /// The next line of standard output as the child wrote it, or `None` when there is no more. It may repeat what the child
     /// was lent: whoever passes it on takes that out.
+    ///
+    /// Lines that are not asked for wait: up to [`Bounds::queue_bytes`] here, the rest in the child's pipe, and the child with
+    /// them. No line is dropped.
     pub async fn next_line(&self) -> Option<Line> {
         if let Some(line) = self.ready_line() {
             return Some(line);
         }
-        self.shared
-            .until(&self.shared.lines, |state| {
-                let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
-                if batch.is_empty() {
-                    state.queue.take(&mut batch);
-                }
-                match batch.pop_front() {
-                    Some(line) => Some(Some(line)),
-                    None => state.queue.closed.then_some(None),
-                }
-            })
-            .await
+        let next = self.shared.until(&self.shared.lines, |state| {
+            let mut batch = self.batch.lock().unwrap_or_else(PoisonError::into_inner);
+            let makes_room = batch.is_empty() && state.queue.take(&mut batch);
+            match batch.pop_front() {
+                Some(line) => Some((Some(line), makes_room)),
+                None => state.queue.closed.then_some((None, makes_room)),
+            }
+        });
+        let (line, makes_room) = next.await;
+        if makes_room {
+            self.shared.wake();
+        }
+        line
     }
 
     /// The next line if one has already been handed over. It may give nothing while more is
@@ -202,10 +207,19 @@ impl Process {
         self.batch.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// What was read and dropped so far, because the consumer was too slow.
-    #[must_use]
-    pub fn dropped(&self) -> Dropped {
-        self.shared.lock().queue.dropped
+    /// Whether lines wait that the child had written before this was called. A child that has some is not silent: it may be
+    /// held up until they are read.
+    pub async fn has_unread_lines(&self) -> bool {
+        let asked = {
+            let mut state = self.shared.lock();
+            state.looks_asked += 1;
+            state.looks_asked
+        };
+        self.shared.wake();
+        let looked = self.shared.until(&self.shared.lines, |state| {
+            (state.looks_taken >= asked || state.queue.closed).then_some(!state.queue.is_empty())
+        });
+        looked.await || !self.batch.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// The end of standard error so far, redacted.
@@ -230,12 +244,18 @@ impl Process {
 
     /// Waits for the end: the child is reaped, its output is drained or its grace is over, and
     /// whatever it left behind is killed. Lines may still wait to be read after that.
+    ///
+    /// A child that writes more than [`Bounds::queue_bytes`] and its pipe take does not end before they are read: read
+    /// [`next_line`](Self::next_line) to its end first, or beside this.
     pub async fn wait(&self) -> Exit {
         self.shared.until(&self.shared.ended, |state| state.exit.clone()).await
     }
 
     /// Stops the whole tree, and waits for the end as [`wait`](Self::wait) does. The stop goes on
     /// if this future is dropped. A second stop replaces what is left of the first.
+    ///
+    /// Meanwhile a little more is read than [`Bounds::queue_bytes`], so that a child that waited for its reader can say its
+    /// last words.
     pub async fn stop(&self, stop: Stop) -> Exit {
         self.shared.lock().stop = Some(stop);
         self.shared.wake();

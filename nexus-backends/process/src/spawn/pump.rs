@@ -1,7 +1,8 @@
 //! The thread that serves one process: reads both pipes, feeds the third, and carries the process with all that it
 //! started to its end.
 //!
-//! It waits in one `poll` for all of it, and never for the consumer.
+//! It waits in one `poll` for all of it. While the consumer has enough to read it leaves the lines in the pipe, and serves
+//! everything else.
 
 use std::io::Write;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -41,6 +42,11 @@ const EXIT_LOOK_EVERY: Duration = Duration::from_millis(10);
 const KILL_PATIENCE: Duration = Duration::from_secs(3);
 /// How much is read from one pipe before the consumer is told.
 const READ_AT_ONCE_BYTES: usize = 256 << 10;
+/// How much more may wait for the consumer while the child is being stopped: room for its last words, behind what it was
+/// held up with. Source: our own bound, several times what a pipe holds.
+const LAST_WORDS_BYTES: usize = 4 << 20;
+/// The most that a pipe holds, unless its owner has privileges. Source: pipe(7), `pipe-max-size`.
+const PIPE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Pump {
@@ -59,6 +65,10 @@ pub(super) struct Pump {
     stderr_buffer: Vec<u8>,
     /// Whether anything came on standard error.
     has_said: bool,
+    /// Whether the lines were left in the pipe, since the consumer has enough to read.
+    is_paused: bool,
+    /// Number of the last look at the pipes that the consumer asked for, and that was taken.
+    looks_taken: u64,
 }
 
 /// How far a stop has come.
@@ -96,6 +106,8 @@ impl Pump {
             lines: Vec::new(),
             stderr_buffer: Vec::new(),
             has_said: false,
+            is_paused: false,
+            looks_taken: 0,
         }
     }
 
@@ -140,26 +152,26 @@ impl Pump {
     fn run_to_the_end(&mut self, serving: &mut Serving) -> Exit {
         let mut stopping: Option<Stopping> = None;
         let mut ended_by = EndedBy::Itself;
-        let mut exited: Option<Instant> = None;
+        // When the output may be given up, once the child has ended.
+        let mut drained_by: Option<Instant> = None;
         let mut next_look = self.started;
         loop {
             let now = Instant::now();
-            let (kill_now, stop) = {
+            let (kill_now, stop, looks_asked) = {
                 let mut state = self.shared.lock();
-                (state.kill_now, state.stop.take())
+                (state.kill_now, state.stop.take(), state.looks_asked)
             };
             // The drop of the `Process` waits for this thread.
             if kill_now {
                 ended_by = EndedBy::Drop;
                 return self.finish(serving, ended_by, KILL_PATIENCE);
             }
-            if exited.is_none() && self.bounds.time_limit.is_some_and(|limit| now >= self.started + limit) {
+            let is_running = drained_by.is_none();
+            if is_running && self.bounds.time_limit.is_some_and(|limit| now >= self.started + limit) {
                 ended_by = EndedBy::TimeLimit;
                 return self.finish(serving, ended_by, KILL_PATIENCE);
             }
-            if exited.is_none()
-                && let Some(ended) = self.watch(serving, now, &mut next_look)
-            {
+            if is_running && let Some(ended) = self.watch(serving, now, &mut next_look) {
                 return self.finish(serving, ended, KILL_PATIENCE);
             }
             if !serving.identified && (stop.is_some() || now >= self.started + IDENTIFY_AFTER) {
@@ -167,7 +179,7 @@ impl Pump {
             }
             if let Some(stop) = stop {
                 // After the exit it ends what the program left behind, not the program.
-                if exited.is_none() {
+                if is_running {
                     ended_by = EndedBy::Stop;
                 }
                 let left = stop.polite.clone().into_iter();
@@ -180,9 +192,14 @@ impl Pump {
                 },
                 None => {
                     // A descendant may hold the pipes open long after the program is gone: it gets the grace, no more.
-                    let drained = serving.stdout.is_none() && serving.stderr.is_none();
-                    if exited.is_some_and(|exited| drained || now >= exited + self.bounds.drain_grace) {
-                        return self.finish(serving, ended_by, KILL_PATIENCE);
+                    let is_drained = serving.stdout.is_none() && serving.stderr.is_none();
+                    if let Some(until) = &mut drained_by {
+                        if is_drained || now >= *until && !self.holds_up(serving) {
+                            return self.finish(serving, ended_by, KILL_PATIENCE);
+                        }
+                        if self.is_paused {
+                            *until = now + self.bounds.drain_grace;
+                        }
                     }
                 }
             }
@@ -209,14 +226,28 @@ impl Pump {
                 }
                 None => {}
             }
-            if let Some(exited) = exited {
-                until = until.min(exited + self.bounds.drain_grace);
+            until = until.min(drained_by.unwrap_or(until));
+            let is_asked = looks_asked > self.looks_taken;
+            if is_asked {
+                until = now;
             }
-            let may_have_exited = self.wait_for_something(serving, until.saturating_duration_since(now));
+            let extra = if stopping.is_some() { LAST_WORDS_BYTES } else { 0 };
+            let patience = until.saturating_duration_since(now);
+            let may_have_exited = self.wait_for_something(serving, patience, extra);
+            if is_asked {
+                self.looks_taken = looks_asked;
+                self.shared.lock().looks_taken = looks_asked;
+                self.shared.lines.notify_waiters();
+            }
             if may_have_exited && serving.status.is_none() && serving.look_for_exit() {
-                exited = Some(Instant::now());
+                drained_by = Some(Instant::now() + self.bounds.drain_grace);
             }
         }
+    }
+
+    /// Whether something that the child left behind may wait for the consumer to read.
+    fn holds_up(&self, serving: &mut Serving) -> bool {
+        self.is_paused && !serving.hold.alive().is_empty()
     }
 
     /// Looks at what is watched. Returns what ends it, if anything does.
@@ -301,8 +332,10 @@ impl Pump {
             (Vec::new(), serving.hold.kill(patience))
         };
         serving.reap(patience);
-        // After the kill: what the processes wrote last is still in the pipes.
-        self.read_stdout(serving, usize::MAX);
+        // After the kill: what the processes wrote last is still in the pipes. No more than that, as a survivor may write on.
+        let left = serving.stdout.as_ref().map(rustix::io::ioctl_fionread);
+        let left = left.and_then(Result::ok).unwrap_or(PIPE_BYTES);
+        self.read_stdout(serving, usize::try_from(left).unwrap_or(usize::MAX));
         self.read_stderr(serving);
         self.close_stdout(serving);
         serving.stderr = None;
@@ -317,14 +350,21 @@ impl Pump {
         }
     }
 
-    /// Waits for input, output, a change of the child, or the time, and serves what came. Returns whether the child
-    /// may have ended.
-    fn wait_for_something(&mut self, serving: &mut Serving, patience: Duration) -> bool {
+    /// Waits for input, output, a change of the child, or the time, and serves what came. Output is read where the consumer
+    /// has room for it, `extra` bytes beyond the bound included. Returns whether the child may have ended.
+    fn wait_for_something(&mut self, serving: &mut Serving, patience: Duration, extra: usize) -> bool {
         self.write_stdin(serving);
-        let feeding = !self.shared.lock().stdin.pending.is_empty();
+        let (feeding, room) = {
+            let mut state = self.shared.lock();
+            let room = state.queue.room(extra);
+            // The consumer wakes this thread once it has made some.
+            self.is_paused = room == 0 && serving.stdout.is_some();
+            state.queue.is_waited_for = self.is_paused;
+            (!state.stdin.pending.is_empty(), room)
+        };
         let mut watched: Vec<(Source, BorrowedFd<'_>, PollFlags)> = Vec::with_capacity(5);
         watched.push((Source::Wake, self.woken.as_fd(), PollFlags::IN));
-        if let Some(stdout) = &serving.stdout {
+        if let (false, Some(stdout)) = (self.is_paused, &serving.stdout) {
             watched.push((Source::Stdout, stdout.as_fd(), PollFlags::IN));
         }
         if let Some(stderr) = &serving.stderr {
@@ -356,7 +396,7 @@ impl Pump {
                 Source::Wake => {
                     while rustix::io::read(&self.woken, &mut [0; 64]).is_ok_and(|count| count == 64) {}
                 }
-                Source::Stdout => self.read_stdout(serving, READ_AT_ONCE_BYTES),
+                Source::Stdout => self.read_stdout(serving, room.min(READ_AT_ONCE_BYTES)),
                 Source::Stderr => self.read_stderr(serving),
                 Source::Stdin => self.write_stdin(serving),
                 Source::Exit => {}

@@ -18,9 +18,6 @@ use nexus_core::redact::Tail;
 /// Cost of keeping one line, beside its bytes.
 const LINE_OVERHEAD_BYTES: usize = size_of::<Line>();
 
-/// Below this, a line that waits in a full queue is given a block of its own.
-const SHORT_LINE_BYTES: usize = 16 << 10;
-
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
@@ -40,21 +37,10 @@ pub(super) struct State {
     pub(super) kill_now: bool,
     pub(super) stop: Option<Stop>,
     pub(super) exit: Option<Exit>,
-}
-
-/// What was read and not delivered, because the consumer was too slow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Dropped {
-    /// Lines for display only.
-    pub display_lines: u64,
-    /// Their bytes.
-    pub display_bytes: u64,
-    /// Lines that mattered, dropped because the ceiling was reached. Such an output must not be
-    /// believed.
-    pub lost_lines: u64,
-    /// Their bytes.
-    pub lost_bytes: u64,
+    /// Number of the last look at the pipes that the consumer asked for.
+    pub(super) looks_asked: u64,
+    /// Number of the last one that was taken.
+    pub(super) looks_taken: u64,
 }
 
 /// Lines between the reader and the consumer, bounded in bytes.
@@ -63,9 +49,8 @@ pub(super) struct Queue {
     lines: VecDeque<Line>,
     bytes: usize,
     bound: usize,
-    ceiling: usize,
-    display_only: fn(&[u8]) -> bool,
-    pub(super) dropped: Dropped,
+    /// Whether the reader waits for room.
+    pub(super) is_waited_for: bool,
     /// Whether nothing more will come.
     pub(super) closed: bool,
 }
@@ -97,50 +82,34 @@ impl StdinState {
 }
 
 impl Queue {
-    pub(super) fn new(bound: usize, ceiling: usize, display_only: fn(&[u8]) -> bool) -> Self {
-        Self {
-            lines: VecDeque::new(),
-            bytes: 0,
-            bound,
-            ceiling,
-            display_only,
-            dropped: Dropped::default(),
-            closed: false,
-        }
+    pub(super) fn new(bound: usize) -> Self {
+        Self { lines: VecDeque::new(), bytes: 0, bound, is_waited_for: false, closed: false }
     }
 
-    /// Takes every line of `incoming` that the bounds allow. Returns whether there was any.
+    /// How many bytes may be read now, where `extra` may wait beyond the bound. An empty queue has room for any line, so a
+    /// single large one always arrives.
+    pub(super) fn room(&self, extra: usize) -> usize {
+        let room = (self.bound + extra).saturating_sub(self.bytes);
+        if self.lines.is_empty() { room.max(1) } else { room }
+    }
+
+    /// Takes every line of `incoming`. Returns whether there was any.
     pub(super) fn extend(&mut self, incoming: &mut Vec<Line>) -> bool {
-        let mut added = false;
-        for mut line in incoming.drain(..) {
-            let length = line.bytes.len();
-            // An empty queue takes any line, so a single large one always arrives.
-            if self.bytes > self.bound {
-                if (self.display_only)(&line.bytes) {
-                    self.dropped.display_lines += 1;
-                    self.dropped.display_bytes += length as u64;
-                    continue;
-                }
-                if self.bytes > self.ceiling {
-                    self.dropped.lost_lines += 1;
-                    self.dropped.lost_bytes += length as u64;
-                    continue;
-                }
-                if length < SHORT_LINE_BYTES {
-                    line.bytes = Bytes::copy_from_slice(&line.bytes);
-                }
-            }
-            self.bytes += length + LINE_OVERHEAD_BYTES;
-            self.lines.push_back(line);
-            added = true;
-        }
+        let added = !incoming.is_empty();
+        self.bytes += incoming.iter().map(|line| line.bytes.len() + LINE_OVERHEAD_BYTES).sum::<usize>();
+        self.lines.extend(incoming.drain(..));
         added
     }
 
-    /// Moves everything to `batch`, which is empty.
-    pub(super) fn take(&mut self, batch: &mut VecDeque<Line>) {
+    /// Moves everything to `batch`, which is empty. Returns whether the reader waits for the room.
+    pub(super) fn take(&mut self, batch: &mut VecDeque<Line>) -> bool {
         std::mem::swap(&mut self.lines, batch);
         self.bytes = 0;
+        std::mem::take(&mut self.is_waited_for)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
     }
 }
 
@@ -194,30 +163,27 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_bound_display_lines_go_and_others_stay() {
-        let mut queue = Queue::new(100, 10_000, |line| line.starts_with(b"delta"));
-        for _ in 0..50 {
-            queue.extend(&mut vec![line(b"delta"), line(b"tool")]);
+    fn a_full_queue_has_no_room_until_it_is_taken() {
+        let mut queue = Queue::new(3 * (4 + LINE_OVERHEAD_BYTES));
+        for _ in 0..3 {
+            assert!(queue.room(0) > 0);
+            assert!(queue.extend(&mut vec![line(b"tool")]));
         }
+        assert_eq!(queue.room(0), 0);
+        assert_eq!(queue.room(10), 10);
+        queue.is_waited_for = true;
         let mut batch = VecDeque::new();
-        queue.take(&mut batch);
-        let tools = batch.iter().filter(|line| line.bytes == b"tool"[..]).count();
-        assert_eq!(tools, 50);
-        assert_eq!(batch.len() - tools + queue.dropped.display_lines as usize, 50);
-        assert!(queue.dropped.display_lines > 40);
-        assert_eq!(queue.dropped.display_bytes, queue.dropped.display_lines * 5);
-        assert!(queue.extend(&mut vec![line(b"delta")]), "an emptied queue takes all again");
+        assert!(queue.take(&mut batch), "the reader is to be woken");
+        assert_eq!(batch.len(), 3);
+        assert!(queue.room(0) > 0 && queue.is_empty());
+        assert!(!queue.take(&mut VecDeque::new()), "it was woken");
     }
 
     #[test]
-    fn beyond_the_ceiling_every_line_is_lost_and_counted() {
-        let mut queue = Queue::new(100, 1000, |_| false);
-        for _ in 0..1000 {
-            queue.extend(&mut vec![line(b"tool")]);
-        }
-        let mut batch = VecDeque::new();
-        queue.take(&mut batch);
-        assert!(batch.len() < 30);
-        assert_eq!(batch.len() as u64 + queue.dropped.lost_lines, 1000);
+    fn an_empty_queue_takes_a_line_above_its_bound() {
+        let mut queue = Queue::new(0);
+        assert_eq!(queue.room(0), 1);
+        queue.extend(&mut vec![line(b"larger than nothing")]);
+        assert_eq!(queue.room(0), 0);
     }
 }

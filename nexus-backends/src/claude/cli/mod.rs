@@ -303,8 +303,7 @@ impl Cli for Claude {
         let invocation = Invocation::new(executable, place.working_directory)
             .arguments(arguments)
             .environment(place.environment)
-            .stdin(StdinMode::Open)
-            .display_only(translate::is_display_only);
+            .stdin(StdinMode::Open);
         Ok(Prepared {
             invocation,
             translator,

@@ -739,8 +739,3 @@ fn retry_kind(status: Option<u16>, error: &str) -> Option<ErrorKind> {
         (None, _) => ErrorKind::Transport,
     })
 }
-
-/// Whether a line is for display alone: the block that it adds to is confirmed whole by a later line.
-pub(super) fn is_display_only(line: &[u8]) -> bool {
-    line.starts_with(br#"{"type":"stream_event","event":{"type":"content_block_delta""#)
-}

@@ -319,8 +319,7 @@ impl Cli for Codex {
         let invocation = Invocation::new(executable, &plan.working_directory)
             .arguments(args::ARGUMENTS)
             .environment(environment)
-            .stdin(StdinMode::Open)
-            .display_only(translate::is_display_only);
+            .stdin(StdinMode::Open);
         let setting = Setting {
             backend: plan.backend.clone(),
             access: request.tool_access,

@@ -455,14 +455,3 @@ fn write(step: &mut Step, message: &Value) {
     line.push('\n');
     step.write(line);
 }
-
-/// Whether a line may be dropped when the host is too slow: it brings words for display only.
-pub(super) fn is_display_only(line: &[u8]) -> bool {
-    const DISPLAY: [&[u8]; 4] = [
-        br#"{"method":"item/agentMessage/delta""#,
-        br#"{"method":"item/reasoning/summaryTextDelta""#,
-        br#"{"method":"item/reasoning/textDelta""#,
-        br#"{"method":"item/commandExecution/outputDelta""#,
-    ];
-    DISPLAY.iter().any(|beginning| line.starts_with(beginning))
-}

@@ -118,7 +118,7 @@ impl Grok {
             .with_session(stored, watch)
             .with_callers(plan.tools.clone());
         Ok(Prepared {
-            invocation: invocation.display_only(is_display_only),
+            invocation,
             translator,
             home: Some(home),
             lease: Some(lease),
@@ -305,24 +305,6 @@ fn blocks(request: &TurnRequest, question: Option<&str>) -> Vec<PromptBlock> {
     blocks
 }
 
-/// Whether a line may be left out when nobody reads fast enough: the record makes up for it.
-fn is_display_only(line: &[u8]) -> bool {
-    line.starts_with(br#"{"type":"text""#) || line.starts_with(br#"{"type":"thought""#)
-}
-
 fn unwritable(error: io::Error) -> Failure {
     refusal::unwritable("the run's home", error)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_deltas_are_for_display() {
-        assert!(is_display_only(br#"{"type":"text","data":"x"}"#));
-        assert!(is_display_only(br#"{"type":"thought","data":"x"}"#));
-        assert!(!is_display_only(br#"{"type":"tool_call","toolCallId":"x"}"#));
-        assert!(!is_display_only(br#"{"type":"end"}"#));
-    }
 }
