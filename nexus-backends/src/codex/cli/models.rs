@@ -18,6 +18,9 @@ use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableStamp};
 use nexus_process::spawn::{Bounds, Invocation};
 
+/// Largest list, in bytes. Source: our own bound, some hundred times that of 0.169.0.
+const MAX_LIST_BYTES: usize = 16 << 20;
+
 /// How long the program may take to print the list.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
@@ -107,6 +110,9 @@ async fn ask(executable: &Executable, environment: &Environment) -> Option<Model
     while let Some(line) = process.next_line().await {
         output.extend_from_slice(&line.bytes);
         output.push(b'\n');
+        if output.len() > MAX_LIST_BYTES {
+            return None;
+        }
     }
     let exit = process.wait().await;
     exit.status.is_success().then(|| serde_json::from_slice(&output).ok()).flatten()
