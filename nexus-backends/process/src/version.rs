@@ -1,8 +1,8 @@
 //! Asks a CLI for its version, once per state of its file.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 use tokio::sync::OnceCell;
@@ -14,6 +14,8 @@ use crate::spawn::{Bounds, EndedBy, ExitStatus, Invocation, SpawnError};
 
 /// How long a CLI may take to tell its version.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
+/// How long a CLI that hung is not asked again: it would cost each turn [`TIME_LIMIT`]. Source: our own bound.
+const HUNG_FOR: Duration = Duration::from_secs(300);
 /// Longest version line, in bytes.
 const LINE_BYTES: usize = 4 << 10;
 /// How many lines are looked at for one that is not blank.
@@ -29,8 +31,12 @@ pub enum VersionError {
     /// It could not be started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),
-    /// It took too long.
-    #[error("the version was not told within {} s", TIME_LIMIT.as_secs())]
+    /// It took too long, now or a moment ago.
+    #[error(
+        "the version was not told within {} s; it is asked for again after {} minutes, or once the program is another",
+        TIME_LIMIT.as_secs(),
+        HUNG_FOR.as_secs() / 60
+    )]
     TooSlow,
     /// It ended without telling.
     #[error("no version was told ({status:?}): {stderr_tail}")]
@@ -45,7 +51,7 @@ pub enum VersionError {
 /// The first line that `executable --version` prints, as it prints it.
 ///
 /// The answer is remembered for this path, modification time, size and inode, so a replaced CLI is
-/// asked again; a failure is not remembered. Any number of callers at once start one process.
+/// asked again. Of failures, that it hung is remembered for five minutes. Any number of callers at once start one process.
 ///
 /// # Errors
 ///
@@ -54,14 +60,41 @@ pub async fn version_line(
     executable: &Executable,
     environment: &Environment,
 ) -> Result<String, VersionError> {
-    type Known = HashMap<ExecutableStamp, Arc<OnceCell<String>>>;
-    static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+    static KNOWN: Mutex<Option<HashMap<ExecutableStamp, Arc<Known>>>> = Mutex::new(None);
     let stamp = executable.stamp()?;
-    let cell = {
+    let known = {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.get_or_insert_default().entry(stamp).or_default())
     };
-    cell.get_or_try_init(|| ask(executable, environment)).await.cloned()
+    known.line(executable, environment).await
+}
+
+/// What is known of one state of a file.
+#[derive(Debug, Default)]
+struct Known {
+    line: OnceCell<String>,
+    /// When it last hung.
+    hung: Mutex<Option<Instant>>,
+}
+
+impl Known {
+    async fn line(&self, executable: &Executable, environment: &Environment) -> Result<String, VersionError> {
+        let asking = || async {
+            if self.hung().is_some_and(|hung| hung.elapsed() < HUNG_FOR) {
+                return Err(VersionError::TooSlow);
+            }
+            let told = ask(executable, environment).await;
+            if let Err(VersionError::TooSlow) = told {
+                *self.hung() = Some(Instant::now());
+            }
+            told
+        };
+        self.line.get_or_try_init(asking).await.cloned()
+    }
+
+    fn hung(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.hung.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl VersionError {
@@ -99,5 +132,22 @@ async fn ask(executable: &Executable, environment: &Environment) -> Result<Strin
         Some(version) if exit.status.is_success() => Ok(version),
         _ if exit.ended_by == EndedBy::TimeLimit => Err(VersionError::TooSlow),
         _ => Err(VersionError::Silent { status: exit.status, stderr_tail: process.stderr_tail() }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_program_that_hung_is_not_asked_again_at_once() {
+        let executable = Executable::at("/bin/echo").unwrap();
+        let environment = Environment::empty();
+        let known = Known::default();
+        *known.hung() = Some(Instant::now());
+        let refused = known.line(&executable, &environment).await.unwrap_err();
+        assert!(matches!(refused, VersionError::TooSlow), "{refused}");
+        *known.hung() = Instant::now().checked_sub(HUNG_FOR);
+        assert!(known.line(&executable, &environment).await.is_ok());
     }
 }
