@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use nexus_core::{PromptBlock, ToolCallStatus, visible::Visible};
+use nexus_core::{MAX_PICTURE_BYTES, PromptBlock, ToolCallStatus, visible::Visible};
 
 use crate::{
     conversation::{Conversation, ConversationMessage},
@@ -13,8 +13,6 @@ use crate::{
 pub const DEFAULT_SEED_BYTES: usize = 256 << 10;
 /// How many bytes of a call's arguments, and of each of its outputs, are shown.
 const MAX_CALL_BYTES: usize = 8 << 10;
-/// How many bytes of pictures are shown, as base64.
-const MAX_PICTURE_BYTES: usize = 4 << 20;
 /// How many pictures are shown. Source: our own bound.
 const MAX_PICTURES: usize = 20;
 /// How many bytes of a tool's name are shown.

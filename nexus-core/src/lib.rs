@@ -88,6 +88,7 @@ pub use file_tools::FileTools;
 pub use forget::{ForgetError, Forgotten};
 pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
+pub use picture::MAX_PICTURE_BYTES;
 pub use record::{
     RecordError, RecordFile, RecordLog, RecordedOutcome, RecordedRequest, TurnRecord, TurnRecording,
 };
@@ -100,8 +101,8 @@ pub use scope::{
 pub use secret::Secret;
 pub use steering::{InputDelivery, NotDelivered, PendingInput, SentInput, SteeredTurn, Steering};
 pub use tool::{
-    IntoToolResult, Json, NoTools, Picture, QuarantineReason, Quarantined, Submission, Tool, ToolCall,
-    ToolContent, ToolDefinition, ToolFault, ToolResult, ToolRouter, Toolbox,
+    IntoToolResult, Json, MAX_ANSWER_BYTES, NoTools, Picture, QuarantineReason, Quarantined, Submission,
+    Tool, ToolCall, ToolContent, ToolDefinition, ToolFault, ToolResult, ToolRouter, Toolbox,
 };
 pub use trace_context::TraceContext;
 pub use turn::{

@@ -2,6 +2,10 @@
 
 use base64::Engine as _;
 
+/// Most bytes of pictures that one answer of a tool, or the record of a conversation, shows a model: the length of their base64.
+/// Source: our own bound, below what every vendor takes of one picture.
+pub const MAX_PICTURE_BYTES: usize = 4 << 20;
+
 /// The media type that the first bytes tell, or `None` if they are not those of PNG, JPEG, GIF or WebP, which
 /// every vendor that takes pictures takes.
 fn media_type(bytes: &[u8]) -> Option<&'static str> {

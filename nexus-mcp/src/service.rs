@@ -9,9 +9,9 @@ use super::context::CallContext;
 /// A JSON object.
 pub type JsonObject = serde_json::Map<String, Value>;
 
-/// Largest text and largest structured content of one answer, in bytes each. Source: one client shows its model the text, a
-/// line break and the structured content, and cuts after 20,000 bytes; the others pass 10,000 bytes of either whole.
-pub const MAX_ANSWER_BYTES: usize = 9_900;
+/// Largest text and largest structured content of one answer, in bytes each: [`nexus_core::MAX_ANSWER_BYTES`] less 100. Source: one
+/// client shows its model the text, a line break and the structured content, and cuts after 20,000 bytes.
+pub const MAX_ANSWER_BYTES: usize = nexus_core::MAX_ANSWER_BYTES - 100;
 
 /// A set of tools, and what answers their calls.
 #[async_trait]

@@ -25,12 +25,9 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     scope::{ScopedFiles, WalkOptions},
-    tool::{Tool, Toolbox},
+    tool::{MAX_ANSWER_BYTES, Tool, Toolbox},
     turn::Effects,
 };
-
-/// How much a tool answers at once, in bytes. Source: the most that the harnesses of all vendors pass on whole, as measured.
-const ANSWER_BYTES: usize = 10_000;
 
 /// The least that an answer may be bounded to: its beginning, its end and a line have to fit. Source: our own bound.
 const LEAST_ANSWER_BYTES: usize = 4_000;
@@ -84,7 +81,7 @@ struct Shared {
 impl FileTools {
     /// Tools for these files. They answer with at most 10,000 bytes at once, and go into no folder that is called `.git`.
     pub fn new(files: ScopedFiles) -> Self {
-        Self(Arc::new(Shared { files, answer_bytes: ANSWER_BYTES, left_out: vec![".git".to_owned()] }))
+        Self(Arc::new(Shared { files, answer_bytes: MAX_ANSWER_BYTES, left_out: vec![".git".to_owned()] }))
     }
 
     /// How much a tool answers at once, in bytes; at least 4,000. Some vendors' programs cut what is longer than 10,000.

@@ -1,6 +1,7 @@
 //! The caller's own tools: what a tool is, who answers a call, and how to make tools from closures.
 
 mod arguments;
+mod bounded;
 mod definition;
 mod output;
 mod reach;
@@ -11,6 +12,7 @@ mod toolbox;
 mod typed;
 
 pub(crate) use arguments::shortened;
+pub use bounded::MAX_ANSWER_BYTES;
 pub use definition::{ToolCall, ToolContent, ToolDefinition, ToolResult};
 pub use output::{IntoToolResult, Json, Picture, ToolFault};
 pub use router::{NoTools, ToolRouter};
