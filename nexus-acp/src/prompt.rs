@@ -17,12 +17,19 @@ const MAX_TEXT_BYTES: usize = 8 << 20;
 /// The command that says who would run a prompt.
 const EXPLAIN: &str = "/explain";
 
+/// The command that starts the client's MCP servers again.
+const SERVERS: &str = "/servers";
+
 /// The commands that a prompt may begin with.
 pub(crate) fn commands() -> Vec<AvailableCommand> {
     let input = UnstructuredCommandInput::new("a type of nexus.yaml; without one, that of the session");
     vec![
         AvailableCommand::new("explain", "Say who would run a prompt, and why, without starting anything")
             .input(AvailableCommandInput::Unstructured(input)),
+        AvailableCommand::new(
+            "servers",
+            "Start the MCP servers again that did not start, and say which are there",
+        ),
     ]
 }
 
@@ -31,6 +38,8 @@ pub(crate) fn commands() -> Vec<AvailableCommand> {
 pub(crate) enum Asked {
     /// Who would run a prompt of this type, or of the session's.
     Explain(Option<String>),
+    /// To start the client's MCP servers again.
+    Servers,
     /// A turn.
     Turn(Vec<PromptBlock>),
 }
@@ -48,6 +57,11 @@ impl Asked {
         {
             let kind = kind.trim();
             return Ok(Self::Explain((!kind.is_empty()).then(|| kind.to_owned())));
+        }
+        if let [ContentBlock::Text(text)] = content.as_slice()
+            && text.text.trim() == SERVERS
+        {
+            return Ok(Self::Servers);
         }
         let mut reading = Reading::default();
         content.into_iter().try_for_each(|block| reading.block(block))?;

@@ -7,7 +7,7 @@ use agent_client_protocol_schema::v1::{
     StopReason,
 };
 use nexus_conversation::{ConversationOptions, ConversationOutcome};
-use nexus_core::{PromptBlock, ToolAccess, Toolbox, TurnHost, TurnRequest};
+use nexus_core::{PromptBlock, ToolAccess, ToolRouter as _, Toolbox, TurnHost, TurnRequest};
 use nexus_router::Router;
 use serde_json::{Value, json};
 
@@ -51,6 +51,7 @@ pub(crate) async fn prompt(
             client.update(SessionUpdate::AgentMessageChunk(ContentChunk::new(ContentBlock::from(text))));
             return Ok(PromptResponse::new(StopReason::EndTurn));
         }
+        Asked::Servers => return Ok(servers(client, running).await),
         Asked::Turn(blocks) => blocks,
     };
     modes::check_kind(&router, &mode).map_err(of_configuration)?;
@@ -102,6 +103,26 @@ async fn tools(client: &SessionClient, running: &RunningPrompt) -> Toolbox {
         client.notice(NoticeSeverity::Warning, &text, json!({ "warning": true }));
     }
     tools
+}
+
+/// Starts the client's servers again that did not start, and says which are there.
+async fn servers(client: &SessionClient, running: &RunningPrompt) -> PromptResponse {
+    let session = &running.session;
+    let looking = async {
+        session.servers.try_again().await;
+        let (tools, faults) = session.servers.tools(&session.cwd).await;
+        (tools.definitions().len(), faults, session.servers.count().await)
+    };
+    let (tools, faults, (named, there)) = tokio::select! {
+        found = looking => found,
+        () = running.cancel.cancelled() => return PromptResponse::new(StopReason::Cancelled),
+    };
+    let mut text = format!("MCP servers that run: {there} of {named}. Tools: {tools}.\n");
+    for fault in faults {
+        text.push_str(&format!("- {}\n", client_text::harmless(&fault)));
+    }
+    client.update(SessionUpdate::AgentMessageChunk(ContentChunk::new(ContentBlock::from(text))));
+    PromptResponse::new(StopReason::EndTurn)
 }
 
 /// The request of a turn. What the backend cannot keep of the access level is given up, and the person told.

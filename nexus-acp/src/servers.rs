@@ -1,24 +1,23 @@
 //! The MCP servers that a client names for a session, as tools of its turns.
 
-use std::{collections::HashSet, path::Path};
+use std::{collections::HashSet, path::Path, time::Duration};
 
 use agent_client_protocol_schema::v1::{McpServer, McpServerStdio};
 use futures::future::join_all;
-use nexus_core::{Tool, ToolContent, ToolResult, Toolbox};
-use rmcp::{
-    RoleClient,
-    model::{CallToolRequestParams, ContentBlock},
-    service::Peer,
-};
+use nexus_core::{MAX_ANSWER_BYTES, Tool, ToolResult, Toolbox};
+use rmcp::{RoleClient, service::Peer};
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use crate::{client_text, server_process::ServerProcess};
+use crate::{client_text::cut, server_call::call, server_slot::ServerSlot};
 
 /// Longest name of a tool, in characters: what every vendor takes.
 const MAX_NAME: usize = 64;
 /// How many servers of a session are started at most. Source: our own bound.
 const MAX_SERVERS: usize = 32;
+/// What the descriptions and schemas of all tools of a session may have together, in bytes: each turn shows them to its model.
+/// Source: our own bound.
+const MAX_DEFINITIONS_BYTES: usize = 512 << 10;
 
 /// The servers of a session: started with its first prompt, and kept until it is closed.
 #[derive(Debug)]
@@ -26,20 +25,22 @@ pub(crate) struct Servers {
     wanted: Vec<McpServerStdio>,
     /// The names of those that cannot be started, and why.
     refused: Vec<String>,
+    /// How long a call may take without a word of progress.
+    call_within: Duration,
     state: Mutex<State>,
 }
 
 #[derive(Debug)]
 struct State {
     /// In the order of those that are wanted.
-    running: Vec<Option<ServerProcess>>,
+    slots: Vec<ServerSlot>,
     /// What the person was told already. Of a server that does not start, its number: the reason may be worded another way each time.
     told: HashSet<String>,
 }
 
 impl Servers {
     /// Those that a client names.
-    pub(crate) fn new(named: Vec<McpServer>) -> Self {
+    pub(crate) fn new(named: Vec<McpServer>, call_within: Duration) -> Self {
         let (mut wanted, mut refused) = (Vec::new(), Vec::new());
         for server in named {
             match server {
@@ -52,50 +53,52 @@ impl Servers {
                 _ => refused.push("one of a kind that is not known".to_owned()),
             }
         }
-        let running = wanted.iter().map(|_| None).collect();
-        Self { wanted, refused, state: Mutex::new(State { running, told: HashSet::new() }) }
+        let slots = wanted.iter().map(|_| ServerSlot::Empty).collect();
+        Self { wanted, refused, call_within, state: Mutex::new(State { slots, told: HashSet::new() }) }
     }
 
     /// The tools of the servers, which are started if they do not run; and what the person is to know of them
-    /// and was not told yet.
+    /// and was not told yet. Dropping the future leaves the servers that it started to the next one.
     pub(crate) async fn tools(&self, folder: &Path) -> (Toolbox, Vec<String>) {
-        let State { running, told } = &mut *self.state.lock().await;
-        let starting = self.wanted.iter().zip(running.iter_mut()).map(|(wanted, place)| async move {
-            if place.as_ref().is_some_and(ServerProcess::is_running) {
-                return None;
-            }
-            *place = None;
-            match ServerProcess::start(wanted, folder).await {
-                Ok(server) => {
-                    *place = Some(server);
-                    None
-                }
-                Err(reason) => Some(format!("{}: {reason}", wanted.name)),
-            }
-        });
+        let State { slots, told } = &mut *self.state.lock().await;
+        let starting = self.wanted.iter().zip(slots.iter_mut());
+        let starting = starting.map(|(wanted, slot)| slot.fill(wanted, folder));
         let mut faults = self.refused.clone();
         faults.retain(|fault| told.insert(fault.clone()));
-        for (number, failed) in join_all(starting).await.into_iter().enumerate() {
-            let key = format!("server {number}");
-            match failed {
+        let started = join_all(starting).await;
+        for (number, (wanted, started)) in self.wanted.iter().zip(started).enumerate() {
+            let key = server_key(number);
+            match started {
                 // Should it end later, and not start again, that is told anew.
-                None => {
+                Ok(()) => {
                     told.remove(&key);
                 }
-                Some(fault) if told.insert(key) => faults.push(fault),
-                Some(_) => {}
+                Err(reason) if told.insert(key) => faults.push(format!("{}: {reason}", wanted.name)),
+                Err(_) => {}
             }
         }
         let mut tools = Toolbox::new();
         let mut names = HashSet::new();
-        for (wanted, server) in self.wanted.iter().zip(running.iter()) {
-            let Some(server) = server else { continue };
+        let mut room = MAX_DEFINITIONS_BYTES;
+        for (wanted, slot) in self.wanted.iter().zip(slots.iter()) {
+            let Some(server) = slot.running() else { continue };
             for tool in &server.tools {
                 let name = name_of(&wanted.name, &tool.name, &mut names);
-                let description = tool.description.as_deref().unwrap_or_default();
+                let description = cut(tool.description.as_deref().unwrap_or_default(), MAX_ANSWER_BYTES);
                 let schema = Value::Object((*tool.input_schema).clone());
+                let bytes = description.len() + schema.to_string().len();
+                if bytes > room {
+                    let fault = format!(
+                        "the tool {name:?} is left out: with it, what describes the tools would have more than \
+                         {MAX_DEFINITIONS_BYTES} bytes"
+                    );
+                    faults.extend(told.insert(fault.clone()).then_some(fault));
+                    continue;
+                }
+                room -= bytes;
                 let (peer, called) = (server.service.peer().clone(), tool.name.to_string());
-                let handler = move |arguments| call(peer.clone(), called.clone(), arguments);
+                let within = self.call_within;
+                let handler = move |arguments| answer_of(peer.clone(), called.clone(), arguments, within);
                 // What it changes is not known, whatever it says of itself: the person is asked each time.
                 tools = tools.with(Tool::with_schema(name, description, schema, handler).needs_approval());
             }
@@ -105,12 +108,35 @@ impl Servers {
         (tools, faults)
     }
 
+    /// Has the next look for the tools start those again that were set aside, and tell again what is wrong.
+    pub(crate) async fn try_again(&self) {
+        let State { slots, told } = &mut *self.state.lock().await;
+        told.clear();
+        slots.iter_mut().for_each(ServerSlot::try_again);
+    }
+
+    /// How many there are to be, and how many of them run.
+    pub(crate) async fn count(&self) -> (usize, usize) {
+        let slots = &self.state.lock().await.slots;
+        let named = self.wanted.len() + self.refused.len();
+        (named, slots.iter().filter_map(ServerSlot::running).filter(|server| server.is_running()).count())
+    }
+
     /// Ends them, with all that they started.
     pub(crate) async fn stop(&self) {
-        let running = &mut self.state.lock().await.running;
-        join_all(running.iter().flatten().map(ServerProcess::stop)).await;
-        running.iter_mut().for_each(|server| *server = None);
+        let slots = &mut self.state.lock().await.slots;
+        join_all(slots.iter_mut().map(|slot| slot.stop())).await;
     }
+}
+
+/// What a server is told of by, of those that the person knows of.
+fn server_key(number: usize) -> String {
+    format!("server {number}")
+}
+
+/// What the model reads of a call: the answer, within what every vendor's program passes on.
+async fn answer_of(peer: Peer<RoleClient>, tool: String, arguments: Value, within: Duration) -> ToolResult {
+    call(peer, tool, arguments, within).await.within(MAX_ANSWER_BYTES)
 }
 
 /// A name that says whose tool it is, and that no other tool has.
@@ -128,45 +154,6 @@ fn name_of(server: &str, tool: &str, names: &mut HashSet<String>) -> String {
         number += 1;
     }
     name
-}
-
-async fn call(peer: Peer<RoleClient>, name: String, arguments: Value) -> ToolResult {
-    let mut request = CallToolRequestParams::new(name);
-    if let Value::Object(arguments) = arguments {
-        request = request.with_arguments(arguments);
-    }
-    let result = match peer.call_tool(request).await {
-        Ok(result) => result,
-        Err(error) => return ToolResult::error(client_text::cut(&error.to_string(), 1_000)),
-    };
-    let mut content: Vec<ToolContent> = result.content.into_iter().map(shown).collect();
-    if content.is_empty()
-        && let Some(value) = result.structured_content
-    {
-        content.push(ToolContent::json(value));
-    }
-    if content.is_empty() {
-        content.push(ToolContent::text("done"));
-    }
-    match result.is_error {
-        Some(true) => {
-            let mut failed = ToolResult::ok(content);
-            failed.is_error = true;
-            failed
-        }
-        _ => ToolResult::ok(content),
-    }
-}
-
-fn shown(content: ContentBlock) -> ToolContent {
-    match content {
-        ContentBlock::Text(text) => ToolContent::text(text.text),
-        ContentBlock::Image(image) => ToolContent::Image { media_type: image.mime_type, data: image.data },
-        // A resource or the like, as the protocol writes it.
-        other => {
-            serde_json::to_value(other).map_or_else(|_| ToolContent::text("(not shown)"), ToolContent::json)
-        }
-    }
 }
 
 #[cfg(test)]

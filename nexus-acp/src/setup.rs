@@ -24,6 +24,9 @@ pub struct AcpOptions {
     pub access: ToolAccess,
     /// How long the person's answer to a permission request is waited for; then it is no. Default: 5 minutes.
     pub permission_within: Duration,
+    /// How long a call of a tool of the client's MCP servers may take without a word of progress; then it has failed. Default:
+    /// 10 minutes.
+    pub tool_call_within: Duration,
     /// How long turns that are cancelled at the end may take to stop; then their processes are killed. Default: 10 seconds.
     pub stop_within: Duration,
 }
@@ -34,6 +37,7 @@ impl Default for AcpOptions {
             kind: None,
             access: ToolAccess::WorkspaceWrite,
             permission_within: Duration::from_secs(300),
+            tool_call_within: Duration::from_secs(600),
             stop_within: Duration::from_secs(10),
         }
     }
@@ -58,6 +62,13 @@ impl AcpOptions {
     #[must_use]
     pub fn with_permission_within(mut self, within: Duration) -> Self {
         self.permission_within = within;
+        self
+    }
+
+    /// Sets how long a call of a tool of the client's MCP servers may take without a word of progress.
+    #[must_use]
+    pub fn with_tool_call_within(mut self, within: Duration) -> Self {
+        self.tool_call_within = within;
         self
     }
 

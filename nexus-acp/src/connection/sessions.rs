@@ -49,7 +49,7 @@ impl Connection {
         let mode = modes::first_kind(&router, wanted).map_err(of_configuration)?;
         let name = format!("{OWN_NAMES}{}", uuid::Uuid::new_v4().simple());
         let name: ConversationName = name.parse().map_err(|error| of_conversation(&error))?;
-        let servers = Servers::new(request.mcp_servers);
+        let servers = Servers::new(request.mcp_servers, self.setup.options.tool_call_within);
         let session = Session::new(name, request.cwd, mode, self.setup.options.access, None, servers);
         let session = self.open(session).await?;
         let response = NewSessionResponse::new(session.name.to_string())
@@ -119,7 +119,7 @@ impl Connection {
             Some(mode) => mode,
             None => modes::first_kind(&router, options.kind.as_deref()).map_err(of_configuration)?,
         };
-        let servers = Servers::new(asked.mcp_servers);
+        let servers = Servers::new(asked.mcp_servers, options.tool_call_within);
         let session = self.open(Session::new(name, asked.cwd, mode, access, title, servers)).await?;
         drop(replaced);
         Ok((router, session, conversation))

@@ -1,0 +1,113 @@
+//! One MCP server of a session, from its start to its end.
+
+use std::{path::Path, time::Duration};
+
+use agent_client_protocol_schema::v1::McpServerStdio;
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout},
+};
+
+use crate::server_process::ServerProcess;
+
+/// How long a start may take that is tried again with each prompt. Source: our own bound, what a person waits for unasked.
+const SHORT_START: Duration = Duration::from_secs(5);
+/// How long a server that is given up while it starts may take to be gone.
+const GIVE_UP_WITHIN: Duration = Duration::from_secs(5);
+
+/// One server of a session.
+#[derive(Debug)]
+pub(crate) enum ServerSlot {
+    /// It was not started yet, or is to be started again.
+    Empty,
+    /// It starts, whether or not a prompt waits for it.
+    Starting(ServerStart),
+    Running(ServerProcess),
+    /// It took long and did not start: no prompt waits for it again unasked.
+    SetAside {
+        /// Why it did not start, and how to try again.
+        reason: String,
+    },
+}
+
+/// A start that is under way. Dropped, it is given up.
+#[derive(Debug)]
+pub(crate) struct ServerStart {
+    task: JoinHandle<Result<ServerProcess, String>>,
+    began: Instant,
+}
+
+impl ServerSlot {
+    /// Starts the server if it does not run. Dropping the future leaves a start that has begun under way.
+    ///
+    /// # Errors
+    ///
+    /// Why it does not run, for a person.
+    pub(crate) async fn fill(&mut self, wanted: &McpServerStdio, folder: &Path) -> Result<(), String> {
+        match self {
+            Self::Running(server) if server.is_running() => return Ok(()),
+            Self::SetAside { reason } => return Err(reason.clone()),
+            Self::Starting(_) => {}
+            Self::Empty | Self::Running(_) => {
+                let (wanted, folder) = (wanted.clone(), folder.to_owned());
+                let start = async move { ServerProcess::start(&wanted, &folder).await };
+                *self = Self::Starting(ServerStart { task: tokio::spawn(start), began: Instant::now() });
+            }
+        }
+        let Self::Starting(start) = self else { return Ok(()) };
+        let started = (&mut start.task).await.unwrap_or_else(|_| Err("its start failed".to_owned()));
+        let took = start.began.elapsed();
+        match started {
+            Ok(server) => {
+                *self = Self::Running(server);
+                Ok(())
+            }
+            Err(reason) if took < SHORT_START => {
+                *self = Self::Empty;
+                Err(reason)
+            }
+            Err(reason) => {
+                let reason = format!(
+                    "{reason}. The prompts of this session do not wait for it again; `/servers` starts it again"
+                );
+                *self = Self::SetAside { reason: reason.clone() };
+                Err(reason)
+            }
+        }
+    }
+
+    /// Has a server that was set aside started again.
+    pub(crate) fn try_again(&mut self) {
+        if let Self::SetAside { .. } = self {
+            *self = Self::Empty;
+        }
+    }
+
+    /// The server, if it was started. It may have ended.
+    pub(crate) fn running(&self) -> Option<&ServerProcess> {
+        match self {
+            Self::Running(server) => Some(server),
+            _ => None,
+        }
+    }
+
+    /// Ends the server, with all that it started.
+    pub(crate) async fn stop(&mut self) {
+        match self {
+            Self::Running(server) => server.stop().await,
+            Self::Starting(start) => {
+                start.task.abort();
+                // Its process ends as the task is dropped.
+                let _ = timeout(GIVE_UP_WITHIN, &mut start.task).await;
+            }
+            Self::Empty | Self::SetAside { .. } => {}
+        }
+        *self = Self::Empty;
+    }
+}
+
+impl Drop for ServerStart {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
