@@ -48,6 +48,7 @@ fn main() -> ExitCode {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["--write-events", count] => return write_events(count.parse().unwrap_or(0)),
         ["--read-line", reader, file] => return read_line(reader, file),
+        ["--read-slowly", reader, count] => return read_slowly(reader, count.parse().unwrap_or(0)),
         _ => {}
     }
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -249,19 +250,27 @@ impl Bench {
     }
 
     /// Each reader in a program of its own, so that neither finds what the other left behind.
+    fn grown(arguments: [&str; 3]) -> f64 {
+        let own = std::env::current_exe().expect("the path of this program");
+        let output = Command::new(own).args(arguments).output().expect("an end");
+        String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(f64::INFINITY)
+    }
+
     fn memory(&mut self) {
         let file = self.folder.join("huge.jsonl");
         let line = format!("{{\"type\":\"assistant\",\"text\":\"{}\"}}\n", "x".repeat(8 << 20));
         fs::write(&file, &line).expect("room for one line");
-        let grown = |reader: &str| -> f64 {
-            let own = std::env::current_exe().expect("the path of this program");
-            let output = Command::new(own).args(["--read-line", reader]).arg(&file).output().expect("an end");
-            String::from_utf8_lossy(&output.stdout).trim().parse().unwrap_or(f64::INFINITY)
-        };
+        let path = file.to_str().expect("a path of plain letters");
+        let grown = |reader| Self::grown(["--read-line", reader, path]);
         let (plain, ours) = (grown("std"), grown("nexus"));
         let mib = |size: f64| format!("{size:.1} MiB");
         let name = "one line of 8 MiB, parsed: memory grown";
         self.row(name, &mib(plain), &mib(ours), "", "24 MiB", ours <= 24.0);
+        let count = if self.quick { "300000" } else { "1000000" };
+        let grown = |reader| Self::grown(["--read-slowly", reader, count]);
+        let (plain, ours) = (grown("std"), grown("nexus"));
+        let name = "lines faster than they are read: memory grown";
+        self.row(name, &mib(plain), &mib(ours), "", "32 MiB", ours <= 32.0);
     }
 }
 
@@ -293,6 +302,46 @@ fn read_line(reader: &str, file: &str) -> ExitCode {
             });
         })
     };
+    println!("{grown}");
+    ExitCode::SUCCESS
+}
+
+/// Reads lines more slowly than they are written; prints by how many MiB that raised the peak of memory.
+fn read_slowly(reader: &str, count: usize) -> ExitCode {
+    let own = std::env::current_exe().expect("the path of this program");
+    let arguments = ["--write-events".to_owned(), count.to_string()];
+    let parse = |line: &[u8]| {
+        for _ in 0..8 {
+            let event: Event<'_> = serde_json::from_slice(line).expect("JSON");
+            assert_eq!(event.kind, "stream_event");
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let mut lines = 0;
+    let grown = if reader == "std" {
+        grown(|| {
+            let mut child = plain_child(&own, &arguments);
+            let stdout = BufReader::with_capacity(64 << 10, child.stdout.take().expect("a pipe"));
+            for line in stdout.lines() {
+                parse(line.expect("output").as_bytes());
+                lines += 1;
+            }
+            child.wait().expect("an end");
+        })
+    } else {
+        let executable = Executable::at(&own).expect("a program");
+        grown(|| {
+            runtime.block_on(async {
+                let process = atom(&executable, &arguments);
+                while let Some(line) = process.next_line().await {
+                    parse(&line.bytes);
+                    lines += 1;
+                }
+                process.wait().await;
+            });
+        })
+    };
+    assert_eq!(lines, count);
     println!("{grown}");
     ExitCode::SUCCESS
 }

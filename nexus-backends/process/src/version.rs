@@ -60,7 +60,7 @@ pub async fn version_line(
     executable: &Executable,
     environment: &Environment,
 ) -> Result<String, VersionError> {
-    static KNOWN: Mutex<Option<HashMap<ExecutableStamp, Arc<Known>>>> = Mutex::new(None);
+    static KNOWN: Mutex<Option<HashMap<ExecutableStamp, Arc<ToldVersion>>>> = Mutex::new(None);
     let stamp = executable.stamp()?;
     let known = {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -71,13 +71,13 @@ pub async fn version_line(
 
 /// What is known of one state of a file.
 #[derive(Debug, Default)]
-struct Known {
+struct ToldVersion {
     line: OnceCell<String>,
     /// When it last hung.
     hung: Mutex<Option<Instant>>,
 }
 
-impl Known {
+impl ToldVersion {
     async fn line(&self, executable: &Executable, environment: &Environment) -> Result<String, VersionError> {
         let asking = || async {
             if self.hung().is_some_and(|hung| hung.elapsed() < HUNG_FOR) {
@@ -143,7 +143,7 @@ mod tests {
     async fn a_program_that_hung_is_not_asked_again_at_once() {
         let executable = Executable::at("/bin/echo").unwrap();
         let environment = Environment::empty();
-        let known = Known::default();
+        let known = ToldVersion::default();
         *known.hung() = Some(Instant::now());
         let refused = known.line(&executable, &environment).await.unwrap_err();
         assert!(matches!(refused, VersionError::TooSlow), "{refused}");

@@ -31,9 +31,9 @@ fn flood() -> String {
 
 /// A sink that takes nothing until it is opened.
 #[derive(Clone, Debug, Default)]
-struct Gate(Arc<(AtomicBool, Mutex<Option<Waker>>)>);
+struct SinkGate(Arc<(AtomicBool, Mutex<Option<Waker>>)>);
 
-impl Gate {
+impl SinkGate {
     fn open(&self) {
         self.0.0.store(true, Ordering::SeqCst);
         if let Some(waker) = self.0.1.lock().unwrap().take() {
@@ -43,13 +43,13 @@ impl Gate {
 }
 
 #[derive(Debug, Default)]
-struct GatedSink {
-    gate: Gate,
+struct HeldSink {
+    gate: SinkGate,
     text_bytes: usize,
     warnings: Vec<String>,
 }
 
-impl EventSink for GatedSink {
+impl EventSink for HeldSink {
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()> {
         *self.gate.0.1.lock().unwrap() = Some(context.waker().clone());
         if self.gate.0.0.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
@@ -102,7 +102,7 @@ async fn what_was_written_in_time_is_no_silence_however_late_it_is_read() {
 async fn a_slow_sink_holds_the_program_up_and_costs_no_delta() {
     let bench = Bench::new(Script::new(&flood()));
     let folder = work_folder(&bench);
-    let mut sink = GatedSink::default();
+    let mut sink = HeldSink::default();
     let gate = sink.gate.clone();
     let turn = bench.backend.run_turn(request().in_directory(&folder), TurnHost::new(), &mut sink);
     let opening = async {
@@ -122,7 +122,7 @@ async fn a_slow_sink_holds_the_program_up_and_costs_no_delta() {
 async fn a_program_that_waits_for_the_sink_is_not_silent() {
     let bench = Bench::new(Script::new(&flood()));
     let folder = work_folder(&bench);
-    let mut sink = GatedSink::default();
+    let mut sink = HeldSink::default();
     let gate = sink.gate.clone();
     let limits = IdleLimits::none().with(Phase::Model, MINUTE);
     let turn = bench.backend.run_turn(idle(limits).in_directory(&folder), TurnHost::new(), &mut sink);
@@ -148,7 +148,7 @@ async fn a_program_that_waits_for_the_sink_is_not_silent() {
 async fn a_program_that_waits_for_the_sink_ends_by_its_deadline_and_by_a_cancellation() {
     let bench = Bench::new(Script::new(&flood()));
     let folder = work_folder(&bench);
-    let mut sink = GatedSink::default();
+    let mut sink = HeldSink::default();
     let cancel = CancelToken::new();
     let host = TurnHost::new().with_cancel(cancel.clone());
     let turn = bench.backend.run_turn(request().in_directory(&folder), host, &mut sink);

@@ -147,6 +147,38 @@ async fn a_child_that_waits_for_a_reader_is_stopped_and_says_its_last_words() {
 }
 
 #[tokio::test]
+async fn a_stop_at_any_moment_leaves_the_lines_without_a_gap() {
+    const SEED: u64 = 0x28_09;
+    let mut numbers = Numbers(SEED);
+    for round in 0..12 {
+        let bound = 1 << (numbers.below(14) + 6);
+        let process =
+            shell(&flood(LINES)).bounds(bounds(|bounds| bounds.queue_bytes = bound)).spawn().unwrap();
+        let mut next = 0;
+        let mut check = |line: &[u8]| {
+            let number = std::str::from_utf8(&line[..line.len().min(7)]).unwrap();
+            let expected = format!("{next:07}");
+            assert!(expected.starts_with(number), "round {round} of seed {SEED}: {number} is no {expected}");
+            next += 1;
+        };
+        for _ in 0..numbers.below(3_000) {
+            check(&process.next_line().await.unwrap().bytes);
+        }
+        tokio::time::sleep(Duration::from_millis(numbers.below(30) as u64)).await;
+        let mut stop = Stop::new();
+        if numbers.below(2) == 0 {
+            stop = stop.politely(Polite::CloseStdin, Duration::from_millis(20));
+        }
+        if numbers.below(2) == 0 {
+            stop = stop.terminate_grace(Duration::ZERO);
+        }
+        process.stop(stop).await;
+        // The last one may be cut.
+        lines(&process).await.iter().for_each(|line| check(line));
+    }
+}
+
+#[tokio::test]
 async fn a_child_that_waits_for_a_reader_is_killed_by_a_drop() {
     let process = shell("yes | cat").bounds(bounds(small)).spawn().unwrap();
     let (run, pid) = (process.run().clone(), process.pid());
