@@ -40,26 +40,25 @@ impl ToolResult {
             let (bytes, picture) = (text_bytes(&content), picture_bytes(&content));
             if picture > picture_room {
                 missing_pictures += 1;
-            } else if bytes <= room && missing_bytes == 0 {
-                room -= bytes;
-                picture_room -= picture;
-                kept.push(content);
-            } else if picture > 0 {
-                picture_room -= picture;
-                kept.push(content);
-            } else {
-                let text = match content {
-                    ToolContent::Text { text } => text,
-                    ToolContent::Json { value } => value.to_string(),
-                    ToolContent::Image { .. } => continue,
-                };
-                // What follows the first text that is cut is left out whole.
-                let end = text.floor_char_boundary(if missing_bytes == 0 { room } else { 0 });
-                missing_bytes += text.len() - end;
-                if end > 0 {
-                    kept.push(ToolContent::text(&text[..end]));
-                }
+                continue;
             }
+            picture_room -= picture;
+            let text = match content {
+                ToolContent::Text { text } if bytes > room => text,
+                ToolContent::Json { value } if bytes > room => value.to_string(),
+                content => {
+                    room -= bytes;
+                    kept.push(content);
+                    continue;
+                }
+            };
+            let end = text.floor_char_boundary(room);
+            missing_bytes += text.len() - end;
+            if end > 0 {
+                kept.push(ToolContent::text(&text[..end]));
+            }
+            // What follows is left out whole.
+            room = 0;
         }
         let missing = match (missing_bytes, missing_pictures) {
             (bytes, 0) => format!("{bytes} more bytes of the answer are"),
