@@ -90,7 +90,25 @@ impl FileHold {
     ///
     /// As [`open_lock`].
     pub fn try_take(path: &Path) -> io::Result<Option<Self>> {
-        let file = open_lock(path)?;
+        Self::try_lock(path, open_lock(path)?)
+    }
+
+    /// Takes the lock of a file that is there: none is made. `None` if another has it, or there is no file.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_lock`].
+    pub fn try_take_existing(path: &Path) -> io::Result<Option<Self>> {
+        if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
+        }
+        match OpenOptions::new().read(true).write(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => Self::try_lock(path, opened?),
+        }
+    }
+
+    fn try_lock(path: &Path, file: File) -> io::Result<Option<Self>> {
         match file.try_lock() {
             Ok(()) => {
                 // Whoever had it may have removed the file before the lock was free: then others lock another one.
@@ -132,4 +150,24 @@ fn private(options: &mut OpenOptions) -> &mut OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
     options
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_of_a_file_that_is_there_makes_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        assert!(FileHold::try_take_existing(&path).unwrap().is_none());
+        assert!(!path.exists());
+        let held = FileHold::try_take(&path).unwrap().unwrap();
+        assert!(FileHold::try_take_existing(&path).unwrap().is_none(), "it is another's");
+        drop(held);
+        let held = FileHold::try_take_existing(&path).unwrap().unwrap();
+        held.remove().unwrap();
+        assert!(FileHold::try_take_existing(&path).unwrap().is_none());
+        assert!(!path.exists());
+    }
 }

@@ -147,11 +147,8 @@ impl TaskStore {
         let Ok(entries) = std::fs::read_dir(self.workspaces.path()) else { return };
         for entry in entries.flatten() {
             let mark = entry.path().join(UNFINISHED);
-            if mark.symlink_metadata().is_err() {
-                continue;
-            }
-            // One that is being created is locked, and one that cannot be removed is tried again.
-            if let Ok(Some(_mark)) = FileHold::try_take(&mark)
+            // One that is being created is locked. No mark is made here: its creator may have removed it just now.
+            if let Ok(Some(_mark)) = FileHold::try_take_existing(&mark)
                 && let Some(task) = entry.file_name().to_str().and_then(|id| self.open(id).ok())
             {
                 let _ = self.remove(&task);
