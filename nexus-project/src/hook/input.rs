@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nexus_core::lenient_json::{self, Message};
 use serde_json::Value;
 
 /// Mark at the start of a text, which some programs write and JSON does not have.
@@ -13,11 +14,12 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 ///
 /// Why it cannot be read.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, String> {
-    let value: Value = serde_json::from_slice(bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes))
-        .map_err(|error| format!("it is no JSON: {error}"))?;
-    match value {
-        Value::Object(_) => Ok(value),
-        _ => Err("it is no JSON object".to_owned()),
+    let Message { value, flaw } =
+        lenient_json::read_message(bytes).map_err(|error| format!("it is no JSON: {error}"))?;
+    match (value, flaw) {
+        (value @ Value::Object(_), None) => Ok(value),
+        (_, Some(flaw)) => Err(format!("it cannot be relied on: {flaw}")),
+        (_, None) => Err("it is no JSON object".to_owned()),
     }
 }
 
