@@ -160,7 +160,8 @@ proptest! {
         }
         let is_whole = head.windows(14).any(|window| window == b"turn/completed") && head.ends_with(b"\n");
         if !is_whole && cut + 1 < RECORDING.len() {
-            prop_assert!(!matches!(step.outcome, Some(TurnOutcome::Answered { .. })));
+            let is_answered = matches!(step.outcome, Some(TurnOutcome::Answered { .. }));
+            prop_assert!(!is_answered);
         }
         let end = ProcessEnd { exit: None, stderr_tail: "", home: None, was_stopped: false };
         server.ended(&end, &mut step);
