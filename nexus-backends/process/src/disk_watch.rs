@@ -40,12 +40,12 @@ const MAX_LINKED: usize = 100_000;
 /// A watch over folders, which ends when it is dropped.
 #[derive(Debug)]
 pub struct DiskWatch {
-    shared: Arc<Shared>,
+    shared: Arc<WatchedFolders>,
     thread: thread::Thread,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct WatchedFolders {
     is_over: AtomicBool,
     has_ended: AtomicBool,
     folders: Mutex<Vec<WatchedFolder>>,
@@ -70,7 +70,7 @@ impl DiskWatch {
     /// There is no thread for it.
     pub fn start(folders: impl IntoIterator<Item = PathBuf>, most_bytes: u64) -> io::Result<Self> {
         let folders = folders.into_iter().map(|path| WatchedFolder::new(path, most_bytes)).collect();
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WatchedFolders {
             is_over: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             folders: Mutex::new(folders),
@@ -110,7 +110,7 @@ impl Drop for DiskWatch {
     }
 }
 
-impl Shared {
+impl WatchedFolders {
     fn look(&self) -> bool {
         let mut folders = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
         let is_over = self.is_over.load(Ordering::Acquire) || folders.iter_mut().any(WatchedFolder::look);
@@ -166,20 +166,20 @@ fn free(folder: &Path) -> Option<u64> {
 
 /// What is used by all that is in a folder, each file once, as soon as that is more than `enough`. No link is followed.
 fn used(folder: &Path, enough: u64) -> u64 {
-    let mut sum = Sum { bytes: 0, enough, linked: HashSet::new() };
+    let mut sum = FolderSize { bytes: 0, enough, linked: HashSet::new() };
     if let Ok(opened) = open(CWD, folder) {
         sum.add(opened.as_fd(), 0);
     }
     sum.bytes
 }
 
-struct Sum {
+struct FolderSize {
     bytes: u64,
     enough: u64,
     linked: HashSet<(u64, u64)>,
 }
 
-impl Sum {
+impl FolderSize {
     fn add(&mut self, folder: BorrowedFd<'_>, depth: usize) {
         let Ok(mut entries) = Dir::read_from(folder) else { return };
         while let Some(Ok(entry)) = entries.next() {

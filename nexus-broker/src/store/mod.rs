@@ -35,7 +35,7 @@ use crate::{
 ///
 /// It is handled once: [`finish`](Self::finish) stores what came of it (further messages) and that it is handled as one, and only
 /// the last holder of a lease can. A lease that has lapsed is its holder's until another takes the message, since a machine that slept, or whose clock
-/// stepped, has lost nothing. Whoever is killed before has sent nothing, and whoever comes too late is refused with
+/// stepped, has lost nothing. A holder that is killed before has sent nothing, and one that comes too late is refused with
 /// [`Conflict`](crate::BrokerErrorKind::Conflict). [`Delivery::deliveries`] tells who takes it whether somebody has begun with it before.
 ///
 /// An id is known for [`QueueLimits::remembered_for`] after its message was handled or has expired: putting it again meanwhile changes nothing,

@@ -242,6 +242,24 @@ fn a_state_that_cannot_be_read_lets_no_edit_through_and_stops_nothing_else() {
     });
 }
 
+/// The folder of the program is part of what is damaged: the hook was started in the project.
+#[test]
+fn an_input_whose_folder_is_damaged_lets_no_edit_through() {
+    let stage = Stage::new();
+    stage.nexus(&["project", "add", "a task"]);
+    let call = stage.call("Write", "src/a.py").to_string();
+    let folder = stage.project.to_str().unwrap();
+    let (start, end) = folder.split_at(folder.len() / 2);
+    for damage in ["\"", "\\", "\u{1}", r"\ud83d", "\", \"", "{", "elsewhere\":NaN,\""] {
+        let input = call.replacen(folder, &format!("{start}{damage}{end}"), 1);
+        if serde_json::from_str::<Value>(&input).is_ok() {
+            continue;
+        }
+        let edit = stage.hook("claude", "pre_tool_use", input.as_bytes());
+        assert!(edit.code == 0 && edit.refusal().is_some(), "{input}: an edit is let through: {edit:?}");
+    }
+}
+
 #[test]
 fn a_mark_at_the_start_of_the_input_is_passed_over() {
     let stage = Stage::new();

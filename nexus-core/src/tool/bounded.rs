@@ -25,15 +25,19 @@ impl ToolResult {
     /// assert!(note.starts_with("[4190"), "{note}");
     /// ```
     #[must_use]
-    pub fn within(mut self, most_bytes: usize) -> Self {
+    pub fn within(self, most_bytes: usize) -> Self {
+        self.bounded(most_bytes, MAX_PICTURE_BYTES)
+    }
+
+    fn bounded(mut self, most_bytes: usize, most_picture_bytes: usize) -> Self {
         let texts = self.content.iter().map(text_bytes).sum::<usize>();
         let pictures = self.content.iter().map(picture_bytes).sum::<usize>();
         // The last one is parted from nothing.
-        if texts.saturating_sub(1) <= most_bytes && pictures <= MAX_PICTURE_BYTES {
+        if texts.saturating_sub(1) <= most_bytes && pictures <= most_picture_bytes {
             return self;
         }
         let mut room = most_bytes.saturating_sub(NOTE_BYTES);
-        let mut picture_room = MAX_PICTURE_BYTES;
+        let mut picture_room = most_picture_bytes;
         let (mut missing_bytes, mut missing_pictures) = (0, 0);
         let mut kept = Vec::new();
         for content in self.content {
@@ -99,13 +103,15 @@ mod tests {
 
     use super::*;
 
+    const MOST_PICTURE_BYTES: usize = 500;
+
     fn content() -> impl Strategy<Value = ToolContent> {
         let picture = |data: String| ToolContent::Image { media_type: "image/png".to_owned(), data };
         prop_oneof![
             4 => "(?s)(.|ü|🦀|\"|\n){0,400}".prop_map(ToolContent::text),
             2 => prop::collection::vec("[a-zé\"]{0,30}", 0..12).prop_map(|texts| ToolContent::json(json!(texts))),
             1 => "[A-Z]{1,40}".prop_map(picture),
-            1 => (MAX_PICTURE_BYTES / 3..MAX_PICTURE_BYTES * 2).prop_map(move |bytes| picture("A".repeat(bytes))),
+            1 => (MOST_PICTURE_BYTES / 3..MOST_PICTURE_BYTES * 2).prop_map(move |bytes| picture("A".repeat(bytes))),
         ]
     }
 
@@ -131,12 +137,12 @@ mod tests {
         ) {
             let mut whole = ToolResult::ok(content);
             whole.is_error = is_error;
-            let bounded = whole.clone().within(most);
+            let bounded = whole.clone().bounded(most, MOST_PICTURE_BYTES);
             prop_assert_eq!(bounded.is_error, is_error);
             let shown = texts(&bounded).join("\n");
             prop_assert!(shown.len() <= most, "{} of {most} bytes", shown.len());
             let pictures = bounded.content.iter().map(picture_bytes).sum::<usize>();
-            prop_assert!(pictures <= MAX_PICTURE_BYTES);
+            prop_assert!(pictures <= MOST_PICTURE_BYTES);
             if bounded == whole {
                 return Ok(());
             }

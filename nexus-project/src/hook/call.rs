@@ -36,7 +36,7 @@ impl HookCall<'_> {
     /// Answers. `find` gives the project of a folder, `None` where no hook has anything to do, and why a project that is named cannot be used.
     ///
     /// A tool that changes files is refused if the rule for it cannot be applied. Every other failure is a complaint, and the program goes on.
-    pub fn answer(&self, find: impl FnOnce(&Path) -> Result<Option<ProjectFolder>, String>) -> HookOutput {
+    pub fn answer(&self, find: impl Fn(&Path) -> Result<Option<ProjectFolder>, String>) -> HookOutput {
         let mut output = HookOutput::default();
         let named = match self.harness {
             Some(name) => Harness::find(name).map_err(|error| error.to_string()),
@@ -60,12 +60,14 @@ impl HookCall<'_> {
         };
         let is_known = output.complaints.is_empty();
         let read = self.input.clone().and_then(input::read);
-        // A program that does not tell its folder works in that of its hooks.
-        let folder = match &read {
-            Ok(value) => harness.read(value).working_directory,
-            Err(_) => self.left("cwd").unwrap_or_default().into(),
+        // A program that does not tell its folder works in that of its hooks. So does one whose input is damaged, as its folder may be, too.
+        let project = match &read {
+            Ok(value) => find(&self.working_directory.join(harness.read(value).working_directory)),
+            Err(_) => match find(self.working_directory) {
+                Ok(None) => find(&self.working_directory.join(self.left("cwd").unwrap_or_default())),
+                found => found,
+            },
         };
-        let project = find(&self.working_directory.join(folder));
         let reply = match (project, read) {
             (Ok(None), Ok(_)) => HookReply::default(),
             (Ok(None), Err(problem)) => {

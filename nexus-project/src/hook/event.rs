@@ -98,7 +98,7 @@ pub struct HookReply {
     pub context: Option<String>,
     /// Why the tool is not run, for the model: what to do instead.
     pub refusal: Option<String>,
-    /// Notes that were not written because another writer kept the lock, for the model and for who reads the program's log.
+    /// Notes that were not written because another writer kept the lock, for the model and for the log of the program.
     pub skipped: Vec<String>,
 }
 

@@ -91,7 +91,7 @@ pub(super) trait BaseFiles {
 
 /// How a changed path concerns the test command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Concern {
+pub(super) enum LoadedAs {
     /// It is a test or build file: the base's tests run with the base's.
     File(TestFileKind),
     /// The command may load it. It may as well be what is under test.
@@ -123,7 +123,7 @@ impl Loaded {
         let mut loaded = Self::default();
         loaded.imports.insert(String::new());
         loaded.imports.extend(IMPORT_FOLDERS.map(str::to_owned));
-        let mut reading = Reading { loaded, base, todo: VecDeque::new(), seen: BTreeSet::new() };
+        let mut reading = LoadSearch { loaded, base, todo: VecDeque::new(), seen: BTreeSet::new() };
         reading.loaded.tests.extend(command.iter().map(|word| join("", word)));
         reading.command(command, "");
         reading.loaded.is_unknown |= !reading.is_known(command, 0);
@@ -145,16 +145,16 @@ impl Loaded {
     }
 
     /// How a path concerns the command, which is changed, or new.
-    pub(super) fn concern(&self, path: &Path, is_new: bool, base: &dyn BaseFiles) -> Option<Concern> {
+    pub(super) fn concern(&self, path: &Path, is_new: bool, base: &dyn BaseFiles) -> Option<LoadedAs> {
         if let Some(kind) = kind_of(path) {
-            return Some(Concern::File(kind));
+            return Some(LoadedAs::File(kind));
         }
         let text = path.to_string_lossy();
         if self.tests.contains(&*text) {
-            return Some(Concern::File(TestFileKind::Test));
+            return Some(LoadedAs::File(TestFileKind::Test));
         }
         if self.build.contains(&*text) {
-            return Some(Concern::File(TestFileKind::Build));
+            return Some(LoadedAs::File(TestFileKind::Build));
         }
         if is_new
             && let Some((folder, module)) = module_of(&text)
@@ -164,11 +164,11 @@ impl Loaded {
             let own = !is_there(join(folder, &format!("{module}.py")))
                 && !is_there(join(folder, &format!("{module}/__init__.py")));
             if own && is_of_runner(module) {
-                return Some(Concern::File(TestFileKind::Test));
+                return Some(LoadedAs::File(TestFileKind::Test));
             }
             // Which packages are installed is not known.
             if own && self.is_python && folder.is_empty() {
-                return Some(Concern::MayBeLoaded);
+                return Some(LoadedAs::MayBeLoaded);
             }
         }
         let (folder, name) = text.rsplit_once('/').unwrap_or(("", &text));
@@ -177,19 +177,19 @@ impl Loaded {
             self.programs.contains(name) && (folder.is_empty() || PROGRAM_FOLDERS.contains(&last));
         let is_below = |above: &String| text.strip_prefix(&**above).is_some_and(|rest| rest.starts_with('/'));
         (is_program || self.named.contains(&*text) || self.folders.iter().any(is_below))
-            .then_some(Concern::MayBeLoaded)
+            .then_some(LoadedAs::MayBeLoaded)
     }
 }
 
 /// The work of finding what is loaded.
-struct Reading<'b> {
+struct LoadSearch<'b> {
     loaded: Loaded,
     base: &'b mut dyn BaseFiles,
     todo: VecDeque<String>,
     seen: BTreeSet<String>,
 }
 
-impl Reading<'_> {
+impl LoadSearch<'_> {
     fn read_later(&mut self, path: String) {
         if self.seen.len() < MOST_FILES && self.base.has(&path) && self.seen.insert(path.clone()) {
             self.todo.push_back(path);
@@ -596,16 +596,16 @@ mod tests {
     use super::*;
 
     /// Files in memory.
-    struct Files(BTreeMap<String, String>);
+    struct FilesInMemory(BTreeMap<String, String>);
 
-    impl Files {
+    impl FilesInMemory {
         fn new(files: &[(&str, &str)]) -> Self {
             let owned = |(path, text): &(&str, &str)| ((*path).to_owned(), (*text).to_owned());
             Self(files.iter().map(owned).collect())
         }
     }
 
-    impl BaseFiles for Files {
+    impl BaseFiles for FilesInMemory {
         fn has(&self, path: &str) -> bool {
             self.0.contains_key(path)
         }
@@ -623,15 +623,15 @@ mod tests {
         command.split(' ').map(str::to_owned).collect()
     }
 
-    fn concern(command: &str, base: &[(&str, &str)], path: &str) -> Option<Concern> {
-        let mut files = Files::new(base);
+    fn concern(command: &str, base: &[(&str, &str)], path: &str) -> Option<LoadedAs> {
+        let mut files = FilesInMemory::new(base);
         let loaded = Loaded::by(&words(command), &mut files);
         loaded.concern(Path::new(path), !files.has(path), &files)
     }
 
-    const TEST: Option<Concern> = Some(Concern::File(TestFileKind::Test));
-    const BUILD: Option<Concern> = Some(Concern::File(TestFileKind::Build));
-    const MAY: Option<Concern> = Some(Concern::MayBeLoaded);
+    const TEST: Option<LoadedAs> = Some(LoadedAs::File(TestFileKind::Test));
+    const BUILD: Option<LoadedAs> = Some(LoadedAs::File(TestFileKind::Build));
+    const MAY: Option<LoadedAs> = Some(LoadedAs::MayBeLoaded);
 
     #[test]
     fn what_files_name_is_found_through_other_files() {
@@ -698,7 +698,7 @@ mod tests {
     #[test]
     fn only_runners_that_go_by_names_are_known() {
         let is_known = |command: &str, base: &[(&str, &str)]| {
-            Loaded::by(&words(command), &mut Files::new(base)).is_known()
+            Loaded::by(&words(command), &mut FilesInMemory::new(base)).is_known()
         };
         let package = |script: &str| format!(r#"{{"scripts":{{"test":"{script}"}}}}"#);
         for command in [
@@ -743,7 +743,7 @@ mod tests {
             let names = ["package.json", "Makefile", "a/Cargo.toml", "go.mod", "conftest.py", "check"];
             let files: Vec<(&str, &str)> = names.into_iter().zip(texts.iter().map(String::as_str)).collect();
             for command in [command.clone(), words("make"), words("npm test"), words("sh check")] {
-                let mut files = Files::new(&files);
+                let mut files = FilesInMemory::new(&files);
                 let loaded = Loaded::by(&command, &mut files);
                 let _ = loaded.concern(Path::new(&path), true, &files);
             }

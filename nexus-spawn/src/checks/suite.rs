@@ -9,7 +9,7 @@ use super::{
     Checks,
     copies::{Beginning, blocking, link_kept},
     error::CheckError,
-    loaded::{BaseFiles, Concern, Loaded},
+    loaded::{BaseFiles, Loaded, LoadedAs},
     missing,
     output::CheckOutput,
     prepare::Prepare,
@@ -195,11 +195,11 @@ fn concerned(tree: &Tree, commit: &CommitId, command: &[String]) -> Result<Conce
         Concerned { changed: Vec::new(), may_be_loaded: Vec::new(), loads_unknown: !loaded.is_known() };
     for change in tree.changes(base, commit)? {
         match loaded.concern(&change.path, change.old.is_none(), &files) {
-            Some(Concern::File(kind)) => {
+            Some(LoadedAs::File(kind)) => {
                 let told = told(&change, kind);
                 found.changed.push((change.path, told));
             }
-            Some(Concern::MayBeLoaded) => {
+            Some(LoadedAs::MayBeLoaded) => {
                 found.may_be_loaded.push(change.path.to_string_lossy().into_owned());
             }
             None => {}

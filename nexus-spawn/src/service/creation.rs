@@ -1,4 +1,4 @@
-//! How a task is created: within which bound, until when, and who is told.
+//! The bound of a task's creation, its end, and its progress.
 
 use std::{fmt, sync::Arc};
 

@@ -11,7 +11,7 @@ use super::error::SandboxError;
 use super::layout::Layout;
 use super::limits::SandboxLimits;
 use super::root::{SYSTEM, Sandbox};
-use super::secrets::{self, Credential};
+use super::secrets::{self, HiddenCredential};
 use super::{etc, system_calls, usage};
 use crate::containment::{Cgroup, limiting_cgroup, program_of_the_system};
 use crate::disk_watch::DiskWatch;
@@ -209,7 +209,7 @@ fn lay_out(
     for secret in SETTINGS
         .iter()
         .flat_map(|folder| secrets::in_folder(Path::new(folder)))
-        .map(Credential::into_path)
+        .map(HiddenCredential::into_path)
         .filter(|path| path.is_file())
     {
         layout = layout.read_only(&empty, secret);

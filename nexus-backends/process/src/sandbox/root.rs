@@ -11,7 +11,7 @@ use self::mount_point::{hold_in_place, make_place, refuse_own_files};
 use super::error::SandboxError;
 use super::layout::Layout;
 use super::limits::SandboxLimits;
-use super::secrets::{self, Credential};
+use super::secrets::{self, HiddenCredential};
 use crate::private_home::PrivateHome;
 
 /// Folders of the system that are shown, or links to them; those that are there.
@@ -205,8 +205,8 @@ impl Sandbox {
             if let (Given::ToolChain, Mount::Outside { path, .. }) = (given, &mount) {
                 for secret in secrets::in_folder(path) {
                     match secret {
-                        Credential::Whole(secret) => cover(&mut covered, path, &place, &secret, None)?,
-                        Credential::Lines(settings, text) => {
+                        HiddenCredential::Whole(secret) => cover(&mut covered, path, &place, &secret, None)?,
+                        HiddenCredential::Lines(settings, text) => {
                             cover(&mut covered, path, &place, &settings, Some(text))?;
                         }
                     }

@@ -72,14 +72,14 @@ const DEPTH: usize = 3;
 
 /// What holds credentials.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Credential {
+pub(super) enum HiddenCredential {
     /// A file or folder that holds nothing else.
     Whole(PathBuf),
     /// A file of settings, and its text without them.
     Lines(PathBuf, String),
 }
 
-impl Credential {
+impl HiddenCredential {
     /// Where it lies.
     pub(super) fn into_path(self) -> PathBuf {
         match self {
@@ -89,18 +89,18 @@ impl Credential {
 }
 
 /// The credentials in `folder`, by their names, and those among settings.
-pub(super) fn in_folder(folder: &Path) -> Vec<Credential> {
+pub(super) fn in_folder(folder: &Path) -> Vec<HiddenCredential> {
     let mut found = Vec::new();
     look(folder, DEPTH, &mut found);
     found
 }
 
-fn look(folder: &Path, depth: usize, found: &mut Vec<Credential>) {
+fn look(folder: &Path, depth: usize, found: &mut Vec<HiddenCredential>) {
     let Ok(entries) = fs::read_dir(folder) else {
         // What cannot be listed may be read by its name all the same.
         let by_name = NAMES.iter().chain(SETTINGS.iter().map(|(name, _)| name));
         let there = by_name.map(|name| folder.join(name)).filter(|path| path.symlink_metadata().is_ok());
-        return found.extend(there.map(Credential::Whole));
+        return found.extend(there.map(HiddenCredential::Whole));
     };
     for entry in entries.flatten() {
         let (name, path) = (entry.file_name(), entry.path());
@@ -111,7 +111,7 @@ fn look(folder: &Path, depth: usize, found: &mut Vec<Credential>) {
                 // The home of cargo itself may have any name.
                 || name == "config" && folder.join("registry").is_dir();
         if is_secret {
-            found.push(Credential::Whole(path));
+            found.push(HiddenCredential::Whole(path));
         } else if is_settings && path.is_file() {
             found.extend(among_settings(path));
         } else if depth > 1 && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -121,24 +121,24 @@ fn look(folder: &Path, depth: usize, found: &mut Vec<Credential>) {
 }
 
 /// A file of settings that holds credentials, if it does. What cannot be told apart is covered.
-fn among_settings(path: PathBuf) -> Option<Credential> {
+fn among_settings(path: PathBuf) -> Option<HiddenCredential> {
     if path.metadata().is_ok_and(|found| found.len() > SETTINGS_BYTES) {
-        return Some(Credential::Whole(path));
+        return Some(HiddenCredential::Whole(path));
     }
     let text = match fs::read_to_string(&path) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
-        Err(_) => return Some(Credential::Whole(path)),
+        Err(_) => return Some(HiddenCredential::Whole(path)),
     };
     if !text.lines().any(may_hold_credential) {
         return None;
     }
     // A text over several lines may have the credential in any of them, and an escape may spell the word.
     if ["\"\"\"", "'''", "\\u", "\\U"].iter().any(|sign| text.contains(sign)) {
-        return Some(Credential::Whole(path));
+        return Some(HiddenCredential::Whole(path));
     }
     let left = text.lines().map(|line| if may_hold_credential(line) { "" } else { line });
-    Some(Credential::Lines(path, left.collect::<Vec<_>>().join("\n") + "\n"))
+    Some(HiddenCredential::Lines(path, left.collect::<Vec<_>>().join("\n") + "\n"))
 }
 
 /// Whether a line of settings may hold a credential: by its words, by what looks like a key, or by a user before a host.
@@ -186,8 +186,8 @@ mod tests {
             let lines: Vec<String> = before.iter().cloned().chain([line]).chain(after.iter().cloned()).collect();
             std::fs::write(folder.path().join("config.toml"), lines.join("\n")).unwrap();
             match in_folder(folder.path()).as_slice() {
-                [Credential::Whole(_)] => prop_assert_eq!(form, 4),
-                [Credential::Lines(_, left)] => {
+                [HiddenCredential::Whole(_)] => prop_assert_eq!(form, 4),
+                [HiddenCredential::Lines(_, left)] => {
                     prop_assert!(!left.contains("canary"), "{}", left);
                     let kept = after.iter().filter(|line| !may_hold_credential(line)).all(|line| left.contains(line.as_str()));
                     prop_assert!(kept, "{}", left);

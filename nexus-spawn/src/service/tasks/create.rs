@@ -85,7 +85,7 @@ impl Tasks {
             tested = self.0.first_tests(&task, wait.saturating_sub(began.elapsed()), &creation) => tested,
             () = creation.cancel.cancelled() => Err(cancelled()),
         };
-        // Nobody knows of it before its creation has ended.
+        // No caller knows of it before its creation has ended.
         let baseline = match tested {
             Ok(baseline) => baseline,
             Err(error) => {

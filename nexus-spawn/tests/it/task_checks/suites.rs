@@ -306,6 +306,27 @@ async fn the_base_s_tests_run_without_a_new_file_that_shadows_their_runner() {
 }
 
 #[tokio::test]
+async fn tests_that_fill_the_disk_reach_a_limit_and_leave_no_copy() {
+    if !has_all().await {
+        return;
+    }
+    let kit = Kit::new(&[(".gitignore", "big*\n")]);
+    let command = ["sh", "-c", "for i in 1 2 3; do dd if=/dev/zero of=big$i bs=1M count=4; done"];
+    for mut settings in [settings(&command), unsandboxed(&command)] {
+        settings.sandbox.disk_mib = 8;
+        let checks = kit.checks(&settings);
+        let run = checks.baseline(&CancelToken::new()).await.unwrap().unwrap().run;
+        assert_eq!(run.end, SuiteEnd::ReachedLimit { limit: "disk space".to_owned() }, "{run:?}");
+        drop(checks);
+        until("the copy is removed", || {
+            let found = files_below(&kit.copies());
+            !found.iter().any(|path| path.to_string_lossy().contains("big"))
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
 async fn a_run_that_ends_well_without_a_word_is_marked() {
     if !has_git() {
         return;

@@ -1,5 +1,6 @@
 //! Each limit of a sandbox is reached, and what is beyond it is ended.
 
+use std::fs;
 use std::time::Duration;
 
 use nexus_process::sandbox::{LimitedBy, SandboxEnd, SandboxLimit, SandboxLimits, SandboxOutcome};
@@ -130,6 +131,31 @@ async fn room_on_the_disk_is_not_taken_without_being_written() {
         .map(|file| std::os::unix::fs::MetadataExt::blocks(&file) * 512)
         .sum();
     assert_eq!(taken, 0, "{} {}", outcome.stdout.text(), outcome.stderr.text());
+}
+
+#[tokio::test]
+async fn what_is_added_to_a_tree_is_bounded_over_all_of_its_files() {
+    if !has_sandbox().await {
+        return;
+    }
+    for (files, last, end) in [
+        (3, "sleep 100", SandboxEnd::Limit(SandboxLimit::Disk)),
+        // One that has ended before it is seen reached the limit, too.
+        (3, ":", SandboxEnd::Limit(SandboxLimit::Disk)),
+        (1, ":", SandboxEnd::Exited),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        // What was there before does not count.
+        fs::write(folder.path().join("before"), vec![7; 40 << 20]).unwrap();
+        let mut limits = limits();
+        limits.disk_bytes = 32 << 20;
+        let sandbox = sandbox().limits(limits).writable(folder.path(), "/tree");
+        let script = format!(
+            "for i in $(seq {files}); do dd if=/dev/zero of=/tree/$i bs=1M count=20 2>/dev/null; done; {last}"
+        );
+        let outcome = ran(&sandbox, shell(&script)).await;
+        assert_eq!(outcome.end, end, "{files} files, then {last}: {}", outcome.stderr.text());
+    }
 }
 
 #[tokio::test]
