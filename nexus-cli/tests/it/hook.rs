@@ -134,9 +134,12 @@ const INPUTS: [(&str, bool, Damage); 11] = [
     ("deeper than is read", false, |call| format!("{}{call}", "[".repeat(100_000)).into()),
 ];
 
+/// What is done to the folder `.nexus`.
+type DamageOfState = fn(&Path);
+
 /// What is wrong with the state, which has a task before.
 #[rustfmt::skip]
-const STATES: [(&str, fn(&Path)); 10] = [
+const STATES: [(&str, DamageOfState); 10] = [
     ("tasks that are cut off", |nexus| fs::write(nexus.join("state/tasks.json"), "{").unwrap()),
     ("tasks of a newer version", |nexus| fs::write(nexus.join("state/tasks.json"), r#"{"version":99}"#).unwrap()),
     ("tasks that are no text", |nexus| fs::write(nexus.join("state/tasks.json"), [0xff; 9]).unwrap()),

@@ -50,7 +50,7 @@ impl ProjectFolder {
                 Ok(context) => reply.context = context,
                 // The rules allow the call: a file of notes that cannot be read does not refuse it.
                 Err(error) => {
-                    reply.skipped.push(format!("texts of earlier events are not passed on: {error}"))
+                    reply.skipped.push(format!("texts of earlier events are not passed on: {error}"));
                 }
             }
         }

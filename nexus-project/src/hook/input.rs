@@ -89,12 +89,15 @@ mod tests {
 
     use super::*;
 
+    /// Names with the text that stands there, if it can be read.
+    type Strings<'a> = &'a [(&'a str, Option<&'a str>)];
+
     #[test]
     fn strings_are_found_around_what_cannot_be_read() {
         let text = |input: &str| strings(input.as_bytes()).into_iter().collect::<Vec<_>>();
         let pair = |name: &str, value: Option<&str>| (name.to_owned(), value.map(ToOwned::to_owned));
         #[rustfmt::skip]
-        let cases: &[(&str, &[(&str, Option<&str>)])] = &[
+        let cases: &[(&str, Strings<'_>)] = &[
             ("", &[]),
             ("[1]", &[]),
             ("{", &[]),
@@ -140,7 +143,7 @@ mod tests {
         leaf.prop_recursive(3, 16, 4, |inner| {
             prop_oneof![
                 prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-                prop::collection::btree_map(".{0,4}", inner, 0..4).prop_map(|map| Value::from_iter(map)),
+                prop::collection::btree_map(".{0,4}", inner, 0..4).prop_map(Value::from_iter),
             ]
         })
     }
