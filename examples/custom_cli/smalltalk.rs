@@ -12,13 +12,13 @@ use nexus::{
     FinishReason, Limit, LoopMode, MessageId, OutputSupport, Phase, Retry, Support, TextGranularity,
     ToolAccess, ToolCallStatus, ToolContent, Usage,
     cli::{
-        Attempt, Cli, Executable, Invocation, Prepared, ProcessEnd, Repair, StdinMode, Step, StopRequest,
-        Translator, TurnPlan,
+        Attempt, Cli, Executable, Invocation, OutputLine, Prepared, ProcessEnd, Repair, StdinMode, Step,
+        StopRequest, Translator, TurnPlan,
     },
     harness::Failure,
     turn::{
         MessageEnded, MessageVoided, Retrying, TextDelta, ThinkingDelta, ToolCallArguments, ToolCallFinished,
-        ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
+        ToolCallStarted, ToolOrigin, VoidCause,
     },
 };
 use serde::Deserialize;
@@ -173,11 +173,14 @@ impl Translator for Lines {
         step.write(std::mem::take(&mut self.question));
     }
 
-    fn line(&mut self, line: &[u8], step: &mut Step) {
-        match serde_json::from_slice(line) {
-            Ok(said) => self.said(said, step),
-            // What is not understood is an event, never dropped.
-            Err(_) => step.event(Unrecognized::of_line(None, line)),
+    // A line that is not understood is repaired and read again, and is an event in the end, never dropped.
+    fn read_line(&mut self, line: OutputLine<'_>, step: &mut Step) -> bool {
+        match serde_json::from_slice(line.bytes) {
+            Ok(said) => {
+                self.said(said, step);
+                true
+            }
+            Err(_) => false,
         }
     }
 
