@@ -1,7 +1,7 @@
 //! One message of the client's, told apart by what JSON-RPC 2.0 says of it.
 
 use agent_client_protocol_schema::v1::Error;
-use nexus_core::lenient_json::{self, Message};
+use nexus_core::lenient_json::{self, CheckedMessage};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -26,7 +26,7 @@ pub(crate) struct Refused {
 impl Incoming {
     /// Reads a line.
     pub(crate) fn read(line: &[u8]) -> Result<Self, Box<Refused>> {
-        let Message { value, flaw } = lenient_json::read_message(line).map_err(|error| {
+        let CheckedMessage { value, flaw } = lenient_json::read_message(line).map_err(|error| {
             // Without the line itself: it is the client's, and may be long.
             let reason = format!("the line is no JSON: {error}");
             let id = lenient_json::request_id(line).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! `nexus hook`: the command that a program starts when something happens in it.
 //!
-//! A refusal is an answer on standard output with exit code 0. Claude Code takes exit code 2 of a hook for a refusal of every tool, so
-//! that this command never ends with it, whatever its command line.
+//! A refusal is an answer on standard output with exit code 0. Some programs take exit code 2 of a hook for a refusal of every
+//! tool, so this command never ends with it.
 
 use std::{
     env,

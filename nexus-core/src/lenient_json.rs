@@ -136,7 +136,7 @@ pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<(T, Option<Repairs
 
 /// A message of a caller, such as a JSON-RPC request.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Message {
+pub struct CheckedMessage {
     /// The message. The last value of a key that stands twice.
     pub value: Value,
     /// The reason why no decision may rest on the message: it was repaired, or an object has a key twice.
@@ -148,11 +148,11 @@ pub struct Message {
 /// # Errors
 ///
 /// What `serde_json` says of the text as it came.
-pub fn read_message(text: &[u8]) -> Result<Message, serde_json::Error> {
+pub fn read_message(text: &[u8]) -> Result<CheckedMessage, serde_json::Error> {
     let refused = match serde_json::from_slice(text) {
         Ok(value) => {
             let flaw = serde_json::from_slice::<UniqueKeys>(text).err().map(|error| error.to_string());
-            return Ok(Message { value, flaw });
+            return Ok(CheckedMessage { value, flaw });
         }
         Err(error) => error,
     };
@@ -164,7 +164,7 @@ pub fn read_message(text: &[u8]) -> Result<Message, serde_json::Error> {
         Ok(UniqueKeys) => None,
         Err(error) => Some(error.to_string()),
     };
-    Ok(Message { value, flaw })
+    Ok(CheckedMessage { value, flaw })
 }
 
 /// Reads a value that a decision rests on, such as the arguments of a call. No object in it has a key twice.
@@ -561,7 +561,7 @@ mod tests {
             }
             prop_assert_eq!(repair(written.as_bytes()), None);
             let plain: Value = serde_json::from_str(&written).unwrap();
-            prop_assert_eq!(read_message(written.as_bytes()).unwrap(), Message { value: plain, flaw: None });
+            prop_assert_eq!(read_message(written.as_bytes()).unwrap(), CheckedMessage { value: plain, flaw: None });
         }
 
         #[test]

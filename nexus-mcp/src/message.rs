@@ -3,7 +3,7 @@
 //! They are read into less than the specification asks for, so that a client that leaves something out is answered all the
 //! same. Source: the MCP specification, revisions 2025-06-18, 2025-11-25 and 2026-07-28.
 
-use nexus_core::lenient_json::{self, Message};
+use nexus_core::lenient_json::{self, CheckedMessage};
 use rmcp::model::{ErrorData, RequestId};
 use serde_json::Value;
 
@@ -49,10 +49,11 @@ impl Incoming {
         reason = "how large it is depends on the features of `serde_json` that others ask for"
     )]
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, NotUnderstood> {
-        let Message { value, flaw } = lenient_json::read_message(bytes).map_err(|error| NotUnderstood {
-            id: lenient_json::request_id(bytes).and_then(|id| serde_json::from_value(id).ok()),
-            error: ErrorData::parse_error(format!("the message is not JSON: {error}"), None),
-        })?;
+        let CheckedMessage { value, flaw } =
+            lenient_json::read_message(bytes).map_err(|error| NotUnderstood {
+                id: lenient_json::request_id(bytes).and_then(|id| serde_json::from_value(id).ok()),
+                error: ErrorData::parse_error(format!("the message is not JSON: {error}"), None),
+            })?;
         let invalid = |id: Option<RequestId>, problem: &'static str| NotUnderstood {
             id,
             error: ErrorData::invalid_request(problem, None),

@@ -64,7 +64,7 @@ impl Message {
         reason = "how large it is depends on the features of `serde_json` that others ask for"
     )]
     pub(super) fn read(body: &[u8]) -> Result<Self, Unreadable> {
-        let lenient_json::Message { value, flaw } =
+        let lenient_json::CheckedMessage { value, flaw } =
             lenient_json::read_message(body).map_err(|_| Unreadable {
                 id: lenient_json::request_id(body).and_then(|id| serde_json::from_value(id).ok()),
                 error: ErrorData::parse_error("the body is not JSON", None),

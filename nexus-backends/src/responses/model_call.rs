@@ -272,13 +272,13 @@ impl TurnLoop<'_> {
     }
 }
 
-/// Whether the server does not know an item by its id. Source: the OpenAI API, for items that it does not store.
+/// Whether the server does not know an item by its id. Source: the public API, for items that it does not store.
 fn misses_item(status: StatusCode, body: &ErrorBody) -> bool {
     matches!(status, StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND)
         && (body.names("item with id") || body.names("not persisted"))
 }
 
-/// Whether the server refuses a picture. Source: the OpenAI API (400, "Could not process image"), vLLM (400, "is not a multimodal
+/// Whether the server refuses a picture. Source: the public API (400, "Could not process image"), vLLM (400, "is not a multimodal
 /// model") and llama.cpp 0.5.0 (500, "image input is not supported").
 fn refuses_pictures(status: StatusCode, body: &ErrorBody) -> bool {
     let words = ["image", "picture", "vision", "multimodal"];

@@ -137,7 +137,7 @@ impl HookCall<'_> {
         HookReply::refused(format!(
             "This call is not made, because the project of the Nexus hook cannot be used: {problem}. The person runs `nexus project install \
              {}` in the project: it writes the hooks anew.",
-            self.harness.unwrap_or("claude")
+            self.harness.unwrap_or("PROGRAM")
         ))
     }
 }

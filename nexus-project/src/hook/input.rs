@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nexus_core::lenient_json::{self, Message};
+use nexus_core::lenient_json::{self, CheckedMessage};
 use serde_json::Value;
 
 /// Mark at the start of a text, which some programs write and JSON does not have.
@@ -14,7 +14,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 ///
 /// Why it cannot be read.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, String> {
-    let Message { value, flaw } =
+    let CheckedMessage { value, flaw } =
         lenient_json::read_message(bytes).map_err(|error| format!("it is no JSON: {error}"))?;
     match (value, flaw) {
         (value @ Value::Object(_), None) => Ok(value),

@@ -27,7 +27,7 @@ impl KeyringKey {
     /// takes the place of a login.
     pub fn named(name: &str) -> Result<Self, StoreError> {
         if nexus_core::looks_like_key(name) {
-            let reason = "what looks like a key is no name of one, and is not shown: name it, such as `openai`, and give the key itself \
+            let reason = "what looks like a key is no name of one, and is not shown: name it, such as `work`, and give the key itself \
                           on standard input";
             return Err(StoreError::new("the keyring", reason.to_owned()));
         }
