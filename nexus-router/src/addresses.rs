@@ -86,13 +86,15 @@ fn servers(configuration: &Configuration) -> impl Iterator<Item = (&str, &Backen
     })
 }
 
+/// An address that a panel asks, in a pool or on this machine.
+type SeenAddress<'c> = (&'c str, Option<String>, SocketAddr);
+
 fn shared(
     configuration: &Configuration,
     addresses: &BTreeMap<ServerAddress, BTreeSet<SocketAddr>>,
 ) -> Vec<SharedAddress> {
     // What is loopback in a pool is so on another machine.
-    let mut found: BTreeMap<(&str, Option<String>, SocketAddr), BTreeMap<VendorId, BTreeSet<BackendId>>> =
-        BTreeMap::new();
+    let mut found: BTreeMap<SeenAddress<'_>, BTreeMap<VendorId, BTreeSet<BackendId>>> = BTreeMap::new();
     for (panel, id, server) in servers(configuration) {
         let Some(entry) = configuration.backends.get(id) else { continue };
         let Some(vendor) = &entry.vendor else { continue };

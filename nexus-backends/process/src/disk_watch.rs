@@ -191,6 +191,7 @@ impl FolderSize {
                 continue;
             }
             let Ok(found) = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            #[allow(clippy::useless_conversion, reason = "the type of a device depends on the machine")]
             let is_counted = found.st_nlink < 2
                 || FileType::from_raw_mode(found.st_mode) == FileType::Directory
                 || self.linked.len() >= MAX_LINKED

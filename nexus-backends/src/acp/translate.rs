@@ -497,7 +497,7 @@ impl AcpTranslator {
     }
 
     /// The agent asks something.
-    fn request(&mut self, id: Value, method: &str, params: Value, flaw: Option<String>, step: &mut Step) {
+    fn request(&mut self, id: Value, method: &str, params: Value, flaw: Option<&str>, step: &mut Step) {
         if method == "session/request_permission" {
             if let Ok(request) = serde_json::from_value::<RequestPermissionRequest>(params.clone()) {
                 return self.permission(id, request, flaw, step);
@@ -521,12 +521,12 @@ impl AcpTranslator {
         &mut self,
         id: Value,
         request: RequestPermissionRequest,
-        flaw: Option<String>,
+        flaw: Option<&str>,
         step: &mut Step,
     ) {
         self.end_message(step);
         let call = self.calls.asked(request.tool_call.clone(), &mut step.events);
-        if let Some(flaw) = &flaw {
+        if let Some(flaw) = flaw {
             step.event(TurnEvent::warning(format!(
                 "{} was refused: its permission was asked for with JSON that cannot be relied on: {flaw}",
                 call.tool
@@ -586,7 +586,7 @@ impl Translator for AcpTranslator {
             Line { id: Some(id), method: Some(method), params, .. } => {
                 let is_permission = method == "session/request_permission";
                 let flaw = if is_permission { output.flaw() } else { None };
-                self.request(id, &method, params, flaw, step);
+                self.request(id, &method, params, flaw.as_deref(), step);
             }
             Line { method: Some(method), params, .. } => self.notification(&method, params, step),
             Line { id: Some(id), result, error, .. } => {

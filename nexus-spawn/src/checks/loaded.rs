@@ -214,7 +214,7 @@ impl LoadSearch<'_> {
                     }
                 }
                 _ if MAKEFILES.contains(&name) || self.loaded.build.contains(&path) => {
-                    self.makefile(&text, &folder)
+                    self.makefile(&text, &folder);
                 }
                 // A link, of which the text is where it leads.
                 _ if !text.contains('\n') && self.base.has(&join(&folder, &text)) => {
@@ -742,7 +742,7 @@ mod tests {
         ) {
             let names = ["package.json", "Makefile", "a/Cargo.toml", "go.mod", "conftest.py", "check"];
             let files: Vec<(&str, &str)> = names.into_iter().zip(texts.iter().map(String::as_str)).collect();
-            for command in [command.clone(), words("make"), words("npm test"), words("sh check")] {
+            for command in [command, words("make"), words("npm test"), words("sh check")] {
                 let mut files = FilesInMemory::new(&files);
                 let loaded = Loaded::by(&command, &mut files);
                 let _ = loaded.concern(Path::new(&path), true, &files);

@@ -9,8 +9,8 @@ use std::{
 };
 
 use super::{
-    Base, CommitId, CommitIntent, Git, Project, Tree, TreeError, TreeErrorKind, TreeId, TreeOptions,
-    TreeReading,
+    Base, CommitId, CommitIntent, Git, Project, Tree, TreeError, TreeErrorKind, TreeId, TreeLimits,
+    TreeOptions,
     base::{Record, new_pin},
     bundle, check,
     ignore::IgnoreRules,

@@ -176,7 +176,7 @@ impl Sandbox {
                 }
                 Mount::EmptyFile => layout.read_only(empty, inside),
                 Mount::Settings(text) => {
-                    let written = folder.write(&format!("settings-{number}"), text);
+                    let written = folder.write(format!("settings-{number}"), text);
                     let unwritten =
                         |source| SandboxError::Prepare { folder: folder.path().to_owned(), source };
                     layout.read_only(written.map_err(unwritten)?, inside)

@@ -204,7 +204,7 @@ impl ClaudeTranslator {
                 match &*delta.kind {
                     "text_delta" => self.messages.delta(BlockKind::Text, delta.text, halves, step),
                     "thinking_delta" => {
-                        self.messages.delta(BlockKind::Thinking, delta.thinking, halves, step)
+                        self.messages.delta(BlockKind::Thinking, delta.thinking, halves, step);
                     }
                     "input_json_delta" | "signature_delta" | "citations_delta" => {}
                     _ => return None,
