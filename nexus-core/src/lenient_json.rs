@@ -44,11 +44,11 @@ pub struct Repairs {
     pub lone_surrogates: usize,
     /// Number of `NaN`, `Infinity` and `-Infinity` that became `null`.
     pub not_finite: usize,
-    /// The first and the last half, where they begin or end a string. A [`HalfJoiner`] takes them.
+    /// The halves at the ends of the text's delta. A [`HalfJoiner`] takes them.
     pub halves: Halves,
 }
 
-/// Halves of surrogate pairs at the ends of a string. Both are U+FFFD in the repaired text.
+/// Halves of surrogate pairs at the ends of a delta. Both are U+FFFD in the repaired text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Halves {
     /// Low half that a string begins with.
@@ -101,9 +101,18 @@ pub fn repair(text: &[u8]) -> Option<Repaired> {
     };
     let mut copy = Copy { text: body, done: 0, written: String::new() };
     let mut at = 0;
+    let mut key = "";
     while let Some(found) = find(body, at, |rest| memchr3(b'"', b'N', b'I', rest)) {
         at = match body.as_bytes().get(found) {
-            Some(b'"') => repair_string(body, found + 1, &mut copy, &mut repairs),
+            Some(b'"') => {
+                let (end, halves) = repair_string(body, found + 1, &mut copy, &mut repairs);
+                if body.get(end..).is_some_and(|rest| rest.trim_start().starts_with(':')) {
+                    key = body.get(found + 1..end - 1).unwrap_or_default();
+                } else if halves != Halves::default() && DELTA_KEYS.contains(&key) {
+                    repairs.halves = halves;
+                }
+                end
+            }
             _ => match not_finite(body, found) {
                 Some(token) => {
                     copy.replace(token.clone(), "null");
@@ -303,12 +312,17 @@ impl Copy<'_> {
     }
 }
 
-/// Repairs the string that begins at `start`, behind its quotation mark. Returns its end.
-fn repair_string(text: &str, start: usize, copy: &mut Copy<'_>, repairs: &mut Repairs) -> usize {
+/// Keys whose values are deltas of a text. Another string of the same event, such as padding, may be cut inside a character as
+/// well. The first one stands for a string without a key.
+const DELTA_KEYS: [&str; 5] = ["", "delta", "text", "thinking", "data"];
+
+/// Repairs the string that begins at `start`, behind its quotation mark. Returns its end, and the halves at its ends.
+fn repair_string(text: &str, start: usize, copy: &mut Copy<'_>, repairs: &mut Repairs) -> (usize, Halves) {
     let mut at = start;
+    let mut halves = Halves::default();
     while let Some(found) = find(text, at, |rest| memchr2(b'"', b'\\', rest)) {
         if text.as_bytes().get(found) == Some(&b'"') {
-            return found + 1;
+            return (found + 1, halves);
         }
         let Some(unit) = escaped_unit(text, found) else {
             at = found + 2;
@@ -322,14 +336,14 @@ fn repair_string(text: &str, start: usize, copy: &mut Copy<'_>, repairs: &mut Re
             copy.replace(found..at, "\\ufffd");
             repairs.lone_surrogates += 1;
             if is_low(unit) && found == start {
-                repairs.halves.leading.get_or_insert(unit);
+                halves.leading = Some(unit);
             }
             if is_high(unit) && text.as_bytes().get(at) == Some(&b'"') {
-                repairs.halves.trailing = Some(unit);
+                halves.trailing = Some(unit);
             }
         }
     }
-    text.len()
+    (text.len(), halves)
 }
 
 /// Length of `\uXXXX`.

@@ -614,6 +614,20 @@ fn halves_of_a_character_in_neighbouring_deltas_are_joined() {
 }
 
 #[test]
+fn half_a_character_in_another_string_of_an_event_joins_nothing() {
+    let delta = |text: &str| {
+        format!(
+            r#"{{"type":"response.output_text.delta","item_id":"m","delta":"{text}","obfuscation":"x\ud800"}}"#
+        )
+    };
+    let end = r#"{"type":"response.completed","response":{"status":"completed"}}"#;
+    let (_, reply) = read_text(&[&delta(r"a\ude00"), &delta(r"\ude00b"), end]);
+    assert_eq!(texts(&reply), ["a\u{fffd}\u{fffd}b"]);
+    let (_, reply) = read_text(&[&delta(r"a\ud83d"), &delta(r"\ude00b"), end]);
+    assert_eq!(texts(&reply), ["a\u{1f600}b"]);
+}
+
+#[test]
 fn a_finished_item_with_half_a_character_is_the_answer() {
     let item = r#"{"type":"message","id":"m","content":[{"type":"output_text","text":"cut \ud83d"}]}"#;
     let done = format!(r#"{{"type":"response.output_item.done","output_index":0,"item":{item}}}"#);
