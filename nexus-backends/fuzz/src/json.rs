@@ -22,7 +22,9 @@ pub fn check(input: &[u8]) {
     if let Ok((_, repairs)) = read {
         assert!(repairs.is_some(), "what serde_json refuses was read without a repair");
         let flaw = message.expect("what is read is a message").flaw;
-        let is_marked_alone = repairs.is_some_and(|repairs| repairs.lone_surrogates + repairs.not_finite == 0 && !repairs.invalid_utf8);
+        let is_marked_alone = repairs.is_some_and(|repairs| {
+            repairs.lone_surrogates + repairs.not_finite == 0 && !repairs.invalid_utf8
+        });
         assert!(flaw.is_some() || is_marked_alone, "a decision could rest on it");
     }
     if let Some(repaired) = lenient_json::repair(input) {

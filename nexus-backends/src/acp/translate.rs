@@ -320,6 +320,7 @@ impl AcpTranslator {
     fn prompt(&mut self, blocks: &[Value], step: &mut Step) {
         self.stage = Stage::Prompted;
         self.said.clear();
+        self.has_lost_chunk = false;
         let params = json!({ "sessionId": self.session, "prompt": blocks });
         self.ask(Asked::Prompt, "session/prompt", &params, step);
     }
@@ -466,6 +467,7 @@ impl AcpTranslator {
                 self.said.push(half);
                 step.event(TextDelta::new(message.id.clone(), half));
             }
+            self.halves = HalfJoiner::default();
             if !message.text.is_empty() {
                 step.event(MessageEnded::new(message.id, message.text));
             }

@@ -341,6 +341,7 @@ impl GrokTranslator {
             open.text.push(half);
             step.event(TextDelta::new(open.id.clone(), half));
         }
+        self.halves = HalfJoiner::default();
         step.event(MessageEnded::new(open.id.clone(), open.text.clone()).with_usage(usage));
         self.closed.push(Closed { id: open.id, text: open.text });
     }
