@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::client_text;
 
-/// How much of what a server says of a call that failed is told, in bytes.
+/// Longest part of a server's error text that the model reads, in bytes.
 const FAULT_BYTES: usize = 1_000;
 
 /// Calls a tool, and waits for its answer for as long as there is progress at least every `within`. Dropping the future tells the
@@ -65,7 +65,7 @@ impl Drop for Unanswered {
         if let (Some(peer), Ok(runtime)) = (self.peer.take(), tokio::runtime::Handle::try_current()) {
             let params = CancelledNotificationParam::new(Some(self.id.clone()), None);
             let notification = CancelledNotification::new(params);
-            // A server that has ended needs not be told.
+            // A server that has ended gets no cancellation.
             runtime.spawn(async move { drop(peer.send_notification(notification.into()).await) });
         }
     }

@@ -10,9 +10,9 @@ use tokio::{
 
 use crate::server_process::ServerProcess;
 
-/// How long a start may take that is tried again with each prompt. Source: our own bound, what a person waits for unasked.
+/// Longest start that is tried again with each prompt. Source: our own bound, what a person waits for unasked.
 const SHORT_START: Duration = Duration::from_secs(5);
-/// How long a server that is given up while it starts may take to be gone.
+/// Longest time for a server that is given up during its start to end.
 const GIVE_UP_WITHIN: Duration = Duration::from_secs(5);
 
 /// One server of a session.
@@ -76,7 +76,7 @@ impl ServerSlot {
         }
     }
 
-    /// Has a server that was set aside started again.
+    /// Starts a server again that was set aside.
     pub(crate) fn try_again(&mut self) {
         if let Self::SetAside { .. } = self {
             *self = Self::Empty;

@@ -15,16 +15,16 @@ use crate::{
     store::{DocumentKind, ExpectedRevision, StoredDocument},
 };
 
-/// How often a count is written anew that another broker wrote meanwhile.
+/// Most attempts to write a count that other brokers write at the same time.
 const MAX_CONFLICTS: usize = 64;
-/// How long a count is stored after its last turn. Source: an id is known for as long.
+/// Time for which a count is stored after its last turn. Source: an id is known for as long.
 const STORED_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
-/// How many turns came of a message.
+/// Number of turns that one message began.
 #[derive(Debug, Serialize, Deserialize)]
 struct TurnCount {
     turns: u32,
-    /// When the last of them was counted.
+    /// Time of the last count.
     #[serde(with = "rfc3339")]
     at: SystemTime,
     /// Keys that this version does not know.
@@ -42,7 +42,7 @@ impl TurnCount {
 }
 
 impl Broker {
-    /// Whether one more turn may come of the message that led to this one.
+    /// Returns whether the root message of this one may begin another turn.
     pub(crate) async fn may_begin_turn(&self, envelope: &Envelope) -> Result<bool, BrokerError> {
         let Some(root) = &envelope.root else { return Ok(true) };
         let document = self.store().document(DocumentKind::TurnCount, root.as_str()).await?;

@@ -130,7 +130,7 @@ pub fn repair(text: &[u8]) -> Option<Repaired> {
 ///
 /// # Errors
 ///
-/// What `serde_json` says of the text as it came.
+/// The error of `serde_json` for the text as it came.
 pub fn from_slice<T: DeserializeOwned>(text: &[u8]) -> Result<(T, Option<Repairs>), serde_json::Error> {
     let refused = match serde_json::from_slice(text) {
         Ok(value) => return Ok((value, None)),
@@ -156,7 +156,7 @@ pub struct CheckedMessage {
 ///
 /// # Errors
 ///
-/// What `serde_json` says of the text as it came.
+/// The error of `serde_json` for the text as it came.
 pub fn read_message(text: &[u8]) -> Result<CheckedMessage, serde_json::Error> {
     let refused = match serde_json::from_slice(text) {
         Ok(value) => {
@@ -253,7 +253,7 @@ pub struct HalfJoiner {
 }
 
 impl HalfJoiner {
-    /// Whether a delta is delivered as it is: no half waits, and its repair found none.
+    /// Returns whether a delta is delivered as it is: no half waits, and its repair found none.
     pub fn is_idle(&self, halves: Halves) -> bool {
         self.pending.is_empty() && halves == Halves::default()
     }

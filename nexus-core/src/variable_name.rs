@@ -5,7 +5,7 @@ use crate::redact::Redactor;
 /// Longest name of a variable, in bytes. Source: our own bound; no platform names one so long.
 const MAX_NAME_BYTES: usize = 128;
 
-/// What begins a key of a service, and how many letters, digits, `-`, `_` and `.` follow at least. Source: the services' documentation.
+/// Prefix of a service's keys, with the fewest letters, digits, `-`, `_` and `.` that follow it. Source: the services' documentation.
 const KEY_BEGINNINGS: [(&str, usize); 21] = [
     ("AIza", 20),
     ("ASIA", 16),
@@ -66,7 +66,7 @@ pub fn variable_name_fault(name: &str) -> Option<&'static str> {
     )
 }
 
-/// Whether a text has the shape of a key, so that no message should repeat it.
+/// Returns whether a text has the shape of a key, so that no message repeats it.
 pub fn looks_like_key(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
     let begins_like_one = KEY_BEGINNINGS.iter().any(|(beginning, more)| {

@@ -43,7 +43,7 @@ impl fmt::Display for SharedAddress {
 }
 
 impl SharedAddress {
-    /// What to do about it.
+    /// Advice.
     pub fn advice(&self) -> &'static str {
         match self.is_refused {
             true => "name another server in nexus.yaml, or leave `distinct: address` out of the panel",
@@ -93,7 +93,7 @@ fn shared(
     configuration: &Configuration,
     addresses: &BTreeMap<ServerAddress, BTreeSet<SocketAddr>>,
 ) -> Vec<SharedAddress> {
-    // What is loopback in a pool is so on another machine.
+    // A loopback address of a pool is one of another machine.
     let mut found: BTreeMap<SeenAddress<'_>, BTreeMap<VendorId, BTreeSet<BackendId>>> = BTreeMap::new();
     for (panel, id, server) in servers(configuration) {
         let Some(entry) = configuration.backends.get(id) else { continue };
@@ -107,7 +107,7 @@ fn shared(
     }
     let mut told = BTreeSet::new();
     let shared = found.into_iter().filter(|(_, vendors)| vendors.len() > 1);
-    // Servers that have several addresses in common are told once.
+    // Servers that have several addresses in common are reported once.
     let shared = shared.filter(|((panel, ..), vendors)| told.insert((*panel, vendors.clone())));
     shared
         .map(|((panel, _, address), vendors)| {

@@ -24,15 +24,15 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstatvfs, openat, st
 const EVERY: Duration = Duration::from_millis(20);
 /// From one look at a folder to the next, where nothing else asks for one.
 const WALK_EVERY: Duration = Duration::from_secs(1);
-/// How many times longer than a look at a folder takes the next one waits: a folder of many files is looked at less often.
+/// Pause before the next scan, in multiples of the last scan's duration: a folder of many files is scanned less often.
 const WALK_SHARE: u32 = 20;
 /// The same where the free space has fallen.
 const WALK_SHARE_WHEN_FALLING: u32 = 4;
-/// How many times the bound the free space may fall for reasons that the folder does not show.
+/// Multiple of the bound by which the free space may fall for reasons that the folder does not show.
 const UNSEEN: u64 = 4;
 /// The unit of `st_blocks`. Source: `stat(3type)`.
 const BLOCK_BYTES: u64 = 512;
-/// How deep folders are looked through. Each level holds a descriptor open.
+/// Deepest level of folders that is scanned. Each level holds a descriptor open.
 const MAX_DEPTH: usize = 200;
 /// Most files of several names that are counted once.
 const MAX_LINKED: usize = 100_000;
@@ -85,7 +85,7 @@ impl DiskWatch {
         Ok(Self { shared, thread: handle.thread().clone() })
     }
 
-    /// Whether too much was added.
+    /// Returns whether more was added than the bound.
     pub fn is_over(&self) -> bool {
         self.shared.is_over.load(Ordering::Acquire)
     }
@@ -157,14 +157,14 @@ impl WatchedFolder {
     }
 }
 
-/// What is free on the disk of a folder, for everyone.
+/// Free space on the disk of a folder that every user may take, in bytes.
 fn free(folder: &Path) -> Option<u64> {
     let opened = open(CWD, folder).ok()?;
     let found = fstatvfs(opened).ok()?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// What is used by all that is in a folder, each file once, as soon as that is more than `enough`. No link is followed.
+/// Space used by the files of a folder, each counted once, up to a little more than `enough` bytes. No link is followed.
 fn used(folder: &Path, enough: u64) -> u64 {
     let mut sum = FolderSize { bytes: 0, enough, linked: HashSet::new() };
     if let Ok(opened) = open(CWD, folder) {

@@ -17,7 +17,7 @@ use crate::output::printable;
 
 /// Longest that a line may take. Source: our own bound; a program waits a minute and more, and a person does not.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How often a line is looked at.
+/// Pause between two looks at a running hook line.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Largest answer that is read, in bytes.
 const MOST_ANSWER: u64 = 1 << 20;
@@ -114,7 +114,7 @@ fn run(line: &str, folder: &Path, input: &str) -> Result<(i32, Vec<u8>), String>
     loop {
         match child.try_wait() {
             Ok(Some(status)) => {
-                // What the line left running may have its output open.
+                // A process that the line left running may have its output open.
                 end(&mut child);
                 let answer = reader.join().unwrap_or_default();
                 return status.code().map(|code| (code, answer)).ok_or_else(|| format!("ends by {status}"));

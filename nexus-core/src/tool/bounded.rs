@@ -6,7 +6,7 @@ use crate::picture::MAX_PICTURE_BYTES;
 /// Largest answer of a tool, in bytes of text. Source: the most that the harnesses of all vendors pass on whole, as measured.
 pub const MAX_ANSWER_BYTES: usize = 10_000;
 
-/// What is kept free for the note at the end of an answer that is cut, in bytes.
+/// Room for the note at the end of an answer that is cut, in bytes.
 const NOTE_BYTES: usize = 300;
 
 impl ToolResult {
@@ -61,7 +61,7 @@ impl ToolResult {
             if end > 0 {
                 kept.push(ToolContent::text(&text[..end]));
             }
-            // What follows is left out whole.
+            // Later texts are left out whole.
             room = 0;
         }
         let missing = match (missing_bytes, missing_pictures) {

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{folder::ProjectFolder, harness::Harness};
 
-/// What a program started a hook with.
+/// Arguments and input of one start of a hook.
 #[derive(Clone, Debug)]
 pub struct HookCall<'a> {
     /// The program's name, if the command line has one.
@@ -23,12 +23,12 @@ pub struct HookCall<'a> {
     pub working_directory: &'a Path,
 }
 
-/// What is written for the program.
+/// Output of a hook.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HookOutput {
-    /// What the program takes as an answer, for standard output. `None`: the event goes on as without a hook.
+    /// The answer for standard output. `None`: the event goes on as without a hook.
     pub answer: Option<Value>,
-    /// What went wrong, for standard error.
+    /// Errors for standard error.
     pub complaints: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ impl HookCall<'_> {
         output
     }
 
-    /// What an input that cannot be read as a whole still says.
+    /// A member of an input that cannot be read as a whole.
     fn left(&self, name: &str) -> Option<String> {
         input::strings(self.input.as_deref().ok()?).remove(name)?
     }

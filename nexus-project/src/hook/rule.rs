@@ -19,7 +19,7 @@ const NO_TASK: &str = "Files of this project are changed only for a task, and th
                        done, and by what it is seen to be done), say that it begins with task_update, then make the same edit again.";
 
 impl ProjectFolder {
-    /// Whether a tool may run.
+    /// Decides whether a tool may run.
     pub(super) fn before_tool(&self, input: &HookInput) -> HookReply {
         let Some(tool) = &input.tool else { return self.nameless_tool("it does not name the tool") };
         if tool.use_of_files != UseOfFiles::Edits || !self.is_work(tool, &input.working_directory) {
@@ -56,7 +56,7 @@ impl ProjectFolder {
         ))
     }
 
-    /// Whether a tool changes files of the project that need a task: all but those of what the project knows.
+    /// Returns whether a tool changes files that need a task: all files but those that record what the project knows.
     fn is_work(&self, tool: &HookTool, working_directory: &Path) -> bool {
         let needs_a_task = |path: &PathBuf| {
             let path = working_directory.join(path);
@@ -68,7 +68,7 @@ impl ProjectFolder {
         tool.paths.is_empty() || tool.paths.iter().any(needs_a_task)
     }
 
-    /// Whether a path without `..` is in the project, and not in a folder of what it knows.
+    /// Returns whether a path without `..` is in the project and outside of the folders that record what it knows.
     fn needs_a_task(&self, path: &Path) -> bool {
         let roots = [Some(plain(self.root())), real(self.root())];
         let inside = roots.iter().flatten().find_map(|root| path.strip_prefix(root).ok());
@@ -80,7 +80,7 @@ impl ProjectFolder {
         !KNOWLEDGE.iter().any(is_below) || has_other_names(path)
     }
 
-    /// Whether there are tasks, once a change that was begun is finished.
+    /// Returns whether there are tasks, after it finishes a change that was begun.
     fn has_tasks(&self) -> Result<bool, Unreadable> {
         let read = |name| {
             let path = self.state_path(name);
@@ -123,7 +123,7 @@ struct Unreadable {
     error: ProjectError,
 }
 
-/// Whether a file has further names, any of which may be elsewhere in the project.
+/// Returns whether a file has further names (hard links), any of which may be elsewhere in the project.
 fn has_other_names(path: &Path) -> bool {
     #[cfg(unix)]
     return path

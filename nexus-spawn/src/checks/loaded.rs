@@ -76,12 +76,12 @@ const SCRIPT_RUNNERS: [&str; 4] = ["npm", "pnpm", "yarn", "bun"];
 const IMPORT_FOLDERS: [&str; 4] = ["src", "lib", "python", "app"];
 /// Folders in which programs are looked for.
 const PROGRAM_FOLDERS: [&str; 5] = ["bin", ".bin", "sbin", "scripts", "Scripts"];
-/// What the name of a module ends with.
+/// Endings of the names of modules.
 const MODULE_ENDINGS: [&str; 4] = ["py", "pyc", "so", "pyd"];
 
 /// A tree's files, as a command may load them.
 pub(super) trait BaseFiles {
-    /// Whether there is a file or a link.
+    /// Returns whether there is a file or a link.
     fn has(&self, path: &str) -> bool;
     /// The file's text, or where the link leads. `None` for what is not there, is no text or is too large.
     fn text(&mut self, path: &str) -> Option<String>;
@@ -89,7 +89,7 @@ pub(super) trait BaseFiles {
     fn named(&self, name: &str) -> Vec<String>;
 }
 
-/// How a changed path concerns the test command.
+/// Relation of a changed path to the test command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadedAs {
     /// It is a test or build file: the base's tests run with the base's.
@@ -98,7 +98,7 @@ pub(super) enum LoadedAs {
     MayBeLoaded,
 }
 
-/// What a test command loads.
+/// Files that a test command loads.
 #[derive(Debug, Default)]
 pub(super) struct Loaded {
     /// Files that are loaded as tests.
@@ -166,7 +166,7 @@ impl Loaded {
             if own && is_of_runner(module) {
                 return Some(LoadedAs::File(TestFileKind::Test));
             }
-            // Which packages are installed is not known.
+            // The installed packages are not known.
             if own && self.is_python && folder.is_empty() {
                 return Some(LoadedAs::MayBeLoaded);
             }
@@ -294,7 +294,7 @@ impl LoadSearch<'_> {
         }
     }
 
-    /// What an interpreter runs: a module, a text, or a file.
+    /// Program of an interpreter: a module, a text, or a file.
     fn interpreted(&mut self, name: &str, arguments: &[String], folder: &str) {
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
@@ -379,7 +379,7 @@ impl LoadSearch<'_> {
             if !line.starts_with('\t') && matches!(words.next(), Some("include" | "-include" | "sinclude")) {
                 for word in words {
                     [join("", word), join(folder, word)].into_iter().for_each(|place| self.include(place));
-                    // What a pattern or a variable stands for is not known.
+                    // The value of a pattern or a variable is not known.
                     self.loaded.is_unknown |= word.contains(['*', '$', '?']);
                 }
             } else if let Some(recipe) = line.strip_prefix('\t') {
@@ -552,7 +552,7 @@ fn without_version(program: &str) -> &str {
     program.trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '.')
 }
 
-/// Whether a word sets a variable for the command behind it.
+/// Returns whether a word sets a variable for the command behind it.
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
