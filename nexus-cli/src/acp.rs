@@ -27,7 +27,10 @@ pub(crate) async fn acp(config: &ConfigArgs, args: &AcpArgs) -> Result<ExitCode,
     context.home = absolute(&context.home).map_err(CommandError::failed)?;
     let home = context.home.clone();
     let file = config.config.clone();
-    let options = AcpOptions::default().with_kind(args.kind.clone()).with_access(args.access.into());
+    let options = AcpOptions::default()
+        .with_kind(args.kind.clone())
+        .with_access(args.access.into())
+        .with_tool_call_within(args.tool_call_limit);
     let agent = AcpAgent::new(move || load(file.as_deref(), context.clone()), home, options);
     let (input, output) = own_streams().map_err(|error| {
         CommandError::failed(format_args!("standard input and output cannot be taken over: {error}"))

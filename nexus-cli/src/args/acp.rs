@@ -1,8 +1,10 @@
 //! The command line of `nexus acp`.
 
+use std::time::Duration;
+
 use clap::Args as ClapArgs;
 
-use super::run::Access;
+use super::{run::Access, time_with_unit};
 
 /// What stands below the help.
 pub(crate) const HELP: &str = "\
@@ -20,4 +22,7 @@ pub(crate) struct AcpArgs {
     /// Which tools a turn may use: what a new session begins with, above which no client can set it
     #[arg(long, value_enum, default_value_t = Access::WorkspaceWrite)]
     pub(crate) access: Access,
+    /// Longest time without progress that a tool call of the editor's MCP servers may take, such as 90s or 1h
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = time_with_unit)]
+    pub(crate) tool_call_limit: Duration,
 }

@@ -6,7 +6,7 @@ use clap::{Args as ClapArgs, Subcommand};
 use nexus_broker::{Address, EnvelopeId, MessagePriority};
 use serde_json::{Map, Value};
 
-use super::seconds;
+use super::{seconds, time_with_unit};
 
 /// What follows the options of `nexus broker`.
 pub(super) const BROKER_HELP: &str = "\
@@ -109,7 +109,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) wait: Option<Duration>,
     /// Have the message not handled any more when it has waited so long, such as 10m or 2h
-    #[arg(long, value_name = "TIME", value_parser = lifetime)]
+    #[arg(long, value_name = "TIME", value_parser = time_with_unit)]
     pub(crate) expires: Option<Duration>,
     /// The message of an agent that this answers, by its id
     #[arg(long, value_name = "ID", conflicts_with = "task")]
@@ -148,14 +148,6 @@ fn priority(text: &str) -> Result<MessagePriority, String> {
 
 fn caller(name: &str) -> Result<Address, String> {
     format!("caller:{name}").parse().map_err(|error: nexus_broker::BrokerError| error.to_string())
-}
-
-/// A time that a message may wait.
-fn lifetime(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(time) if !time.is_zero() => Ok(time),
-        _ => Err("it is a time such as 30s, 10m or 2h".to_owned()),
-    }
 }
 
 fn object(text: &str) -> Result<Map<String, Value>, String> {

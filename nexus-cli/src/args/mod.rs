@@ -251,6 +251,14 @@ impl Command {
     }
 }
 
+/// Parses a positive time with a unit, such as 30s, 10m or 2h.
+fn time_with_unit(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err("it is a time such as 30s, 10m or 2h".to_owned()),
+    }
+}
+
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
