@@ -49,7 +49,7 @@ semver BASE="HEAD~1":
 
 # The engine's benches; `benches/README.md` says how to read them
 bench:
-    cargo bench --bench spawn --bench decode --bench turn_overhead
+    cargo bench -p nexus-benches --bench spawn --bench decode --bench turn_overhead
 
 # The vendors' own programs against loopback servers
 real:

@@ -1,6 +1,6 @@
 //! What the spawn atom costs beside `std::process` with a plain reader, in one run.
 //!
-//! `cargo bench --bench spawn`, or with `-- --quick` for a first look, with `-- --sandbox` for the sandbox alone. Ratios and differences count;
+//! `cargo bench -p nexus-benches --bench spawn`, or with `-- --quick` for a first look, with `-- --sandbox` for the sandbox alone. Ratios and differences count;
 //! absolute times move with the machine. Each pair is measured in turns, so that a busy moment hits
 //! both. With `--strict` the program ends with 1 if something that must hold does not.
 

@@ -6,8 +6,8 @@ use std::{
 };
 
 use nexus_testkit::{
-    conformance::ModelCall,
     fake_cli::{AfterFault, Ask, Ending, Exit, Imitation, Moment, Next, Stage, Trouble},
+    model_call::ModelCall,
     sim::{Fault, Finish, ToolCall},
 };
 use serde_json::{Value, json};

@@ -9,7 +9,7 @@ use std::{
 ///
 /// # Panics
 ///
-/// If it is not built, which `cargo test` without `--test` does, or cannot be started.
+/// If it is not built, which `cargo test --workspace` does, or cannot be started.
 #[track_caller]
 pub fn run(name: &str, arguments: &[&str]) -> Output {
     let test =
@@ -18,7 +18,11 @@ pub fn run(name: &str, arguments: &[&str]) -> Output {
     let built =
         test.ancestors().nth(2).unwrap_or_else(|| panic!("{} has no folder of examples", test.display()));
     let program = built.join("examples").join(name);
-    assert!(program.exists(), "{} is not built; `cargo test` without `--test` builds it", program.display());
+    assert!(
+        program.exists(),
+        "{} is not built; `cargo build --workspace --examples` builds it",
+        program.display()
+    );
     let home = tempfile::tempdir().unwrap_or_else(|error| panic!("no temporary folder: {error}"));
     Command::new(&program)
         .args(arguments)

@@ -2,13 +2,14 @@
 //!
 //! [`sim`] is the vendors' side of the wire: loopback model servers that speak each vendor's API and
 //! fail on request. [`issuer`] is the authorization server that a login talks to. [`fake_cli`] is the other
-//! side of the process boundary: programs that pose as the vendors' CLIs. [`conformance`] is the suite that
-//! every backend is held against. [`real`] finds the vendors' own programs. [`browser`] shows a page as a real one does.
+//! side of the process boundary: programs that pose as the vendors' CLIs. `conformance` (feature `conformance`) is the suite that
+//! every backend is tested with. [`real`] finds the vendors' own programs. [`browser`] shows a page as a real one does.
 //! [`child_test`] runs a test in a process of its own, [`effort`] says how much a test tries,
 //! and [`example`] runs an example.
 
 pub mod browser;
 pub mod child_test;
+#[cfg(feature = "conformance")]
 pub mod conformance;
 pub mod effort;
 pub mod example;
@@ -16,5 +17,6 @@ pub mod fake_cli;
 pub mod issuer;
 #[cfg(feature = "judge")]
 pub mod judge;
+pub mod model_call;
 pub mod real;
 pub mod sim;

@@ -49,7 +49,6 @@ fn part(call: impl Fn(&str, Value) -> ToolCall) -> Scenario {
 }
 
 /// What each model says and does with the ready tools for files.
-#[cfg(feature = "files")]
 fn part_with_files(call: &dyn Fn(&str, Value) -> ToolCall) -> Scenario {
     let hash = nexus::scope::ContentHash::of(PAGE).short();
     let edit = json!({ "path": "book/page", "expected_hash": hash, "old_text": "seven", "new_text": "7" });
@@ -68,7 +67,6 @@ fn part_with_files(call: &dyn Fn(&str, Value) -> ToolCall) -> Scenario {
 }
 
 /// A page of the book, before the turn.
-#[cfg(feature = "files")]
 const PAGE: &str = "blue: five kg\ngreen: seven kg\n";
 
 struct World {
@@ -193,7 +191,6 @@ async fn one_line_moves_a_task_with_tools_over_real_programs_and_models() {
     }
 }
 
-#[cfg(feature = "files")]
 #[tokio::test]
 #[ignore = "needs the real CLIs; run by .ci/deep"]
 async fn the_ready_tools_for_files_do_the_same_over_real_programs_and_models() {

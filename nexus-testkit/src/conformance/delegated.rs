@@ -6,10 +6,11 @@ use nexus_core::BackendKind;
 
 use super::{
     kind_subject::{Builder, Counterpart, KindSubject, Weather},
-    subject::{Line, Stage, StageError, ToolList},
+    subject::{Stage, StageError, ToolList},
 };
 use crate::{
     fake_cli::{Act, FakeCli, FakeScript, Misbehaviour, Vendor},
+    model_call::Line,
     sim::{Dialect, ToolCall},
 };
 

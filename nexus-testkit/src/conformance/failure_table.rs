@@ -13,11 +13,8 @@ use futures::{StreamExt as _, stream};
 use nexus_core::{ErrorKind, IdleLimits, Limits, Retry};
 use serde::Deserialize;
 
-use super::{
-    finding::Finding,
-    subject::{Line, Subject},
-    trial::Trial,
-};
+use super::{finding::Finding, subject::Subject, trial::Trial};
+use crate::model_call::Line;
 use crate::sim::{Reply, Scenario};
 
 const ROWS: &str = include_str!("failures.json");

@@ -8,9 +8,8 @@ use async_trait::async_trait;
 use nexus_core::{BackendId, BackendKind, BuildContext, ExecutionBackend, ModelId};
 use serde_json::{Map, Value, json};
 
-use super::subject::{
-    Departure, Line, Setting, Stage, StageError, Subject, TOKEN_VARIABLE, Timing, ToolList,
-};
+use super::subject::{Departure, Setting, Stage, StageError, Subject, TOKEN_VARIABLE, Timing, ToolList};
+use crate::model_call::Line;
 use crate::sim::{Dialect, RefusedPort, Scenario, Sim, ToolCall};
 
 /// How the scripted model calls a tool of the caller's.

@@ -68,7 +68,8 @@ pub use renewable_token::RenewableToken;
 pub use report::{Entry, Outcome, Report};
 pub use run::{hold, hold_declarations, run, run_case};
 pub use subject::{
-    Departure, Line, MARK_VARIABLE, ModelCall, Setting, Stage, StageError, Subject, TOKEN_VARIABLE, Timing,
-    ToolList, Witness,
+    Departure, MARK_VARIABLE, Setting, Stage, StageError, Subject, TOKEN_VARIABLE, Timing, ToolList,
 };
 pub use trial::Trial;
+
+pub use crate::model_call::{Line, ModelCall, Witness};

@@ -5,7 +5,8 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use super::subject::{Line, ModelCall, Setting, Witness};
+use super::subject::Setting;
+use crate::model_call::{Line, ModelCall, Witness};
 use crate::sim::{Reply, Scenario};
 
 /// A model that says what a script says, and remembers what it was asked.

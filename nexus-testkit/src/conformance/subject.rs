@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::renewable_token::RenewableToken;
-use crate::sim::{Conversation, Item, RecordedRequest, Scenario, Sim, ToolCall};
+use crate::{
+    model_call::{Line, Witness},
+    sim::{Scenario, ToolCall},
+};
 
 /// Name of the variable in [`Setting::environment`] that holds the credential to use.
 pub const TOKEN_VARIABLE: &str = "NEXUS_CONFORMANCE_TOKEN";
@@ -149,16 +152,6 @@ impl Setting {
     }
 }
 
-/// Whether somebody can be reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Line {
-    /// Yes.
-    Open,
-    /// Connections are refused.
-    Refused,
-}
-
 /// What a program says of the tools that its model has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -232,68 +225,6 @@ impl std::error::Error for StageError {}
 impl From<std::io::Error> for StageError {
     fn from(error: std::io::Error) -> Self {
         Self::new(error)
-    }
-}
-
-/// Saw what reached the model.
-pub trait Witness: Send + Sync {
-    /// The main model calls so far, oldest first.
-    fn model_calls(&self) -> Vec<ModelCall>;
-}
-
-/// One request to the model, in neutral words.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct ModelCall {
-    /// The model asked for.
-    pub model: Option<String>,
-    /// The credential that the call was made with, where it can be seen.
-    pub credential: Option<String>,
-    /// The effort asked for, in the vendor's spelling.
-    pub effort: Option<String>,
-    /// All system text.
-    pub system: String,
-    /// The user's words, oldest first.
-    pub user_texts: Vec<String>,
-    /// The model's own words that were sent back, oldest first.
-    pub assistant_texts: Vec<String>,
-    /// What tools answered, oldest first.
-    pub tool_results: Vec<String>,
-    /// How many pictures were sent.
-    pub images: usize,
-    /// Names of the tools offered.
-    pub tools: Vec<String>,
-}
-
-impl From<&Conversation> for ModelCall {
-    fn from(conversation: &Conversation) -> Self {
-        let mut call = Self {
-            model: conversation.model.clone(),
-            effort: conversation.effort.clone(),
-            system: conversation.system.clone(),
-            tools: conversation.tool_names(),
-            ..Self::default()
-        };
-        for item in &conversation.items {
-            match item {
-                Item::User(text) => call.user_texts.push(text.clone()),
-                Item::Assistant(text) => call.assistant_texts.push(text.clone()),
-                Item::ToolResult { text, .. } => call.tool_results.push(text.clone()),
-                Item::Image { .. } => call.images += 1,
-                _ => {}
-            }
-        }
-        call
-    }
-}
-
-impl Witness for Sim {
-    fn model_calls(&self) -> Vec<ModelCall> {
-        let call = |request: &RecordedRequest| ModelCall {
-            credential: request.bearer().map(str::to_owned),
-            ..ModelCall::from(&*request.conversation)
-        };
-        self.main_calls().iter().map(call).collect()
     }
 }
 

@@ -17,10 +17,11 @@ use super::{
     contract,
     feature::Feature,
     finding::{Finding, Verdict, ensure, short},
-    subject::{Line, MARK_VARIABLE, ModelCall, Setting, Stage, Subject, TOKEN_VARIABLE, Timing},
+    subject::{MARK_VARIABLE, Setting, Stage, Subject, TOKEN_VARIABLE, Timing},
     telemetry::Telemetry,
     watch::{PacedSink, Seen, SinkPace},
 };
+use crate::model_call::{Line, ModelCall};
 use crate::sim::Scenario;
 
 /// One case, tried on one subject.

@@ -29,7 +29,7 @@ use super::{
     stage::Stage,
 };
 use crate::{
-    conformance::ModelCall,
+    model_call::ModelCall,
     sim::{Fault, Finish, Standing, StatusFault, ToolCall},
 };
 

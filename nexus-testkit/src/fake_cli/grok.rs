@@ -21,7 +21,7 @@ use super::{
     stage::Stage,
 };
 use crate::{
-    conformance::ModelCall,
+    model_call::ModelCall,
     sim::{Fault, Finish, ToolCall, Usage},
 };
 use request::{Request, Tool};

@@ -7,7 +7,7 @@ use super::{
     stage::Stage,
 };
 use crate::{
-    conformance::ModelCall,
+    model_call::ModelCall,
     sim::{Fault, Finish, ToolCall, Usage},
 };
 

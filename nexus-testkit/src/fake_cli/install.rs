@@ -12,7 +12,7 @@ use super::{
     notes::{Invocation, Notes},
     script::FakeScript,
 };
-use crate::conformance::{ModelCall, Witness};
+use crate::model_call::{ModelCall, Witness};
 
 /// A fake in a folder of its own, which is gone with it.
 #[derive(Debug)]

@@ -10,7 +10,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::conformance::ModelCall;
+use crate::model_call::ModelCall;
 
 /// What one call of a fake was given.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

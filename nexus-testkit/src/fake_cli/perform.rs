@@ -19,7 +19,7 @@ use super::{
     tool::Tool,
 };
 use crate::{
-    conformance::{Line, ModelCall},
+    model_call::{Line, ModelCall},
     sim::{Count, Fault, Finish, Odd, Part, Reply, Scenario, ToolCall, long_text},
 };
 

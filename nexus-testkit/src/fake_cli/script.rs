@@ -5,7 +5,7 @@ use std::{io, path::Path};
 use serde::{Deserialize, Serialize};
 
 use super::{misbehaviour::Misbehaviour, replay::Replay};
-use crate::{conformance::Line, sim::Scenario};
+use crate::{model_call::Line, sim::Scenario};
 
 /// What a fake does when it is called.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -10,9 +10,9 @@ use nexus_core::{
 use crate::{
     conformance::{
         finding::{Finding, Verdict, ensure, same, same_text, short},
-        subject::ModelCall,
         trial::{Observed, Trial},
     },
+    model_call::ModelCall,
     sim::{Cut, Fault, Finish, Reply, Scenario},
 };
 

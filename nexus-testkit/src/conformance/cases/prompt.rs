@@ -6,9 +6,9 @@ use super::SMALL_PNG;
 use crate::{
     conformance::{
         finding::{Finding, Verdict, ensure, same, same_text, short},
-        subject::ModelCall,
         trial::{Staged, Trial},
     },
+    model_call::ModelCall,
     sim::{Scenario, long_text},
 };
 

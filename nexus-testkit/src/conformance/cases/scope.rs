@@ -18,10 +18,10 @@ use crate::{
     conformance::{
         case_tools::CaseTools,
         finding::{Finding, Verdict, ensure, same, same_text, short},
-        subject::Line,
         trial::{Observed, Staged, Trial},
         watch::SinkPace,
     },
+    model_call::Line,
     sim::{Reply, Scenario, long_text},
 };
 

@@ -11,7 +11,7 @@ use nexus_core::{BackendId, ForgetError, Forgotten, ResumeHandle, ToolContent};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::conformance::subject::ModelCall;
+use crate::model_call::ModelCall;
 
 /// The folder of the conversations, and what the names of their files begin and end with.
 const SESSIONS: &str = "sessions";

@@ -8,7 +8,7 @@ use std::{
 use serde_json::json;
 
 use super::super::{notes::Given, servers::Servers};
-use crate::{conformance::ModelCall, sim::ToolCall};
+use crate::{model_call::ModelCall, sim::ToolCall};
 
 /// One conversation.
 #[derive(Debug, Default)]

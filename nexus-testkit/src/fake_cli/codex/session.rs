@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 
 use super::super::{notes::Given, servers::config::read_toml};
-use crate::{conformance::ModelCall, sim::ToolCall};
+use crate::{model_call::ModelCall, sim::ToolCall};
 
 /// The part of `config.toml` that changes what the program does.
 #[derive(Debug, Default)]
