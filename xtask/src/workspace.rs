@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The conformance suite and its fakes. Reported apart: it imitates vendors and ships in no program.
-const TESTKIT: &str = "nexus-testkit";
+const TESTKIT: &str = "crates/nexus-testkit";
 /// This program. Named by its folder, as its package name is nobody's business.
 const XTASK: &str = "xtask";
 

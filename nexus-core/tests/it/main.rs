@@ -2,10 +2,10 @@
 
 // The testkit depends on the core with all of its features, and would turn them on for `without_features`.
 #[allow(dead_code, unreachable_pub, reason = "the testkit makes it public, and has tests that use all of it")]
-#[path = "../../../nexus-testkit/src/child_test.rs"]
+#[path = "../../../crates/nexus-testkit/src/child_test.rs"]
 mod child_test;
 #[allow(dead_code, unreachable_pub, reason = "the testkit makes it public, and has tests that use all of it")]
-#[path = "../../../nexus-testkit/src/effort.rs"]
+#[path = "../../../crates/nexus-testkit/src/effort.rs"]
 mod effort;
 
 #[cfg(all(unix, feature = "files"))]

@@ -1,0 +1,334 @@
+//! The command line.
+
+mod acp;
+mod artifact;
+mod broker;
+mod conversation;
+mod debate;
+mod fleet;
+#[cfg(feature = "login")]
+mod issuer_url;
+#[cfg(feature = "keyring")]
+mod key;
+#[cfg(feature = "login")]
+mod login;
+#[cfg(feature = "login")]
+mod login_word;
+mod mcp;
+mod project;
+mod run;
+mod session;
+mod skills;
+mod status;
+mod task;
+mod testbed;
+mod trigger;
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+use clap_complete::Shell;
+
+pub(crate) use acp::AcpArgs;
+pub(crate) use artifact::{ArtifactArgs, ArtifactCommand, HandoffCommand, NewArtifact};
+pub(crate) use broker::{BrokerCommand, SendArgs};
+pub(crate) use conversation::ConversationCommand;
+pub(crate) use debate::{DebateCommand, NewDebateArgs};
+pub(crate) use fleet::{FleetCommand, WorkerArgs};
+#[cfg(feature = "keyring")]
+pub(crate) use key::KeyCommand;
+#[cfg(feature = "login")]
+pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
+pub(crate) use mcp::{McpCommand, McpServerArgs};
+pub(crate) use project::{HookArgs, ProjectArgs, ProjectCommand};
+pub(crate) use run::RunArgs;
+pub(crate) use session::SessionCommand;
+pub(crate) use skills::{InitArgs, OnboardArgs, SkillsArgs, SkillsCommand};
+pub(crate) use status::StatusArgs;
+pub(crate) use task::{NewTaskArgs, RunTaskArgs, TaskCommand};
+pub(crate) use testbed::{RunTestbedArgs, TestbedCommand, TrapArgs};
+pub(crate) use trigger::{TriggerArgs, TriggerCommand};
+
+/// Runs one turn of agent work on whichever vendor nexus.yaml names.
+#[derive(Debug, Parser)]
+#[command(
+    name = "nexus",
+    version,
+    after_help = "Exit codes: 0 done, 1 the turn or the login failed, 2 bad command line \
+or configuration, 130 cancelled. `nexus status --help` has its own."
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct ConfigArgs {
+    /// Configuration. Default: ./nexus.yaml, else nexus.yaml in $NEXUS_HOME (~/.nexus); for task, debate, broker, mcp and acp the latter alone
+    #[arg(long, global = true, value_name = "FILE", env = "NEXUS_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one turn, and show it as it happens. The answer alone goes to standard output
+    Run(Box<RunArgs>),
+    /// Print the record of turns that `nexus run --keep FILE` wrote: asked, done, answered, by whom, at what cost
+    Show {
+        /// The file
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Walk a goal to reviewed work: agents frame it, do it step by step, and reviewers of two vendors have the last word
+    #[command(subcommand)]
+    Task(TaskCommand),
+    /// Measure which reviewers catch a confident wrong answer: traps, scripts that play models, and experiments with statistics
+    #[command(subcommand)]
+    Testbed(TestbedCommand),
+    /// Have a panel judge a question: apart from one another, then by answering the best case against each position
+    #[command(subcommand)]
+    Debate(DebateCommand),
+    /// Delete the conversations that `nexus run --keep FILE` kept, where the backends store them. The record in the file stays
+    Forget {
+        /// The file
+        file: PathBuf,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Conversations that have a name, as `nexus run --conversation NAME` makes them
+    #[command(subcommand)]
+    Conversation(ConversationCommand),
+    /// Say which backends a work-kind would run on, and why, without starting anything
+    Explain {
+        /// A type of the configuration. Default: all
+        kind: Option<String>,
+        /// Go on, and explain again whenever the configuration's file changes, until Ctrl-C
+        #[arg(long)]
+        watch: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Read the configuration, and say what is in it or what is wrong with it
+    Check {
+        /// Also ask each backend whether it could start: its program, its version, its credential, its server. No model call
+        #[arg(long)]
+        probe: bool,
+        /// Print a configuration with every key in it, to begin with, and read nothing
+        #[arg(long, conflicts_with_all = ["probe", "json"])]
+        example: bool,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say who is logged in, as whom, until when, and what would run. No model call, and nothing is renewed
+    Status(StatusArgs),
+    /// Look for what could keep turns from running here, say how to mend it, and end what dead runs left. No model call
+    #[command(after_help = "Exit codes: 0 nothing is wrong, 1 something is.")]
+    Doctor {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Serve an editor as its agent, by the Agent Client Protocol: a type of the configuration answers
+    #[command(after_help = acp::HELP)]
+    Acp(AcpArgs),
+    /// Serve tools to other programs, by the Model Context Protocol
+    #[command(subcommand)]
+    Mcp(McpCommand),
+    /// Plan a project and keep track of its tasks, in files that people and agents share
+    #[command(after_help = project::HELP)]
+    Project(ProjectArgs),
+    /// Milestones, slices and tasks as Markdown files: make them, lint them, and say what follows from them
+    #[command(after_help = artifact::HELP)]
+    Artifact(ArtifactArgs),
+    /// Answer an event of a program that works on a project, as `nexus project install` has it do. Reads and writes JSON
+    #[command(
+        after_help = "A refusal is an answer on standard output. Exit codes: 0, and 1 for an event that is not known. Never 2, which some programs\n\
+                      take for a refusal of every tool."
+    )]
+    Hook(HookArgs),
+    /// Let agents reach each other, and write to them
+    #[command(subcommand, after_help = broker::BROKER_HELP)]
+    Broker(BrokerCommand),
+    /// Have messages sent by time, files, requests, events and reports
+    #[command(subcommand, after_help = trigger::TRIGGER_HELP)]
+    Trigger(TriggerCommand),
+    /// Make a place to work: AGENTS.md, SOUL.md, IDENTITY.md and the folders of skills. What is there stays as it is
+    Init(InitArgs),
+    /// Make a place to work, see which skill packs suit this machine, and sign in
+    Onboard(OnboardArgs),
+    /// Skills of a place to work: your own, and those of a hub
+    #[command(after_help = skills::SKILLS_HELP)]
+    Skills(SkillsArgs),
+    /// Look into the sessions of agents, and fork them
+    #[command(subcommand, after_help = session::SESSION_HELP)]
+    Session(SessionCommand),
+    /// Run turns of a pool on this machine, for callers on others
+    #[command(after_help = fleet::WORKER_HELP)]
+    Worker(WorkerArgs),
+    /// See the workers of other machines, and make what they need on their servers
+    #[command(subcommand)]
+    Fleet(FleetCommand),
+    /// Log in to a plan of yours, apart from the vendor's own program
+    #[cfg(feature = "login")]
+    Login(Box<LoginArgs>),
+    /// End a login of Nexus's own. The vendor's own program stays logged in
+    #[cfg(feature = "login")]
+    Logout(LogoutArgs),
+    /// Keep API keys in the keyring of the system, for `credential: { keyring: NAME }`
+    #[cfg(feature = "keyring")]
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Print the completions of a shell, for the file where it looks for them
+    #[command(after_help = "\
+bash: nexus completions bash > ~/.local/share/bash-completion/completions/nexus
+zsh:  nexus completions zsh > \"${fpath[1]}/_nexus\"
+fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
+    Completions {
+        /// The shell
+        #[arg(value_enum)]
+        shell: Shell,
+    },
+    /// Print the manual page: `nexus manual > nexus.1`
+    Manual,
+}
+
+impl Command {
+    /// Whether the reader of standard output may go away without a failure: it is another program, or has heard all there is.
+    pub(crate) fn serves_output(&self) -> bool {
+        match self {
+            Self::Acp(_) | Self::Worker(_) => true,
+            Self::Mcp(McpCommand::Spawn(args) | McpCommand::Debate(args)) => args.http.is_none(),
+            Self::Mcp(McpCommand::Project(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the answer is wanted as JSON, also the answer that something is wrong.
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Self::Run(args) => args.json,
+            Self::Show { json, .. }
+            | Self::Forget { json, .. }
+            | Self::Explain { json, .. }
+            | Self::Check { json, .. } => *json,
+            Self::Status(args) => args.json,
+            #[cfg(feature = "login")]
+            Self::Login(args) => args.json,
+            #[cfg(feature = "login")]
+            Self::Logout(args) => args.json,
+            #[cfg(feature = "keyring")]
+            Self::Key(KeyCommand::List { json }) => *json,
+            #[cfg(feature = "keyring")]
+            Self::Key(_) => false,
+            Self::Doctor { json } => *json,
+            Self::Conversation(conversation) => conversation.wants_json(),
+            Self::Task(task) => task.wants_json(),
+            Self::Testbed(testbed) => testbed.wants_json(),
+            Self::Debate(debate) => debate.wants_json(),
+            Self::Fleet(fleet) => fleet.wants_json(),
+            Self::Broker(broker) => broker.wants_json(),
+            Self::Session(session) => session.wants_json(),
+            Self::Trigger(trigger) => trigger.wants_json(),
+            Self::Init(init) => init.json,
+            Self::Skills(skills) => skills.json,
+            Self::Artifact(artifact) => artifact.json,
+            Self::Project(project) => project.json,
+            Self::Acp(_)
+            | Self::Onboard(_)
+            | Self::Hook(_)
+            | Self::Worker(_)
+            | Self::Mcp(_)
+            | Self::Completions { .. }
+            | Self::Manual => false,
+        }
+    }
+}
+
+/// Parses a positive time with a unit, such as 30s, 10m or 2h.
+fn time_with_unit(text: &str) -> Result<Duration, String> {
+    match humantime::parse_duration(text) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err("it is a time such as 30s, 10m or 2h".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
+    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    /// Lines of a shell's block in the README, each without its comment and its redirection.
+    #[cfg(all(feature = "login", feature = "keyring"))]
+    fn commands_of(readme: &str) -> impl Iterator<Item = &str> {
+        let blocks = readme.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+        let lines = blocks.flat_map(str::lines).filter(|line| line.starts_with("nexus "));
+        lines.map(|line| line.split(['#', '>']).next().unwrap_or_default().trim())
+    }
+
+    #[cfg(all(feature = "login", feature = "keyring"))]
+    #[test]
+    fn the_readme_shows_commands_that_exist() {
+        let readme = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+        let readme = std::fs::read_to_string(readme).unwrap();
+        let mut shown = 0;
+        for command in commands_of(&readme) {
+            // No word of them is quoted but the prompt, whose words are one argument.
+            let (words, prompt) = command.split_once('"').unwrap_or((command, ""));
+            let prompt = prompt.split('"').next().filter(|prompt| !prompt.is_empty());
+            let parsed = Args::try_parse_from(words.split_whitespace().chain(prompt));
+            assert!(parsed.is_ok(), "{command}: {parsed:?}");
+            shown += 1;
+        }
+        assert!(shown >= 8, "only {shown} commands were found");
+    }
+
+    #[test]
+    fn a_prompt_may_begin_with_a_dash_after_two() {
+        let args = Args::try_parse_from(["nexus", "run", "writer", "--", "-x"]).unwrap();
+        assert!(matches!(args.command, Command::Run(run) if run.prompt.as_deref() == Some("-x")));
+    }
+
+    #[test]
+    fn a_deadline_is_a_number_of_seconds() {
+        assert_eq!(seconds("1.5"), Ok(Duration::from_millis(1500)));
+        assert!(seconds("-1").is_err());
+        assert!(seconds("soon").is_err());
+    }
+
+    #[cfg(feature = "login")]
+    #[test]
+    fn who_looks_for_claude_s_login_is_told_where_it_is() {
+        for command in ["login", "logout", "status"] {
+            let error = Args::try_parse_from(["nexus", command, "claude"]).unwrap_err().to_string();
+            let told = format!("claude keeps its own login: run `claude auth {command}`");
+            assert!(error.contains(&told) && !error.contains("similar"), "{error}");
+            let error = Args::try_parse_from(["nexus", command, "codec"]).unwrap_err().to_string();
+            assert!(error.contains("codex"), "{error}");
+        }
+    }
+
+    #[cfg(feature = "keyring")]
+    #[test]
+    fn a_key_cannot_be_given_on_the_command_line() {
+        assert!(Args::try_parse_from(["nexus", "key", "set", "openai"]).is_ok());
+        assert!(Args::try_parse_from(["nexus", "key", "set", "openai", "sk-private"]).is_err());
+    }
+}
