@@ -1,6 +1,6 @@
 //! What a step of a task costs its server beside the very same turns run bare, and how that grows with tasks at once.
 //!
-//! `cargo bench -p nexus-turn-spawn --bench task`, or with `-- --quick` for a first look. The models are simulated in a process of their own, so that none of
+//! `cargo bench -p nexus-turn-tasks --bench task`, or with `-- --quick` for a first look. The models are simulated in a process of their own, so that none of
 //! their time is counted. With `--strict` the program ends with 1 if something that must hold does not. See README.md.
 
 use std::{
@@ -18,7 +18,7 @@ use nexus::{
     NullSink, ResumeHandle, Router, ToolCall, ToolDefinition, ToolResult, ToolRouter, TurnError, TurnHost,
     TurnRequest, TurnResult,
 };
-use nexus_spawn::{
+use nexus_tasks::{
     SandboxKind, TaskCreateRequest, TaskOrchestrateRequest, TaskRunTurnRequest, TaskStatusRequest, Tasks,
     TasksOptions,
 };

@@ -11,7 +11,7 @@ use nexus::{
 };
 use nexus_broker::BrokerSection;
 use nexus_debate::DebateSection;
-use nexus_spawn::TasksSection;
+use nexus_tasks::TasksSection;
 
 use crate::{args::ConfigArgs, command_error::CommandError, output::complain};
 

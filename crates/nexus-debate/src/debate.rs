@@ -17,7 +17,7 @@ use std::{
 };
 
 use nexus_core::{RecordFile, RecordLog};
-use nexus_spawn::LoggedTurn;
+use nexus_tasks::LoggedTurn;
 use nexus_workspace::{
     EventLog, Workspace, WorkspaceId, WorkspaceStatus,
     private_file::{self, FileHold},

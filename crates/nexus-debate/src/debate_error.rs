@@ -3,7 +3,7 @@
 use std::{error::Error as _, fmt, io, path::Path};
 
 use nexus_mcp::jobs::JobFault;
-use nexus_spawn::TaskError;
+use nexus_tasks::TaskError;
 use nexus_workspace::{WorkspaceError, WorkspaceErrorKind};
 
 /// Why a call failed, named for what the caller can do next.

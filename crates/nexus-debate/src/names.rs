@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nexus_spawn::Faults;
+use nexus_tasks::Faults;
 
 /// Longest name, in bytes. Source: our own bound.
 const MOST_NAME_BYTES: usize = 40;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nexus_spawn::Faults;
+use nexus_tasks::Faults;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

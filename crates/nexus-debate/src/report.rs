@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, Render as _, html};
 use nexus_report::{Bar, Bars, Block, Page, Text};
-use nexus_spawn::LoggedTurn;
+use nexus_tasks::LoggedTurn;
 
 use crate::{
     debate::{Debate, DebateSnapshot},

@@ -4,7 +4,7 @@ use nexus_core::{
     Budget, ConfigSection, SettingsError, Usd, scope::DEFAULT_REFUSED_SUBMISSIONS, settings_schema,
 };
 use nexus_router::Router;
-use nexus_spawn::{MOST_REFUSED_SUBMISSIONS, TaskBudget};
+use nexus_tasks::{MOST_REFUSED_SUBMISSIONS, TaskBudget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

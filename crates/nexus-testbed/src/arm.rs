@@ -10,7 +10,7 @@ use std::{
 
 use nexus_core::{BuildContext, Registry};
 use nexus_router::{ConfigError, KindError, Panel, Router};
-use nexus_spawn::{TaskConfiguration, TaskSettings, TasksSection};
+use nexus_tasks::{TaskConfiguration, TaskSettings, TasksSection};
 use sha2::{Digest as _, Sha256};
 
 use crate::{

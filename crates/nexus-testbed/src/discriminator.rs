@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nexus_core::{CancelToken, RecordFile};
 use nexus_router::Router;
-use nexus_spawn::{
+use nexus_tasks::{
     AttemptPlace, Claim, Cursor, EvidenceId, Handoff, HandoffAction, HandoffDraft, Prompts, ReviewDecision,
     ReviewOutcome, StepAttempt, StepEvidence, StepReview, StepWork, shown_probe,
 };

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use nexus_spawn::{CheckError, DraftError, TaskError};
+use nexus_tasks::{CheckError, DraftError, TaskError};
 use nexus_workspace::tree::{TreeError, TreeErrorKind};
 
 use crate::trap_error::TrapError;

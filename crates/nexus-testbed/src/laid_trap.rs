@@ -9,7 +9,7 @@ use std::{
 
 use nexus_core::CancelToken;
 use nexus_process::private_home::private_folder;
-use nexus_spawn::{Checks, ProbeStore, ProblemBrief, SandboxSettings, TaskSettings};
+use nexus_tasks::{Checks, ProbeStore, ProblemBrief, SandboxSettings, TaskSettings};
 use nexus_workspace::{
     AgentTypes,
     tree::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions},

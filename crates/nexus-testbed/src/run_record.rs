@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use nexus_spawn::{EvidenceId, ReviewVote, SilentReviewer};
+use nexus_tasks::{EvidenceId, ReviewVote, SilentReviewer};
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use nexus_core::EventEnvelope;
-use nexus_spawn::{AgentEnding, AgentProgress, AgentTurn, StepAgent, StepWatcher};
+use nexus_tasks::{AgentEnding, AgentProgress, AgentTurn, StepAgent, StepWatcher};
 use serde::{Deserialize, Serialize};
 
 /// What the agents of a run used.

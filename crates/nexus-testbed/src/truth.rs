@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nexus_core::CancelToken;
 use nexus_process::private_home::remove_tree;
-use nexus_spawn::{
+use nexus_tasks::{
     CheckOutput, Checks, KeptText, ProbeSide, ProbeSides, ProbeStore, SideOutcome, TaskSettings,
 };
 use nexus_workspace::tree::{CommitId, Tree};

@@ -8,7 +8,7 @@ use std::{
 
 use nexus_core::{CancelToken, RecordLog, RecordedOutcome};
 use nexus_router::Router;
-use nexus_spawn::{
+use nexus_tasks::{
     EvidenceId, ReviewVote, SilentReviewer, StepRecord, Task, TaskCreateRequest, TaskError,
     TaskOrchestrateRequest, TaskRunTurnRequest, TaskSettings, TaskStatus, Tasks, TasksOptions, shown_probe,
 };

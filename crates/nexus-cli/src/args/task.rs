@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
-use nexus_spawn::TaskBudget;
+use nexus_tasks::TaskBudget;
 
 /// What `TASK` may be.
 const TASK_HELP: &str = "The task: its id, the beginning of it, or `last` for the newest";

@@ -11,7 +11,7 @@ use nexus_debate::{
     DebateCancelRequest, DebateError, DebateErrorKind, DebateListRequest, DebateSettings, Debates,
     DebatesOptions, debate_report,
 };
-use nexus_spawn::{TaskConfiguration, Tasks, TasksOptions};
+use nexus_tasks::{TaskConfiguration, Tasks, TasksOptions};
 use serde_json::json;
 
 use crate::{

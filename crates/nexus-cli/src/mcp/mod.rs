@@ -16,7 +16,7 @@ use nexus_mcp::{
     serve_stdio,
 };
 use nexus_project::ProjectTools;
-use nexus_spawn::{TaskConfiguration, TaskError, TaskErrorKind, TaskTools, Tasks, TasksOptions};
+use nexus_tasks::{TaskConfiguration, TaskError, TaskErrorKind, TaskTools, Tasks, TasksOptions};
 
 use crate::{
     EXIT_FAILED,

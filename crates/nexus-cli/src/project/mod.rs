@@ -20,7 +20,7 @@ use nexus_project::{
         TaskUpdateRequest,
     },
 };
-use nexus_spawn::AgentRegisterRequest;
+use nexus_tasks::AgentRegisterRequest;
 use serde::Serialize;
 
 use crate::{

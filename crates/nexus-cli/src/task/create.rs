@@ -10,7 +10,7 @@ use std::{
 };
 
 use nexus::CancelToken;
-use nexus_spawn::{CreationProgress, TaskCreateRequest, TaskCreated, TaskCreation, TaskErrorKind, Tasks};
+use nexus_tasks::{CreationProgress, TaskCreateRequest, TaskCreated, TaskCreation, TaskErrorKind, Tasks};
 
 use super::{absolute, note};
 use crate::{

@@ -1,6 +1,6 @@
 //! Which task a person means.
 
-use nexus_spawn::{Task, TaskSnapshot, Tasks};
+use nexus_tasks::{Task, TaskSnapshot, Tasks};
 
 use crate::command_error::CommandError;
 

@@ -9,7 +9,7 @@ mod watch;
 use std::{fs, path::Path, process::ExitCode};
 
 use nexus::{BuildContext, Router};
-use nexus_spawn::{
+use nexus_tasks::{
     LandingOutcome, TaskCancelRequest, TaskConfiguration, TaskError, TaskErrorKind, TaskLandRequest,
     TaskListRequest, TaskRemoveRequest, TaskReopenRequest, TaskStatusRequest, Tasks, TasksOptions,
     task_report,

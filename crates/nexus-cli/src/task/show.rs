@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, io::IsTerminal as _};
 
-use nexus_spawn::{
+use nexus_tasks::{
     CriterionView, EntryProgress, LandingOutcome, LogEntryView, SpentView, StepView, TaskArtifactRequest,
     TaskLanding, TaskListRequest, TaskLogRequest, TaskReport, TaskResult, Tasks,
 };
@@ -65,7 +65,7 @@ pub(super) fn report(report: &TaskReport) -> String {
 
 /// The plan, a line for each entry.
 pub(super) fn plan(report: &TaskReport) -> Vec<String> {
-    let line = |entry: &nexus_spawn::EntryView| {
+    let line = |entry: &nexus_tasks::EntryView| {
         let mark = match entry.progress {
             EntryProgress::Done => "done",
             EntryProgress::Current => "next",

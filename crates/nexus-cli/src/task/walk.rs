@@ -5,7 +5,7 @@ use std::{
     process::ExitCode,
 };
 
-use nexus_spawn::{
+use nexus_tasks::{
     TaskOrchestrateRequest, TaskReport, TaskResultRequest, TaskRunTurnRequest, TaskStatusRequest, Tasks,
 };
 
@@ -101,7 +101,7 @@ async fn step(tasks: &Tasks, task: &str) -> Result<bool, CommandError> {
 async fn watched<T>(
     tasks: &Tasks,
     task: &str,
-    call: impl Future<Output = Result<T, nexus_spawn::TaskError>>,
+    call: impl Future<Output = Result<T, nexus_tasks::TaskError>>,
 ) -> Result<T, CommandError> {
     let mut call = std::pin::pin!(call);
     let mut lines = None;

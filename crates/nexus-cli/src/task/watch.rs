@@ -8,7 +8,7 @@ use std::{
 };
 
 use nexus::{RecordedOutcome, TurnEvent, TurnRecord};
-use nexus_spawn::{Task, TaskReport, TaskStatusRequest, Tasks};
+use nexus_tasks::{Task, TaskReport, TaskStatusRequest, Tasks};
 
 use super::show;
 use crate::{

@@ -5,7 +5,7 @@ mod run;
 use std::{error::Error as _, fs, path::Path, process::ExitCode, sync::Arc};
 
 use nexus::{BuildContext, CancelToken};
-use nexus_spawn::TaskSettings;
+use nexus_tasks::TaskSettings;
 use nexus_testbed::{
     ExperimentResults, ProofFolder, TestbedError, Trap, experiment_html, experiment_markdown,
 };

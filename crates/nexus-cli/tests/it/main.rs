@@ -53,7 +53,7 @@ mod signals;
 mod support;
 #[cfg(target_os = "linux")]
 mod task;
-#[path = "../../../nexus-spawn/examples/task/model.rs"]
+#[path = "../../../nexus-tasks/examples/task/model.rs"]
 mod task_model;
 #[cfg(target_os = "linux")]
 mod testbed;

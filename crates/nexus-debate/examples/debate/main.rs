@@ -12,7 +12,7 @@ use nexus_debate::{
     DebateAdvanceRequest, DebateCreateRequest, DebateResultRequest, Debates, DebatesOptions, SourceDraft,
     debate_report,
 };
-use nexus_spawn::{Tasks, TasksOptions};
+use nexus_tasks::{Tasks, TasksOptions};
 use nexus_testkit::sim::{Dialect, Scenario, Sim};
 use stage::{AnyError, Stage};
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use nexus_spawn::TaskBudget;
+use nexus_tasks::TaskBudget;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use nexus_core::{
     BeforeRetry, Limits, NullSink, ParticipantScope, Submission, Tool, ToolAccess, Toolbox, TurnHost,
     TurnRequest, VendorId,
 };
-use nexus_spawn::{
+use nexus_tasks::{
     AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, LoggedTurn, PageRequest,
     quoted_page, run_agent,
 };

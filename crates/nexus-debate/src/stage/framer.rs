@@ -7,7 +7,7 @@ use nexus_core::{
     TurnResult,
 };
 use nexus_router::WorkKind;
-use nexus_spawn::{AgentTurn, AgentTurnPurpose, Quote};
+use nexus_tasks::{AgentTurn, AgentTurnPurpose, Quote};
 
 use super::{
     FRAMER, StageRun,

@@ -1,6 +1,6 @@
 //! What agents are shown of a debate: quoted, with nothing that names who ran whom.
 
-use nexus_spawn::Quote;
+use nexus_tasks::Quote;
 
 use crate::{
     data::DebateData,

@@ -14,7 +14,7 @@ use std::{
 
 use nexus_core::CancelToken;
 use nexus_process::private_home::private_folder;
-use nexus_spawn::BriefLimits;
+use nexus_tasks::BriefLimits;
 use nexus_workspace::private_file::{self, FileHold};
 
 pub use description::{ExperimentDescription, Named, NamedTrap, RunMode};

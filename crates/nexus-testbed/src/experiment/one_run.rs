@@ -10,7 +10,7 @@ use std::{
 
 use nexus_core::{CancelToken, RecordFile};
 use nexus_process::private_home::remove_tree;
-use nexus_spawn::{AgentFailure, EvidenceId, ReviewOutcome, ReviewVote, SilentReviewer};
+use nexus_tasks::{AgentFailure, EvidenceId, ReviewOutcome, ReviewVote, SilentReviewer};
 use nexus_workspace::tree::{CommitId, Tree};
 
 use super::RunMode;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nexus_spawn::{SandboxKind, TaskSettings};
+use nexus_tasks::{SandboxKind, TaskSettings};
 
 use crate::trap::Trap;
 

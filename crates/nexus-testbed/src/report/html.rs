@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use nexus_report::{Block, Estimate, Intervals, Page, Text};
-use nexus_spawn::{ReviewDecision, ReviewVote};
+use nexus_tasks::{ReviewDecision, ReviewVote};
 
 use super::{cost, measured, of, probability, rate};
 use crate::{
@@ -175,7 +175,7 @@ fn run_part(run: &RunRecord) -> Markup {
 
 fn vote_part(vote: &ReviewVote, run: u64) -> Markup {
     let verdict = &vote.verdict;
-    let cited = |ids: &[nexus_spawn::EvidenceId]| {
+    let cited = |ids: &[nexus_tasks::EvidenceId]| {
         html! { @for id in ids {
             @let text = id.to_string();
             @if text.starts_with("probe-") { a href={ "#run-" (run) "-" (text) } { code { (text) } } }

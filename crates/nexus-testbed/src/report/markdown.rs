@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use nexus_core::visible::Visible;
-use nexus_spawn::ReviewDecision;
+use nexus_tasks::ReviewDecision;
 
 use super::{cost, measured, of, probability, rate};
 use crate::{
@@ -70,7 +70,7 @@ fn add_run(page: &mut String, run: &RunRecord) {
         (Some(outcome), _) => outcome.to_string(),
         (None, reason) => format!("invalid: {}", plain(&reason.unwrap_or_default())),
     };
-    let verdict = |vote: &nexus_spawn::ReviewVote| {
+    let verdict = |vote: &nexus_tasks::ReviewVote| {
         let decision = match vote.verdict.decision() {
             ReviewDecision::Advance => "advance",
             ReviewDecision::Retry => "retry",

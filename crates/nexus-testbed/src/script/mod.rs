@@ -5,7 +5,7 @@ mod backend;
 
 use std::fmt;
 
-use nexus_spawn::ProbeDraft;
+use nexus_tasks::ProbeDraft;
 use serde_json::{Value, json};
 
 pub use backend::ScriptedKind;

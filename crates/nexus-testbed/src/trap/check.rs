@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nexus_core::{scope::folded_name, visible::is_invisible};
-use nexus_spawn::{ProbeDraft, ProbeFile};
+use nexus_tasks::{ProbeDraft, ProbeFile};
 
 use super::{Answer, Trap, TrapSource, file::TrapFile, folder::TrapFiles};
 use crate::trap_error::TrapError;

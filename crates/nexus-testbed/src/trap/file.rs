@@ -1,6 +1,6 @@
 //! `trap.yaml`.
 
-use nexus_spawn::BriefDraft;
+use nexus_tasks::BriefDraft;
 use serde::Deserialize;
 
 /// The file `trap.yaml`, before it is checked.

@@ -11,7 +11,7 @@ use std::{
     str::FromStr,
 };
 
-use nexus_spawn::{BriefDraft, ProbeDraft};
+use nexus_tasks::{BriefDraft, ProbeDraft};
 use sha2::{Digest as _, Sha256};
 
 pub use file::TrapClaim;

@@ -4,7 +4,7 @@
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Instant};
 
 use nexus_core::CancelToken;
-use nexus_spawn::TaskSettings;
+use nexus_tasks::TaskSettings;
 use nexus_testbed::{Answer, Ending, GroundTruth, LaidTrap, Outcome, Trap, TrapProof};
 use nexus_workspace::tree::CommitIntent;
 

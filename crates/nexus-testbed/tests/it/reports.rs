@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, time::SystemTime};
 
-use nexus_spawn::{
+use nexus_tasks::{
     EvidenceId, ReviewBasis, ReviewVerdict, ReviewVote, SilentReviewer, StepEvidence, VerdictDraft,
 };
 use nexus_testbed::{

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use nexus_core::{BuildContext, CancelToken, Registry};
-use nexus_spawn::TaskSettings;
+use nexus_tasks::TaskSettings;
 use nexus_testbed::{
     Answer, Arm, ArmContext, Ending, GroundTruth, LaidTrap, OlderTrees, Outcome, ReviewAlone, Script, Trap,
 };

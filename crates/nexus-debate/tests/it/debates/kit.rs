@@ -16,7 +16,7 @@ use nexus_debate::{
     DebateAdvanceRequest, DebateCreateRequest, DebateError, DebateView, Debates, DebatesOptions, SourceDraft,
 };
 use nexus_router::Router;
-use nexus_spawn::{Tasks, TasksOptions};
+use nexus_tasks::{Tasks, TasksOptions};
 use serde_json::{Value, json};
 
 /// What an agent was asked, offered and answered in one turn.

@@ -6,7 +6,7 @@ use nexus_debate::{
     DebateResultRequest, DebateSpawnTaskRequest, DebateTools, Debates, DebatesOptions, debate_report,
 };
 use nexus_mcp::{ToolKind, ToolService as _};
-use nexus_spawn::{SandboxKind, TaskSettings, Tasks, TasksOptions};
+use nexus_tasks::{SandboxKind, TaskSettings, Tasks, TasksOptions};
 use nexus_testkit::browser::look_at;
 use nexus_workspace::tree::Git;
 use serde_json::json;

@@ -7,7 +7,7 @@ use nexus_debate::{
     ClaimOutcome, DebateAdvanceRequest, DebateCancelRequest, DebateCreateRequest, DebateErrorKind,
     DebateListRequest, DebateResultRequest, DebateStatusRequest, SourceDraft, verbatim_parts,
 };
-use nexus_spawn::AgentRegisterRequest;
+use nexus_tasks::AgentRegisterRequest;
 
 use super::kit::{Act, Seen, advance, agents, canary, debates, frame, honest, question, walk};
 
@@ -185,9 +185,9 @@ async fn a_registered_agent_sits_with_its_own_prompt_beside_an_outsider() {
         _ => honest(seen),
     });
     let debates = debates(place.path(), &agents);
-    let tasks = nexus_spawn::Tasks::new(
+    let tasks = nexus_tasks::Tasks::new(
         crate::debates::kit::router(&agents),
-        nexus_spawn::TasksOptions::in_home(place.path().join("home")),
+        nexus_tasks::TasksOptions::in_home(place.path().join("home")),
     );
     let register = AgentRegisterRequest {
         name: "security".to_owned(),
