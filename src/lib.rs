@@ -53,7 +53,7 @@
 //!
 //! This crate has no logic of its own: it gives each public name once. `nexus_core` is the seam,
 //! `nexus_router` the configuration and the choice, `nexus_workspace` folders that hold work and the types of agents,
-//! `nexus_conversation` conversations that have a name, `nexus_fleet` turns on other machines, `nexus_backends` the vendors and
+//! `nexus_conversations` conversations that have a name, `nexus_fleet` turns on other machines, `nexus_backends` the vendors and
 //! their logins.
 //!
 //! # Features
@@ -85,7 +85,7 @@ pub use nexus_backends::{Vendor, auth, registry, vendors};
 #[cfg(feature = "cli")]
 pub use nexus_backends::{cli, process};
 #[cfg(feature = "conversations")]
-pub use nexus_conversation::{
+pub use nexus_conversations::{
     Continuity, Conversation, ConversationError, ConversationErrorKind, ConversationList,
     ConversationMessage, ConversationName, ConversationOptions, ConversationOutcome, ConversationSummary,
     ConversationSweep, ConversationTurn, Conversations, DEFAULT_SEED_BYTES, HeldConversation, NotCarried,

@@ -8,7 +8,7 @@ use std::{
 };
 
 use agent_client_protocol_schema::v1::Error;
-use nexus_conversation::Conversations;
+use nexus_conversations::Conversations;
 use nexus_router::Router;
 use serde_json::Value;
 use tokio::{

@@ -28,7 +28,7 @@ use futures::{
     FutureExt as _,
     future::{BoxFuture, join_all},
 };
-use nexus_conversation::ConversationName;
+use nexus_conversations::ConversationName;
 use nexus_core::visible::Visible;
 use nexus_router::Router;
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! How a turn ended, in the protocol's words.
 
 use agent_client_protocol_schema::v1::{Error, ErrorCode, StopReason};
-use nexus_conversation::{ConversationError, ConversationErrorKind};
+use nexus_conversations::{ConversationError, ConversationErrorKind};
 use nexus_core::{ErrorKind, FinishReason, TurnError, TurnResult, error::Limit};
 use serde_json::json;
 

@@ -6,7 +6,7 @@
 //! | serve a client over a reader and a writer | [`AcpAgent::serve`], [`AcpEnd`] |
 //! | say what sessions begin with, and may do at most | [`AcpOptions`] |
 //!
-//! A **session** of the protocol is a named conversation of [`nexus_conversation`], which is held while a prompt of it runs and no longer. Beside
+//! A **session** of the protocol is a named conversation of [`nexus_conversations`], which is held while a prompt of it runs and no longer. Beside
 //! the conversation a small file keeps what it does not: the folder, the type, the access level and a title. Both are there after the first prompt
 //! that is stored, so that a session without one leaves nothing behind.
 //!

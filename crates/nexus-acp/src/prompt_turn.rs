@@ -6,7 +6,7 @@ use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, Error, NoticeSeverity, PromptResponse, SessionInfoUpdate, SessionUpdate,
     StopReason,
 };
-use nexus_conversation::{ConversationOptions, ConversationOutcome};
+use nexus_conversations::{ConversationOptions, ConversationOutcome};
 use nexus_core::{PromptBlock, ToolAccess, ToolRouter as _, Toolbox, TurnHost, TurnRequest};
 use nexus_router::Router;
 use serde_json::{Value, json};

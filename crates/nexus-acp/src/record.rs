@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_conversation::ConversationName;
+use nexus_conversations::ConversationName;
 use nexus_core::ToolAccess;
 use nexus_workspace::private_file;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,7 @@ use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, ImageContent, MessageId, SessionUpdate, ToolCall, ToolCallContent,
     ToolCallStatus,
 };
-use nexus_conversation::{Conversation, ConversationMessage};
+use nexus_conversations::{Conversation, ConversationMessage};
 use nexus_core::{PromptBlock, turn::ToolCallStatus as Ended};
 
 use crate::{

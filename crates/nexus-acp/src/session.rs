@@ -6,7 +6,7 @@ use std::{
 };
 
 use agent_client_protocol_schema::v1::Error;
-use nexus_conversation::ConversationName;
+use nexus_conversations::ConversationName;
 use nexus_core::{CancelToken, ToolAccess};
 use serde_json::json;
 

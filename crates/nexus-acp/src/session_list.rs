@@ -7,7 +7,7 @@ use std::{
 };
 
 use agent_client_protocol_schema::v1::{ListSessionsRequest, ListSessionsResponse, SessionInfo};
-use nexus_conversation::{ConversationError, ConversationSummary, Conversations};
+use nexus_conversations::{ConversationError, ConversationSummary, Conversations};
 
 use crate::{record::SessionRecords, setup::is_unknown};
 

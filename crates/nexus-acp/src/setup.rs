@@ -7,7 +7,7 @@ use std::{
 };
 
 use agent_client_protocol_schema::v1::Error;
-use nexus_conversation::{ConversationError, ConversationErrorKind, Conversations};
+use nexus_conversations::{ConversationError, ConversationErrorKind, Conversations};
 use nexus_core::ToolAccess;
 use nexus_router::Router;
 

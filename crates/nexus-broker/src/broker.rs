@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use nexus_conversation::Conversations;
+use nexus_conversations::Conversations;
 use nexus_core::{Clock, Support, SystemClock};
 use nexus_router::Router;
 use tokio::sync::Notify;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use nexus_conversation::{ConversationError, ConversationErrorKind};
+use nexus_conversations::{ConversationError, ConversationErrorKind};
 
 /// Why a call failed, named for what the caller can do next.
 #[non_exhaustive]

@@ -208,7 +208,7 @@ fn show(record: &LockRecord, value: &serde_json::Value) -> std::io::Result<()> {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use nexus_conversation::Conversations;
+    use nexus_conversations::Conversations;
     use nexus_core::{BuildContext, Clock, Registry};
     use nexus_router::Router;
     use serde_json::json;

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use nexus_conversation::{
+use nexus_conversations::{
     Conversation, ConversationErrorKind, ConversationMessage, ConversationSummary, Conversations,
 };
 use nexus_core::PromptBlock;

@@ -1,6 +1,6 @@
 //! The sessions of a home: each is a conversation of one agent, apart from all others.
 
-use nexus_conversation::{ConversationSummary, Conversations};
+use nexus_conversations::{ConversationSummary, Conversations};
 
 use crate::{error::BrokerError, session_key::SessionKey};
 

@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr};
 
-use nexus_conversation::ConversationName;
+use nexus_conversations::ConversationName;
 
 use crate::{
     error::{BrokerError, BrokerErrorKind},

@@ -10,7 +10,7 @@ use agent_client_protocol_schema::v1::{
     LoadSessionResponse, McpServer, NewSessionRequest, NewSessionResponse, ResumeSessionRequest,
     ResumeSessionResponse, SessionId,
 };
-use nexus_conversation::{Conversation, ConversationErrorKind, ConversationName};
+use nexus_conversations::{Conversation, ConversationErrorKind, ConversationName};
 use nexus_core::ToolAccess;
 use nexus_router::Router;
 

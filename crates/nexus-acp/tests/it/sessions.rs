@@ -7,7 +7,7 @@ use agent_client_protocol::v1::schema::{
     LoadSessionRequest, NewSessionRequest, PromptRequest, ResumeSessionRequest, SessionId, SessionUpdate,
     SetSessionConfigOptionRequest, SetSessionModeRequest, ToolCallStatus as Shown,
 };
-use nexus_conversation::{ConversationName, Conversations};
+use nexus_conversations::{ConversationName, Conversations};
 
 use crate::{
     kit::{Act, Fake, Person, Stage},
@@ -248,14 +248,14 @@ async fn a_conversation_that_is_no_session_can_be_loaded_and_is_not_deleted() {
     let stage = talker();
     let store = Conversations::in_home(stage.home.path());
     let name: ConversationName = "moons".parse().unwrap();
-    let turn = nexus_conversation::ConversationTurn::of(
+    let turn = nexus_conversations::ConversationTurn::of(
         &nexus_core::TurnRequest::new("Name them."),
         &Err(nexus_core::TurnError::new(nexus_core::ErrorKind::Crashed, "alpha".into()).with_partial({
             let mut recorder = nexus_core::Recorder::new();
             recorder.observe(&nexus_core::turn::MessageEnded::new("m".into(), "Titan.").into());
             recorder.into_partial()
         })),
-        &nexus_conversation::TurnOrder::default(),
+        &nexus_conversations::TurnOrder::default(),
         &nexus_core::redact::Redactor::default(),
     );
     store.hold(&name).unwrap().add(turn.unwrap(), None).unwrap();

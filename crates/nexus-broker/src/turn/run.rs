@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use nexus_conversation::{
+use nexus_conversations::{
     ConversationError, ConversationErrorKind, ConversationOptions, ConversationOutcome, HeldConversation,
 };
 use nexus_core::{

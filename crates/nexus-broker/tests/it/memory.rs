@@ -3,7 +3,7 @@
 use std::{fs, time::Instant};
 
 use nexus_broker::{BrokerErrorKind, MemoryIndex, SessionKey, Sessions};
-use nexus_conversation::{ConversationTurn, Conversations};
+use nexus_conversations::{ConversationTurn, Conversations};
 use serde_json::json;
 
 struct Stage {

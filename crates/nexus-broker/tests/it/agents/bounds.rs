@@ -231,7 +231,7 @@ async fn what_waits_for_longest_comes_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_waits_for_a_conversation_that_another_process_has() {
     let kit = Kit::new(Scripts::default().with("echo", |_| async move { Ok("at last".to_owned()) }));
-    let conversations = nexus_conversation::Conversations::in_home(kit.folder.path());
+    let conversations = nexus_conversations::Conversations::in_home(kit.folder.path());
     let held = conversations.hold(&"agent.echo.main".parse().unwrap()).unwrap();
     let running = kit.run().await;
     running.broker.configure(&agent("echo")).await.unwrap();

@@ -16,7 +16,7 @@ use nexus_broker::{
     Address, AgentDocument, AgentScope, AgentStatus, Broker, BrokerOptions, Envelope, QueueLimits,
     SqliteStore,
 };
-use nexus_conversation::Conversations;
+use nexus_conversations::Conversations;
 use nexus_core::{
     AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, CancelToken, Capabilities, Clock,
     ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, Provenance,

@@ -7,7 +7,7 @@ use nexus_broker::{
     AgentStatus, BrokerErrorKind, BrokerStore, DocumentKind, ExpectedRevision, JetStreamStore, Payload,
     QueueLimits, SendOptions, SessionKey, Sessions,
 };
-use nexus_conversation::{ConversationMessage, Conversations};
+use nexus_conversations::{ConversationMessage, Conversations};
 use nexus_core::{Clock, PromptBlock};
 use nexus_fleet::{Fleet, FleetSettings};
 use serde_json::{Map, json};

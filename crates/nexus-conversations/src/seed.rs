@@ -44,7 +44,7 @@ impl Conversation {
     /// for a heading or end the record.
     ///
     /// ```
-    /// use nexus_conversation::{Conversation, DEFAULT_SEED_BYTES};
+    /// use nexus_conversations::{Conversation, DEFAULT_SEED_BYTES};
     ///
     /// let seed = Conversation::default().seed(true, DEFAULT_SEED_BYTES);
     /// assert!(seed.blocks.is_empty() && seed.not_carried.is_empty());

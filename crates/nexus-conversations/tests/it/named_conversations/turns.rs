@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_conversation::{
+use nexus_conversations::{
     Continuity, ConversationErrorKind, ConversationMessage, ConversationOptions, ConversationOutcome,
     ConversationTurn, Conversations, HeldConversation, TurnOrder, WhenLost,
 };

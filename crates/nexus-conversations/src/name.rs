@@ -13,7 +13,7 @@ const MAX_BYTES: usize = 100;
 /// that differ in case only are one.
 ///
 /// ```
-/// use nexus_conversation::ConversationName;
+/// use nexus_conversations::ConversationName;
 ///
 /// assert!("review-2.b".parse::<ConversationName>().is_ok());
 /// assert!("../review".parse::<ConversationName>().is_err());

@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use nexus_conversation::{ConversationName, ConversationTurn, Conversations, TurnOrder};
+use nexus_conversations::{ConversationName, ConversationTurn, Conversations, TurnOrder};
 use nexus_core::{
     AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, ConversationMode,
     ErrorKind, EventEnvelope, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode,

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt as _, path::Path};
 
-use nexus_conversation::{ConversationErrorKind, ConversationMessage, Conversations};
+use nexus_conversations::{ConversationErrorKind, ConversationMessage, Conversations};
 
 use super::kit::{name, store, turn};
 

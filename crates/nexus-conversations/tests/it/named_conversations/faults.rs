@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_conversation::{ConversationErrorKind as Kind, Conversations};
+use nexus_conversations::{ConversationErrorKind as Kind, Conversations};
 use nexus_core::ResumeHandle;
 use proptest::prelude::*;
 use serde_json::{Value, json};

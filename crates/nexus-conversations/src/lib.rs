@@ -18,7 +18,7 @@
 //! does not know it: a caller whose prompts may have it teaches it to the redactor.
 //!
 //! ```no_run
-//! use nexus_conversation::{ConversationOptions, Conversations};
+//! use nexus_conversations::{ConversationOptions, Conversations};
 //! # use nexus_core::{EventEnvelope, TurnHost, TurnRequest};
 //! # async fn example(router: nexus_router::Router) -> Result<(), Box<dyn std::error::Error>> {
 //!

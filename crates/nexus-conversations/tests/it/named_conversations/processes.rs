@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_conversation::{ConversationErrorKind as Kind, Conversations};
+use nexus_conversations::{ConversationErrorKind as Kind, Conversations};
 use nexus_testkit::{child_test, effort};
 
 use super::kit::{name, store, turn};
