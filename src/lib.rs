@@ -45,7 +45,7 @@
 //! | keep work in folders that survive a crash; tiers and types of agents | [`workspace`], [`agent`] |
 //! | let agents work on a project in folders of their own, see every change, land it | `tree` (on Linux) |
 //! | say what changed in files, for a backend that goes on from another's work | [`TurnHost::with_file_changes`], [`fallback`] |
-//! | walk a goal to reviewed work; hold a debate; measure reviewers | the crates `nexus-turn-tasks`, `nexus-turn-debate`, `nexus-turn-testbed` |
+//! | walk a goal to reviewed work; hold a debate; measure reviewers | the crates `nexus-turn-tasks`, `nexus-turn-debates`, `nexus-turn-testbed` |
 //! | run turns on other machines, by the key `pool` | `FleetPools` with [`Registry::with_pools`], `Worker`, `FleetHoldStore` (feature `fleet`) |
 //! | serve a session's tools to another program | `McpServer` (feature `mcp-server`) |
 //!

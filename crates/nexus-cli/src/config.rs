@@ -10,7 +10,7 @@ use nexus::{
     hold::{FileHoldStore, HoldStore},
 };
 use nexus_broker::BrokerSection;
-use nexus_debate::DebateSection;
+use nexus_debates::DebateSection;
 use nexus_tasks::TasksSection;
 
 use crate::{args::ConfigArgs, command_error::CommandError, output::complain};

@@ -7,7 +7,7 @@ use std::{
     process::ExitCode,
 };
 
-use nexus_debate::{DebateCreateRequest, Debates, SourceDraft};
+use nexus_debates::{DebateCreateRequest, Debates, SourceDraft};
 
 use crate::{
     args::NewDebateArgs,

@@ -7,7 +7,7 @@ mod walk;
 use std::{fs, process::ExitCode};
 
 use nexus::{BuildContext, Router};
-use nexus_debate::{
+use nexus_debates::{
     DebateCancelRequest, DebateError, DebateErrorKind, DebateListRequest, DebateSettings, Debates,
     DebatesOptions, debate_report,
 };

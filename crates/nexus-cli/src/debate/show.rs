@@ -2,7 +2,7 @@
 
 use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
-use nexus_debate::{
+use nexus_debates::{
     DebateListRequest, DebateResultRequest, DebateStatusRequest, DebateView, Debates, synthesis,
 };
 

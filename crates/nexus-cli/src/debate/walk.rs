@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use nexus_debate::{DebateAdvanceRequest, DebateView, Debates};
+use nexus_debates::{DebateAdvanceRequest, DebateView, Debates};
 
 use super::{note, show};
 use crate::{

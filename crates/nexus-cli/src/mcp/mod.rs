@@ -10,7 +10,7 @@ use std::{
 };
 
 use nexus::{BuildContext, Router};
-use nexus_debate::{DebateError, DebateErrorKind, DebateTools, Debates};
+use nexus_debates::{DebateError, DebateErrorKind, DebateTools, Debates};
 use nexus_mcp::{
     HttpServer, HttpSettings, HttpToken, ServerFile, StdioEnd, StdioSettings, ToolService, attach,
     serve_stdio,

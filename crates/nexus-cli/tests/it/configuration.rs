@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::Path, sync::Arc};
 
 use nexus::{BuildContext, FleetPools, Registry, Router};
 use nexus_broker::BrokerSection;
-use nexus_debate::DebateSection;
+use nexus_debates::DebateSection;
 use nexus_tasks::TasksSection;
 use nexus_testbed::{Arm, ArmContext, Trap};
 use serde_json::Value;

@@ -16,7 +16,7 @@ mod configuration;
 mod conversation;
 #[cfg(target_os = "linux")]
 mod debate;
-#[path = "../../../nexus-debate/examples/debate/model.rs"]
+#[path = "../../../nexus-debates/examples/debate/model.rs"]
 mod debate_model;
 mod doctor;
 #[cfg(target_os = "linux")]

@@ -19,7 +19,7 @@ const MOST_ROUNDS: u32 = 12;
 /// ```
 /// use std::sync::Arc;
 /// use nexus_core::{BuildContext, Registry};
-/// use nexus_debate::{DebateSection, DebateSettings};
+/// use nexus_debates::{DebateSection, DebateSettings};
 /// use nexus_router::Router;
 ///
 /// let registry = Registry::new().with_section(Arc::new(DebateSection));

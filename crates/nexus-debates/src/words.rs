@@ -99,7 +99,7 @@ impl SearchedText {
 /// the same, whatever their script: those that Unicode calls confusable (Technical Standard 39), and `i`, `l` and `1`.
 ///
 /// ```
-/// use nexus_debate::shares_words;
+/// use nexus_debates::shares_words;
 ///
 /// let raw = "The cache key misses the tenant, so one customer is served the rows of another one.";
 /// assert!(shares_words("Its key MISSES the tenant; so one customer is served the rows-of another one, it says.", raw).is_some());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nexus_debate::{
+use nexus_debates::{
     AnswerDraft, ArgumentDraft, ClaimOutcome, CloseSignals, DebateClaim, DebateEvent, DebateState, Finding,
     Frame, FrameDraft, FrameRules, JudgementDraft, OpeningDraft, Panelist, PanelistRecord, PositionDraft,
     Positions, Proceedings, RebuttalDraft, Relevance, RoundBounds, RoundDecision, Side, StageRecord, Stance,

@@ -3,7 +3,7 @@
 use std::{fs, os::unix::fs::symlink, path::PathBuf};
 
 use nexus_core::ErrorKind;
-use nexus_debate::{
+use nexus_debates::{
     ClaimOutcome, DebateAdvanceRequest, DebateCancelRequest, DebateCreateRequest, DebateErrorKind,
     DebateListRequest, DebateResultRequest, DebateStatusRequest, SourceDraft, verbatim_parts,
 };

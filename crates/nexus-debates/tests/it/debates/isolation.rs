@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use nexus_debate::DebateResultRequest;
+use nexus_debates::DebateResultRequest;
 use serde_json::json;
 
 use super::kit::{Act, Seen, agents, canary, debates, honest, question, walk};

@@ -1,14 +1,14 @@
 //! A question judged by a panel: a model frames it, panelists of two vendors take positions apart from one another and from different
 //! sources, answer the best case against them, and every word of it stands in the record.
 //!
-//!     cargo run -p nexus-turn-debate --example debate
-//!     cargo run -p nexus-turn-debate --example debate -- --config nexus.yaml
+//!     cargo run -p nexus-turn-debates --example debate
+//!     cargo run -p nexus-turn-debates --example debate -- --config nexus.yaml
 
 mod model;
 #[path = "../../../../examples/stage/mod.rs"]
 mod stage;
 
-use nexus_debate::{
+use nexus_debates::{
     DebateAdvanceRequest, DebateCreateRequest, DebateResultRequest, Debates, DebatesOptions, SourceDraft,
     debate_report,
 };

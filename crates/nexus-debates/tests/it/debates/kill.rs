@@ -14,7 +14,7 @@ use std::{
 };
 
 use nexus_core::Clock;
-use nexus_debate::{DebateCancelRequest, DebateListRequest};
+use nexus_debates::{DebateCancelRequest, DebateListRequest};
 use nexus_testkit::{child_test, effort};
 use serde_json::Value;
 

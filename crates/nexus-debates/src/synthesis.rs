@@ -118,7 +118,7 @@ pub fn conclusion(proceedings: &Proceedings) -> String {
 /// The texts of a synthesis, in its order.
 ///
 /// ```
-/// use nexus_debate::{Proceedings, RoundBounds, synthesis, verbatim_parts};
+/// use nexus_debates::{Proceedings, RoundBounds, synthesis, verbatim_parts};
 ///
 /// let question = "Shall we?\n```\n### question (3 bytes)\n";
 /// let text = synthesis(question, &Proceedings::new(RoundBounds { least: 1, most: 3 }));

@@ -12,7 +12,7 @@ use nexus_core::{
     Registry, ResumeHandle, Support, ToolCall, ToolContent, ToolResult, TurnError, TurnHost, TurnRequest,
     TurnResult, turn::MessageEnded,
 };
-use nexus_debate::{
+use nexus_debates::{
     DebateAdvanceRequest, DebateCreateRequest, DebateError, DebateView, Debates, DebatesOptions, SourceDraft,
 };
 use nexus_router::Router;

@@ -2,7 +2,7 @@
 
 use std::{fs, path::PathBuf};
 
-use nexus_debate::{
+use nexus_debates::{
     DebateResultRequest, DebateSpawnTaskRequest, DebateTools, Debates, DebatesOptions, debate_report,
 };
 use nexus_mcp::{ToolKind, ToolService as _};
@@ -15,7 +15,7 @@ use super::kit::{Act, Seen, agents, debates, honest, question, walk};
 
 #[test]
 fn seven_tools_are_listed_without_a_configuration_and_fit_every_client() {
-    let tools = DebateTools::new(|| -> Result<Debates, nexus_debate::DebateError> { panic!("it is opened") });
+    let tools = DebateTools::new(|| -> Result<Debates, nexus_debates::DebateError> { panic!("it is opened") });
     let info = tools.info();
     let begin: String = info.instructions.chars().take(250).collect();
     assert!(
