@@ -8,7 +8,7 @@ use std::{
 };
 
 use nexus::{BuildContext, Router};
-use nexus_acp::{AcpAgent, AcpEnd, AcpOptions};
+use nexus_editor::{AcpAgent, AcpEnd, AcpOptions};
 use nexus_mcp::own_streams;
 use tokio::fs::File;
 

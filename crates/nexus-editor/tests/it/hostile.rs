@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_acp::AcpEnd;
+use nexus_editor::AcpEnd;
 use nexus_core::turn::TextDelta;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;

@@ -25,7 +25,7 @@ use agent_client_protocol::{
     },
 };
 use async_trait::async_trait;
-use nexus_acp::{AcpAgent, AcpEnd, AcpOptions};
+use nexus_editor::{AcpAgent, AcpEnd, AcpOptions};
 use nexus_core::{
     AccessEnforcer, AccessSupport, ApprovalRequest, Availability, BackendId, BuildContext, Capabilities,
     ConversationMode, ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode,

@@ -17,7 +17,7 @@
 //! terminals are not used. The MCP servers over stdio that a client names are started here, and their tools are those of the turn.
 //!
 //! ```no_run
-//! use nexus_acp::{AcpAgent, AcpOptions};
+//! use nexus_editor::{AcpAgent, AcpOptions};
 //! # use nexus_router::Router;
 //! # async fn example(router: Router) {
 //!

@@ -3,7 +3,7 @@
 use agent_client_protocol::v1::schema::{
     SessionConfigKind, SessionUpdate, SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason,
 };
-use nexus_acp::AcpOptions;
+use nexus_editor::AcpOptions;
 use nexus_core::ToolAccess;
 
 use crate::kit::{Act, Fake, Person, Stage};
