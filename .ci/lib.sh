@@ -123,7 +123,7 @@ fetch_crates() {
 
 # The vendors' programs and the servers of others.
 fetch_programs() {
-    { real-clis/install && real-servers/install; } > "$logs/programs.part" && mv -- "$logs/programs.part" "$logs/programs.env"
+    { real/clis/install && real/servers/install; } > "$logs/programs.part" && mv -- "$logs/programs.part" "$logs/programs.env"
 }
 
 # Sets NEXUS_REAL_…, which name the programs. Downloads nothing if `fetch_programs` ran.

@@ -1,7 +1,7 @@
 //! What a message costs that is put, taken and finished through each store, over each tenth of 100,000 messages.
 //!
 //! `cargo bench -p nexus-turn-broker --features jetstream --bench broker`, or with `-- --quick` for a first look. The store in JetStream is measured where NEXUS_REAL_NATS names a server,
-//! as `real-servers/install` prints. With `--strict` the program ends with 1 if a message of the last window costs more than it may beside one of
+//! as `real/servers/install` prints. With `--strict` the program ends with 1 if a message of the last window costs more than it may beside one of
 //! the first. See README.md.
 
 mod fleet_kit;
@@ -81,7 +81,7 @@ fn measure(messages: usize, only: Option<&str>) -> Result<bool, Failure> {
         return Ok(holds);
     }
     let Some(program) = std::env::var_os("NEXUS_REAL_NATS") else {
-        println!("JetStream: NEXUS_REAL_NATS names no nats-server: real-servers/install prints where one is");
+        println!("JetStream: NEXUS_REAL_NATS names no nats-server: real/servers/install prints where one is");
         return Ok(holds);
     };
     let (server, url) = start(Path::new(&program), folder.path())?;

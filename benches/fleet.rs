@@ -1,6 +1,6 @@
 //! What a turn costs that goes through the fleet, beside the very same turn run here, and how that grows with turns at once.
 //!
-//! `NEXUS_REAL_NATS=… cargo bench -p nexus-turn-fleet --bench fleet`, or with `-- --quick` for a first look; `real-servers/install` prints
+//! `NEXUS_REAL_NATS=… cargo bench -p nexus-turn-fleet --bench fleet`, or with `-- --quick` for a first look; `real/servers/install` prints
 //! the variable. The server, the callers and eight workers are processes of their own; processor time is that of all callers and
 //! workers together, without the server's, which stands beside it. With `--strict` the program ends with 1 if something that must hold
 //! does not. See README.md.
@@ -96,7 +96,7 @@ fn main() -> ExitCode {
     }
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let Some(program) = std::env::var_os("NEXUS_REAL_NATS") else {
-        println!("NEXUS_REAL_NATS names no nats-server: real-servers/install prints where one is");
+        println!("NEXUS_REAL_NATS names no nats-server: real/servers/install prints where one is");
         return ExitCode::SUCCESS;
     };
     match measure(Path::new(&program), has("--quick")) {

@@ -140,7 +140,7 @@ fn main() -> ExitCode {
                 simulate(Path::new(&program), size, if has("--cluster") { 3 } else { 1 })
             }
             None => {
-                println!("NEXUS_REAL_NATS names no nats-server: real-servers/install prints where one is");
+                println!("NEXUS_REAL_NATS names no nats-server: real/servers/install prints where one is");
                 return ExitCode::SUCCESS;
             }
         },

@@ -1,6 +1,6 @@
 //! One line of YAML moves a work-kind from one vendor's real program to another's, over loopback model servers.
 //!
-//! `.ci/deep` runs these where there is no network but loopback; `real-clis/install` names the programs.
+//! `.ci/deep` runs these where there is no network but loopback; `real/clis/install` names the programs.
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,7 +1,7 @@
 //! One line of YAML moves a task with tools of the program's own over the vendors' real programs and over models that
 //! Nexus asks itself: the same tools are asked the same, and the session decides the same.
 //!
-//! `.ci/deep` runs this where there is no network but loopback; `real-clis/install` names the programs.
+//! `.ci/deep` runs this where there is no network but loopback; `real/clis/install` names the programs.
 
 use std::{
     collections::BTreeMap,

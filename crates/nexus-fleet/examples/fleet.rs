@@ -2,7 +2,7 @@
 //!
 //!     cargo run -p nexus-turn-fleet --example fleet
 //!
-//! It starts `nats-server`, from `NEXUS_REAL_NATS` or the search path; `real-servers/install` prints where one is. No login is needed:
+//! It starts `nats-server`, from `NEXUS_REAL_NATS` or the search path; `real/servers/install` prints where one is. No login is needed:
 //! the model is simulated.
 
 use std::{

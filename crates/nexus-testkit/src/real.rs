@@ -1,5 +1,5 @@
 //! The vendors' own programs, as the environment names them: one variable a vendor, with the paths of any number of
-//! versions of its program, separated as in `PATH`. `real-clis/install` of the repository of Nexus prints them.
+//! versions of its program, separated as in `PATH`. `real/clis/install` of the repository of Nexus prints them.
 
 use std::path::PathBuf;
 
@@ -15,5 +15,5 @@ pub fn programs(variable: &str) -> Vec<PathBuf> {
 ///
 /// If there is none.
 pub fn last(variable: &str) -> PathBuf {
-    programs(variable).pop().unwrap_or_else(|| panic!("{variable} is not set: run real-clis/install"))
+    programs(variable).pop().unwrap_or_else(|| panic!("{variable} is not set: run real/clis/install"))
 }

@@ -4,7 +4,7 @@
 //! Needs `NEXUS_REAL_CLAUDE_ACP`, `NEXUS_REAL_CODEX_ACP`, `NEXUS_REAL_GROK` and `NEXUS_REAL_OPENCODE`, Node 20 or newer, root, and a
 //! namespace in which only loopback is:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-turn-backends --test it acp_agents:: -- --ignored`
+//! `real/clis/in-namespace cargo test -p nexus-turn-backends --test it acp_agents:: -- --ignored`
 
 use std::{
     collections::BTreeMap,

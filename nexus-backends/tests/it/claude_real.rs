@@ -4,7 +4,7 @@
 //! Needs `NEXUS_REAL_CLAUDE`, which names any number of programs, root, and a namespace in which only
 //! loopback is and `api.anthropic.com` is 127.0.0.1:
 //!
-//! `real-clis/in-namespace --host api.anthropic.com=127.0.0.1 cargo test -p nexus-turn-backends --test it claude_real:: -- --ignored`
+//! `real/clis/in-namespace --host api.anthropic.com=127.0.0.1 cargo test -p nexus-turn-backends --test it claude_real:: -- --ignored`
 
 mod support;
 

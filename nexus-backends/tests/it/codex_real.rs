@@ -3,7 +3,7 @@
 //!
 //! Needs `NEXUS_REAL_CODEX`, root, and a namespace in which only loopback is:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-turn-backends --test it codex_real:: -- --ignored`
+//! `real/clis/in-namespace cargo test -p nexus-turn-backends --test it codex_real:: -- --ignored`
 
 mod support;
 

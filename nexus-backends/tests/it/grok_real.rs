@@ -3,7 +3,7 @@
 //!
 //! Needs `NEXUS_REAL_GROK`, bubblewrap, root, and a namespace in which only loopback is:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-turn-backends --test it grok_real:: -- --ignored`
+//! `real/clis/in-namespace cargo test -p nexus-turn-backends --test it grok_real:: -- --ignored`
 
 mod support;
 

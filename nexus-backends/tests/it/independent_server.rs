@@ -1,9 +1,9 @@
 //! The backend `responses`, with its defaults, before a server that nobody here wrote: what the one reads out of
 //! the other, and what the other understood of the one.
 //!
-//! Needs `NEXUS_REAL_AIMOCK` (see `real-servers/README.md`), and Node:
+//! Needs `NEXUS_REAL_AIMOCK` (see `real/servers/README.md`), and Node:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-turn-backends --test it independent_server:: -- --ignored`
+//! `real/clis/in-namespace cargo test -p nexus-turn-backends --test it independent_server:: -- --ignored`
 
 mod server;
 

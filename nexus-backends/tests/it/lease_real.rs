@@ -4,7 +4,7 @@
 //! Needs `NEXUS_REAL_CODEX` and `NEXUS_REAL_GROK`, root, and a namespace in which only loopback is and the issuers'
 //! names are 127.0.0.1:
 //!
-//! `real-clis/in-namespace --host auth.openai.com=127.0.0.1 --host auth.x.ai=127.0.0.1 cargo test -p nexus-turn-backends
+//! `real/clis/in-namespace --host auth.openai.com=127.0.0.1 --host auth.x.ai=127.0.0.1 cargo test -p nexus-turn-backends
 //! --test it lease_real:: -- --ignored`
 
 mod everything_said;

@@ -1,6 +1,6 @@
 //! What holds of every store of messages, held against each of them; and what each meets in its own place.
 //!
-//! The store of a server needs a `nats-server`: `NEXUS_REAL_NATS` names it, as `real-servers/install` prints.
+//! The store of a server needs a `nats-server`: `NEXUS_REAL_NATS` names it, as `real/servers/install` prints.
 
 #[cfg(feature = "jetstream")]
 #[path = "../../../nexus-fleet/tests/it/support/cluster.rs"]

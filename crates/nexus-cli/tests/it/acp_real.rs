@@ -3,7 +3,7 @@
 //!
 //! Needs `NEXUS_REAL_ACPX`, `NEXUS_REAL_CLAUDE` and `NEXUS_REAL_CODEX`, root, and a namespace with loopback alone:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-turn-cli --test it acp_real:: -- --ignored`
+//! `real/clis/in-namespace cargo test -p nexus-turn-cli --test it acp_real:: -- --ignored`
 
 use std::{
     fs,
@@ -168,7 +168,7 @@ impl Seen {
 
     /// Holds every frame of the agent's against the JSON schema that comes with the protocol's own library.
     fn holds_the_schema(&self) {
-        const LIBRARY: &str = "../real-clis/node_modules/@agentclientprotocol/sdk/schema/schema.json";
+        const LIBRARY: &str = "../../real/clis/node_modules/@agentclientprotocol/sdk/schema/schema.json";
         let schema = fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join(LIBRARY)).unwrap();
         let schema: Value = serde_json::from_slice(&schema).unwrap();
         let asked = |id: &Value| {

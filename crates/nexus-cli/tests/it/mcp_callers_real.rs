@@ -3,7 +3,7 @@
 //!
 //! Needs `NEXUS_REAL_CLAUDE`, `NEXUS_REAL_CODEX` and `NEXUS_REAL_GROK`, git and bubblewrap, root, and a namespace with loopback alone:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-turn-cli --test it mcp_callers_real:: -- --ignored`
+//! `real/clis/in-namespace cargo test -p nexus-turn-cli --test it mcp_callers_real:: -- --ignored`
 
 mod caller;
 mod models;

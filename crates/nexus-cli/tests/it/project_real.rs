@@ -3,7 +3,7 @@
 //!
 //! Needs `NEXUS_REAL_CLAUDE`, `NEXUS_REAL_CODEX` and `NEXUS_REAL_GROK`, and a namespace with loopback alone:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-turn-cli --test it project_real:: -- --ignored`
+//! `real/clis/in-namespace cargo test -p nexus-turn-cli --test it project_real:: -- --ignored`
 
 use std::{
     fs,

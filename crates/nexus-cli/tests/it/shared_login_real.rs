@@ -1,8 +1,8 @@
 //! One login of eight workers, each in a process of its own: before an OpenID provider and a `nats-server` that nobody here wrote.
 //!
-//! Needs `NEXUS_REAL_OIDC` and `NEXUS_REAL_NATS` (see `real-servers/README.md`), and Node:
+//! Needs `NEXUS_REAL_OIDC` and `NEXUS_REAL_NATS` (see `real/servers/README.md`), and Node:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-turn-cli --test it shared_login_real:: -- --ignored`
+//! `real/clis/in-namespace cargo test -p nexus-turn-cli --test it shared_login_real:: -- --ignored`
 
 #[path = "../../../../nexus-backends/auth/tests/login_real/provider.rs"]
 #[allow(dead_code, reason = "it is the kit of another test")]

@@ -3,7 +3,7 @@
 //!
 //! Needs `NEXUS_REAL_CLAUDE` and `NEXUS_REAL_CODEX`, git, Python and bubblewrap, root, and a namespace with loopback alone:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-turn-cli --test it testbed_real:: -- --ignored`
+//! `real/clis/in-namespace cargo test -p nexus-turn-cli --test it testbed_real:: -- --ignored`
 
 use std::{
     fs,

@@ -66,7 +66,7 @@ fn main() -> ExitCode {
         ("attached_a_client_has_what_the_server_has", attached_a_client_has_what_the_server_has),
         ("attaching_needs_a_server_that_runs", attaching_needs_a_server_that_runs),
     ];
-    // They need what `real-servers/install` installs, and are ignored unless asked for.
+    // They need what `real/servers/install` installs, and are ignored unless asked for.
     let real: [(&str, Test); 3] = [
         (
             "the_server_is_right_by_the_protocols_own_suite",

@@ -7,7 +7,7 @@ use nexus_testkit::judge::{Table, judge, page, repository};
 
 /// Runs a vendor's program through its backend before a simulated model, and says which scenarios it passes.
 ///
-/// To be run where there is no network but loopback (`real-clis/in-namespace`). Ends with 1 if the program does not pass
+/// To be run where there is no network but loopback (`real/clis/in-namespace`). Ends with 1 if the program does not pass
 /// everything, with 2 if it cannot be judged.
 #[derive(Debug, Parser)]
 #[command(name = "nexus-judge")]

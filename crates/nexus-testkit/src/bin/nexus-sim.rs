@@ -174,7 +174,7 @@ fn scenario(wanted: &str) -> io::Result<Scenario> {
 fn first_party_directions(host: &str, ca_file: &Path) -> String {
     format!(
         "\
-# Claude Code, where {host} resolves to 127.0.0.1 (real-clis/in-namespace --host) and the port is 443
+# Claude Code, where {host} resolves to 127.0.0.1 (real/clis/in-namespace --host) and the port is 443
 unset ANTHROPIC_BASE_URL ANTHROPIC_API_KEY
 export NODE_EXTRA_CA_CERTS={} CLAUDE_CODE_OAUTH_TOKEN=sk-ant-oat01-simulated
 export CLAUDE_CONFIG_DIR=$(mktemp -d) CLAUDE_CODE_MAX_RETRIES=1

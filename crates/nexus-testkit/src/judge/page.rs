@@ -9,7 +9,7 @@ pub fn page(tables: &[Table]) -> String {
     let mut page = String::from(
         "# Versions of the vendors' programs\n\n\
          Written by `nexus-judge`, which runs a program through its backend before a simulated model on loopback. Each column is a \
-         part of what a version must do; a cell names the cases of the conformance suite that it did not pass. `real-clis/judge \
+         part of what a version must do; a cell names the cases of the conformance suite that it did not pass. `real/clis/judge \
          PACKAGE@VERSION` adds a row. The backends read the same data: a version that is not here is run with a warning, or \
          refused where `nexus.yaml` says `versions: tested`. A turn that asks for an answer in a shape is refused where the version, or \
          else the one before it, did not pass `an_answer_in_shape_is_a_value`, unless it says `versions: any`.\n",

@@ -1,7 +1,7 @@
 //! Logins and API keys in a keyring that nobody here wrote: gnome-keyring's Secret Service.
 //!
 //! ```sh
-//! real-servers/with-keyring cargo test -p nexus-turn-auth --features keyring --test it keyring_real -- --ignored
+//! real/servers/with-keyring cargo test -p nexus-turn-auth --features keyring --test it keyring_real -- --ignored
 //! ```
 //!
 //! What is in the keyring is seen through libsecret's own `secret-tool` as well.
@@ -38,7 +38,7 @@ impl Keyring {
         let daemon = std::env::var("NEXUS_REAL_KEYRING");
         Self {
             _turn: TURN.lock().unwrap_or_else(PoisonError::into_inner),
-            daemon: daemon.expect("run it by real-servers/with-keyring, lest it meets your own keyring"),
+            daemon: daemon.expect("run it by real/servers/with-keyring, lest it meets your own keyring"),
         }
     }
 
@@ -144,7 +144,7 @@ fn pointing() -> serde_json::Value {
 }
 
 #[test]
-#[ignore = "needs real-servers/with-keyring"]
+#[ignore = "needs real/servers/with-keyring"]
 fn a_login_is_kept_replaced_and_removed() {
     let keyring = Keyring::open();
     let store = KeyringStore::new("nexus", "a-login");
@@ -175,7 +175,7 @@ fn a_login_is_kept_replaced_and_removed() {
 }
 
 #[test]
-#[ignore = "needs real-servers/with-keyring"]
+#[ignore = "needs real/servers/with-keyring"]
 fn a_login_is_where_its_file_says() {
     let keyring = Keyring::open();
     let home = Home::new();
@@ -211,7 +211,7 @@ fn a_login_is_where_its_file_says() {
 }
 
 #[test]
-#[ignore = "needs real-servers/with-keyring"]
+#[ignore = "needs real/servers/with-keyring"]
 fn two_homes_are_two_logins_however_they_are_called() {
     let _keyring = Keyring::open();
     let (one, other) = (Home::new(), Home::new());
@@ -228,7 +228,7 @@ fn two_homes_are_two_logins_however_they_are_called() {
 }
 
 #[test]
-#[ignore = "needs real-servers/with-keyring"]
+#[ignore = "needs real/servers/with-keyring"]
 fn a_login_that_is_not_where_its_file_says_is_not_taken_for_none() {
     let _keyring = Keyring::open();
     let home = Home::new();
@@ -245,7 +245,7 @@ fn a_login_that_is_not_where_its_file_says_is_not_taken_for_none() {
 
 /// On the way from one place to the other.
 #[test]
-#[ignore = "needs real-servers/with-keyring"]
+#[ignore = "needs real/servers/with-keyring"]
 fn a_move_that_was_interrupted_is_finished_or_undone() {
     let keyring = Keyring::open();
     let home = Home::new();
@@ -277,7 +277,7 @@ fn a_move_that_was_interrupted_is_finished_or_undone() {
 }
 
 #[tokio::test]
-#[ignore = "needs real-servers/with-keyring"]
+#[ignore = "needs real/servers/with-keyring"]
 async fn an_api_key_is_lent_from_the_keyring() {
     let keyring = Keyring::open();
     let key = KeyringKey::named("responses").unwrap();
@@ -316,7 +316,7 @@ async fn an_api_key_is_lent_from_the_keyring() {
 }
 
 #[test]
-#[ignore = "needs real-servers/with-keyring"]
+#[ignore = "needs real/servers/with-keyring"]
 fn two_entries_of_one_name_are_told() {
     let keyring = Keyring::open();
     let store = KeyringStore::new("nexus", "doubled");
@@ -343,7 +343,7 @@ fn asked_elsewhere<T>(test: T, bus: &str) -> String {
 }
 
 #[test]
-#[ignore = "needs real-servers/with-keyring"]
+#[ignore = "needs real/servers/with-keyring"]
 fn where_no_keyring_answers_it_is_said() {
     if std::env::var_os(ROLE).is_some() {
         let home = Home::new();
@@ -364,10 +364,10 @@ fn where_no_keyring_answers_it_is_said() {
 }
 
 #[test]
-#[ignore = "needs real-servers/with-keyring"]
+#[ignore = "needs real/servers/with-keyring"]
 fn a_keyring_that_is_locked_or_silent_is_said_to_be() {
     // It is locked for good, so it is one of its own.
-    let launcher = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../real-servers/with-keyring"));
+    let launcher = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../real/servers/with-keyring"));
     if !child_test::runs_alone_through(launcher, a_keyring_that_is_locked_or_silent_is_said_to_be) {
         return;
     }

@@ -5,9 +5,9 @@
 //! What the provider had done by then is told by its own log, and what the process believed to be on disk by its own
 //! output: it says so each time it is lent a credential.
 //!
-//! Needs `NEXUS_REAL_OIDC` (see `real-servers/README.md`), and Node:
+//! Needs `NEXUS_REAL_OIDC` (see `real/servers/README.md`), and Node:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-turn-auth --test it login_kills -- --ignored --nocapture`
+//! `real/clis/in-namespace cargo test -p nexus-turn-auth --test it login_kills -- --ignored --nocapture`
 
 use std::{
     io::{BufRead as _, BufReader},

@@ -1,8 +1,8 @@
 //! A login before an OpenID provider that nobody here wrote: made, renewed, fought over, ended.
 //!
-//! Needs `NEXUS_REAL_OIDC` (see `real-servers/README.md`), and Node:
+//! Needs `NEXUS_REAL_OIDC` (see `real/servers/README.md`), and Node:
 //!
-//! `real-clis/in-namespace cargo test -p nexus-turn-auth --test it login_real -- --ignored`
+//! `real/clis/in-namespace cargo test -p nexus-turn-auth --test it login_real -- --ignored`
 
 use std::{
     fs,

@@ -62,7 +62,7 @@ impl Stage {
         let resolved: Vec<_> = (HOST, 443).to_socket_addrs().map(Iterator::collect).unwrap_or_default();
         assert!(
             resolved.iter().any(|address: &std::net::SocketAddr| address.ip().is_loopback()),
-            "{HOST} must be 127.0.0.1 here: run this by real-clis/in-namespace --host {HOST}=127.0.0.1"
+            "{HOST} must be 127.0.0.1 here: run this by real/clis/in-namespace --host {HOST}=127.0.0.1"
         );
         let sim = Sim::builder(Dialect::Anthropic, scenario).tls(HOST).port(443).start().unwrap();
         let authority = sim.ca_pem().expect("an authority").to_owned();

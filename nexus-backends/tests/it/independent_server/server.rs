@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 /// How the server says where it is.
 const ANNOUNCEMENT: &str = "listening on http://";
 
-/// aimock with the replies of `real-servers/aimock.json`, on a port of its own. Dropped, it is gone.
+/// aimock with the replies of `real/servers/aimock.json`, on a port of its own. Dropped, it is gone.
 pub(crate) struct Server {
     child: Child,
     address: String,
@@ -30,7 +30,7 @@ impl Server {
     pub(crate) fn start() -> Self {
         let script = std::env::var("NEXUS_REAL_AIMOCK").expect("NEXUS_REAL_AIMOCK names the server");
         let folder = tempfile::tempdir().unwrap();
-        let replies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../real-servers/aimock.json");
+        let replies = Path::new(env!("CARGO_MANIFEST_DIR")).join("../real/servers/aimock.json");
         let mut child = Command::new("node")
             .arg(script)
             .args(["--port", "0", "--strict", "--fixtures"])

@@ -1,5 +1,5 @@
 //! The conformance suite of the Model Context Protocol. What it asks for beyond tools is listed, with reasons, in
-//! `real-servers/mcp-expected-failures.yml`.
+//! `real/servers/mcp-expected-failures.yml`.
 
 use std::{collections::BTreeSet, path::Path, process::Stdio, sync::Arc, time::Duration};
 
@@ -63,7 +63,7 @@ fn toolbox() -> Toolbox {
 #[tokio::test]
 #[ignore = "needs the suite; run by .ci/deep"]
 async fn the_server_is_right_by_the_protocols_own_suite() {
-    let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real-servers/install");
+    let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real/servers/install");
     let expected = Path::new(&suite).with_file_name("mcp-expected-failures.yml");
     let session = Session::mint("suite", ParticipantScope::unrestricted(), Arc::new(toolbox()));
     let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();

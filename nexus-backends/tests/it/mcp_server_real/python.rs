@@ -1,4 +1,4 @@
-//! The client of the MCP SDK for Python, as `real-servers/mcp_client.py` uses it.
+//! The client of the MCP SDK for Python, as `real/servers/mcp_client.py` uses it.
 
 use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 
@@ -10,8 +10,8 @@ use tokio::process::Command;
 use crate::support::party::{Deeds, beside, session};
 
 async fn run(server: &mut McpServer, token: &str) -> std::process::Output {
-    let python = std::env::var_os("NEXUS_REAL_MCP_PYTHON").expect("set by real-servers/install");
-    let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real-servers/install");
+    let python = std::env::var_os("NEXUS_REAL_MCP_PYTHON").expect("set by real/servers/install");
+    let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real/servers/install");
     let mut program = Command::new(python);
     program
         .arg(Path::new(&suite).with_file_name("mcp_client.py"))

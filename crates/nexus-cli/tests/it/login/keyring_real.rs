@@ -1,7 +1,7 @@
 //! Logins and API keys in a keyring that nobody here wrote.
 //!
 //! ```sh
-//! real-servers/with-keyring cargo test -p nexus-turn-cli --test it login::keyring_real:: -- --ignored
+//! real/servers/with-keyring cargo test -p nexus-turn-cli --test it login::keyring_real:: -- --ignored
 //! ```
 
 use std::{
@@ -18,7 +18,7 @@ use super::home::{Finished, Home, REFRESH_MARK, issuer};
 fn home() -> Home {
     assert!(
         std::env::var_os("NEXUS_REAL_KEYRING").is_some(),
-        "run it by real-servers/with-keyring, lest it meets your own keyring"
+        "run it by real/servers/with-keyring, lest it meets your own keyring"
     );
     Home::new().with_variable("DBUS_SESSION_BUS_ADDRESS", &std::env::var("DBUS_SESSION_BUS_ADDRESS").unwrap())
 }
@@ -31,7 +31,7 @@ fn seen_by_others(user: &str) -> Option<String> {
 }
 
 #[test]
-#[ignore = "needs real-servers/with-keyring"]
+#[ignore = "needs real/servers/with-keyring"]
 fn a_login_goes_into_the_keyring_and_comes_out_of_it() {
     let (home, issuer) = (home(), issuer());
     let mut login = home.start_login("codex", &issuer, &["--browser", "--json", "--store", "keyring"]);
@@ -66,7 +66,7 @@ fn a_login_goes_into_the_keyring_and_comes_out_of_it() {
 }
 
 #[test]
-#[ignore = "needs real-servers/with-keyring"]
+#[ignore = "needs real/servers/with-keyring"]
 fn a_key_is_kept_used_and_removed() {
     const KEY: &str = "canary-key-7f1d";
 

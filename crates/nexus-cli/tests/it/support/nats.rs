@@ -19,7 +19,7 @@ pub(crate) struct NatsServer {
 
 impl NatsServer {
     pub(crate) fn start() -> Self {
-        let program = std::env::var_os("NEXUS_REAL_NATS").expect("NEXUS_REAL_NATS: run real-servers/install");
+        let program = std::env::var_os("NEXUS_REAL_NATS").expect("NEXUS_REAL_NATS: run real/servers/install");
         let folder = tempfile::tempdir().unwrap();
         // It takes a port that is free, and writes which.
         let child = Command::new(program)

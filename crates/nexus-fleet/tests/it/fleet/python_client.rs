@@ -17,7 +17,7 @@ use crate::support::{
     server::{Server, program},
 };
 
-/// Names a Python that has `nats-py`. Set by `real-servers/install`.
+/// Names a Python that has `nats-py`. Set by `real/servers/install`.
 const PYTHON: &str = "NEXUS_REAL_NATS_PYTHON";
 const CLIENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client.py");
 const POOL: &str = "builders";

@@ -19,9 +19,9 @@ use tokio::time::sleep;
 
 use super::monitoring::Monitoring;
 
-/// Names the program. Set by `real-servers/install`.
+/// Names the program. Set by `real/servers/install`.
 pub(crate) const PROGRAM: &str = "NEXUS_REAL_NATS";
-/// Names a program older than 2.11. Set by `real-servers/install`.
+/// Names a program older than 2.11. Set by `real/servers/install`.
 pub(crate) const OLD_PROGRAM: &str = "NEXUS_REAL_NATS_OLD";
 
 /// Maximum time from the start of the process until it is ready, for a busy machine. An idle one needs 0.1 seconds.
@@ -271,7 +271,7 @@ const KEY: &str = "key.pem";
 /// If the variable is not set.
 pub(crate) fn program(variable: &str) -> PathBuf {
     let program = std::env::var_os(variable);
-    program.unwrap_or_else(|| panic!("{variable} is not set: run real-servers/install")).into()
+    program.unwrap_or_else(|| panic!("{variable} is not set: run real/servers/install")).into()
 }
 
 /// A port on loopback that nothing listens on.

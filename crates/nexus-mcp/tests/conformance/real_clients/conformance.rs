@@ -1,5 +1,5 @@
 //! The conformance suite of the Model Context Protocol, over HTTP. What it asks for beyond tools is listed, with reasons, in
-//! `real-servers/mcp-tools-expected-failures.yml`.
+//! `real/servers/mcp-tools-expected-failures.yml`.
 
 use std::{collections::BTreeSet, path::Path, process::Stdio, sync::Arc, time::Duration};
 
@@ -82,7 +82,7 @@ pub(crate) fn the_server_is_right_by_the_protocols_own_suite() -> Result<(), Fai
 }
 
 async fn run() -> Result<(), Failed> {
-    let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real-servers/install");
+    let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real/servers/install");
     let expected = Path::new(&suite).with_file_name("mcp-tools-expected-failures.yml");
     let results = tempfile::tempdir()?;
     let token = HttpToken::load_or_create(&results.path().join("token"))?;

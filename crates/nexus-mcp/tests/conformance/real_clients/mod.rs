@@ -1,5 +1,5 @@
 //! Clients that nobody here wrote: the conformance suite of the Model Context Protocol over HTTP, and the SDKs for Python and
-//! TypeScript over stdio. Each needs the variables of `real-servers/install`.
+//! TypeScript over stdio. Each needs the variables of `real/servers/install`.
 
 mod conformance;
 mod sdks;

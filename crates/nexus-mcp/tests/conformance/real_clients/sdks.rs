@@ -24,7 +24,7 @@ fn calls() -> Value {
 }
 
 fn script(name: &str) -> PathBuf {
-    let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real-servers/install");
+    let suite = std::env::var_os("NEXUS_REAL_MCP_CONFORMANCE").expect("set by real/servers/install");
     Path::new(&suite).with_file_name(name)
 }
 
@@ -68,7 +68,7 @@ fn assert_of(mut client: Command) -> Result<(), Failed> {
 }
 
 pub(crate) fn the_client_of_the_python_sdk_lists_and_calls() -> Result<(), Failed> {
-    let python = std::env::var_os("NEXUS_REAL_MCP_PYTHON").expect("set by real-servers/install");
+    let python = std::env::var_os("NEXUS_REAL_MCP_PYTHON").expect("set by real/servers/install");
     // As it begins by itself, without a handshake; and with one.
     for mode in ["auto", "legacy"] {
         let mut client = Command::new(&python);
