@@ -11,7 +11,6 @@
 //! all that share a store one turn finds out. Holds outlive a reload.
 
 mod file;
-mod file_lock;
 mod memory;
 mod store;
 

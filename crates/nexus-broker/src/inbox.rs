@@ -6,7 +6,7 @@
 
 use std::{fs, io, path::PathBuf, time::Duration};
 
-use nexus_workspace::private_file::{self, FileHold};
+use nexus_files::FileLock;
 
 use crate::{
     broker::Broker,
@@ -30,7 +30,7 @@ const MOST_TRIES: usize = 16;
 pub struct AwaitedAnswer {
     id: EnvelopeId,
     /// Always there, but while it is dropped.
-    hold: Option<FileHold>,
+    hold: Option<FileLock>,
 }
 
 impl AwaitedAnswer {
@@ -58,10 +58,10 @@ impl Broker {
     /// [`Failed`](BrokerErrorKind::Failed), which names the place.
     pub fn expect_answer(&self, id: &EnvelopeId) -> Result<AwaitedAnswer, BrokerError> {
         let folder = self.waiting_folder();
-        private_file::make_folder(&folder).map_err(|error| failed(&folder, &error))?;
+        nexus_files::make_private_folder(&folder).map_err(|error| failed(&folder, &error))?;
         for _ in 0..MOST_TRIES {
             let path = folder.join(format!("{}.lock", EnvelopeId::random()));
-            let taken = FileHold::try_take(&path).map_err(|error| failed(&path, &error))?;
+            let taken = FileLock::try_lock(&path).map_err(|error| failed(&path, &error))?;
             if let Some(hold) = taken {
                 fs::write(&path, id.as_str()).map_err(|error| failed(&path, &error))?;
                 return Ok(AwaitedAnswer { id: id.clone(), hold: Some(hold) });
@@ -139,10 +139,10 @@ impl Broker {
                 continue;
             }
             // Removed by its program meanwhile, which is none that waits.
-            match FileHold::try_take(&path) {
+            match FileLock::try_lock(&path) {
                 Ok(Some(of_one_that_ended)) => drop(of_one_that_ended.remove()),
                 Ok(None) => {
-                    let mark = private_file::read(&path, MAX_MARK_BYTES).ok().flatten();
+                    let mark = nexus_files::read_bounded(&path, MAX_MARK_BYTES).ok().flatten();
                     let id = mark.and_then(|mark| String::from_utf8(mark).ok()?.parse().ok());
                     awaited.extend(id);
                 }

@@ -1,11 +1,12 @@
 //! What people read of a broker: the messages as a log, the agents and their tasks as tables. Never read as truth.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, OpenOptions},
     io::{self, Read as _, Write as _},
-    os::unix::fs::{MetadataExt as _, OpenOptionsExt as _},
     path::{Path, PathBuf},
 };
+
+use nexus_files::FileLock;
 
 use crate::{
     agent::AgentDocument,
@@ -42,16 +43,9 @@ pub struct Views {
 /// The log, which is locked: whoever has the lock writes all views of the folder.
 #[derive(Debug)]
 struct Writer {
-    log: File,
+    log: FileLock,
     /// The number of the last message that is in it.
     shown: u64,
-}
-
-impl Drop for Writer {
-    fn drop(&mut self) {
-        // Closing would not do while a process that was just forked has a copy of the handle.
-        let _ = self.log.unlock();
-    }
 }
 
 impl Views {
@@ -84,7 +78,7 @@ impl Views {
     pub async fn refresh(&mut self, broker: &Broker) -> Result<(), BrokerError> {
         let log = self.folder.join(MESSAGES);
         // Moved away, or removed.
-        self.writer.take_if(|writer| !is_at(&writer.log, &log));
+        self.writer.take_if(|writer| !writer.log.is_current());
         if self.writer.is_none() {
             self.writer = Writer::begin(&log)?;
         }
@@ -120,37 +114,21 @@ impl Writer {
     /// An empty log. `None` if another broker writes it.
     fn begin(path: &Path) -> Result<Option<Self>, BrokerError> {
         refuse_foreign(path)?;
-        // What agents say is its owner's, as the tables are.
-        let mut options = OpenOptions::new();
-        options.append(true).create(true).mode(0o600);
-        let log = options.open(path).map_err(|error| at(path, &error))?;
-        match log.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(at(path, &error)),
-        }
-        let writer = Self { log, shown: 0 };
-        // Another file may be there by now.
-        if !is_at(&writer.log, path) {
-            return Ok(None);
-        }
+        let log = nexus_files::open_regular(path, OpenOptions::new().append(true).create(true))
+            .and_then(|log| FileLock::try_lock_open(path, log))
+            .map_err(|error| at(path, &error))?;
+        let Some(log) = log else { return Ok(None) };
         refuse_foreign(path)?;
-        writer.log.set_len(0).map_err(|error| at(path, &error))?;
-        Ok(Some(writer))
+        log.file().set_len(0).map_err(|error| at(path, &error))?;
+        Ok(Some(Self { log, shown: 0 }))
     }
 
     /// Adds lines: all of them, or none.
     fn append(&mut self, lines: &[u8]) -> io::Result<()> {
-        let before = self.log.metadata()?.len();
-        self.log.write_all(lines).inspect_err(|_| drop(self.log.set_len(before)))
+        let mut log = self.log.file();
+        let before = log.metadata()?.len();
+        log.write_all(lines).inspect_err(|_| drop(log.set_len(before)))
     }
-}
-
-/// Whether a file is the one at a path.
-fn is_at(file: &File, path: &Path) -> bool {
-    let same =
-        |one: &fs::Metadata, other: &fs::Metadata| (one.dev(), one.ino()) == (other.dev(), other.ino());
-    fs::symlink_metadata(path).and_then(|found| Ok(same(&found, &file.metadata()?))).unwrap_or(false)
 }
 
 /// Fails for a file that no broker wrote. One without a byte has nothing to lose.

@@ -12,8 +12,8 @@ use nexus_core::{
     ConversationMode, ErrorKind, EventEnvelope, EventSink, OnLost, ResumeHandle, TurnError, TurnEvent,
     TurnHost, TurnRequest, TurnResult, harness::run_blocking, redact::Redactor,
 };
+use nexus_files::FileLock;
 use nexus_router::{Router, WorkKind};
-use nexus_workspace::private_file::FileHold;
 
 use crate::{
     continuity::{Continuity, ConversationOptions, ConversationOutcome, WhenLost},
@@ -43,7 +43,7 @@ pub struct HeldConversation {
 struct NameHold {
     store: Conversations,
     name: ConversationName,
-    hold: Option<FileHold>,
+    hold: Option<FileLock>,
 }
 
 impl Drop for NameHold {

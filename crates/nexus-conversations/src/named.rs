@@ -6,7 +6,6 @@ use std::{
 };
 
 use nexus_core::ResumeHandle;
-use nexus_workspace::private_file;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -53,8 +52,8 @@ impl NamedPlace {
 
     /// Reads the file at `path`. `None` if there is none.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, ConversationError> {
-        let bytes =
-            private_file::read(path, MAX_BYTES).map_err(|error| ConversationError::unusable(path, &error))?;
+        let bytes = nexus_files::read_bounded(path, MAX_BYTES)
+            .map_err(|error| ConversationError::unusable(path, &error))?;
         bytes.map(|bytes| node::parse(path, &bytes)).transpose()
     }
 
@@ -90,6 +89,6 @@ impl NamedPlace {
             self.resume = None;
             bytes = encode(self)?;
         }
-        private_file::replace(path, &bytes).map_err(|error| ConversationError::unusable(path, &error))
+        nexus_files::replace(path, &bytes).map_err(|error| ConversationError::unusable(path, &error))
     }
 }

@@ -6,7 +6,6 @@ use std::{
     str::FromStr,
 };
 
-use nexus_workspace::private_file;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -148,7 +147,7 @@ impl Node {
                 format!("{}: a turn of {} bytes is too large to be stored", path.display(), bytes.len());
             return Err(ConversationError::new(ConversationErrorKind::Failed, message));
         }
-        private_file::replace(&path, &bytes).map_err(|error| ConversationError::unusable(&path, &error))?;
+        nexus_files::replace(&path, &bytes).map_err(|error| ConversationError::unusable(&path, &error))?;
         Ok(id)
     }
 }
@@ -156,7 +155,7 @@ impl Node {
 /// Reads a file of the folder, whose bytes must be those that it is named by.
 fn read_as<T: for<'de> Deserialize<'de>>(folder: &Path, id: &NodeId) -> Result<T, ConversationError> {
     let path = folder.join(format!("{id}.json"));
-    let bytes = private_file::read(&path, MAX_BYTES)
+    let bytes = nexus_files::read_bounded(&path, MAX_BYTES)
         .map_err(|error| ConversationError::unusable(&path, &error))?
         .ok_or_else(|| ConversationError::damaged(&path, "it is missing"))?;
     if NodeId::of(&bytes) != *id {

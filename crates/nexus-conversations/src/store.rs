@@ -4,12 +4,11 @@ use std::{
     collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use nexus_core::{BackendId, ResumeHandle};
-use nexus_workspace::private_file::{self, FileHold};
+use nexus_files::FileLock;
 use serde::Serialize;
 
 use crate::{
@@ -26,8 +25,6 @@ use crate::{
 const STORE_PATIENCE: Duration = Duration::from_secs(60);
 /// How long the lock of a name is waited for at least: one that is let go and removed, or looked at by a sweep, is taken for an instant.
 const NAME_PATIENCE: Duration = Duration::from_millis(50);
-/// How soon a lock that is taken is tried again: at first, and at most.
-const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(50)];
 
 /// The conversations below one folder.
 ///
@@ -245,7 +242,7 @@ impl Conversations {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             if let Ok(name) = stem.parse()
                 && !self.path_of(&name).exists()
-                && let Ok(Some(hold)) = FileHold::try_take(&path)
+                && let Ok(Some(hold)) = FileLock::try_lock(&path)
             {
                 self.let_go(&name, hold);
             }
@@ -402,7 +399,7 @@ impl Conversations {
         &self,
         name: &ConversationName,
         patience: Duration,
-    ) -> Result<FileHold, ConversationError> {
+    ) -> Result<FileLock, ConversationError> {
         self.lock(&self.lock_path_of(name), patience.max(NAME_PATIENCE), &|| self.in_use(name))
     }
 
@@ -411,7 +408,7 @@ impl Conversations {
         ConversationError::new(ConversationErrorKind::InUse, message)
     }
 
-    fn lock_store(&self, patience: Duration) -> Result<FileHold, ConversationError> {
+    fn lock_store(&self, patience: Duration) -> Result<FileLock, ConversationError> {
         let path = self.folder.join("store.lock");
         let in_use = || {
             let message =
@@ -426,41 +423,29 @@ impl Conversations {
         path: &Path,
         patience: Duration,
         in_use: &dyn Fn() -> ConversationError,
-    ) -> Result<FileHold, ConversationError> {
+    ) -> Result<FileLock, ConversationError> {
         for folder in ["names", "nodes", "locks"].map(|name| self.folder.join(name)) {
             if !folder.is_dir() {
                 // The folder of the store may be new too, and its place is in the home.
                 let home = self.folder.parent().unwrap_or(&self.folder);
-                private_file::make_folder(&folder)
+                nexus_files::make_private_folder(&folder)
                     .and_then(|()| fs::File::open(&self.folder)?.sync_all())
                     .and_then(|()| fs::File::open(home)?.sync_all())
                     .map_err(|error| ConversationError::unusable(&folder, &error))?;
             }
         }
-        let began = Instant::now();
-        let mut pause = PAUSES[0];
-        loop {
-            let taken = FileHold::try_take(path).map_err(|error| match error.kind() {
-                io::ErrorKind::InvalidData => {
-                    let message = format!("{}: {error}, and is to be a lock: remove it", path.display());
-                    ConversationError::new(ConversationErrorKind::Damaged, message)
-                }
-                _ => ConversationError::unusable(path, &error),
-            })?;
-            if let Some(hold) = taken {
-                return Ok(hold);
+        let locked = FileLock::lock(path, patience).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => {
+                let message = format!("{}: {error}, and is to be a lock: remove it", path.display());
+                ConversationError::new(ConversationErrorKind::Damaged, message)
             }
-            let left = patience.saturating_sub(began.elapsed());
-            if left.is_zero() {
-                return Err(in_use());
-            }
-            thread::sleep(pause.min(left));
-            pause = (pause * 2).min(PAUSES[1]);
-        }
+            _ => ConversationError::unusable(path, &error),
+        })?;
+        locked.ok_or_else(in_use)
     }
 
     /// Lets go of a name, and removes its lock if there is no such conversation.
-    pub(crate) fn let_go(&self, name: &ConversationName, hold: FileHold) {
+    pub(crate) fn let_go(&self, name: &ConversationName, hold: FileLock) {
         let is_gone = fs::symlink_metadata(self.path_of(name))
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         if is_gone {

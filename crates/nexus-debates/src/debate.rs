@@ -17,11 +17,9 @@ use std::{
 };
 
 use nexus_core::{RecordFile, RecordLog};
+use nexus_files::FileLock;
 use nexus_tasks::LoggedTurn;
-use nexus_workspace::{
-    EventLog, Workspace, WorkspaceId, WorkspaceStatus,
-    private_file::{self, FileHold},
-};
+use nexus_workspace::{EventLog, Workspace, WorkspaceId, WorkspaceStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -198,7 +196,7 @@ impl Debate {
         let mut proceedings = Proceedings::new(data.settings.bounds());
         for stage in &data.settled {
             let path = self.stage_file(stage);
-            let bytes = private_file::read(&path, MOST_RECORD_BYTES)
+            let bytes = nexus_files::read_bounded(&path, MOST_RECORD_BYTES)
                 .map_err(|error| DebateError::unusable(&path, &error))?
                 .ok_or_else(|| DebateError::damaged(&path, "it is gone"))?;
             let record: StageRecord = serde_json::from_slice(&bytes)
@@ -222,7 +220,7 @@ impl Debate {
         }
         let bytes = serde_json::to_vec_pretty(record)
             .map_err(|error| DebateError::damaged(&path, &error.to_string()))?;
-        private_file::replace(&path, &bytes).map_err(|error| DebateError::unusable(&path, &error))
+        nexus_files::replace(&path, &bytes).map_err(|error| DebateError::unusable(&path, &error))
     }
 
     /// The folder of its sources.
@@ -286,9 +284,9 @@ impl Debate {
     /// # Errors
     ///
     /// Those of the file system.
-    pub fn try_hold_stage(&self) -> Result<Option<FileHold>, DebateError> {
+    pub fn try_hold_stage(&self) -> Result<Option<FileLock>, DebateError> {
         let path = self.folder().join(".stage");
-        FileHold::try_take(&path).map_err(|error| DebateError::unusable(&path, &error))
+        FileLock::try_lock(&path).map_err(|error| DebateError::unusable(&path, &error))
     }
 
     fn turns_path(&self) -> PathBuf {

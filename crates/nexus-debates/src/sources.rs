@@ -9,7 +9,7 @@ use std::{
 use nexus_core::{
     Brief, FileTools, ParticipantScope, ScopeError, ScopedFiles, Tool, ToolPattern, scope::EntryKind,
 };
-use nexus_workspace::private_file::make_folder;
+use nexus_files::make_private_folder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -66,12 +66,12 @@ pub(crate) fn copy(
     roots: &[PathBuf],
     folder: &Path,
 ) -> Result<Vec<Source>, DebateError> {
-    make_folder(folder).map_err(|error| DebateError::unusable(folder, &error))?;
+    make_private_folder(folder).map_err(|error| DebateError::unusable(folder, &error))?;
     let mut all = Copied::default();
     let mut sources = Vec::new();
     for draft in drafts {
         let into = folder.join(&draft.name);
-        make_folder(&into).map_err(|error| DebateError::unusable(&into, &error))?;
+        make_private_folder(&into).map_err(|error| DebateError::unusable(&into, &error))?;
         let before = (all.files, all.bytes);
         let mut left_out = 0;
         match (&draft.text, &draft.path) {
@@ -183,7 +183,7 @@ fn copy_path(
         if depth > MOST_DEPTH {
             return Err(refused(&"its folders lie too deep"));
         }
-        make_folder(&to).map_err(|error| DebateError::unusable(&to, &error))?;
+        make_private_folder(&to).map_err(|error| DebateError::unusable(&to, &error))?;
         for entry in files.list(&from).map_err(|error| refused(&error))? {
             let path = if from == "." { entry.name.clone() } else { format!("{from}/{}", entry.name) };
             match entry.kind {

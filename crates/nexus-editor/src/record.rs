@@ -7,7 +7,6 @@ use std::{
 
 use nexus_conversations::ConversationName;
 use nexus_core::ToolAccess;
-use nexus_workspace::private_file;
 use serde::{Deserialize, Serialize};
 
 /// Largest file, in bytes. Source: our own bound; a path has at most 4 KiB.
@@ -37,7 +36,7 @@ impl SessionRecords {
     /// The record of a session; `None` if there is none. One that cannot be read is told in the log.
     pub(crate) fn read(&self, name: &ConversationName) -> Option<SessionRecord> {
         let path = self.path(name);
-        let record = private_file::read(&path, MAX_BYTES).and_then(|bytes| {
+        let record = nexus_files::read_bounded(&path, MAX_BYTES).and_then(|bytes| {
             let record = bytes.map(|bytes| serde_json::from_slice(&bytes));
             record.transpose().map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
         });
@@ -53,7 +52,7 @@ impl SessionRecords {
     }
 
     pub(crate) fn write(&self, name: &ConversationName, record: &SessionRecord) -> io::Result<()> {
-        private_file::replace(&self.path(name), &serde_json::to_vec(record)?)
+        nexus_files::replace(&self.path(name), &serde_json::to_vec(record)?)
     }
 
     /// Removes a record, if there is one.

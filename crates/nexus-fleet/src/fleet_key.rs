@@ -1,22 +1,18 @@
 //! The key pair of a machine, to which access tokens are sealed.
 
-use std::{
-    fmt,
-    fs::{self, OpenOptions},
-    io::{self, Read as _, Write as _},
-    path::Path,
-};
+use std::{fmt, io, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use nexus_core::Secret;
+use nexus_files::{SecretFile, SecretFileError};
 use nkeys::XKey;
 use serde::{Serialize, de::DeserializeOwned};
 use zeroize::Zeroizing;
 
 use crate::error::FleetError;
 
-/// Largest text that is read as a seed, in bytes. One has 58.
-const MAX_SEED_BYTES: u64 = 256;
+/// Why a file is not read as a key pair.
+const NO_SEED: &str = "it holds no seed of a curve key: remove it, and run `nexus fleet key`";
 /// Room for what is sealed, so that no copy of it is left where it grew: tokens are of a few KiB.
 const ROOM: usize = 16 << 10;
 
@@ -37,22 +33,17 @@ impl FleetKey {
     /// [`FleetError::Settings`]: the file cannot be read, or others than its user can; [`FleetError::Unreadable`]: it is no seed.
     pub fn read(file: &Path) -> Result<Option<Self>, FleetError> {
         let what = file.display().to_string();
-        let opened = match fs::File::open(file) {
-            Ok(opened) => opened,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(FleetError::Settings { what, source }),
+        let text = match SecretFile::at(file).read() {
+            Ok(text) => Zeroizing::new(text),
+            Err(SecretFileError::Missing) => return Ok(None),
+            Err(SecretFileError::Unreadable(error)) if error.kind() == io::ErrorKind::InvalidData => {
+                return Err(FleetError::Unreadable { what, reason: NO_SEED.to_owned() });
+            }
+            Err(SecretFileError::Unreadable(source)) => return Err(FleetError::Settings { what, source }),
+            Err(error) => return Err(FleetError::Unreadable { what, reason: error.to_string() }),
         };
-        let failed = |source| FleetError::Settings { what: what.clone(), source };
-        let metadata = opened.metadata().map_err(failed)?;
-        if let Some(reason) = fault_of(&metadata) {
-            return Err(FleetError::Unreadable { what, reason });
-        }
-        let mut text = Zeroizing::new(String::with_capacity(ROOM));
-        opened.take(MAX_SEED_BYTES).read_to_string(&mut text).map_err(failed)?;
-        let pair = XKey::from_seed(text.trim()).map_err(|_| FleetError::Unreadable {
-            what,
-            reason: "it holds no seed of a curve key: remove it, and run `nexus fleet key`".to_owned(),
-        })?;
+        let pair = XKey::from_seed(text.trim())
+            .map_err(|_| FleetError::Unreadable { what, reason: NO_SEED.to_owned() })?;
         Ok(Some(Self::of(pair)))
     }
 
@@ -71,15 +62,11 @@ impl FleetKey {
             what: file.display().to_string(),
             reason: format!("it could not be made: {error}"),
         };
-        if let Some(folder) = file.parent() {
-            make_folder(folder).map_err(failed)?;
-        }
-        match write_new(file, &seed) {
-            Ok(()) => Ok(Self::of(pair)),
+        let seed = Zeroizing::new(format!("{}\n", seed.expose()));
+        match SecretFile::at(file).create(seed.as_bytes()) {
+            Ok(true) => Ok(Self::of(pair)),
             // Another program was faster.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                Self::read(file)?.ok_or_else(|| failed(error))
-            }
+            Ok(false) => Self::read(file)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into())),
             Err(error) => Err(failed(error)),
         }
     }
@@ -153,54 +140,10 @@ impl fmt::Debug for PublicKey {
     }
 }
 
-/// Why a file is not where a secret is kept.
-#[cfg(unix)]
-fn fault_of(metadata: &fs::Metadata) -> Option<String> {
-    use std::os::unix::fs::PermissionsExt as _;
-    if !metadata.is_file() {
-        return Some("it is no file".to_owned());
-    }
-    let mode = metadata.permissions().mode() & 0o777;
-    (mode & 0o077 != 0).then(|| {
-        format!(
-            "others than its user can use it (mode {mode:o}): make new keys, or `chmod 600` it if nobody has"
-        )
-    })
-}
-
-#[cfg(not(unix))]
-fn fault_of(metadata: &fs::Metadata) -> Option<String> {
-    (!metadata.is_file()).then(|| "it is no file".to_owned())
-}
-
-fn make_folder(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
-}
-
-/// Writes a file that must not be there.
-fn write_new(file: &Path, seed: &Secret) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut opened = options.open(file)?;
-    let written = opened
-        .write_all(seed.expose().as_bytes())
-        .and_then(|()| opened.write_all(b"\n"))
-        .and_then(|()| opened.sync_all());
-    if written.is_err() {
-        // Half a seed would keep a whole one from being made.
-        let _ = fs::remove_file(file);
-    }
-    written
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::{Value, json};
 
     use super::*;
@@ -267,7 +210,7 @@ mod tests {
         let file = folder.path().join("fleet.key");
         for text in ["canary", "", "SUACANARY", &"canary".repeat(10_000)] {
             let _ = fs::remove_file(&file);
-            write_new(&file, &Secret::new(text)).unwrap();
+            SecretFile::at(&file).create(text.as_bytes()).unwrap();
             let error = FleetKey::read(&file).unwrap_err();
             assert!(!format!("{error} {error:?}").to_lowercase().contains("canary"), "{error}");
             assert!(error.to_string().contains("nexus fleet key"), "{error}");

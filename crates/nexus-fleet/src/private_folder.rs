@@ -2,13 +2,15 @@
 
 use std::{
     ffi::OsStr,
-    fs::{self, DirBuilder, File, Permissions, TryLockError},
+    fs::{self, Permissions},
     io,
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
-    path::{Path, PathBuf},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
     thread,
     time::{Duration, Instant},
 };
+
+use nexus_files::FileLock;
 
 /// How soon a folder that another uses is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -19,8 +21,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// a dead process's, and [`sweep`](Self::sweep) removes it.
 #[derive(Debug)]
 pub(crate) struct PrivateFolder {
-    path: PathBuf,
-    lock: File,
+    lock: FileLock,
 }
 
 impl PrivateFolder {
@@ -31,7 +32,7 @@ impl PrivateFolder {
     ///
     /// [`io::ErrorKind::WouldBlock`]: it is in use. Else those of the operating system.
     pub(crate) fn take(root: &Path, name: &str, patience: Duration) -> io::Result<Self> {
-        DirBuilder::new().recursive(true).mode(0o700).create(root)?;
+        nexus_files::make_private_folder(root)?;
         let path = root.canonicalize()?.join(name);
         let began = Instant::now();
         loop {
@@ -47,7 +48,7 @@ impl PrivateFolder {
     }
 
     fn try_take(path: &Path) -> io::Result<Option<Self>> {
-        match DirBuilder::new().mode(0o700).create(path) {
+        match nexus_files::create_private_folder(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
             _ => {}
         }
@@ -56,24 +57,15 @@ impl PrivateFolder {
 
     /// Takes the lock of a folder that is there. `None`: another has it, or has just removed it.
     fn lock(path: &Path) -> io::Result<Option<Self>> {
-        let lock = match File::open(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            opened => opened?,
-        };
-        match lock.try_lock() {
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(error),
-            Ok(()) => {}
+        match FileLock::try_lock_folder(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            locked => Ok(locked?.map(|lock| Self { lock })),
         }
-        // Whoever had it may have removed it before we had the lock.
-        let (ours, now) = (lock.metadata()?, fs::symlink_metadata(path));
-        let is_there = now.is_ok_and(|now| (now.dev(), now.ino()) == (ours.dev(), ours.ino()));
-        Ok(is_there.then(|| Self { path: path.to_owned(), lock }))
     }
 
     /// An absolute path without links.
     pub(crate) fn path(&self) -> &Path {
-        &self.path
+        self.lock.path()
     }
 
     /// Removes what dead processes left in `root` under names that begin so. Each is given to `before` first.
@@ -92,11 +84,9 @@ impl PrivateFolder {
 
 impl Drop for PrivateFolder {
     fn drop(&mut self) {
-        if let Err(error) = remove_within(&self.path).and_then(|()| fs::remove_dir(&self.path)) {
-            tracing::warn!(%error, path = %self.path.display(), "the files of a turn stay until the next start");
+        if let Err(error) = remove_within(self.path()).and_then(|()| fs::remove_dir(self.path())) {
+            tracing::warn!(%error, path = %self.path().display(), "the files of a turn stay until the next start");
         }
-        // Closing would not do while a process that was just forked has a copy of the handle.
-        let _ = self.lock.unlock();
     }
 }
 

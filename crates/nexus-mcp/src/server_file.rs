@@ -4,14 +4,13 @@
 //! file of a process that died is recognised, and `NAME.token` is what its clients bear.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
-    io::{self, Read as _},
+    fs, io,
     net::SocketAddr,
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use nexus_files::FileLock;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -20,14 +19,12 @@ const MAX_FILE_BYTES: u64 = 4096;
 /// How long a held lock is waited for. A process that a killed server had just forked keeps its lock until it runs a program,
 /// and whoever looks for a running server holds it for a moment.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often it is tried again.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// The right to be the HTTP server of a home, until it is dropped. The file that names it goes with it.
 #[derive(Debug)]
 pub struct ServerFile {
     place: Place,
-    _lock: ServerLock,
+    _lock: FileLock,
 }
 
 /// An HTTP server that runs.
@@ -69,17 +66,6 @@ pub enum ServerFileError {
     },
 }
 
-/// The right to be a server of a home.
-#[derive(Debug)]
-struct ServerLock(File);
-
-impl Drop for ServerLock {
-    fn drop(&mut self) {
-        // Closing would not do while a process that was just forked has a copy of the handle.
-        let _ = self.0.unlock();
-    }
-}
-
 /// The files of one server.
 #[derive(Clone, Debug)]
 struct Place {
@@ -96,20 +82,9 @@ impl Place {
         self.folder.join(format!("{}.{extension}", self.name))
     }
 
-    /// Takes the lock; `None` if another process, or another part of this one, has it.
-    fn lock(&self) -> io::Result<Option<ServerLock>> {
-        let file = OpenOptions::new().create(true).append(true).open(self.file("lock"))?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(ServerLock(file))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error),
-        }
-    }
-
     fn read(&self) -> io::Result<RunningServer> {
-        let mut text = String::new();
-        File::open(self.file("json"))?.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
-        serde_json::from_str(&text).map_err(io::Error::other)
+        let bytes = nexus_files::read_bounded(&self.file("json"), MAX_FILE_BYTES)?;
+        serde_json::from_slice(&bytes.ok_or(io::ErrorKind::NotFound)?).map_err(io::Error::other)
     }
 }
 
@@ -123,16 +98,10 @@ impl ServerFile {
     pub fn claim(home: &Path, name: &str) -> Result<Self, ServerFileError> {
         let place = Place::new(home, name);
         let fail = |path: PathBuf| move |source| ServerFileError::File { path, source };
-        create_private(&place.folder).map_err(fail(place.folder.clone()))?;
-        let began = Instant::now();
-        let lock = loop {
-            if let Some(lock) = place.lock().map_err(fail(place.file("lock")))? {
-                break lock;
-            }
-            if began.elapsed() >= PATIENCE {
-                return Err(ServerFileError::Running { running: place.read().ok() });
-            }
-            thread::sleep(PAUSE);
+        nexus_files::make_private_folder(&place.folder).map_err(fail(place.folder.clone()))?;
+        let path = place.file("lock");
+        let Some(lock) = FileLock::lock(&path, PATIENCE).map_err(fail(path))? else {
+            return Err(ServerFileError::Running { running: place.read().ok() });
         };
         match fs::remove_file(place.file("json")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -151,11 +120,9 @@ impl ServerFile {
     pub fn announce(&self, address: SocketAddr) -> Result<(), ServerFileError> {
         let path = self.place.file("json");
         let running = RunningServer { address, pid: std::process::id() };
-        let beside = self.place.file("json.new");
         let written = serde_json::to_vec(&running)
             .map_err(io::Error::other)
-            .and_then(|text| fs::write(&beside, text))
-            .and_then(|()| fs::rename(&beside, &path));
+            .and_then(|text| nexus_files::replace(&path, &text));
         written.map_err(|source| ServerFileError::File { path, source })
     }
 
@@ -172,13 +139,8 @@ impl ServerFile {
     pub fn running(home: &Path, name: &str) -> Result<RunningServer, ServerFileError> {
         let place = Place::new(home, name);
         let path = place.file("json");
-        match place.lock() {
-            Ok(None) => {}
-            Ok(Some(_free)) => return Err(ServerFileError::NotRunning { path }),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(ServerFileError::NotRunning { path });
-            }
-            Err(source) => return Err(ServerFileError::File { path: place.file("lock"), source }),
+        if !FileLock::is_locked(&place.file("lock")) {
+            return Err(ServerFileError::NotRunning { path });
         }
         match place.read() {
             Ok(running) => Ok(running),
@@ -196,16 +158,4 @@ impl Drop for ServerFile {
         // The lock, which goes after it, says the same.
         let _ = fs::remove_file(self.place.file("json"));
     }
-}
-
-/// Makes a folder that only its owner can enter.
-fn create_private(folder: &Path) -> io::Result<()> {
-    let mut builder = fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::DirBuilderExt as _;
-        builder.mode(0o700);
-    }
-    builder.create(folder)
 }

@@ -1,19 +1,17 @@
 //! The token that HTTP clients bear.
 
 use std::{
-    fmt, fs,
-    io::{self, Read as _, Write as _},
+    fmt, io,
     path::{Path, PathBuf},
 };
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use nexus_files::{SecretFile, SecretFileError};
 use subtle::ConstantTimeEq as _;
 use thiserror::Error;
 
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 32;
-/// Longest file that is read as a token, in bytes.
-const MAX_FILE_BYTES: u64 = 1024;
 
 /// The token that HTTP clients bear: it is compared in a time that tells nothing, and never printed.
 #[derive(Clone)]
@@ -56,10 +54,12 @@ impl HttpToken {
             Err(TokenError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
             loaded => return loaded,
         }
-        match Self::create(path) {
+        let fail = |source| TokenError::File { path: path.to_owned(), source };
+        let token = Self::random().map_err(fail)?;
+        match SecretFile::at(path).create(format!("{}\n", token.0).as_bytes()).map_err(fail)? {
+            true => Ok(token),
             // Another server was first.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Self::load(path),
-            created => created.map_err(|source| TokenError::File { path: path.to_owned(), source }),
+            false => Self::load(path),
         }
     }
 
@@ -70,46 +70,23 @@ impl HttpToken {
     /// As [`TokenError`] has them.
     pub fn load(path: &Path) -> Result<Self, TokenError> {
         let fail = |source| TokenError::File { path: path.to_owned(), source };
-        let file = fs::File::open(path).map_err(fail)?;
-        let metadata = file.metadata().map_err(fail)?;
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt as _;
-            if metadata.permissions().mode() & 0o077 != 0 {
-                return Err(TokenError::Open { path: path.to_owned() });
+        let text = SecretFile::at(path).read().map_err(|error| match error {
+            SecretFileError::Missing => fail(io::ErrorKind::NotFound.into()),
+            SecretFileError::Exposed(_) => TokenError::Open { path: path.to_owned() },
+            SecretFileError::Unreadable(error) if error.kind() == io::ErrorKind::InvalidData => {
+                TokenError::Damaged { path: path.to_owned() }
             }
-        }
-        let damaged = || TokenError::Damaged { path: path.to_owned() };
-        if !metadata.is_file() {
-            return Err(damaged());
-        }
-        let mut text = String::new();
-        file.take(MAX_FILE_BYTES).read_to_string(&mut text).map_err(fail)?;
+            SecretFileError::Unreadable(error) => fail(error),
+        })?;
         let token = text.trim();
         let is_token = URL_SAFE_NO_PAD.decode(token).is_ok_and(|bytes| bytes.len() == TOKEN_BYTES);
-        if is_token { Ok(Self(token.to_owned())) } else { Err(damaged()) }
+        if is_token { Ok(Self(token.to_owned())) } else { Err(TokenError::Damaged { path: path.to_owned() }) }
     }
 
-    /// Makes a token and its file at once: it is written beside, and linked, so that it is whole or not there.
-    fn create(path: &Path) -> io::Result<Self> {
+    fn random() -> io::Result<Self> {
         let mut random = [0; TOKEN_BYTES];
         getrandom::fill(&mut random).map_err(|error| io::Error::other(error.to_string()))?;
-        let token = URL_SAFE_NO_PAD.encode(random);
-        let beside = path.with_extension(format!("new-{}", uuid::Uuid::new_v4()));
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::OpenOptionsExt as _;
-            options.mode(0o600);
-        }
-        let written = options.open(&beside).and_then(|mut file| {
-            file.write_all(format!("{token}\n").as_bytes())?;
-            file.sync_all()?;
-            fs::hard_link(&beside, path)
-        });
-        let _ = fs::remove_file(&beside);
-        written.map(|()| Self(token))
+        Ok(Self(URL_SAFE_NO_PAD.encode(random)))
     }
 
     /// Whether a request bears it.

@@ -5,11 +5,10 @@ use std::{
     fs::{self, File, OpenOptions, Permissions},
     io::{self, Read as _, Write as _},
     path::Path,
-    thread,
     time::{Duration, Instant},
 };
 
-use nexus_workspace::private_file::{self, FileHold};
+use nexus_files::FileLock;
 
 use crate::error::{ProjectError, ProjectErrorKind};
 
@@ -19,14 +18,12 @@ pub(crate) const MOST_BYTES: u64 = 64 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Longest wait for all locks of one hook together. Source: our own bound; the program and its person wait for the answer.
 const PATIENCE_OF_A_HOOK: Duration = Duration::from_secs(1);
-/// How soon a lock that is taken is tried again: at first, and at most.
-const PAUSES: [Duration; 2] = [Duration::from_micros(200), Duration::from_millis(10)];
 /// Ends the name of a file that is not in place yet.
 const PENDING: &str = ".new";
 
 /// Reads a regular file. `None` if there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
-    private_file::read(path, MOST_BYTES).map_err(|error| ProjectError::unusable(path, &error))
+    nexus_files::read_bounded(path, MOST_BYTES).map_err(|error| ProjectError::unusable(path, &error))
 }
 
 /// As [`read`], for a file that holds text.
@@ -97,7 +94,7 @@ fn replace_io(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     pending.as_file().sync_all()?;
     pending.persist(path).map_err(|error| error.error)?;
-    sync_folder(folder)
+    nexus_files::sync_folder(folder)
 }
 
 fn keep_mode(file: &File, mode: Permissions) -> io::Result<()> {
@@ -134,18 +131,6 @@ pub(crate) fn remove(path: &Path) -> Result<(), ProjectError> {
     }
 }
 
-/// Removes what a process left in `folder` that was ended while it replaced a file. Only for who has the folder's lock.
-pub(crate) fn remove_pending(folder: &Path) {
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(PENDING)) {
-            // What cannot be removed is in nobody's way.
-            let _ = fs::remove_file(entry.path());
-        }
-    }
-}
-
 /// Makes a folder with those above it. A link or a file in its place is an error.
 pub(crate) fn make_folder(path: &Path) -> Result<bool, ProjectError> {
     match fs::symlink_metadata(path) {
@@ -154,19 +139,6 @@ pub(crate) fn make_folder(path: &Path) -> Result<bool, ProjectError> {
         Err(_) => {}
     }
     fs::create_dir_all(path).map(|()| true).map_err(|error| ProjectError::unusable(path, &error))
-}
-
-/// Makes what was done in the folder survive a loss of power, where the system can.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(windows) {
-        return Ok(());
-    }
-    match File::open(folder).and_then(|folder| folder.sync_all()) {
-        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
-            Ok(())
-        }
-        done => done,
-    }
 }
 
 /// How long locks are waited for.
@@ -192,10 +164,10 @@ impl Patience {
         }
     }
 
-    fn began(self) -> Instant {
+    fn left(self) -> Duration {
         match self {
-            Self::OfACommand => Instant::now(),
-            Self::OfAHook(began) => began,
+            Self::OfACommand => self.bound(),
+            Self::OfAHook(began) => self.bound().saturating_sub(began.elapsed()),
         }
     }
 }
@@ -204,7 +176,7 @@ impl Patience {
 /// from a process that dies.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    _hold: FileHold,
+    _lock: FileLock,
 }
 
 impl Lock {
@@ -212,20 +184,14 @@ impl Lock {
     pub(crate) fn take(path: &Path, patience: Patience) -> Result<Self, ProjectError> {
         // With the mode that new files have here: whoever may write in the folder may take its lock. One that is there is no error.
         let _ = OpenOptions::new().write(true).create_new(true).open(path);
-        let (began, bound) = (patience.began(), patience.bound());
-        let mut pause = PAUSES[0];
-        loop {
-            match FileHold::try_take(path) {
-                Ok(Some(hold)) => return Ok(Self { _hold: hold }),
-                Ok(None) => {}
-                Err(error) => return Err(ProjectError::unusable(path, &error)),
+        let locked = FileLock::lock(path, patience.left());
+        match locked.map_err(|error| ProjectError::unusable(path, &error))? {
+            Some(lock) => Ok(Self { _lock: lock }),
+            None => {
+                let bound = patience.bound().as_secs();
+                let message = format!("{path:?} has been held by another writer for {bound} s");
+                Err(ProjectError::new(ProjectErrorKind::InUse, message, "do the same again"))
             }
-            if began.elapsed() >= bound {
-                let message = format!("{path:?} has been held by another writer for {} s", bound.as_secs());
-                return Err(ProjectError::new(ProjectErrorKind::InUse, message, "do the same again"));
-            }
-            thread::sleep(pause);
-            pause = (pause * 2).min(PAUSES[1]);
         }
     }
 }

@@ -113,7 +113,7 @@ impl ProjectFolder {
             report.removed.push(format!("{FOLDER}/{STATE}/{LEGACY_TRACKER}"));
         }
         for folder in ["", STATE].into_iter().chain(KNOWLEDGE) {
-            file::remove_pending(&self.path(folder));
+            nexus_files::remove_unfinished(&self.path(folder));
         }
         self.finish()?;
         report.plan_left = self.plan()?.map(|plan| plan.topic);

@@ -8,7 +8,7 @@ use std::{
 };
 
 use nexus_core::CancelToken;
-use nexus_process::private_home::private_folder;
+use nexus_files::make_private_folder;
 use nexus_tasks::{Checks, ProbeStore, ProblemBrief, SandboxSettings, TaskSettings};
 use nexus_workspace::{
     AgentTypes,
@@ -52,7 +52,7 @@ impl LaidTrap {
             let project = folder.join("project");
             lay_project(&trap, &project)?;
             let workspace = folder.join("workspace");
-            private_folder(&workspace).map_err(|error| TestbedError::io(&workspace, error))?;
+            make_private_folder(&workspace).map_err(|error| TestbedError::io(&workspace, error))?;
             let git = Git::find()?.with_cancel(cancel);
             let tree = Tree::create(&git, &workspace, &Project::folder(&project)?, &TreeOptions::new())?;
             let base = tree.base().commit.clone();

@@ -5,8 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_process::private_home::{private_folder, remove_tree};
-use nexus_workspace::private_file::FileHold;
+use nexus_files::{FileLock, make_private_folder};
+use nexus_process::private_home::remove_tree;
 
 use crate::error::TestbedError;
 
@@ -21,7 +21,7 @@ const MOST_TRIES: u32 = 16;
 #[derive(Debug)]
 pub struct ProofFolder {
     path: PathBuf,
-    _lock: FileHold,
+    _lock: FileLock,
 }
 
 impl ProofFolder {
@@ -32,13 +32,13 @@ impl ProofFolder {
     /// [`TestbedError::Io`].
     pub fn make(parent: &Path) -> Result<Self, TestbedError> {
         let failed = |error| TestbedError::io(parent, error);
-        private_folder(parent).map_err(failed)?;
+        make_private_folder(parent).map_err(failed)?;
         remove_abandoned(parent).map_err(failed)?;
         for number in 0..MOST_TRIES {
             let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
-            private_folder(&path).map_err(failed)?;
+            make_private_folder(&path).map_err(failed)?;
             // Another process may have taken it for an abandoned one before it was held.
-            match FileHold::try_take(&path.join(LOCK)) {
+            match FileLock::try_lock(&path.join(LOCK)) {
                 Ok(Some(lock)) if path.join(LOCK).exists() => return Ok(Self { path, _lock: lock }),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
                 _ => {}
@@ -65,7 +65,7 @@ fn remove_abandoned(parent: &Path) -> io::Result<()> {
     for entry in fs::read_dir(parent)?.flatten() {
         let is_one = entry.file_name().to_string_lossy().starts_with(PREFIX)
             && entry.file_type().is_ok_and(|kind| kind.is_dir());
-        if is_one && let Ok(Some(_lock)) = FileHold::try_take(&entry.path().join(LOCK)) {
+        if is_one && let Ok(Some(_lock)) = FileLock::try_lock(&entry.path().join(LOCK)) {
             // What cannot be removed is in nobody's way.
             let _ = remove_tree(&entry.path());
         }

@@ -2,10 +2,9 @@
 
 use std::time::SystemTime;
 
+use nexus_files::rfc3339;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use super::time;
 
 /// One thing that happened in a workspace: a line of `events.jsonl`.
 #[non_exhaustive]
@@ -14,7 +13,7 @@ pub struct WorkspaceEvent {
     /// Its number: 1 for the first, and one more for each that follows, without a gap.
     pub sequence: u64,
     /// When it was appended. The clock may have stepped back in between; the numbers never do.
-    #[serde(with = "time")]
+    #[serde(with = "rfc3339::as_micros")]
     pub time: SystemTime,
     /// What kind of thing happened, in the caller's words.
     pub kind: String,

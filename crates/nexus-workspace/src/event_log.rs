@@ -103,7 +103,7 @@ pub(super) fn append(
 ) -> Result<WorkspaceEvent, WorkspaceError> {
     let path = folder.join(NAME);
     let mut options = OpenOptions::new();
-    let (mut file, is_new) = file::open_or_make(&path, options.read(true).append(true))?;
+    let (mut file, is_new) = file::open_or_create(&path, options.read(true).append(true))?;
     let end =
         End::find(&mut file).map_err(|error| WorkspaceError::from_io(&path, "cannot be read", error))?;
     let sequence = end.last_sequence.checked_add(1).ok_or_else(|| {

@@ -84,12 +84,10 @@ mod id;
 mod links;
 mod lock;
 mod new_workspace;
-pub mod private_file;
 mod settings;
 mod state;
 mod status;
 mod status_file;
-mod time;
 #[cfg(target_os = "linux")]
 pub mod tree;
 mod wait;

@@ -14,8 +14,9 @@ use std::{
 
 use super::{
     WorkspaceError, WorkspaceErrorKind, WorkspaceId, WorkspaceStatus, lock::Lock, settings::Settings,
-    state::AnyState, status_file, time,
+    state::AnyState, status_file,
 };
+use nexus_files::rfc3339;
 
 /// The links of the workspaces in one place, whoever owns them.
 #[derive(Clone, Copy)]
@@ -157,7 +158,7 @@ impl<'a> Links<'a> {
 
     fn write(&self, status: &mut WorkspaceStatus<AnyState>) -> Result<(), WorkspaceError> {
         status.generation = status.generation.saturating_add(1);
-        status.updated_at = time::now(&*self.settings.clock);
+        status.updated_at = rfc3339::cut_to_micros(self.settings.clock.now());
         status_file::write(&self.folder(&status.id), status)
     }
 

@@ -1,15 +1,14 @@
 //! The lock under which a workspace is written: one writer at a time, threads and processes alike.
 //!
-//! It is the operating system's lock on the file `.lock`, which it takes back from a process that dies. The file itself
-//! says nothing and is never deleted.
+//! It is a [`FileLock`] on the file `.lock`, which is empty and never deleted.
 
 use std::{
     cell::RefCell,
-    fs::{self, File, OpenOptions, TryLockError},
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use nexus_files::FileLock;
 
 use super::{
     error::{WorkspaceError, WorkspaceErrorKind},
@@ -18,8 +17,6 @@ use super::{
 
 /// The file that is locked.
 pub(super) const NAME: &str = ".lock";
-/// How soon a lock that is taken is tried again: at first, and at most.
-const PAUSES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(5)];
 
 thread_local! {
     /// The locks of this thread, which would wait for itself.
@@ -29,8 +26,7 @@ thread_local! {
 /// The right to write to one workspace, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Lock {
-    file: File,
-    path: PathBuf,
+    file: FileLock,
 }
 
 impl Lock {
@@ -41,47 +37,21 @@ impl Lock {
             let reason = "is held by this very thread, inside a change: do one after the other";
             return Err(WorkspaceError::new(WorkspaceErrorKind::InUse, &path, reason));
         }
-        let began = Instant::now();
-        let mut pause = PAUSES[0];
-        loop {
-            if let Some(lock) = Self::try_take(path.clone())? {
-                return Ok(lock);
-            }
-            if began.elapsed() >= patience {
-                let reason =
-                    format!("has been held by another writer for {} ms: try again", patience.as_millis());
-                return Err(WorkspaceError::new(WorkspaceErrorKind::InUse, &path, reason));
-            }
-            thread::sleep(pause);
-            pause = (pause * 2).min(PAUSES[1]);
-        }
-    }
-
-    fn try_take(path: PathBuf) -> Result<Option<Self>, WorkspaceError> {
-        let failed = |error| WorkspaceError::from_io(&path, "cannot be locked", error);
-        let (file, _) = file::open_or_make(&path, OpenOptions::new().read(true).write(true))?;
-        match file.try_lock() {
-            Err(TryLockError::WouldBlock) => return Ok(None),
-            Err(TryLockError::Error(error)) => return Err(failed(error)),
-            Ok(()) => {}
-        }
-        // Whoever tidied up may have deleted it before we had the lock; then others lock another file.
-        let is_there = fs::symlink_metadata(&path)
-            .and_then(|found| Ok(file::is_same(&found, &file.metadata()?)))
-            .unwrap_or(false);
-        if !is_there {
-            return Ok(None);
-        }
-        HELD.with_borrow_mut(|held| held.push(path.clone()));
-        Ok(Some(Self { file, path }))
+        let locked = FileLock::lock(&path, patience)
+            .map_err(|error| file::failed(&path, "cannot be locked", error))?;
+        let Some(file) = locked else {
+            let reason =
+                format!("has been held by another writer for {} ms: try again", patience.as_millis());
+            return Err(WorkspaceError::new(WorkspaceErrorKind::InUse, &path, reason));
+        };
+        HELD.with_borrow_mut(|held| held.push(path));
+        Ok(Self { file })
     }
 }
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        HELD.with_borrow_mut(|held| held.retain(|path| *path != self.path));
-        // Closing would not do while a process that was just forked has a copy of the handle.
-        let _ = self.file.unlock();
+        HELD.with_borrow_mut(|held| held.retain(|path| path != self.file.path()));
     }
 }
 

@@ -5,10 +5,11 @@ use std::{
     time::SystemTime,
 };
 
+use nexus_files::rfc3339;
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::{Value, value::RawValue};
 
-use super::{WorkspaceId, WorkspaceState, time};
+use super::{WorkspaceId, WorkspaceState};
 
 /// The version of `status.json` that is written here.
 pub(super) const VERSION: u64 = 1;
@@ -81,13 +82,6 @@ impl<S: WorkspaceState> WorkspaceStatus<S> {
 /// As the file has it.
 impl<W: Serialize> Serialize for WorkspaceStatus<W> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        struct Time(SystemTime);
-        impl Serialize for Time {
-            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                time::serialize(&self.0, serializer)
-            }
-        }
-
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("version", &VERSION)?;
         map.serialize_entry("id", &self.id)?;
@@ -100,8 +94,8 @@ impl<W: Serialize> Serialize for WorkspaceStatus<W> {
             map.serialize_entry("pending_link_ids", &self.pending_link_ids)?;
         }
         map.serialize_entry("labels", &self.labels)?;
-        map.serialize_entry("created_at", &Time(self.created_at))?;
-        map.serialize_entry("updated_at", &Time(self.updated_at))?;
+        map.serialize_entry("created_at", &rfc3339::micros(self.created_at))?;
+        map.serialize_entry("updated_at", &rfc3339::micros(self.updated_at))?;
         map.serialize_entry("data", &self.data)?;
         for (name, text) in &self.unknown {
             let value: &RawValue = serde_json::from_str(text).map_err(serde::ser::Error::custom)?;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, fs, path::Path, str};
 
+use nexus_files::rfc3339;
 use serde::{
     Deserialize, Serialize,
     de::{self, DeserializeOwned, Deserializer, MapAccess, Visitor},
@@ -13,7 +14,6 @@ use super::{
     error::{WorkspaceError, WorkspaceErrorKind},
     file,
     status::VERSION,
-    time,
 };
 
 /// The name of the file.
@@ -181,7 +181,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
 
 #[derive(Deserialize)]
 #[serde(transparent)]
-struct Time(#[serde(with = "time")] std::time::SystemTime);
+struct Time(#[serde(with = "rfc3339::as_micros")] std::time::SystemTime);
 
 fn malformed(path: &Path, (line, column): (usize, usize), reason: &str) -> WorkspaceError {
     let (line, column) = (line.max(1), column.max(1));

@@ -7,15 +7,16 @@ use std::{
     time::Duration,
 };
 
+use nexus_files::rfc3339;
 use serde_json::Value;
 
 use super::{
     EventLog, WorkspaceError, WorkspaceErrorKind, WorkspaceEvent, WorkspaceId, WorkspaceState,
-    WorkspaceStatus, event_log, file,
+    WorkspaceStatus, event_log,
     links::Links,
     lock::{self, Lock},
     settings::Settings,
-    status_file, time,
+    status_file,
 };
 
 /// One workspace: a folder whose `status.json` is the truth about it. See the [crate] for what holds.
@@ -144,7 +145,7 @@ impl<S: WorkspaceState> Workspace<S> {
         after.generation = before.generation;
         if after != before {
             after.generation = before.generation.saturating_add(1);
-            after.updated_at = time::now(&*self.settings.clock);
+            after.updated_at = rfc3339::cut_to_micros(self.settings.clock.now());
             status_file::write(&self.folder, &after)?;
         }
         Ok(answer)
@@ -161,7 +162,7 @@ impl<S: WorkspaceState> Workspace<S> {
         let _lock = self.lock()?;
         event_log::append(&self.folder, |sequence| WorkspaceEvent {
             sequence,
-            time: time::now(&*self.settings.clock),
+            time: rfc3339::cut_to_micros(self.settings.clock.now()),
             kind,
             data,
         })
@@ -213,7 +214,7 @@ impl<S: WorkspaceState> Workspace<S> {
 
     /// Removes what dead writers left. Whoever holds the lock may be writing it.
     fn tidy_up(&self) {
-        let left = || file::pending(&self.folder, status_file::NAME);
+        let left = || nexus_files::unfinished(&self.folder, status_file::NAME);
         if !left().is_empty()
             && let Ok(_lock) = Lock::take(&self.folder, Duration::ZERO)
         {

@@ -12,9 +12,10 @@ use std::{
 
 use super::{
     NewWorkspace, Workspace, WorkspaceError, WorkspaceErrorKind, WorkspaceId, WorkspaceState,
-    WorkspaceStatus, event_log, file, links::Links, lock, settings::Settings, status_file, time,
+    WorkspaceStatus, event_log, file, links::Links, lock, settings::Settings, status_file,
 };
 use nexus_core::Clock;
+use nexus_files::rfc3339;
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Begins the name of a workspace that is being created.
@@ -117,7 +118,7 @@ impl<S: WorkspaceState> Workspaces<S> {
         self.make_root()?;
         self.sweep();
         let id = new.id.unwrap_or_else(WorkspaceId::random);
-        let now = time::now(&*self.settings.clock);
+        let now = rfc3339::cut_to_micros(self.settings.clock.now());
         let status = WorkspaceStatus {
             id: id.clone(),
             kind: S::KIND.to_owned(),
@@ -226,9 +227,7 @@ impl<S: WorkspaceState> Workspaces<S> {
     fn make_root(&self) -> Result<(), WorkspaceError> {
         let is_missing = |folder: &&Path| matches!(fs::metadata(folder), Err(error) if error.kind() == io::ErrorKind::NotFound);
         let missing: Vec<&Path> = self.root.ancestors().take_while(is_missing).collect();
-        file::folder_builder()
-            .recursive(true)
-            .create(&self.root)
+        nexus_files::make_private_folder(&self.root)
             .map_err(|error| WorkspaceError::from_io(&self.root, "cannot be made", error))?;
         missing.iter().filter_map(|folder| folder.parent()).try_for_each(file::sync_folder)
     }
@@ -255,18 +254,17 @@ fn fill<S: Serialize + DeserializeOwned>(
     folder: &Path,
     status: &WorkspaceStatus<S>,
 ) -> Result<(), WorkspaceError> {
-    file::folder_builder()
-        .create(folder)
+    nexus_files::create_private_folder(folder)
         .map_err(|error| WorkspaceError::from_io(folder, "cannot be made", error))?;
     for name in [lock::NAME, event_log::NAME] {
-        file::open_or_make(&folder.join(name), OpenOptions::new().read(true).write(true))?;
+        file::open_or_create(&folder.join(name), OpenOptions::new().read(true).write(true))?;
     }
     status_file::write(folder, status)
 }
 
 fn put_in_place(unfinished: &Path, folder: &Path) -> Result<(), WorkspaceError> {
     refuse_taken(folder)?;
-    file::patiently(|| fs::rename(unfinished, folder)).map_err(|error| match refuse_taken(folder) {
+    fs::rename(unfinished, folder).map_err(|error| match refuse_taken(folder) {
         Err(taken) => taken,
         Ok(()) => WorkspaceError::from_io(folder, "cannot be made", error),
     })

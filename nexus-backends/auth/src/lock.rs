@@ -1,7 +1,6 @@
 //! The refresh lock of one login: at most one holder among all tasks, threads and processes that can see its folder.
 //!
-//! It is the kernel's lock ([`File::try_lock`]) on the file `NAME.lock`. Each attempt opens the file anew, so the lock
-//! also excludes other tasks of the same process. The kernel frees it when its holder ends, however that ends.
+//! It is a [`FileLock`] on the file `NAME.lock`.
 //!
 //! A user may remove the lock file while it is held. So every holder also shares a lock on a second file, the guard
 //! `.NAME.guard`, and a lock file is created only under an exclusive lock on the guard: a new lock file cannot appear
@@ -13,12 +12,12 @@
 mod holder;
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
-    io::{self, Read as _, Seek as _, Write as _},
-    os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
+    fs::OpenOptions,
+    io::{self, Seek as _, Write as _},
     path::{Path, PathBuf},
 };
 
+use nexus_files::{FileLock, open_regular};
 use rustix::io::Errno;
 
 pub(crate) use holder::LockHolder;
@@ -51,22 +50,8 @@ pub(crate) enum LockAttempt {
 #[derive(Debug)]
 pub(crate) struct HeldRefreshLock {
     // Fields are dropped in this order: the lock goes before the guard.
-    file: LockedFile,
-    guard: LockedFile,
-    lock: RefreshLock,
-}
-
-/// An open file with a lock on it.
-///
-/// Dropped, it is unlocked explicitly. Closing it would not be enough: a child that was forked a moment ago holds a
-/// copy of the descriptor until it executes its program.
-#[derive(Debug)]
-struct LockedFile(File);
-
-impl Drop for LockedFile {
-    fn drop(&mut self) {
-        let _ = self.0.unlock();
-    }
+    file: FileLock,
+    guard: FileLock,
 }
 
 impl RefreshLock {
@@ -99,14 +84,13 @@ impl RefreshLock {
 
     fn attempt_at(&self, path: &Path) -> io::Result<LockAttempt> {
         for _ in 0..ROUNDS {
-            let Some(guard) = locked(self.open_guard()?, File::try_lock_shared)? else {
+            nexus_files::make_private_folder(&self.folder)?;
+            let Some(guard) = FileLock::try_lock_shared(&self.guard_path())? else {
                 return Ok(LockAttempt::Busy(None));
             };
-            if !is_at(&guard.0, &self.guard_path()) {
-                continue;
-            }
-            let mut file = match open_lock_file(path, false) {
-                Ok(file) => file,
+            let file = match FileLock::try_lock_existing(path) {
+                Ok(Some(file)) => file,
+                Ok(None) => return Ok(LockAttempt::Busy(read_note(path))),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     drop(guard);
                     if self.make_lock_file(path)? {
@@ -116,58 +100,24 @@ impl RefreshLock {
                 }
                 Err(error) => return Err(error),
             };
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => return Ok(LockAttempt::Busy(read_note(&mut file))),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-            let mut file = LockedFile(file);
-            // The file may have been removed between open and lock: then the next process locks another one.
-            if !is_at(&file.0, path) {
-                continue;
-            }
-            write_note(&mut file.0, &LockHolder::here());
-            return Ok(LockAttempt::Acquired(HeldRefreshLock { file, guard, lock: self.clone() }));
+            write_note(&file, &LockHolder::here());
+            return Ok(LockAttempt::Acquired(HeldRefreshLock { file, guard }));
         }
         Ok(LockAttempt::Busy(None))
     }
 
-    fn open_guard(&self) -> io::Result<File> {
-        match open_lock_file(&self.guard_path(), true) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
-                open_lock_file(&self.guard_path(), true)
-            }
-            other => other,
-        }
-    }
-
     /// Creates the lock file, unless another process holds this lock or tries to. Returns whether it may exist now.
     fn make_lock_file(&self, path: &Path) -> io::Result<bool> {
-        let Some(guard) = locked(self.open_guard()?, File::try_lock)? else { return Ok(false) };
-        if !is_at(&guard.0, &self.guard_path()) {
-            return Ok(false);
-        }
-        open_lock_file(path, true).map(|_file| true)
+        let Some(_guard) = FileLock::try_lock(&self.guard_path())? else { return Ok(false) };
+        let mut options = OpenOptions::new();
+        open_regular(path, options.write(true).create(true).truncate(false)).map(|_file| true)
     }
 }
 
 impl HeldRefreshLock {
     /// Whether both files are still the ones that others find: asked right before a refresh token is spent.
     pub(crate) fn is_held(&self) -> bool {
-        is_at(&self.file.0, &self.lock.path()) && is_at(&self.guard.0, &self.lock.guard_path())
-    }
-}
-
-/// Locks a file without waiting; `None` if another holder has it.
-fn locked(
-    file: File,
-    lock: impl FnOnce(&File) -> Result<(), TryLockError>,
-) -> io::Result<Option<LockedFile>> {
-    match lock(&file) {
-        Ok(()) => Ok(Some(LockedFile(file))),
-        Err(TryLockError::WouldBlock) => Ok(None),
-        Err(TryLockError::Error(error)) => Err(error),
+        self.file.is_current() && self.guard.is_current()
     }
 }
 
@@ -190,36 +140,15 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
 }
 
-fn open_lock_file(path: &Path, create: bool) -> io::Result<File> {
-    let no_links = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
-    let file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(create)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(no_links)
-        .open(path)?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a file")) }
-}
-
-/// Whether `file` is the one that others find at `path`.
-fn is_at(file: &File, path: &Path) -> bool {
-    match (file.metadata(), fs::symlink_metadata(path)) {
-        (Ok(ours), Ok(there)) => (ours.dev(), ours.ino()) == (there.dev(), there.ino()),
-        _ => false,
-    }
-}
-
 /// Writes the holder into the file, for error messages of others. A failure leaves the holder unnamed.
-fn write_note(file: &mut File, here: &LockHolder) {
+fn write_note(lock: &FileLock, here: &LockHolder) {
+    let mut file = lock.file();
     let note = serde_json::to_vec(here).unwrap_or_default();
     let _ = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(&note));
 }
 
-fn read_note(file: &mut File) -> Option<LockHolder> {
-    let mut note = Vec::new();
-    file.take(MAX_NOTE_BYTES).read_to_end(&mut note).ok()?;
+fn read_note(path: &Path) -> Option<LockHolder> {
+    let note = nexus_files::read_bounded(path, MAX_NOTE_BYTES).ok().flatten()?;
     serde_json::from_slice(&note).ok()
 }
 
@@ -239,17 +168,6 @@ mod tests {
             let reason = explained(&io::Error::from(errno));
             assert!(reason.ends_with("its folder has to be ours, and writable"), "{reason}");
         }
-    }
-
-    #[test]
-    fn an_attempt_that_cannot_lock_is_an_error_and_not_a_busy_lock() {
-        let file = tempfile::tempfile().unwrap();
-        let without_locks = |_: &File| Err(TryLockError::Error(io::Error::from(Errno::NOLCK)));
-        assert!(locked(file.try_clone().unwrap(), without_locks).is_err());
-        assert!(
-            locked(file.try_clone().unwrap(), |_: &File| Err(TryLockError::WouldBlock)).unwrap().is_none()
-        );
-        assert!(locked(file, File::try_lock).unwrap().is_some());
     }
 
     #[test]

@@ -16,10 +16,10 @@ use serde_json::json;
 use crate::environment::Environment;
 use crate::executable::Executable;
 use crate::private_home::private_file;
-use crate::private_home::private_folder;
 use crate::process_tree::LiveProcess;
 use crate::spawn::Exit;
 use nexus_core::redact::{Redactor, StreamRedactor};
+use nexus_files::make_private_folder;
 
 /// The record of one process while it runs.
 #[derive(Debug)]
@@ -53,7 +53,7 @@ impl Capture {
         environment: &Environment,
         redactor: &Redactor,
     ) -> io::Result<Self> {
-        private_folder(folder)?;
+        make_private_folder(folder)?;
         let redacted =
             |text: &OsString| String::from_utf8_lossy(&redactor.redact(text.as_bytes())).into_owned();
         let invocation = json!({

@@ -5,12 +5,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use nexus_files::{make_private_folder, open_regular};
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
@@ -77,7 +78,7 @@ impl PrivateHome {
     /// `InvalidInput` if `relative` leaves the home; else whatever the file system refuses.
     pub fn folder(&self, relative: impl AsRef<Path>) -> io::Result<PathBuf> {
         let path = self.inside(relative.as_ref())?;
-        private_folder(&path)?;
+        make_private_folder(&path)?;
         Ok(path)
     }
 
@@ -90,9 +91,9 @@ impl PrivateHome {
     pub fn write(&self, relative: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
         let path = self.inside(relative.as_ref())?;
         if let Some(parent) = path.parent() {
-            private_folder(parent)?;
+            make_private_folder(parent)?;
         }
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+        let mut file = open_regular(&path, OpenOptions::new().write(true).create_new(true))?;
         file.write_all(content.as_ref())?;
         Ok(path)
     }
@@ -266,14 +267,5 @@ fn unlock(parent: impl std::os::fd::AsFd, name: &OsStr) -> Result<(), Errno> {
 
 /// Makes a file that only its owner may read, where nothing was.
 pub(crate) fn private_file(path: &Path) -> io::Result<fs::File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
-}
-
-/// Creates a folder that only its owner may enter (0700), and its parents likewise.
-///
-/// # Errors
-///
-/// Whatever the file system refuses.
-pub fn private_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
+    open_regular(path, OpenOptions::new().write(true).create_new(true))
 }

@@ -7,19 +7,19 @@
 //!
 //! A network file system for `$NEXUS_HOME` is unproven.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{FlockOperation, flock};
+use nexus_files::{FileLock, make_private_folder, open_regular};
 use serde::{Deserialize, Serialize};
 
 use crate::containment::end_cgroup;
-use crate::private_home::{PrivateHome, private_folder, remove_tree};
+use crate::private_home::{PrivateHome, remove_tree};
 use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, boot_id, identity_of};
 use crate::run_id::RunId;
 
@@ -45,7 +45,7 @@ struct Inner {
     run: RunId,
     nexus_home: PathBuf,
     path: PathBuf,
-    file: File,
+    lock: FileLock,
     written: Mutex<Written>,
     /// Whether something of the run is left that a sweep has to end.
     is_left: Arc<AtomicBool>,
@@ -92,7 +92,7 @@ impl RunEntry {
     pub fn begin(nexus_home: &Path) -> io::Result<Self> {
         let run = RunId::new();
         let runs = nexus_home.join(RUNS);
-        private_folder(&runs)?;
+        make_private_folder(&runs)?;
         let written = Written {
             version: 1,
             run: run.as_str().to_owned(),
@@ -104,18 +104,17 @@ impl RunEntry {
         let path = runs.join(format!("{run}.json"));
         // Locked under another name first: a sweep must never see the entry unlocked.
         let unfinished = runs.join(format!("{run}.new"));
-        let file =
-            OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        let file = open_regular(&unfinished, OpenOptions::new().read(true).write(true).create_new(true))?;
+        let lock = FileLock::try_lock_open(&unfinished, file)?.ok_or(io::ErrorKind::WouldBlock)?;
         // Removed again by whatever fails from here on.
         let mut entry = Inner {
             run,
             nexus_home: nexus_home.to_owned(),
             path: unfinished,
-            file,
+            lock,
             written: Mutex::new(written),
             is_left: Arc::default(),
         };
-        flock(&entry.file, FlockOperation::NonBlockingLockExclusive)?;
         entry.write(&entry.lock())?;
         fs::rename(&entry.path, &path)?;
         entry.path = path;
@@ -136,7 +135,7 @@ impl RunEntry {
     /// Whatever the file system refuses.
     pub fn home(&self) -> io::Result<PrivateHome> {
         let parent = self.inner.nexus_home.join(HOMES);
-        private_folder(&parent)?;
+        make_private_folder(&parent)?;
         let home = PrivateHome::below(&parent, self.run())?.telling(&self.inner.is_left);
         let mut written = self.inner.lock();
         written.folders.push(home.path().to_owned());
@@ -183,8 +182,8 @@ impl Inner {
 
     fn write(&self, written: &Written) -> io::Result<()> {
         let text = serde_json::to_vec(written)?;
-        self.file.write_all_at(&text, 0)?;
-        self.file.set_len(text.len() as u64)
+        self.lock.file().write_all_at(&text, 0)?;
+        self.lock.file().set_len(text.len() as u64)
     }
 }
 
@@ -233,9 +232,9 @@ pub fn sweep(nexus_home: &Path) -> io::Result<Swept> {
 }
 
 fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> io::Result<()> {
-    let Some(file) = abandoned(path)? else { return Ok(()) };
+    let Some(entry) = abandoned(path)? else { return Ok(()) };
     let mut text = Vec::new();
-    (&file).take(ENTRY_BYTES).read_to_end(&mut text)?;
+    entry.file().take(ENTRY_BYTES).read_to_end(&mut text)?;
     // One that cannot be read was torn by the machine going down: its name still says enough.
     let written: Option<Written> = serde_json::from_slice(&text).ok();
     let boot_id = boot_id()?;
@@ -280,8 +279,8 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
 }
 
 fn sweep_unfinished(path: &Path) -> io::Result<()> {
-    if let Some(file) = abandoned(path)? {
-        let age = SystemTime::now().duration_since(file.metadata()?.modified()?).unwrap_or_default();
+    if let Some(entry) = abandoned(path)? {
+        let age = SystemTime::now().duration_since(entry.file().metadata()?.modified()?).unwrap_or_default();
         if age > UNFINISHED_AGE {
             fs::remove_file(path)?;
         }
@@ -289,20 +288,10 @@ fn sweep_unfinished(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The entry, locked by us, if nobody else holds it and it is still in its place.
-fn abandoned(path: &Path) -> io::Result<Option<File>> {
-    let no_follow = i32::try_from(rustix::fs::OFlags::NOFOLLOW.bits()).unwrap_or_default();
-    let file = match OpenOptions::new().read(true).write(true).custom_flags(no_follow).open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {}
-        Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-        Err(error) => return Err(error.into()),
+/// Locks an entry that exists. Returns `None` if its owner lives, or if it is gone.
+fn abandoned(path: &Path) -> io::Result<Option<FileLock>> {
+    match FileLock::try_lock_existing(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        locked => locked,
     }
-    let (ours, there) = (file.metadata()?, fs::symlink_metadata(path));
-    let in_place = there.is_ok_and(|there| (there.dev(), there.ino()) == (ours.dev(), ours.ino()));
-    Ok(in_place.then_some(file))
 }

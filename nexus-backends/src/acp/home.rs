@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use nexus_core::{BackendId, ConversationMode, ErrorKind, ResumeHandle, harness::Failure};
-use nexus_process::private_home::{PrivateHome, private_folder};
+use nexus_files::make_private_folder;
+use nexus_process::private_home::PrivateHome;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -109,17 +110,17 @@ pub(super) fn settle(plan: &TurnPlan, attempt: &Attempt, agent: &str) -> Result<
     }
     let folder = plan.run.run().as_str().to_owned();
     let root = plan.nexus_home.join(KEPT).join(&folder);
-    private_folder(&root).map_err(|error| unwritable(root.display(), error))?;
+    make_private_folder(&root).map_err(|error| unwritable(root.display(), error))?;
     let directory = match plan.is_private_directory {
         false => plan.working_directory.clone(),
         true => {
             let work = root.join("work");
-            private_folder(&work).map_err(|error| unwritable(work.display(), error))?;
+            make_private_folder(&work).map_err(|error| unwritable(work.display(), error))?;
             work
         }
     };
     let home = root.join("home");
-    private_folder(&home).map_err(|error| unwritable(home.display(), error))?;
+    make_private_folder(&home).map_err(|error| unwritable(home.display(), error))?;
     let record = root.join(RECORD);
     let session = KeptSession { folder, record, directory: directory.clone(), agent: agent.to_owned() };
     Ok(Place { home, private: None, working_directory: directory, session: Some(session), resume: None })

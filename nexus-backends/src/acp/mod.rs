@@ -449,7 +449,7 @@ fn write(home: &Path, name: &str, content: &str) -> Result<(), Failure> {
     let path = home.join(name);
     let written = (|| {
         if let Some(folder) = path.parent() {
-            nexus_process::private_home::private_folder(folder)?;
+            nexus_files::make_private_folder(folder)?;
         }
         std::fs::write(&path, content)
     })();

@@ -5,14 +5,14 @@
 //! puts back what was deleted meanwhile. The kernel frees the lock of a process that dies.
 
 use std::{
-    fs::{self, DirBuilder, File, OpenOptions, TryLockError},
-    io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    fs, io,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use nexus_core::{BackendId, ForgetError, Forgotten, harness::run_blocking};
+use nexus_files::FileLock;
 
 /// The folder of the locks, below `$NEXUS_HOME`. The kept conversations are beside it.
 const LOCKS: &str = "sessions/locks";
@@ -35,16 +35,8 @@ struct Place {
     is_folder: bool,
 }
 
-/// The lock on a conversation, until it is dropped: shared by the turns that work in it, or held by one that deletes it.
-#[derive(Debug)]
-pub(super) struct ConversationLock(File);
-
-impl Drop for ConversationLock {
-    fn drop(&mut self) {
-        // Closing would not do while a process that was just forked has a copy of the handle.
-        let _ = self.0.unlock();
-    }
-}
+/// Longest wait for a deletion that is under way, before a turn begins without a lock.
+const DELETION_PATIENCE: Duration = Duration::from_secs(60);
 
 impl KeptConversation {
     /// A conversation that goes by `name`, the same for all its handles and for no other conversation of Nexus's, such as
@@ -70,15 +62,15 @@ impl KeptConversation {
     }
 
     /// Says that a turn works in it, once nobody deletes it. Without a lock the turn goes on: it is forgetting that refuses then.
-    pub(super) async fn begin_use(&self, nexus_home: &Path) -> Option<ConversationLock> {
+    pub(super) async fn begin_use(&self, nexus_home: &Path) -> Option<FileLock> {
         let path = self.lock_path(nexus_home);
         let lock = run_blocking(move || {
-            let file = open_lock(&path)?;
-            file.lock_shared()?;
-            io::Result::Ok(file)
+            make_folder_of(&path)?;
+            let lock = FileLock::lock_shared(&path, DELETION_PATIENCE)?;
+            lock.ok_or_else(|| io::Error::from(io::ErrorKind::TimedOut))
         });
         match lock.await {
-            Ok(Ok(file)) => Some(ConversationLock(file)),
+            Ok(Ok(lock)) => Some(lock),
             Ok(Err(error)) => {
                 tracing::warn!(%error, "that the conversation is in use cannot be noted");
                 None
@@ -95,18 +87,16 @@ impl KeptConversation {
             source: Arc::new(error),
         };
         let lock_path = self.lock_path(nexus_home);
-        let lock = open_lock(&lock_path).map_err(|error| failed(&lock_path, error))?;
-        let _lock = match lock.try_lock() {
-            Ok(()) => ConversationLock(lock),
-            Err(TryLockError::WouldBlock) => return Err(ForgetError::InUse { backend: backend.clone() }),
-            Err(TryLockError::Error(error)) => return Err(failed(&lock_path, error)),
+        let locked = make_folder_of(&lock_path).and_then(|()| FileLock::try_lock(&lock_path));
+        let Some(lock) = locked.map_err(|error| failed(&lock_path, error))? else {
+            return Err(ForgetError::InUse { backend: backend.clone() });
         };
         let mut found = Found::default();
         for place in &self.places {
             place.delete(&mut found).map_err(|error| failed(&place.path, error))?;
         }
         // A turn that waits for it finds that nothing is kept.
-        let _ = fs::remove_file(&lock_path);
+        let _ = lock.remove();
         Ok(match found.is_any {
             true => Forgotten::Deleted { files: found.files, bytes: found.bytes },
             false => Forgotten::WasGone,
@@ -118,11 +108,8 @@ impl KeptConversation {
     }
 }
 
-fn open_lock(path: &Path) -> io::Result<File> {
-    if let Some(folder) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
+fn make_folder_of(path: &Path) -> io::Result<()> {
+    path.parent().map_or(Ok(()), nexus_files::make_private_folder)
 }
 
 /// What was there.

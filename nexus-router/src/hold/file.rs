@@ -6,8 +6,7 @@
 use std::{
     collections::BTreeMap,
     fmt::Display,
-    fs::{self, File, OpenOptions},
-    io::{self, Read as _, Write as _},
+    fs, io,
     path::PathBuf,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
@@ -19,11 +18,11 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_core::{BackendId, harness::run_blocking};
+use nexus_files::FileLock;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Hold,
-    file_lock::{FileLock, private, refuse_odd_types},
     memory::ClaimedSlots,
     store::{HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold, pause},
 };
@@ -163,7 +162,7 @@ impl HoldFolder {
         for stored in held.values_mut() {
             let probe = Slot::Probe(stored.hold.backend.clone());
             let is_ours = self.claims.contains(&probe);
-            let is_others = !is_ours && FileLock::is_taken(&self.slot(&probe));
+            let is_others = !is_ours && FileLock::is_locked(&self.slot(&probe));
             // Of our own it is known at any moment.
             if let Some(known) = self.memory().known.get_mut(&stored.hold.backend) {
                 known.hold.probing = is_others;
@@ -241,7 +240,9 @@ impl HoldFolder {
         // Nobody looks at the slots of turns.
         let tries = if matches!(slot, Slot::Probe(_)) { CLAIMS } else { 1 };
         for attempt in 1..=tries {
-            match FileLock::try_take(&path) {
+            match nexus_files::make_private_folder(&self.folder.join("slots"))
+                .and_then(|()| FileLock::try_lock(&path))
+            {
                 Ok(Some(lock)) => return Some(SlotClaim::new((lock, here))),
                 Ok(None) if attempt < tries => thread::sleep(CLAIM_PAUSE),
                 Ok(None) => {}
@@ -271,21 +272,11 @@ impl HoldFolder {
 
     fn read(&self) -> Result<ByBackend, Trouble> {
         let path = self.path();
-        match refuse_odd_types(&path) {
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                return Err(Trouble::Garbage(error.to_string()));
-            }
-            looked => looked.map_err(Trouble::Io)?,
-        }
-        let file = match File::open(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ByBackend::new()),
-            opened => opened.map_err(Trouble::Io)?,
-        };
-        let mut bytes = Vec::new();
-        file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(Trouble::Io)?;
-        if bytes.len() as u64 > MAX_BYTES {
-            return Err(Trouble::Garbage(format!("it has more than {MAX_BYTES} bytes")));
-        }
+        let read = nexus_files::read_bounded(&path, MAX_BYTES).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => Trouble::Garbage(error.to_string()),
+            _ => Trouble::Io(error),
+        })?;
+        let Some(bytes) = read else { return Ok(ByBackend::new()) };
         let content: Content =
             serde_json::from_slice(&bytes).map_err(|error| Trouble::Garbage(error.to_string()))?;
         Ok(content.holds.into_iter().map(|stored| (stored.hold.backend.clone(), stored)).collect())
@@ -308,24 +299,9 @@ impl HoldFolder {
         if bytes.len() as u64 > MAX_BYTES {
             return Err(io::Error::other("there are more holds than a file may have"));
         }
-        // One writer at a time, by the lock: what is there was left by one that died.
-        let pending = self.folder.join("holds.json.new");
-        match fs::remove_file(&pending) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let written = private(OpenOptions::new().write(true).create_new(true))
-            .open(&pending)
-            .and_then(|mut file| {
-                file.write_all(&bytes)?;
-                // Else the name could outlive a loss of power without the content.
-                file.sync_all()
-            })
-            .and_then(|()| fs::rename(&pending, self.path()));
-        if written.is_err() {
-            let _ = fs::remove_file(&pending);
-        }
-        written
+        // The caller holds the lock: unfinished files are those of writers that died.
+        nexus_files::remove_unfinished(&self.folder);
+        nexus_files::replace(&self.path(), &bytes)
     }
 
     /// Says whether it did.
@@ -369,7 +345,14 @@ impl HoldFolder {
     }
 
     fn lock(&self) -> Option<FileLock> {
-        match FileLock::take(&self.folder.join("holds.lock"), PATIENCE) {
+        let path = self.folder.join("holds.lock");
+        let locked = nexus_files::make_private_folder(&self.folder).and_then(|()| {
+            FileLock::lock(&path, PATIENCE)?.ok_or_else(|| {
+                let reason = format!("{} is locked by another process", path.display());
+                io::Error::new(io::ErrorKind::TimedOut, reason)
+            })
+        });
+        match locked {
             Ok(lock) => Some(lock),
             Err(error) => {
                 self.warn(&error);

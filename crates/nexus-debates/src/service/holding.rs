@@ -3,7 +3,7 @@
 use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
 use nexus_core::CancelToken;
-use nexus_workspace::private_file::FileHold;
+use nexus_files::FileLock;
 use tokio::{sync::watch, time::Instant};
 
 use super::debates::Inner;
@@ -53,7 +53,7 @@ impl Inner {
         &self,
         debate: &Debate,
         patience: Option<Duration>,
-    ) -> Result<FileHold, DebateError> {
+    ) -> Result<FileLock, DebateError> {
         let deadline = patience.map(|patience| Instant::now() + patience);
         loop {
             if let Some(hold) = self.read(debate, Debate::try_hold_stage).await? {

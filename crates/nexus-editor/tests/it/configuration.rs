@@ -3,8 +3,8 @@
 use agent_client_protocol::v1::schema::{
     SessionConfigKind, SessionUpdate, SetSessionConfigOptionRequest, SetSessionModeRequest, StopReason,
 };
-use nexus_editor::AcpOptions;
 use nexus_core::ToolAccess;
+use nexus_editor::AcpOptions;
 
 use crate::kit::{Act, Fake, Person, Stage};
 

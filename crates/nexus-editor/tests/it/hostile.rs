@@ -5,8 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_editor::AcpEnd;
 use nexus_core::turn::TextDelta;
+use nexus_editor::AcpEnd;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 

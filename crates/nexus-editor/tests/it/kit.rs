@@ -25,7 +25,6 @@ use agent_client_protocol::{
     },
 };
 use async_trait::async_trait;
-use nexus_editor::{AcpAgent, AcpEnd, AcpOptions};
 use nexus_core::{
     AccessEnforcer, AccessSupport, ApprovalRequest, Availability, BackendId, BuildContext, Capabilities,
     ConversationMode, ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode,
@@ -33,6 +32,7 @@ use nexus_core::{
     TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStatus},
 };
+use nexus_editor::{AcpAgent, AcpEnd, AcpOptions};
 use nexus_router::Router;
 use serde_json::{Value, json};
 use tokio::{

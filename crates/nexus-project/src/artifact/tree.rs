@@ -8,8 +8,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_workspace::private_file;
-
 use super::{
     document::Artifact,
     id::{MilestoneId, SliceId, SliceTaskId},
@@ -221,7 +219,7 @@ pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, ProjectError> {
 }
 
 pub(super) fn read_bytes(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
-    private_file::read(path, MOST_BYTES).map_err(|error| ProjectError::unusable(path, &error))
+    nexus_files::read_bounded(path, MOST_BYTES).map_err(|error| ProjectError::unusable(path, &error))
 }
 
 /// Refuses to write what could not be read again.

@@ -25,10 +25,10 @@ use std::{
 };
 
 use nexus_core::{CancelToken, harness::run_blocking};
-use nexus_process::private_home::{private_folder, remove_tree};
+use nexus_files::{FileLock, make_private_folder};
+use nexus_process::private_home::remove_tree;
 use nexus_workspace::{
     WorkspaceId,
-    private_file::FileHold,
     tree::{Tree, TreeId},
 };
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,7 @@ struct Slot {
 struct Room {
     path: PathBuf,
     /// Locked for as long as the room is held.
-    _lock: FileHold,
+    _lock: FileLock,
 }
 
 /// What is written down of a copy that is whole.
@@ -477,9 +477,9 @@ fn open_room(folder: &Path) -> Result<(Room, Vec<(PathBuf, Ready)>), CheckError>
 }
 
 /// The lock of a room, unless another process has it.
-fn lock(room: &Path) -> Result<Option<FileHold>, CheckError> {
+fn lock(room: &Path) -> Result<Option<FileLock>, CheckError> {
     let place = room.join(".lock");
-    FileHold::try_take(&place).map_err(|error| CheckError::from_io(&place, error))
+    FileLock::try_lock(&place).map_err(|error| CheckError::from_io(&place, error))
 }
 
 fn names(folder: &Path) -> Result<Vec<PathBuf>, CheckError> {
@@ -506,7 +506,7 @@ pub(super) fn own_folder(folder: &Path) -> io::Result<()> {
     if folder.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no folder: remove it"));
     }
-    private_folder(folder)
+    make_private_folder(folder)
 }
 
 /// Removes a file or folder that may not be there.

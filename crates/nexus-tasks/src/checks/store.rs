@@ -1,19 +1,20 @@
 //! The stored probes of a task.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read as _, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
+    fs, io,
     path::{Path, PathBuf},
+    time::Duration,
 };
+
+use nexus_files::FileLock;
 
 use super::{copies::own_folder, error::CheckError, probe_record::ProbeRecord};
 
 /// The largest record that is read, in bytes. One of sixteen inputs, each with two outputs of 64 KiB on each of three sides twice,
 /// whose every byte is written as `\u001b`.
 const MOST_BYTES: u64 = 160 << 20;
-/// Ends the name of a file that is not in place yet.
-const PENDING: &str = ".new";
+/// Longest wait for another process that stores a probe of the same task.
+const LOCK_PATIENCE: Duration = Duration::from_secs(600);
 
 /// The stored probes of a task: a folder with a file `N.json` for the probe with the number N, outside of every tree.
 ///
@@ -60,23 +61,11 @@ impl ProbeStore {
     pub fn read(&self, number: u32) -> Result<ProbeRecord, CheckError> {
         let path = self.path(number);
         let malformed = |reason: String| CheckError::Malformed { path: path.clone(), reason };
-        let found = match path.symlink_metadata() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(CheckError::NoSuchProbe { number });
-            }
-            found => found.map_err(|error| CheckError::from_io(&path, error))?,
-        };
-        if !found.is_file() {
-            return Err(malformed("it is no regular file".to_owned()));
-        }
-        let mut bytes = Vec::new();
-        let file = File::open(&path).map_err(|error| CheckError::from_io(&path, error))?;
-        file.take(MOST_BYTES + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| CheckError::from_io(&path, error))?;
-        if bytes.len() as u64 > MOST_BYTES {
-            return Err(malformed(format!("it has more than {MOST_BYTES} bytes")));
-        }
+        let read = nexus_files::read_bounded(&path, MOST_BYTES).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidData => malformed(error.to_string()),
+            _ => CheckError::from_io(&path, error),
+        })?;
+        let bytes = read.ok_or(CheckError::NoSuchProbe { number })?;
         let record: ProbeRecord =
             serde_json::from_slice(&bytes).map_err(|error| malformed(error.to_string()))?;
         if record.number != number {
@@ -93,48 +82,28 @@ impl ProbeStore {
             move |error| CheckError::from_io(path, error)
         };
         own_folder(&self.folder).map_err(failed(&self.folder))?;
-        let place = self.folder.join(".lock");
-        let mut options = OpenOptions::new();
-        let lock = options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&place);
-        let lock = lock.map_err(failed(&place))?;
-        lock.lock().map_err(failed(&place))?;
-        self.remove_pending()?;
+        let path = self.folder.join(".lock");
+        let lock = FileLock::lock(&path, LOCK_PATIENCE).map_err(failed(&path))?;
+        let _lock = lock.ok_or_else(|| {
+            let source =
+                io::Error::other("another process has stored a probe for minutes: see whether it hangs");
+            CheckError::Io { path, source }
+        })?;
+        nexus_files::remove_unfinished(&self.folder);
         let last = self.numbers()?.last().copied().unwrap_or_default();
         let Some(number) = last.checked_add(1) else {
             let source = io::Error::other("there are no numbers left: move the file with the highest away");
             return Err(CheckError::Io { path: self.folder.clone(), source });
         };
         record.number = number;
-        let (path, pending) = (self.path(number), self.folder.join(format!(".{number}{PENDING}")));
-        let written = write_new(&pending, &record).and_then(|()| fs::rename(&pending, &path));
-        if let Err(error) = written {
-            let _ = fs::remove_file(&pending);
-            return Err(CheckError::from_io(path, error));
-        }
-        let folder = File::open(&self.folder).and_then(|folder| folder.sync_all());
-        match folder {
-            // Some file systems do not flush folders.
-            Err(error)
-                if !matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
-            {
-                Err(CheckError::from_io(&self.folder, error))
-            }
-            _ => Ok(record),
-        }
+        let path = self.path(number);
+        let bytes = serde_json::to_vec(&record).map_err(|error| CheckError::from_io(&path, error.into()))?;
+        nexus_files::replace(&path, &bytes).map_err(failed(&path))?;
+        Ok(record)
     }
 
     fn path(&self, number: u32) -> PathBuf {
         self.folder.join(format!("{number}.json"))
-    }
-
-    /// Removes what a process left that was killed. Whoever calls holds the lock.
-    fn remove_pending(&self) -> Result<(), CheckError> {
-        let entries = fs::read_dir(&self.folder).map_err(|error| CheckError::from_io(&self.folder, error))?;
-        let is_pending = |name: &str| name.starts_with('.') && name.ends_with(PENDING);
-        for entry in entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_pending)) {
-            fs::remove_file(entry.path()).map_err(|error| CheckError::from_io(entry.path(), error))?;
-        }
-        Ok(())
     }
 }
 
@@ -143,13 +112,4 @@ fn number_of(name: &str) -> Option<u32> {
     let text = name.strip_suffix(".json")?;
     let number: u32 = text.parse().ok()?;
     (number > 0 && number.to_string() == text).then_some(number)
-}
-
-fn write_new(path: &Path, record: &ProbeRecord) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    let mut writer = io::BufWriter::new(&mut file);
-    serde_json::to_writer(&mut writer, record)?;
-    writer.flush()?;
-    drop(writer);
-    file.sync_all()
 }

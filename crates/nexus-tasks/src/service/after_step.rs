@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use nexus_files::FileLock;
 use nexus_router::WorkKind;
-use nexus_workspace::private_file::FileHold;
 
 use super::{
     blocking::blocking,
@@ -84,7 +84,7 @@ impl Inner {
     }
 
     /// Takes the right to do what follows the completion. `None` if another has it, and is not just ending.
-    pub(super) async fn hold_follow_ups(&self, task: &Task) -> Result<Option<FileHold>, TaskError> {
+    pub(super) async fn hold_follow_ups(&self, task: &Task) -> Result<Option<FileLock>, TaskError> {
         let began = tokio::time::Instant::now();
         loop {
             match read(task, Task::try_hold_follow_ups).await? {

@@ -2,8 +2,6 @@
 
 use std::{fmt, str::FromStr};
 
-use nexus_workspace::private_file;
-
 use crate::{
     agent::{shown_handoff, shown_verdict},
     store::{Task, unusable},
@@ -141,8 +139,8 @@ impl ArtifactName {
             Self::PatchOf(attempt) => Ok(task.patch(Some(*attempt))?.ok_or_else(none)?.text()),
             Self::Probe(number) => {
                 let path = task.probes_folder().join(format!("{number}.json"));
-                let bytes =
-                    private_file::read(&path, MOST_PROBE_BYTES).map_err(|error| unusable(&path, &error))?;
+                let bytes = nexus_files::read_bounded(&path, MOST_PROBE_BYTES)
+                    .map_err(|error| unusable(&path, &error))?;
                 Ok(String::from_utf8_lossy(&bytes.ok_or_else(none)?).into_owned())
             }
             Self::Turn(turn) => {

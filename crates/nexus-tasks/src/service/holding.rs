@@ -3,8 +3,8 @@
 use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
 use nexus_core::CancelToken;
+use nexus_files::FileLock;
 use nexus_mcp::page::cut;
-use nexus_workspace::private_file::FileHold;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
@@ -63,7 +63,7 @@ impl Inner {
     }
 
     /// Takes the right to change a task, within so long.
-    pub(super) async fn hold(&self, task: &Task, patience: Duration) -> Result<FileHold, TaskError> {
+    pub(super) async fn hold(&self, task: &Task, patience: Duration) -> Result<FileLock, TaskError> {
         if let Some(job) = self.jobs.of(task.id()) {
             let message = format!("something runs for the task: {}", cut(&job.progress(), 300));
             return Err(TaskError::new(

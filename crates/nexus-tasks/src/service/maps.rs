@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use nexus_workspace::private_file;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -37,7 +36,7 @@ impl Maps {
     /// The map of a project, by its canonical root. `None` if none was drawn.
     pub(super) fn read(&self, project: &Path) -> Result<Option<String>, TaskError> {
         let path = self.path(project);
-        let bytes = private_file::read(&path, 64 << 10).map_err(|error| unusable(&path, &error))?;
+        let bytes = nexus_files::read_bounded(&path, 64 << 10).map_err(|error| unusable(&path, &error))?;
         let Some(bytes) = bytes else { return Ok(None) };
         let kept: KeptMap =
             serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
@@ -48,7 +47,7 @@ impl Maps {
         let path = self.path(project);
         let kept = KeptMap { project: project.to_owned(), map };
         let bytes = serde_json::to_vec_pretty(&kept).map_err(|error| damaged(&path, &error.to_string()))?;
-        private_file::replace(&path, &bytes).map_err(|error| unusable(&path, &error))
+        nexus_files::replace(&path, &bytes).map_err(|error| unusable(&path, &error))
     }
 
     fn path(&self, project: &Path) -> PathBuf {

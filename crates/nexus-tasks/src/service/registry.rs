@@ -2,11 +2,12 @@
 
 use std::{
     path::{Path, PathBuf},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
+use nexus_files::FileLock;
 use nexus_mcp::page::{MOST_BYTES, cut, page};
-use nexus_workspace::{AgentType, AgentTypeError, AgentTypes, agent::Surface, private_file};
+use nexus_workspace::{AgentType, AgentTypeError, AgentTypes, agent::Surface};
 
 use super::{
     answer::{AgentList, AgentView, TierList, TierView},
@@ -38,8 +39,8 @@ impl TypeFile {
 
     /// What is built in, and what was registered.
     pub(super) fn read(&self) -> Result<AgentTypes, TaskError> {
-        let bytes =
-            private_file::read(&self.path, MOST_FILE_BYTES).map_err(|error| unusable(&self.path, &error))?;
+        let bytes = nexus_files::read_bounded(&self.path, MOST_FILE_BYTES)
+            .map_err(|error| unusable(&self.path, &error))?;
         let Some(bytes) = bytes else { return Ok(AgentTypes::built_in()) };
         serde_json::from_slice(&bytes).map_err(|error| {
             let mut error = damaged(&self.path, &error.to_string());
@@ -56,25 +57,17 @@ impl TypeFile {
     ) -> Result<AgentTypes, TaskError> {
         let lock = self.path.with_extension("lock");
         if let Some(folder) = self.path.parent() {
-            private_file::make_folder(folder).map_err(|error| unusable(folder, &error))?;
+            nexus_files::make_private_folder(folder).map_err(|error| unusable(folder, &error))?;
         }
-        let file = private_file::open_lock(&lock).map_err(|error| unusable(&lock, &error))?;
-        let began = Instant::now();
-        while let Err(error) = file.try_lock() {
-            if let std::fs::TryLockError::Error(error) = error {
-                return Err(unusable(&lock, &error));
-            }
-            if began.elapsed() > PATIENCE {
-                let message = format!("another process holds {lock:?}");
-                return Err(TaskError::new(TaskErrorKind::InUse, message, "make the same call again"));
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let locked = FileLock::lock(&lock, PATIENCE).map_err(|error| unusable(&lock, &error))?;
+        let Some(_locked) = locked else {
+            let message = format!("another process holds {lock:?}");
+            return Err(TaskError::new(TaskErrorKind::InUse, message, "make the same call again"));
+        };
         let types = change(self.read()?)?;
         let bytes =
             serde_json::to_vec_pretty(&types).map_err(|error| damaged(&self.path, &error.to_string()))?;
-        private_file::replace(&self.path, &bytes).map_err(|error| unusable(&self.path, &error))?;
-        let _ = file.unlock();
+        nexus_files::replace(&self.path, &bytes).map_err(|error| unusable(&self.path, &error))?;
         Ok(types)
     }
 

@@ -8,10 +8,10 @@ use std::{
 };
 
 use nexus_core::{CancelToken, RecordFile, RecordLog};
+use nexus_files::{FileLock, make_private_folder};
 use nexus_process::private_home::remove_tree;
 use nexus_workspace::{
     EventLog, Workspace, WorkspaceId, WorkspaceStatus,
-    private_file::{self, FileHold, make_folder},
     tree::{Patch, Project, Tree, TreeOptions},
 };
 
@@ -32,8 +32,8 @@ const COPIES: [&str; 2] = ["work", "checks"];
 const MAP: &str = "map";
 /// The file in the folder of a task that is being created. Its creator has the lock on it.
 pub(super) const UNFINISHED: &str = ".creating";
-/// The folder in which a cartographer reads a copy/// How soon a hold that another has is tried again.
-const HOLD_PAUSE: Duration = Duration::from_millis(100);
+/// The file whose lock is the right to run a step.
+const STEP_LOCK: &str = ".step";
 
 /// Names a task: the name of its workspace.
 pub type TaskId = WorkspaceId;
@@ -181,9 +181,9 @@ impl Task {
     }
 
     /// Marks the task as one that is being created, until the mark is removed. `None`: another process creates it.
-    pub(crate) fn mark_unfinished(&self) -> Result<Option<FileHold>, TaskError> {
+    pub(crate) fn mark_unfinished(&self) -> Result<Option<FileLock>, TaskError> {
         let path = self.folder().join(UNFINISHED);
-        FileHold::try_take(&path).map_err(|error| unusable(&path, &error))
+        FileLock::try_lock(&path).map_err(|error| unusable(&path, &error))
     }
 
     /// Whether the task is being created, or its creation was cut off while files were read or tests ran.
@@ -212,7 +212,7 @@ impl Task {
             return Ok(folder);
         }
         let unfinished = self.folder().join(".base.new");
-        make_folder(&unfinished).map_err(|error| unusable(&unfinished, &error))?;
+        make_private_folder(&unfinished).map_err(|error| unusable(&unfinished, &error))?;
         tree.restore(&tree.base().commit, &unfinished, &[])?;
         fs::rename(&unfinished, &folder).map_err(|error| unusable(&folder, &error))?;
         Ok(folder)
@@ -265,7 +265,8 @@ impl Task {
     /// [`Damaged`](TaskErrorKind::Damaged) if the file is not what was written there.
     pub fn step_record(&self, attempt: u32) -> Result<Option<StepRecord>, TaskError> {
         let path = self.step_file(attempt);
-        let bytes = private_file::read(&path, MOST_RECORD_BYTES).map_err(|error| unusable(&path, &error))?;
+        let bytes =
+            nexus_files::read_bounded(&path, MOST_RECORD_BYTES).map_err(|error| unusable(&path, &error))?;
         let Some(bytes) = bytes else { return Ok(None) };
         let record: StepRecord =
             serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
@@ -307,7 +308,7 @@ impl Task {
             let message = format!("the record of attempt {} would not be readable: {error}", record.attempt);
             TaskError::new(TaskErrorKind::Failed, message, "nothing was written; report this")
         })?;
-        private_file::replace(&path, &bytes).map_err(|error| unusable(&path, &error))
+        nexus_files::replace(&path, &bytes).map_err(|error| unusable(&path, &error))
     }
 
     /// Removes the record of an attempt that was never settled.
@@ -388,7 +389,7 @@ impl Task {
         if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
             return Err(damaged(&folder, "it is no folder"));
         }
-        make_folder(&folder).map_err(|error| unusable(&folder, &error))?;
+        make_private_folder(&folder).map_err(|error| unusable(&folder, &error))?;
         Ok(folder)
     }
 
@@ -453,18 +454,18 @@ impl Task {
     /// # Errors
     ///
     /// Those of the file system.
-    pub fn try_hold_step(&self) -> Result<Option<FileHold>, TaskError> {
-        self.try_hold(".step")
+    pub fn try_hold_step(&self) -> Result<Option<FileLock>, TaskError> {
+        self.try_hold(STEP_LOCK)
     }
 
     /// Takes the right to do what follows the completion, if nobody has it. Whoever has it runs no step.
-    pub(crate) fn try_hold_follow_ups(&self) -> Result<Option<FileHold>, TaskError> {
+    pub(crate) fn try_hold_follow_ups(&self) -> Result<Option<FileLock>, TaskError> {
         self.try_hold(".follow-ups")
     }
 
-    fn try_hold(&self, name: &str) -> Result<Option<FileHold>, TaskError> {
+    fn try_hold(&self, name: &str) -> Result<Option<FileLock>, TaskError> {
         let path = self.folder().join(name);
-        FileHold::try_take(&path).map_err(|error| unusable(&path, &error))
+        FileLock::try_lock(&path).map_err(|error| unusable(&path, &error))
     }
 
     /// Takes the right to run a step; waits for as long as `patience` for who has it.
@@ -472,19 +473,13 @@ impl Task {
     /// # Errors
     ///
     /// [`InUse`](TaskErrorKind::InUse) if somebody has it all the time; those of the file system.
-    pub fn hold_step(&self, patience: Duration) -> Result<FileHold, TaskError> {
-        let began = std::time::Instant::now();
-        loop {
-            if let Some(hold) = self.try_hold_step()? {
-                return Ok(hold);
-            }
-            if began.elapsed() >= patience {
-                let message = format!("another process runs a step of the task {}", self.id());
-                let instead = "call task_status with wait_s, which comes back when it ends";
-                return Err(TaskError::new(TaskErrorKind::InUse, message, instead));
-            }
-            std::thread::sleep(HOLD_PAUSE.min(patience));
-        }
+    pub fn hold_step(&self, patience: Duration) -> Result<FileLock, TaskError> {
+        let path = self.folder().join(STEP_LOCK);
+        FileLock::lock(&path, patience).map_err(|error| unusable(&path, &error))?.ok_or_else(|| {
+            let message = format!("another process runs a step of the task {}", self.id());
+            let instead = "call task_status with wait_s, which comes back when it ends";
+            TaskError::new(TaskErrorKind::InUse, message, instead)
+        })
     }
 
     fn step_file(&self, attempt: u32) -> PathBuf {

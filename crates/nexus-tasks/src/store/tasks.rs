@@ -7,9 +7,9 @@ use std::{
 };
 
 use nexus_core::Clock;
+use nexus_files::FileLock;
 use nexus_workspace::{
     NewWorkspace, WorkspaceId, Workspaces,
-    private_file::FileHold,
     tree::{Git, Tree},
 };
 
@@ -148,7 +148,7 @@ impl TaskStore {
         for entry in entries.flatten() {
             let mark = entry.path().join(UNFINISHED);
             // One that is being created is locked. No mark is made here: its creator may have removed it just now.
-            if let Ok(Some(_mark)) = FileHold::try_take_existing(&mark)
+            if let Ok(Some(_mark)) = FileLock::try_lock_existing(&mark)
                 && let Some(task) = entry.file_name().to_str().and_then(|id| self.open(id).ok())
             {
                 let _ = self.remove(&task);

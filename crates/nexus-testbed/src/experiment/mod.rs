@@ -13,9 +13,9 @@ use std::{
 };
 
 use nexus_core::CancelToken;
-use nexus_process::private_home::private_folder;
+use nexus_files::FileLock;
+use nexus_files::make_private_folder;
 use nexus_tasks::BriefLimits;
-use nexus_workspace::private_file::{self, FileHold};
 
 pub use description::{ExperimentDescription, Named, NamedTrap, RunMode};
 
@@ -62,7 +62,7 @@ pub struct Experiment {
     description: ExperimentDescription,
     finished: Vec<RunRecord>,
     file: RunFile,
-    _lock: FileHold,
+    _lock: FileLock,
 }
 
 /// How many turns the runs take that are still to be made, at least and at most. A turn that is tried on several backends of its group
@@ -147,7 +147,7 @@ impl Experiment {
         if read_description(&path)?.is_none() && holds_something_else(&folder)? {
             return Err(fault("is not empty, and holds no experiment: take another folder".to_owned()));
         }
-        private_folder(&folder).map_err(|error| TestbedError::io(&folder, error))?;
+        make_private_folder(&folder).map_err(|error| TestbedError::io(&folder, error))?;
         let lock = lock(&folder)?;
         match read_description(&path)? {
             Some(there) if there == description => {}
@@ -275,9 +275,9 @@ impl ExperimentResults {
 const DESCRIPTION: &str = "experiment.json";
 const LOCK: &str = ".lock";
 
-fn lock(folder: &Path) -> Result<FileHold, TestbedError> {
+fn lock(folder: &Path) -> Result<FileLock, TestbedError> {
     let path = folder.join(LOCK);
-    FileHold::try_take(&path).map_err(|error| TestbedError::io(path, error))?.ok_or_else(|| {
+    FileLock::try_lock(&path).map_err(|error| TestbedError::io(path, error))?.ok_or_else(|| {
         TestbedError::Experiment {
             path: folder.to_owned(),
             problem: "another process is at work on it".to_owned(),
@@ -286,7 +286,7 @@ fn lock(folder: &Path) -> Result<FileHold, TestbedError> {
 }
 
 fn read_description(path: &Path) -> Result<Option<ExperimentDescription>, TestbedError> {
-    let read = private_file::read(path, MOST_BYTES).map_err(|error| TestbedError::io(path, error))?;
+    let read = nexus_files::read_bounded(path, MOST_BYTES).map_err(|error| TestbedError::io(path, error))?;
     let Some(bytes) = read else { return Ok(None) };
     let fault = |problem: String| TestbedError::Experiment { path: path.to_owned(), problem };
     let read: ExperimentDescription =
@@ -298,7 +298,7 @@ fn read_description(path: &Path) -> Result<Option<ExperimentDescription>, Testbe
 /// It is there as a whole, or not at all.
 fn write_description(path: &Path, description: &ExperimentDescription) -> Result<(), TestbedError> {
     let text = serde_json::to_vec_pretty(description).map_err(io::Error::from);
-    let written = text.and_then(|text| private_file::replace(path, &text));
+    let written = text.and_then(|text| nexus_files::replace(path, &text));
     written.map_err(|error| TestbedError::io(path, error))
 }
 

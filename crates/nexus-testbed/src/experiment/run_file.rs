@@ -1,12 +1,10 @@
 //! `runs.jsonl`: the finished runs, one a line, in the order of their numbers.
 
 use std::{
-    fs::{self, File},
+    fs::{self, File, OpenOptions},
     io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
     path::{Path, PathBuf},
 };
-
-use nexus_workspace::private_file;
 
 use super::ExperimentDescription;
 use crate::{error::TestbedError, run_record::RunRecord};
@@ -76,7 +74,10 @@ pub(super) struct RunFile {
 impl RunFile {
     /// Opens it to go on behind its first `bytes`. What was cut off behind them is removed.
     pub(super) fn open(path: PathBuf, bytes: u64) -> Result<Self, TestbedError> {
-        let file = private_file::open_lock(&path).map_err(|error| TestbedError::io(&path, error))?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true).create(true);
+        let file =
+            nexus_files::open_regular(&path, options).map_err(|error| TestbedError::io(&path, error))?;
         let mut opened = Self { path, file, bytes };
         opened.cut()?;
         Ok(opened)

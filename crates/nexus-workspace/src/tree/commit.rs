@@ -2,10 +2,10 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use nexus_files::rfc3339;
 use serde::{Deserialize, Serialize};
 
 use super::{CommitId, Tree, TreeError, TreeErrorKind, TreeId, git::AUTHOR, text};
-use crate::time;
 
 /// Where the refs of a tree are, in its own repository.
 const REFS: &str = "refs/nexus/";
@@ -20,7 +20,7 @@ pub struct CommitIntent {
     /// The commits before it.
     pub parents: Vec<CommitId>,
     /// When it is made. Whole seconds count.
-    #[serde(with = "time")]
+    #[serde(with = "rfc3339::as_micros")]
     pub time: SystemTime,
     /// Its message.
     pub message: String,

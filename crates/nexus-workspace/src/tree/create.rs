@@ -380,8 +380,7 @@ impl std::ops::Deref for Staging {
 impl Staging {
     fn make(workspace: &Path) -> Result<Self, TreeError> {
         let path = workspace.join(format!("{UNFINISHED}{}", WorkspaceId::random()));
-        file::folder_builder()
-            .create(&path)
+        nexus_files::create_private_folder(&path)
             .map_err(|error| TreeError::from_io(&path, "cannot be made", error))?;
         Ok(Self(path))
     }

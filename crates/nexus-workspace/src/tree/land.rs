@@ -1,13 +1,11 @@
 //! The way of a tree's commits into the branch of a person.
 
 use std::{
-    fmt,
-    fs::{self, TryLockError},
+    fmt, fs,
     io::{self, Write as _},
     os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use super::{
@@ -18,11 +16,10 @@ use super::{
     uncommitted::{Checkout, copy_index},
 };
 use crate::WorkspaceId;
+use nexus_files::FileLock;
 
 /// Longest wait for another landing in the same project. Source: our own bound; a large checkout takes minutes.
 const PROJECT_PATIENCE: Duration = Duration::from_secs(120);
-/// How soon a project that is locked is tried again.
-const PROJECT_PAUSE: Duration = Duration::from_millis(5);
 /// The content of the lock of an index while a landing has it. A git's own lock is empty or an index.
 const LEFT_BY: &[u8] = b"locked by a landing of Nexus\n";
 /// How often a branch that moves on meanwhile is merged with.
@@ -214,10 +211,10 @@ impl Tree {
     }
 
     /// Takes the right to land in the person's repository. `Err`: another landing has had it for too long.
-    fn lock_project(&self) -> Result<Result<Option<ProjectLock>, ()>, TreeError> {
+    fn lock_project(&self) -> Result<Result<Option<FileLock>, ()>, TreeError> {
         let Some((_, person)) = self.person() else { return Ok(Ok(None)) };
         let folder = person.common_dir();
-        let locked = ProjectLock::take(folder, PROJECT_PATIENCE);
+        let locked = FileLock::lock_folder(folder, PROJECT_PATIENCE);
         let locked = locked.map_err(|error| TreeError::from_io(folder, "cannot be locked", error))?;
         Ok(locked.map(Some).ok_or(()))
     }
@@ -530,34 +527,6 @@ impl Drop for IndexLock {
 fn is_left(path: &Path) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else { return false };
     found.is_file() && found.len() == LEFT_BY.len() as u64 && fs::read(path).is_ok_and(|text| text == LEFT_BY)
-}
-
-/// The right to land in a project: of all landings, by whatever task and process, one has it. The operating system takes it back from a process
-/// that dies. The folder itself is locked, so that nothing is written for it.
-#[derive(Debug)]
-struct ProjectLock(fs::File);
-
-impl ProjectLock {
-    /// Takes the lock of a repository. `None`: another landing has had it for as long as `patience`.
-    fn take(folder: &Path, patience: Duration) -> io::Result<Option<Self>> {
-        let file = fs::File::open(folder)?;
-        let began = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Some(Self(file))),
-                Err(TryLockError::WouldBlock) if began.elapsed() < patience => thread::sleep(PROJECT_PAUSE),
-                Err(TryLockError::WouldBlock) => return Ok(None),
-                Err(TryLockError::Error(error)) => return Err(error),
-            }
-        }
-    }
-}
-
-impl Drop for ProjectLock {
-    fn drop(&mut self) {
-        // Closing would not do while a process that was just forked has a copy of the handle.
-        let _ = self.0.unlock();
-    }
 }
 
 /// Tells a file from the one that replaced it.

@@ -17,7 +17,7 @@ use super::{
     refusal::RefusedPath,
     text,
 };
-use crate::{WorkspaceId, file};
+use crate::WorkspaceId;
 
 /// A commit within the repository of a project: a submodule.
 pub(super) const GITLINK: u32 = 0o160_000;
@@ -84,8 +84,7 @@ impl Repo {
     ) -> Result<Self, TreeError> {
         let repo = Self::at(git, folder);
         for folder in [&repo.git_dir, &repo.scratch] {
-            file::folder_builder()
-                .create(folder)
+            nexus_files::create_private_folder(folder)
                 .map_err(|error| TreeError::from_io(folder, "cannot be made", error))?;
         }
         let format = format!("--object-format={object_format}");
@@ -127,9 +126,7 @@ impl Repo {
     /// A folder that is gone when it is dropped.
     pub(super) fn scratch(&self) -> Result<Scratch, TreeError> {
         let path = self.scratch.join(WorkspaceId::random().as_str());
-        file::folder_builder()
-            .recursive(true)
-            .create(&path)
+        nexus_files::make_private_folder(&path)
             .map_err(|error| TreeError::from_io(&path, "cannot be made", error))?;
         Ok(Scratch(path))
     }

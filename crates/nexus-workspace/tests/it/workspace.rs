@@ -75,7 +75,7 @@ fn the_file_says_it_in_plain_words() {
     assert_eq!(status["parent_workspace_id"], Value::Null);
     assert_eq!(status["linked_workspace_ids"], json!([]));
     let updated = status["updated_at"].as_str().unwrap();
-    assert!(updated.ends_with('Z') && humantime::parse_rfc3339(updated).is_ok(), "{updated}");
+    assert!(updated.ends_with('Z') && nexus_files::rfc3339::parse(updated).is_some(), "{updated}");
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! Where a conversation is kept, what its handle says, and what was counted before this turn.
 
 use std::{
-    fs::{self, DirBuilder, OpenOptions},
-    io::{self, Write as _},
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    fs, io,
     path::{Path, PathBuf},
 };
 
 use nexus_core::{BackendId, ResumeHandle, Usage};
+use nexus_files::make_private_folder;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -80,7 +79,7 @@ impl KeptFolder {
 
     /// Makes it.
     pub(super) fn make(&self) -> io::Result<()> {
-        private_folder(&self.config())
+        make_private_folder(&self.config())
     }
 
     /// `CLAUDE_CONFIG_DIR`, where it is ours.
@@ -95,7 +94,7 @@ impl KeptFolder {
 
     /// Makes [`KeptFolder::work`].
     pub(super) fn make_work(&self) -> io::Result<PathBuf> {
-        private_folder(&self.work())?;
+        make_private_folder(&self.work())?;
         Ok(self.work())
     }
 
@@ -104,15 +103,8 @@ impl KeptFolder {
     }
 
     fn write_note(&self, note: &Note) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        let mut file =
-            options.write(true).create(true).truncate(true).mode(0o600).open(self.path.join(NOTE))?;
-        file.write_all(&serde_json::to_vec(note)?)
+        nexus_files::replace(&self.path.join(NOTE), &serde_json::to_vec(note)?)
     }
-}
-
-fn private_folder(path: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 
 /// Which conversation a folder is for. Handles may be forged: of the user's own conversations, only the one that was made by a turn

@@ -11,9 +11,8 @@
 //! of the configuration is never refreshed by the CLI, so nothing waits then.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, OpenOptions},
     io,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant, SystemTime},
@@ -21,9 +20,9 @@ use std::{
 
 use futures::stream;
 use nexus_core::harness::run_blocking;
+use nexus_files::FileLock;
 
 use crate::cli::StartupWait;
-use nexus_process::private_home::private_folder;
 
 /// The folder of the two files, below `$NEXUS_HOME`.
 const FOLDER: &str = "startup";
@@ -145,24 +144,22 @@ impl Look {
         if is_within(&answered, OPEN) {
             return Ok(Self::Open);
         }
-        private_folder(&folder)?;
+        nexus_files::make_private_folder(&folder)?;
         let path = folder.join(LOCK);
-        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path)?;
         // A shared lock: processes that have waited do not exclude each other.
-        let locked = if has_waited { lock.try_lock_shared() } else { lock.try_lock() };
-        match locked {
-            Ok(()) => {}
+        let locked = if has_waited { FileLock::try_lock_shared(&path) } else { FileLock::try_lock(&path) };
+        let lock = match locked? {
+            Some(lock) => lock,
             // At the first look, the process that has just locked the file may not have marked it yet.
-            Err(TryLockError::WouldBlock) if !has_waited || is_within(&path, ALONE) => return Ok(Self::Wait),
-            Err(TryLockError::WouldBlock) => return Ok(Self::Open),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
+            None if !has_waited || is_within(&path, ALONE) => return Ok(Self::Wait),
+            None => return Ok(Self::Open),
+        };
         let alone = Alone { lock, answered };
         // The process that held it may have been answered just now.
         if has_waited || is_within(&alone.answered, OPEN) {
             return Ok(Self::Open);
         }
-        alone.lock.set_modified(SystemTime::now())?;
+        alone.lock.file().set_modified(SystemTime::now())?;
         Ok(Self::Alone(alone))
     }
 }
@@ -170,24 +167,16 @@ impl Look {
 /// The lock of the process that runs alone, released on drop.
 #[derive(Debug)]
 struct Alone {
-    lock: File,
+    lock: FileLock,
     answered: PathBuf,
 }
 
 impl Alone {
     fn was_answered(self) {
-        let opened =
-            OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&self.answered);
+        let opened = nexus_files::open_regular(&self.answered, OpenOptions::new().write(true).create(true));
         if let Err(error) = opened.and_then(|file| file.set_modified(SystemTime::now())) {
             tracing::warn!(%error, "the next processes wait for one another, too");
         }
-    }
-}
-
-impl Drop for Alone {
-    /// Unlocks by name: a child that is being forked holds a copy of the descriptor for a moment.
-    fn drop(&mut self) {
-        let _ = self.lock.unlock();
     }
 }
 
@@ -287,7 +276,7 @@ mod tests {
         let Look::Alone(first) = Look::at(home.path(), false).unwrap() else { panic!("it is the first") };
         age(home.path(), LOCK, ALONE.as_secs() + 1);
         assert!(matches!(Look::at(home.path(), false).unwrap(), Look::Wait));
-        first.lock.set_modified(SystemTime::now()).unwrap();
+        first.lock.file().set_modified(SystemTime::now()).unwrap();
         assert!(matches!(Look::at(home.path(), true).unwrap(), Look::Wait));
         age(home.path(), LOCK, ALONE.as_secs() + 1);
         assert!(matches!(Look::at(home.path(), true).unwrap(), Look::Open));

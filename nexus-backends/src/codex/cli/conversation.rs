@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    os::unix::fs::OpenOptionsExt as _,
     path::{Component, Path, PathBuf},
 };
 
@@ -101,7 +101,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
         return Err(io::ErrorKind::NotFound.into());
     }
     let folder = to.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    nexus_files::make_private_folder(folder)?;
     let unfinished = to.with_extension(format!("{}.new", std::process::id()));
     let mut target =
         fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;

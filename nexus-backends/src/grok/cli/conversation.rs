@@ -9,10 +9,10 @@
 //! Source: observed with grok 1.0.41.
 
 use std::{
-    fs::{self, DirBuilder},
+    fs,
     hash::{BuildHasher as _, RandomState},
     io,
-    os::unix::{ffi::OsStrExt as _, fs::DirBuilderExt as _},
+    os::unix::ffi::OsStrExt as _,
     path::{Path, PathBuf},
 };
 
@@ -54,7 +54,7 @@ impl StoredConversation {
     pub(super) fn keep(&self, folder: &Path) -> io::Result<()> {
         let Some(kept_at) = &self.kept_at else { return Ok(()) };
         if let Some(parent) = kept_at.parent() {
-            DirBuilder::new().recursive(true).mode(0o700).create(parent)?;
+            nexus_files::make_private_folder(parent)?;
         }
         let aside = kept_at.with_extension(ASIDE);
         let had_one = match fs::rename(kept_at, &aside) {
@@ -154,7 +154,7 @@ fn folder_name(directory: &Path) -> String {
 }
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(to)?;
+    nexus_files::make_private_folder(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));

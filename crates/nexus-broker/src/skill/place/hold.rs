@@ -1,11 +1,12 @@
 //! One command at a time changes the skills of a place, and puts right what one that was killed has left.
 
 use std::{
-    fs::{self, TryLockError},
-    io,
+    fs, io,
     path::PathBuf,
     time::{Duration, Instant},
 };
+
+use nexus_files::FileLock;
 
 use super::{INSTALLING, REMOVED, REPLACED, SkillPlace, at, mark::not_as_it_came};
 use crate::error::{BrokerError, BrokerErrorKind};
@@ -16,16 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Held while skills are changed: their folder, locked. `None` where it cannot be.
-pub(super) struct SkillsHold(Option<fs::File>);
-
-impl Drop for SkillsHold {
-    fn drop(&mut self) {
-        if let Some(folder) = &self.0 {
-            // Closing would not do while a process that was just forked has a copy of the handle.
-            let _ = folder.unlock();
-        }
-    }
-}
+pub(super) struct SkillsHold(Option<FileLock>);
 
 impl SkillPlace {
     /// Has the skills to oneself. The operating system takes them back from a command that is killed.
@@ -41,15 +33,17 @@ impl SkillPlace {
     }
 
     pub(super) fn try_hold(&self) -> Result<Option<SkillsHold>, BrokerError> {
-        let folder = match fs::File::open(&self.folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(SkillsHold(None))),
-            folder => folder.map_err(|error| at(&self.folder, &error))?,
-        };
-        match folder.try_lock() {
-            Ok(()) => Ok(Some(SkillsHold(Some(folder)))),
-            Err(TryLockError::WouldBlock) => Ok(None),
+        match FileLock::try_lock_folder(&self.folder) {
+            Ok(Some(lock)) => Ok(Some(SkillsHold(Some(lock)))),
+            Ok(None) => Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(SkillsHold(None))),
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory) =>
+            {
+                Err(at(&self.folder, &error))
+            }
             // A file system whose folders cannot be locked: nothing is taken for what a killed command left.
-            Err(TryLockError::Error(error)) => {
+            Err(error) => {
                 tracing::debug!(folder = %self.folder.display(), %error, "the skills are not locked");
                 Ok(Some(SkillsHold(None)))
             }

@@ -2,7 +2,6 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-use nexus_workspace::private_file;
 use serde::{Deserialize, Serialize};
 
 use super::at;
@@ -40,7 +39,7 @@ pub(super) fn not_as_it_came(folder: &Path) -> Result<Option<String>, BrokerErro
 /// Files of the hub's that are not as they came.
 pub(super) fn changed(folder: &Path, mark: &Mark) -> Vec<String> {
     let differs = |path: &str, hash: &str| {
-        let read = private_file::read(&folder.join(path), MAX_FILE_BYTES);
+        let read = nexus_files::read_bounded(&folder.join(path), MAX_FILE_BYTES);
         !read.is_ok_and(|bytes| bytes.is_some_and(|bytes| sha256(&bytes) == hash))
     };
     let changed = mark.files.iter().filter(|(path, hash)| differs(path, hash));
@@ -77,7 +76,7 @@ pub(super) fn read_mark(folder: &Path) -> Result<Option<Mark>, BrokerError> {
             "remove it to make the skill your own",
         )
     };
-    match private_file::read(&path, MAX_MARK_BYTES) {
+    match nexus_files::read_bounded(&path, MAX_MARK_BYTES) {
         Ok(None) => Ok(None),
         Err(error) if error.kind() == io::ErrorKind::InvalidData => Err(damaged(error.to_string())),
         Err(error) => Err(at(&path, &error)),

@@ -1,14 +1,10 @@
 //! Where the secrets of webhooks are.
 
-use std::{
-    env, fmt, fs,
-    io::{self, Read as _, Write as _},
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{env, fmt, io, path::PathBuf, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use nexus_core::Secret;
+use nexus_files::{SecretFile, SecretFileError};
 
 use super::{
     super::{document::TriggerId, schedule::WebhookSchedule},
@@ -18,8 +14,6 @@ use crate::error::{BrokerError, BrokerErrorKind};
 
 /// Random bytes of a new secret.
 const NEW_KEY_BYTES: usize = 32;
-/// Longest file that is read as a secret, in bytes.
-const MAX_FILE_BYTES: u64 = 1024;
 
 /// What gives the value of an environment variable.
 type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
@@ -60,9 +54,9 @@ impl WebhookSecrets {
         getrandom::fill(&mut random)
             .map_err(|error| self.failed(id, &io::Error::other(error.to_string())))?;
         let secret = Secret::new(format!("{SECRET_PREFIX}{}", STANDARD.encode(random)));
-        match self.write(id, &secret) {
-            Ok(()) => Ok(secret),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(BrokerError::new(
+        match self.file(id).create(secret.expose().as_bytes()) {
+            Ok(true) => Ok(secret),
+            Ok(false) => Err(BrokerError::new(
                 BrokerErrorKind::Conflict,
                 format!("the webhook {id} has a secret already"),
                 "delete the trigger to have it deleted, or take another id",
@@ -73,10 +67,7 @@ impl WebhookSecrets {
 
     /// Deletes the secret of a trigger, if its file is there. It blocks.
     pub fn delete(&self, id: &TriggerId) -> Result<(), BrokerError> {
-        match fs::remove_file(self.path(id)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.failed(id, &error)),
-            _ => Ok(()),
-        }
+        self.file(id).remove().map_err(|error| self.failed(id, &error))
     }
 
     /// The key of a trigger's secret. It blocks.
@@ -100,20 +91,24 @@ impl WebhookSecrets {
             };
             return WebhookKey::read(secret.expose().trim()).ok_or_else(no_secret);
         }
-        match read(&self.path(id)) {
+        match self.file(id).read().map(Secret::new) {
             Ok(secret) => WebhookKey::read(secret.expose().trim()).ok_or_else(no_secret),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Err(BrokerError::new(
+            Err(SecretFileError::Missing) => Err(BrokerError::new(
                 BrokerErrorKind::Unknown,
                 format!("the webhook {id} has no secret here"),
                 "copy its file from the machine that made it, or have it in an environment variable",
             )),
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Err(BrokerError::new(
+            Err(SecretFileError::Exposed(_)) => Err(BrokerError::new(
                 BrokerErrorKind::Damaged,
-                format!("the file of the secret of the webhook {id}: {error}"),
+                format!("the file of the secret of the webhook {id}: others can read it"),
                 "delete the trigger, and make it again",
             )),
-            Err(error) => Err(self.failed(id, &error)),
+            Err(SecretFileError::Unreadable(error)) => Err(self.failed(id, &error)),
         }
+    }
+
+    fn file(&self, id: &TriggerId) -> SecretFile {
+        SecretFile::at(self.path(id))
     }
 
     fn path(&self, id: &TriggerId) -> PathBuf {
@@ -131,29 +126,6 @@ impl WebhookSecrets {
             "",
         )
     }
-
-    /// The file is written beside, and linked, so that it is whole or not there.
-    fn write(&self, id: &TriggerId, secret: &Secret) -> io::Result<()> {
-        let mut folder = fs::DirBuilder::new();
-        folder.recursive(true);
-        let mut options = fs::OpenOptions::new();
-        options.write(true).create_new(true);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-            folder.mode(0o700);
-            options.mode(0o600);
-        }
-        folder.create(&self.folder)?;
-        let beside = self.folder.join(format!(".new-{}", uuid::Uuid::new_v4()));
-        let written = options.open(&beside).and_then(|mut file| {
-            file.write_all(secret.expose().as_bytes())?;
-            file.sync_all()?;
-            fs::hard_link(&beside, self.path(id))
-        });
-        let _ = fs::remove_file(&beside);
-        written
-    }
 }
 
 /// The name of a trigger's file: two ids that differ in capitals are two files on every file system.
@@ -168,25 +140,6 @@ fn file_name(id: &TriggerId) -> String {
     name + ".secret"
 }
 
-/// Reads a file that only its user can read.
-fn read(path: &Path) -> io::Result<Secret> {
-    let file = fs::File::open(path)?;
-    let metadata = file.metadata()?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        if metadata.permissions().mode() & 0o077 != 0 {
-            return Err(io::Error::new(io::ErrorKind::PermissionDenied, "others can read it"));
-        }
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
-    let mut text = String::new();
-    file.take(MAX_FILE_BYTES).read_to_string(&mut text)?;
-    Ok(Secret::new(text))
-}
-
 impl fmt::Debug for WebhookSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WebhookSecrets").field("folder", &self.folder).finish_non_exhaustive()
@@ -195,6 +148,8 @@ impl fmt::Debug for WebhookSecrets {
 
 #[cfg(test)]
 mod tests {
+    use std::{fs, path::Path};
+
     use super::*;
 
     #[test]

@@ -21,8 +21,8 @@ use nexus_core::{
         ToolOrigin,
     },
 };
+use nexus_files::FileLock;
 use nexus_router::Router;
-use nexus_workspace::private_file::FileHold;
 use serde_json::json;
 
 use super::kit::{Act, Fake, Seen, name, picture, router, store};
@@ -241,8 +241,8 @@ async fn drop_while_storing(
     held: &mut HeldConversation,
     router: &Router,
     alpha: &Fake,
-) -> FileHold {
-    let lock = FileHold::try_take(&home.join("conversations/store.lock")).unwrap().unwrap();
+) -> FileLock {
+    let lock = FileLock::try_lock(&home.join("conversations/store.lock")).unwrap().unwrap();
     let mut sink = nexus_core::NullSink;
     let options = ConversationOptions::new();
     let before = alpha.requests.lock().unwrap().len();

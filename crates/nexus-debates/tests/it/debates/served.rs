@@ -15,7 +15,8 @@ use super::kit::{Act, Seen, agents, debates, honest, question, walk};
 
 #[test]
 fn seven_tools_are_listed_without_a_configuration_and_fit_every_client() {
-    let tools = DebateTools::new(|| -> Result<Debates, nexus_debates::DebateError> { panic!("it is opened") });
+    let tools =
+        DebateTools::new(|| -> Result<Debates, nexus_debates::DebateError> { panic!("it is opened") });
     let info = tools.info();
     let begin: String = info.instructions.chars().take(250).collect();
     assert!(

@@ -1,0 +1,38 @@
+//! Private files of Nexus, and the few text formats that every crate writes.
+//!
+//! A *private* file or folder is readable and writable by its owner alone. All functions refuse links, pipes, sockets and devices
+//! with [`InvalidData`](std::io::ErrorKind::InvalidData): a link leads elsewhere, and opening a pipe blocks.
+//!
+//! - [`read_bounded`], [`replace`], [`create_once`] and [`make_private_folder`] read and write whole files.
+//! - [`FileLock`] is the operating system's lock on a file or folder, which a process that dies gives back.
+//! - [`SecretFile`] is a secret that is created once.
+//! - [`hex`] formats bytes, `rfc3339` (feature `rfc3339`) formats and parses times.
+//!
+//! ```
+//! use nexus_files::FileLock;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let settings = folder.path().join("settings.json");
+//! let lock_path = folder.path().join("settings.lock");
+//!
+//! let lock = FileLock::try_lock(&lock_path)?.expect("no other process runs");
+//! nexus_files::replace(&settings, b"{}")?;
+//! drop(lock);
+//!
+//! assert_eq!(nexus_files::read_bounded(&settings, 1024)?.as_deref(), Some(&b"{}"[..]));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+mod hex;
+mod lock;
+mod open;
+#[cfg(feature = "rfc3339")]
+pub mod rfc3339;
+mod secret_file;
+mod whole;
+
+pub use hex::hex;
+pub use lock::FileLock;
+pub use open::{create_private_folder, is_same_file, make_private_folder, open_regular};
+pub use secret_file::{SecretFile, SecretFileError};
+pub use whole::{create_once, read_bounded, remove_unfinished, replace, sync_folder, unfinished};

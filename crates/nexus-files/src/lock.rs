@@ -1,0 +1,293 @@
+//! The operating system's lock on a file.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+use crate::open::{is_same_file, open_regular};
+
+/// Pause before a taken lock is tried again: the first one, and the longest one.
+const PAUSES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(5)];
+
+/// Longest series of attempts at a file that is replaced between opening and locking it.
+const ROUNDS: usize = 100;
+
+/// A lock on a file or folder, released on drop.
+///
+/// It excludes other threads and processes of this machine: each call opens the file anew. The operating system releases the lock of a
+/// process that dies. A lock file has no content, and stays when the lock is released, unless [`remove`](Self::remove) is called.
+///
+/// A lock is only granted on the file that is at the path: where another process removed it meanwhile, the new one is tried.
+///
+/// On a file system without locks, all calls fail with the error of the file system.
+#[derive(Debug)]
+pub struct FileLock {
+    file: File,
+    path: PathBuf,
+}
+
+#[derive(Clone, Copy)]
+enum Sharing {
+    Exclusive,
+    Shared,
+}
+
+impl FileLock {
+    /// Locks the file at `path`, and creates it if there is none. Its folder must exist. Returns `None` if the lock is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the path names no regular file. Otherwise the error of the file system.
+    pub fn try_lock(path: &Path) -> io::Result<Option<Self>> {
+        Self::attempt(path, Sharing::Exclusive, open_or_create)
+    }
+
+    /// As [`try_lock`](Self::try_lock), shared with other shared locks.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock`](Self::try_lock).
+    pub fn try_lock_shared(path: &Path) -> io::Result<Option<Self>> {
+        Self::attempt(path, Sharing::Shared, open_or_create)
+    }
+
+    /// As [`try_lock`](Self::try_lock), for a file that exists.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](io::ErrorKind::NotFound) if there is none. Otherwise those of [`try_lock`](Self::try_lock).
+    pub fn try_lock_existing(path: &Path) -> io::Result<Option<Self>> {
+        Self::attempt(path, Sharing::Exclusive, open_existing)
+    }
+
+    /// Locks a folder that exists, also at the end of a link. Nothing is written. Returns `None` if the lock is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`NotFound`](io::ErrorKind::NotFound) if there is none, and the error of the file system.
+    pub fn try_lock_folder(path: &Path) -> io::Result<Option<Self>> {
+        Self::attempt(path, Sharing::Exclusive, open_folder)
+    }
+
+    /// Locks a file that the caller opened at `path`. Returns `None` if the lock is taken, or if another file is at the path by now.
+    ///
+    /// # Errors
+    ///
+    /// The error of the file system.
+    pub fn try_lock_open(path: &Path, file: File) -> io::Result<Option<Self>> {
+        if !take(&file, Sharing::Exclusive)? {
+            return Ok(None);
+        }
+        let lock = Self { file, path: path.to_owned() };
+        Ok(lock.is_current().then_some(lock))
+    }
+
+    /// As [`try_lock`](Self::try_lock), but waits for up to `patience` while the lock is taken. Blocks the thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock`](Self::try_lock).
+    pub fn lock(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
+        Self::wait(patience, || Self::try_lock(path))
+    }
+
+    /// As [`try_lock_shared`](Self::try_lock_shared), but waits for up to `patience` while an exclusive lock is taken. Blocks the thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock`](Self::try_lock).
+    pub fn lock_shared(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
+        Self::wait(patience, || Self::try_lock_shared(path))
+    }
+
+    /// As [`try_lock_folder`](Self::try_lock_folder), but waits for up to `patience` while the lock is taken. Blocks the thread.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock_folder`](Self::try_lock_folder).
+    pub fn lock_folder(path: &Path, patience: Duration) -> io::Result<Option<Self>> {
+        Self::wait(patience, || Self::try_lock_folder(path))
+    }
+
+    /// Returns whether another thread or process holds an exclusive lock on the file. Creates no file.
+    pub fn is_locked(path: &Path) -> bool {
+        let Ok(file) = open_regular(path, OpenOptions::new().read(true)) else { return false };
+        // Shared, so that two callers do not take each other for a holder.
+        let is_locked = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
+        let _ = file.unlock();
+        is_locked
+    }
+
+    /// The locked file, opened for reading and writing.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// The path that was locked.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns whether the locked file is still at its path. A person or a cleaning program may have removed it.
+    pub fn is_current(&self) -> bool {
+        is_same_file(&self.file, &self.path)
+    }
+
+    /// Removes the file and releases the lock. Processes that wait for it lock a new file.
+    ///
+    /// # Errors
+    ///
+    /// The error of the file system. The lock is released anyway.
+    pub fn remove(self) -> io::Result<()> {
+        fs::remove_file(&self.path)
+    }
+
+    fn attempt(
+        path: &Path,
+        sharing: Sharing,
+        open: impl Fn(&Path) -> io::Result<File>,
+    ) -> io::Result<Option<Self>> {
+        for _ in 0..ROUNDS {
+            let file = open(path)?;
+            if !take(&file, sharing)? {
+                return Ok(None);
+            }
+            let lock = Self { file, path: path.to_owned() };
+            if lock.is_current() {
+                return Ok(Some(lock));
+            }
+        }
+        Ok(None)
+    }
+
+    fn wait(patience: Duration, attempt: impl Fn() -> io::Result<Option<Self>>) -> io::Result<Option<Self>> {
+        let start = Instant::now();
+        let mut pause = PAUSES[0];
+        loop {
+            if let Some(lock) = attempt()? {
+                return Ok(Some(lock));
+            }
+            if start.elapsed() >= patience {
+                return Ok(None);
+            }
+            thread::sleep(pause);
+            pause = (pause * 2).min(PAUSES[1]);
+        }
+    }
+}
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that was forked a moment ago has a copy of the descriptor until it executes its
+        // program.
+        let _ = self.file.unlock();
+    }
+}
+
+fn take(file: &File, sharing: Sharing) -> io::Result<bool> {
+    granted(match sharing {
+        Sharing::Exclusive => file.try_lock(),
+        Sharing::Shared => file.try_lock_shared(),
+    })
+}
+
+/// A lock that the file system cannot grant is an error, and not a taken one.
+fn granted(attempt: Result<(), TryLockError>) -> io::Result<bool> {
+    match attempt {
+        Ok(()) => Ok(true),
+        Err(TryLockError::WouldBlock) => Ok(false),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn open_or_create(path: &Path) -> io::Result<File> {
+    open_regular(path, OpenOptions::new().read(true).write(true).create(true).truncate(false))
+}
+
+fn open_existing(path: &Path) -> io::Result<File> {
+    open_regular(path, OpenOptions::new().read(true).write(true))
+}
+
+fn open_folder(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        rustix::fs::OFlags::DIRECTORY.bits().cast_signed(),
+    );
+    options.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_caller_has_an_exclusive_lock_and_several_share_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let exclusive = FileLock::try_lock(&path).unwrap().unwrap();
+        assert!(FileLock::try_lock(&path).unwrap().is_none());
+        assert!(FileLock::try_lock_shared(&path).unwrap().is_none());
+        assert!(FileLock::try_lock_existing(&path).unwrap().is_none());
+        assert!(FileLock::is_locked(&path));
+        assert!(FileLock::lock(&path, Duration::from_millis(3)).unwrap().is_none());
+        drop(exclusive);
+        assert!(!FileLock::is_locked(&path));
+        let shared = FileLock::try_lock_shared(&path).unwrap().unwrap();
+        assert!(FileLock::try_lock_shared(&path).unwrap().is_some());
+        assert!(FileLock::try_lock(&path).unwrap().is_none());
+        assert!(!FileLock::is_locked(&path), "a shared lock excludes no reader");
+        drop(shared);
+        assert!(FileLock::lock(&path, Duration::ZERO).unwrap().is_some());
+    }
+
+    #[test]
+    fn a_lock_on_an_existing_file_creates_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        assert!(!FileLock::is_locked(&path));
+        assert_eq!(FileLock::try_lock_existing(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert!(!path.exists());
+        FileLock::try_lock(&path).unwrap().unwrap().remove().unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_lock_is_on_the_file_that_is_at_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let old = FileLock::try_lock(&path).unwrap().unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(!old.is_current());
+        let new = FileLock::try_lock(&path).unwrap().unwrap();
+        assert!(new.is_current());
+        fs::remove_file(&path).unwrap();
+        let file = open_or_create(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(FileLock::try_lock_open(&path, file).unwrap().is_none(), "the file is gone");
+    }
+
+    #[test]
+    fn a_file_system_without_locks_is_an_error_and_no_taken_lock() {
+        assert!(granted(Ok(())).unwrap());
+        assert!(!granted(Err(TryLockError::WouldBlock)).unwrap());
+        assert!(granted(Err(TryLockError::Error(io::ErrorKind::Unsupported.into()))).is_err());
+    }
+
+    #[test]
+    fn a_folder_is_locked_and_nothing_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = FileLock::try_lock_folder(folder.path()).unwrap().unwrap();
+        assert!(FileLock::lock_folder(folder.path(), Duration::ZERO).unwrap().is_none());
+        drop(lock);
+        assert!(FileLock::try_lock_folder(folder.path()).unwrap().is_some());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        assert!(FileLock::try_lock_folder(&folder.path().join("none")).is_err());
+    }
+}

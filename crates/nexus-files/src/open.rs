@@ -1,0 +1,88 @@
+//! Opens private files and folders.
+
+use std::{
+    fs::{self, DirBuilder, File, Metadata, OpenOptions},
+    io,
+    path::Path,
+};
+
+/// Creates a folder that only its owner may enter, and those above it. A folder that exists keeps its mode.
+///
+/// # Errors
+///
+/// The error of the file system, such as `NotADirectory` where a file is in the way.
+pub fn make_private_folder(folder: &Path) -> io::Result<()> {
+    private_folders().recursive(true).create(folder)
+}
+
+/// Creates a folder that only its owner may enter.
+///
+/// # Errors
+///
+/// [`AlreadyExists`](io::ErrorKind::AlreadyExists) if the path exists, [`NotFound`](io::ErrorKind::NotFound) if the folder above it does
+/// not. Otherwise the error of the file system.
+pub fn create_private_folder(folder: &Path) -> io::Result<()> {
+    private_folders().create(folder)
+}
+
+fn private_folders() -> DirBuilder {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes to set"))]
+    let mut builder = DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder
+}
+
+/// Opens a regular file with `options`. A file that this creates is private.
+///
+/// # Errors
+///
+/// [`InvalidData`](io::ErrorKind::InvalidData) if the path names a link, a folder, a pipe, a socket or a device. Otherwise the error of
+/// the file system.
+pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<File> {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has flags to set"))]
+    let mut options = options.clone();
+    #[cfg(unix)]
+    {
+        use rustix::fs::OFlags;
+        use std::os::unix::fs::OpenOptionsExt as _;
+        // A pipe without a writer would block the call.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        options.mode(0o600).custom_flags(flags.bits().cast_signed());
+    }
+    match options.open(path) {
+        Ok(file) => match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(not_regular()),
+        },
+        // A link and a socket cannot be opened at all, and each system has its own error for that.
+        Err(_) if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) => Err(not_regular()),
+        Err(error) => Err(error),
+    }
+}
+
+fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "it is no regular file")
+}
+
+/// Returns whether `file` is the one that a new call would find at `path`. A link counts as a file of its own, unless `file` is a folder.
+///
+/// It is another one where the file was removed or replaced after it was opened. On systems that give files no number, this is `true`.
+pub fn is_same_file(file: &File, path: &Path) -> bool {
+    let Ok(opened) = file.metadata() else { return false };
+    let found = if opened.is_dir() { fs::metadata(path) } else { fs::symlink_metadata(path) };
+    found.is_ok_and(|found| is_same(&opened, &found))
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        (one.dev(), one.ino()) == (other.dev(), other.ino())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = (one, other);
+        true
+    }
+}

@@ -1,0 +1,136 @@
+//! Times as text: RFC 3339 in UTC, such as `2026-01-31T12:00:00Z`.
+//!
+//! A time before 1970 or after the year 9999 is written as the nearest one that has such a text.
+//!
+//! [`as_millis`] and [`as_micros`] are for `#[serde(with = "…")]`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use serde::{Deserializer, Serializer, de};
+
+/// Last second that can be written: 9999-12-31T23:59:59Z.
+const LAST_SECOND: u64 = 253_402_300_799;
+
+/// Formats a time, cut to the second.
+#[must_use]
+pub fn seconds(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(cut(time, 1_000_000_000)).to_string()
+}
+
+/// Formats a time, cut to the millisecond.
+#[must_use]
+pub fn millis(time: SystemTime) -> String {
+    humantime::format_rfc3339_millis(cut(time, 1_000_000)).to_string()
+}
+
+/// Formats a time, cut to the microsecond.
+#[must_use]
+pub fn micros(time: SystemTime) -> String {
+    humantime::format_rfc3339_micros(cut(time, 1_000)).to_string()
+}
+
+/// Cuts a time to the millisecond: reading what [`millis`] wrote returns this.
+#[must_use]
+pub fn cut_to_millis(time: SystemTime) -> SystemTime {
+    cut(time, 1_000_000)
+}
+
+/// Cuts a time to the microsecond: reading what [`micros`] wrote returns this.
+#[must_use]
+pub fn cut_to_micros(time: SystemTime) -> SystemTime {
+    cut(time, 1_000)
+}
+
+/// Parses a time. Returns `None` for other text.
+#[must_use]
+pub fn parse(text: &str) -> Option<SystemTime> {
+    humantime::parse_rfc3339(text).ok()
+}
+
+fn cut(time: SystemTime, unit_nanos: u32) -> SystemTime {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = since.min(Duration::new(LAST_SECOND, 999_999_999));
+    UNIX_EPOCH + Duration::new(since.as_secs(), since.subsec_nanos() / unit_nanos * unit_nanos)
+}
+
+fn read<E: de::Error>(text: &str) -> Result<SystemTime, E> {
+    parse(text).ok_or_else(|| E::custom(format!("{text:?} is no time such as 2026-01-31T12:00:00.000Z")))
+}
+
+/// A [`SystemTime`] field, to the millisecond.
+pub mod as_millis {
+    use super::{Deserializer, Serializer, SystemTime, cut_to_millis, millis, read};
+    use serde::Deserialize as _;
+
+    /// Writes a time to the millisecond.
+    ///
+    /// # Errors
+    ///
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&millis(*time))
+    }
+
+    /// Reads a time, and cuts it to the millisecond.
+    ///
+    /// # Errors
+    ///
+    /// Those of the deserializer, and for text that is no time.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+        read::<D::Error>(&String::deserialize(deserializer)?).map(cut_to_millis)
+    }
+
+    /// An `Option<SystemTime>` field, to the millisecond.
+    pub mod option {
+        use super::{Deserializer, Serializer, SystemTime, cut_to_millis, millis, read};
+        use serde::Deserialize as _;
+
+        /// Writes a time to the millisecond, or null.
+        ///
+        /// # Errors
+        ///
+        /// Those of the serializer.
+        pub fn serialize<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
+            match time {
+                Some(time) => serializer.serialize_str(&millis(*time)),
+                None => serializer.serialize_none(),
+            }
+        }
+
+        /// Reads a time or null, and cuts the time to the millisecond.
+        ///
+        /// # Errors
+        ///
+        /// Those of the deserializer, and for text that is no time.
+        pub fn deserialize<'de, D: Deserializer<'de>>(
+            deserializer: D,
+        ) -> Result<Option<SystemTime>, D::Error> {
+            let text = Option::<String>::deserialize(deserializer)?;
+            text.map(|text| read::<D::Error>(&text).map(cut_to_millis)).transpose()
+        }
+    }
+}
+
+/// A [`SystemTime`] field, to the microsecond.
+pub mod as_micros {
+    use super::{Deserializer, Serializer, SystemTime, micros, read};
+    use serde::Deserialize as _;
+
+    /// Writes a time to the microsecond.
+    ///
+    /// # Errors
+    ///
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&micros(*time))
+    }
+
+    /// Reads a time.
+    ///
+    /// # Errors
+    ///
+    /// Those of the deserializer, and for text that is no time.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+        read::<D::Error>(&String::deserialize(deserializer)?)
+    }
+}

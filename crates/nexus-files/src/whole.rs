@@ -1,0 +1,145 @@
+//! Reads and writes whole files.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    hash::{BuildHasher as _, Hasher as _, RandomState},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use crate::open::{make_private_folder, open_regular};
+
+/// End of the name of a file that is written and not in place yet.
+const UNFINISHED: &str = ".new";
+
+/// Reads a regular file of at most `max_bytes` bytes. Returns `None` if there is none.
+///
+/// # Errors
+///
+/// [`InvalidData`](io::ErrorKind::InvalidData) if the file is larger, or no regular file. Otherwise the error of the file system.
+pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match open_regular(path, OpenOptions::new().read(true)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        opened => opened?,
+    };
+    let mut bytes = Vec::new();
+    file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        let reason = format!("it has more than {max_bytes} bytes, which no file of this kind has");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+    }
+    Ok(Some(bytes))
+}
+
+/// Replaces a file as a whole, and creates it and its folder if they are missing. Readers see the old content or the new one, also after
+/// a crash or a loss of power. The file is private.
+///
+/// # Errors
+///
+/// The error of the file system. The old content is then still in place.
+pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = folder_of(path);
+    make_private_folder(folder)?;
+    let unfinished = unfinished_path(folder, path);
+    let written = write_new(&unfinished, bytes).and_then(|()| fs::rename(&unfinished, path));
+    if let Err(error) = written {
+        // A file that cannot be removed either stays until `remove_unfinished`.
+        let _ = fs::remove_file(&unfinished);
+        return Err(error);
+    }
+    sync_folder(folder)
+}
+
+/// Creates a private file with `bytes`, and its folder. Returns `false`, and writes nothing, if the path exists.
+///
+/// No reader sees a part of the content: it is written under another name first. One of several callers succeeds.
+///
+/// # Errors
+///
+/// The error of the file system. No file is created then.
+pub fn create_once(path: &Path, bytes: &[u8]) -> io::Result<bool> {
+    let folder = folder_of(path);
+    make_private_folder(folder)?;
+    if fs::symlink_metadata(path).is_ok() {
+        return Ok(false);
+    }
+    let unfinished = unfinished_path(folder, path);
+    // A hard link never replaces a file.
+    let linked = write_new(&unfinished, bytes).and_then(|()| fs::hard_link(&unfinished, path));
+    let _ = fs::remove_file(&unfinished);
+    match linked {
+        Ok(()) => sync_folder(folder).map(|()| true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        // File systems such as FAT have no hard links. Their users have the small risk of a file that is cut off by a loss of power.
+        Err(_) if fs::symlink_metadata(path).is_err() => match write_new(path, bytes) {
+            Ok(()) => sync_folder(folder).map(|()| true),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => {
+                let _ = fs::remove_file(path);
+                Err(error)
+            }
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the files in `folder` that a writer of `name` left when it died, or is writing now.
+pub fn unfinished(folder: &Path, name: &str) -> Vec<PathBuf> {
+    let prefix = format!(".{name}.");
+    let is_unfinished =
+        |found: &str| found.strip_prefix(&prefix).is_some_and(|rest| rest.ends_with(UNFINISHED));
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let entries = entries.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_unfinished));
+    entries.map(|entry| entry.path()).collect()
+}
+
+/// Removes all unfinished files in `folder` that writers left when they died. The caller holds the lock that excludes other writers.
+pub fn remove_unfinished(folder: &Path) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with('.') && name.ends_with(UNFINISHED)) {
+            // A file that cannot be removed disturbs nothing.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Flushes a folder's entries to the disk, so that a file created or renamed in it survives a loss of power.
+///
+/// # Errors
+///
+/// The error of the file system, except where the system cannot flush folders.
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    // Windows opens no folder this way, and flushes its entries by itself.
+    if cfg!(windows) {
+        return Ok(());
+    }
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// A name that no other writer uses. `RandomState` has its keys from the operating system.
+fn unfinished_path(folder: &Path, path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut random = RandomState::new().build_hasher();
+    random.write_u32(std::process::id());
+    folder.join(format!(".{name}.{:016x}{UNFINISHED}", random.finish()))
+}
+
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = open_regular(path, OpenOptions::new().write(true).create_new(true))?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
