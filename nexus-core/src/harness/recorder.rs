@@ -294,7 +294,7 @@ mod tests {
         }
         assert_eq!(recorder.messages().len(), 1);
         assert!(recorder.tool_calls().iter().all(|call| call.status == ToolCallStatus::Succeeded));
-        assert!(started.elapsed() < Duration::from_secs(10), "took {:?}", started.elapsed());
+        assert!(started.elapsed() < Duration::from_secs(60), "took {:?}", started.elapsed());
     }
 
     #[test]
