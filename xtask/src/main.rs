@@ -8,6 +8,7 @@
 //! `cargo xtask weight` counts the crates that a dependent compiles, and holds each count to a bound.
 
 mod circles;
+mod layers;
 mod lines;
 mod links;
 mod modules;

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 
+use crate::layers::Dependency;
 use crate::lines::{self, Lines};
 use crate::links::DeadLink;
 use crate::modules::Tree;
 use crate::types::TypeNames;
-use crate::workspace::{self, Target};
-use crate::{circles, links, signatures, vendors};
+use crate::workspace::{self, Target, Workspace};
+use crate::{circles, layers, links, signatures, vendors};
 
 /// The crate whose public signatures are checked for other crates' types: whoever implements a backend depends on them.
 const SEAM: &str = "nexus-core";
@@ -28,7 +29,7 @@ type Trees = Vec<(Target, Tree)>;
 
 /// Prints the report. Returns how many faults product code has.
 pub(crate) fn run() -> Result<usize, String> {
-    let (root, targets) = workspace::load()?;
+    let Workspace { root, targets, dependencies } = workspace::load()?;
     let (mut product, mut testkit) = (Trees::new(), Trees::new());
     for target in targets {
         let tree = Tree::read(&root, &target.root_file)?;
@@ -36,6 +37,7 @@ pub(crate) fn run() -> Result<usize, String> {
     }
     print_circles("the testkit (no fault)", &testkit);
     let faults = print_circles("product code", &product)
+        + print_layers(&dependencies)
         + print_mentions(&product)
         + print_types(&product)
         + print_signatures(&product)
@@ -43,6 +45,15 @@ pub(crate) fn run() -> Result<usize, String> {
     print_lines(&product);
     println!("\n{faults} faults");
     Ok(faults)
+}
+
+fn print_layers(dependencies: &[Dependency]) -> usize {
+    let faults = layers::faults(dependencies);
+    println!("dependencies of crates that go up: {} of {}", faults.len(), dependencies.len());
+    for fault in &faults {
+        println!("  {fault}");
+    }
+    faults.len()
 }
 
 fn print_circles(place: &str, trees: &Trees) -> usize {

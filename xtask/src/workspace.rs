@@ -6,6 +6,8 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::layers::{Dependency, short_name};
+
 /// The conformance suite and its fakes. Reported apart: it imitates vendors and ships in no program.
 const TESTKIT: &str = "crates/nexus-testkit";
 /// This program. Named by its folder, as its package name is nobody's business.
@@ -22,8 +24,19 @@ pub(crate) struct Target {
     pub(crate) testkit: bool,
 }
 
-/// The workspace's folder and its targets under `src`, in the order of their paths.
-pub(crate) fn load() -> Result<(PathBuf, Vec<Target>), String> {
+/// The packages of the workspace.
+#[derive(Debug)]
+pub(crate) struct Workspace {
+    /// The folder of the root package.
+    pub(crate) root: PathBuf,
+    /// The libraries and programs, in the order of their paths.
+    pub(crate) targets: Vec<Target>,
+    /// The dependencies between packages under `nexus-turn-…`, without dev-dependencies.
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// Reads the workspace by `cargo metadata`.
+pub(crate) fn load() -> Result<Workspace, String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let output = Command::new(cargo)
         .args(["metadata", "--no-deps", "--format-version=1", "--offline"])
@@ -36,12 +49,19 @@ pub(crate) fn load() -> Result<(PathBuf, Vec<Target>), String> {
     let metadata: Value =
         serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))?;
     let root = PathBuf::from(text(&metadata["workspace_root"])?);
-    let mut targets = Vec::new();
+    let (mut targets, mut dependencies) = (Vec::new(), Vec::new());
     for package in array(&metadata["packages"]) {
         let manifest = PathBuf::from(text(&package["manifest_path"])?);
         let folder = relative(&root, manifest.parent().unwrap_or(&root))?;
         if folder == Path::new(XTASK) {
             continue;
+        }
+        for dependency in array(&package["dependencies"]) {
+            let (from, to) = (text(&package["name"])?, text(&dependency["name"])?);
+            if to.starts_with("nexus-turn") && dependency["kind"] != "dev" {
+                let [from, to] = [from, to].map(|name| short_name(name).to_owned());
+                dependencies.push(Dependency { from, to });
+            }
         }
         for target in array(&package["targets"]) {
             let product = array(&target["kind"]).iter().any(|kind| kind == "lib" || kind == "bin");
@@ -53,7 +73,7 @@ pub(crate) fn load() -> Result<(PathBuf, Vec<Target>), String> {
         }
     }
     targets.sort_by(|one, other| one.root_file.cmp(&other.root_file));
-    Ok((root, targets))
+    Ok(Workspace { root, targets, dependencies })
 }
 
 fn array(value: &Value) -> &[Value] {
