@@ -22,7 +22,6 @@ mod inbox;
 mod lock;
 mod memory;
 pub mod message;
-mod rfc3339;
 mod route;
 mod runner;
 mod session;

@@ -15,9 +15,9 @@ use crate::{
     broker::Broker,
     error::{BrokerError, BrokerErrorKind},
     message::Address,
-    rfc3339,
     store::{DocumentKind, ExpectedRevision, StoredDocument},
 };
+use nexus_files::rfc3339;
 
 /// The folder of the files, below that of the agent.
 const FOLDER: &str = ".nexus_locks";
@@ -28,10 +28,10 @@ struct LockRecord {
     /// Who has it.
     agent_id: String,
     /// Since when.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "rfc3339::as_millis")]
     taken_at: SystemTime,
     /// When it is free, whether or not it was released.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "rfc3339::as_millis")]
     expires_at: SystemTime,
     /// The file that shows it.
     file: PathBuf,
@@ -72,7 +72,7 @@ impl Broker {
                             format!(
                                 "{} has the lock {name:?} until {}",
                                 held.agent_id,
-                                rfc3339::text(held.expires_at)
+                                rfc3339::millis(held.expires_at)
                             ),
                             "ask for it later",
                         ));
@@ -80,7 +80,7 @@ impl Broker {
                     reported = format!(
                         "; {} had it, and let it expire at {}",
                         held.agent_id,
-                        rfc3339::text(held.expires_at)
+                        rfc3339::millis(held.expires_at)
                     );
                 }
                 ExpectedRevision::Revision(document.revision)
@@ -102,7 +102,7 @@ impl Broker {
         if let Err(error) = show(&record, &value) {
             tracing::warn!(file = %record.file.display(), %error, "a lock cannot be shown as a file");
         }
-        Ok(format!("you have {name} until {}{reported}", rfc3339::text(record.expires_at)))
+        Ok(format!("you have {name} until {}{reported}", rfc3339::millis(record.expires_at)))
     }
 
     /// Releases a lock of an agent's. Fails with [`Unknown`](BrokerErrorKind::Unknown) if it has none of this name.
@@ -161,8 +161,7 @@ fn project_folder(agent: &AgentDocument) -> Option<PathBuf> {
 /// The key of the document: of any path it is short.
 fn key(folder: &Path, name: &str) -> String {
     let hash = Sha256::digest(folder.as_os_str().as_encoded_bytes());
-    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{name}@{hash}")
+    format!("{name}@{}", nexus_files::hex(hash))
 }
 
 /// Fails where the folder of the files is a link: it is an agent's to write, and leads where it likes.

@@ -19,10 +19,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{
     error::{BrokerError, BrokerErrorKind},
-    rfc3339,
     session_key::{MAIN, SessionKey},
     store::make_private,
 };
+use nexus_files::rfc3339;
 
 /// How long another process may keep the file to itself.
 const BUSY_TIME: Duration = Duration::from_secs(30);
@@ -67,7 +67,7 @@ pub struct MemoryHit {
     /// Which message of it, counted from 1.
     pub message: u64,
     /// When its turn ended. RFC 3339, UTC.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub at: SystemTime,
     /// user, assistant or tool.

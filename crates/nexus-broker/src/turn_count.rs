@@ -11,9 +11,9 @@ use crate::{
     broker::Broker,
     error::{BrokerError, BrokerErrorKind},
     message::{Chain, Envelope},
-    rfc3339,
     store::{DocumentKind, ExpectedRevision, StoredDocument},
 };
+use nexus_files::rfc3339;
 
 /// Most attempts to write a count that other brokers write at the same time.
 const MAX_CONFLICTS: usize = 64;
@@ -25,7 +25,7 @@ const STORED_FOR: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 struct TurnCount {
     turns: u32,
     /// Time of the last count.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "rfc3339::as_millis")]
     at: SystemTime,
     /// Keys that this version does not know.
     #[serde(flatten)]

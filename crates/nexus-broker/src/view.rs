@@ -12,9 +12,9 @@ use crate::{
     agent::AgentDocument,
     broker::Broker,
     error::{BrokerError, BrokerErrorKind},
-    rfc3339,
     store::{LoggedEnvelope, LoggedEvent},
 };
+use nexus_files::rfc3339;
 
 /// The file with a line for each message.
 const MESSAGES: &str = "AGENT_COMMUNICATIONS.log";
@@ -162,7 +162,7 @@ fn refuse_foreign(path: &Path) -> Result<(), BrokerError> {
 fn is_line(text: &str) -> bool {
     text.strip_prefix('[')
         .and_then(|rest| rest.split_once("] ["))
-        .is_some_and(|(time, rest)| humantime::parse_rfc3339(time).is_ok() && rest.contains("] -> ["))
+        .is_some_and(|(time, rest)| rfc3339::parse(time).is_some() && rest.contains("] -> ["))
 }
 
 fn at(path: &Path, error: &io::Error) -> BrokerError {
@@ -183,7 +183,7 @@ pub fn line(logged: &LoggedEnvelope) -> String {
     };
     format!(
         "[{}] [{}] -> [{}] [{}]: {expired}{}",
-        rfc3339::text(envelope.timestamp),
+        rfc3339::millis(envelope.timestamp),
         envelope.source_agent_id,
         envelope.target_agent_id,
         envelope.payload.type_name(),
@@ -225,7 +225,7 @@ fn agents_table(agents: &[AgentDocument]) -> String {
             cell(&agent.kind),
             agent.manager.as_deref().unwrap_or_default(),
             agent.status.as_str(),
-            rfc3339::text(agent.changed_at),
+            rfc3339::millis(agent.changed_at),
             cell(&folder)
         ));
     }

@@ -9,10 +9,12 @@ use nexus::{
 };
 use serde::Serialize;
 
+use nexus_files::rfc3339;
+
 use crate::{
     command_error::CommandError,
     output::{printable, say},
-    spoken_time::{rfc3339, spoken_instant},
+    spoken_time::spoken_instant,
 };
 
 /// One login of Nexus's own, as `--json` prints it.
@@ -119,7 +121,7 @@ impl LoginReport {
             account: shown(&login.identity.account),
             plan: shown(&login.identity.plan),
             issuer: foreign_issuer(name, login),
-            token_expires_at: login.expires_at.map(rfc3339),
+            token_expires_at: login.expires_at.map(rfc3339::seconds),
             renews_itself: Some(login.refresh_token.is_some()),
             next: Some(format!("nexus logout {}", name.as_str())),
             expires_at: login.expires_at,

@@ -9,12 +9,13 @@ use nexus::{
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use nexus_files::rfc3339;
+
 use crate::{
     EXIT_FAILED,
     command_error::CommandError,
     output::{complain, printable_lines, say, say_json},
     printer::usage_parts,
-    spoken_time::rfc3339,
 };
 
 pub(crate) fn show(file: &Path, as_json: bool) -> Result<ExitCode, CommandError> {
@@ -61,7 +62,7 @@ fn described(turn: &TurnRecord) -> String {
     };
     row("turn", &turn.id);
     let took = turn.took.map(|took| format!(", {:.1} s", took.as_secs_f64())).unwrap_or_default();
-    row("began", &format!("{}{took}", rfc3339(turn.began)));
+    row("began", &format!("{}{took}", rfc3339::seconds(turn.began)));
     row("ran on", &ran_on(turn));
     row("skipped", &skipped(turn));
     row("used", &used(turn));

@@ -1,10 +1,6 @@
 //! A turn as a file that never changes, named by the hash of its bytes.
 
-use std::{
-    fmt::{self, Write as _},
-    path::Path,
-    str::FromStr,
-};
+use std::{fmt, path::Path, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -26,11 +22,7 @@ pub(crate) struct NodeId(String);
 
 impl NodeId {
     fn of(bytes: &[u8]) -> Self {
-        let mut text = String::with_capacity(64);
-        for byte in Sha256::digest(bytes) {
-            let _ = write!(text, "{byte:02x}");
-        }
-        Self(text)
+        Self(nexus_files::hex(Sha256::digest(bytes)))
     }
 }
 

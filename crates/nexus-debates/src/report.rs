@@ -57,7 +57,7 @@ fn head(debate: &Debate, snapshot: &DebateSnapshot) -> Markup {
         DebateState::Cancelled => "bad",
         _ => "warn",
     };
-    let time = |time| humantime::format_rfc3339_seconds(time).to_string();
+    let time = nexus_files::rfc3339::seconds;
     html! {
         p { span class=(class) { (snapshot.state.name()) } " \u{b7} debate " code { (debate.id()) } }
         table {

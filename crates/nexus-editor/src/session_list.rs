@@ -89,8 +89,7 @@ fn is_same(one: &Path, other: &Path) -> bool {
 
 fn moment(ms: u64) -> Option<String> {
     // Later ones cannot be written.
-    (ms <= LAST_MOMENT_MS)
-        .then(|| humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(ms)).to_string())
+    (ms <= LAST_MOMENT_MS).then(|| nexus_files::rfc3339::millis(UNIX_EPOCH + Duration::from_millis(ms)))
 }
 
 #[cfg(test)]

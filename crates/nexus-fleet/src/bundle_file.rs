@@ -10,7 +10,7 @@ use nexus_core::{ErrorKind, harness::Failure};
 use nexus_workspace::tree::{TreeError, TreeErrorKind, TreeLimits};
 use sha2::{Digest as _, Sha256};
 
-use crate::objects::{FileToStore, hexadecimal};
+use crate::objects::FileToStore;
 
 /// How many bytes of files there may be for one of the bundle that holds them. Source: our own bound; text packs to a fourth, and what
 /// packs much better was made to.
@@ -52,7 +52,7 @@ pub(crate) fn write(
     Ok(FileToStore {
         path: path.to_owned(),
         bytes: writer.bytes,
-        sha256: hexadecimal(writer.hash.finalize()),
+        sha256: nexus_files::hex(writer.hash.finalize()),
     })
 }
 

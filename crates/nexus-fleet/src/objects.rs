@@ -56,7 +56,11 @@ pub(crate) async fn pack_text(link: &Link, owner: &str, text: String) -> Result<
         return Err(FleetError::TooLarge { what: "it".to_owned(), bytes, most: MAX_BYTES });
     }
     let name = put(link, owner, &mut text.as_bytes()).await?;
-    Ok(Payload::Object(StoredObject { name, bytes, sha256: hexadecimal(Sha256::digest(text.as_bytes())) }))
+    Ok(Payload::Object(StoredObject {
+        name,
+        bytes,
+        sha256: nexus_files::hex(Sha256::digest(text.as_bytes())),
+    }))
 }
 
 /// Stores what a reader gives, under a new name of this owner.
@@ -228,7 +232,7 @@ async fn read_object(
         hash.update(&piece[..read]);
         to.write_all(&piece[..read]).await.map_err(|error| error.to_string())?;
     }
-    let is_whole = left == 0 && hexadecimal(hash.finalize()) == object.sha256;
+    let is_whole = left == 0 && nexus_files::hex(hash.finalize()) == object.sha256;
     if is_whole { Ok(()) } else { Err("it is not what was stored".to_owned()) }
 }
 
@@ -238,13 +242,4 @@ fn is_read(subject: &str) -> bool {
     ["$JS.API.STREAM.INFO.", "$JS.API.DIRECT.GET.", "$JS.API.CONSUMER.CREATE.", "$JS.FC."]
         .iter()
         .any(|begin| subject.strip_prefix(begin).is_some_and(|rest| rest.starts_with(&of_stream)))
-}
-
-/// A hash, as lowercase hexadecimal.
-pub(crate) fn hexadecimal(hash: impl AsRef<[u8]>) -> String {
-    use std::fmt::Write as _;
-    hash.as_ref().iter().fold(String::with_capacity(64), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -132,7 +132,7 @@ impl Deferred {
             DeferredState::Done(_) => TaskStatus::Completed,
             DeferredState::Cancelled => TaskStatus::Cancelled,
         };
-        let time = |time| humantime::format_rfc3339_millis(time).to_string();
+        let time = nexus_files::rfc3339::millis;
         let task = Task::new(id, status, time(self.began), time(self.changed))
             .with_ttl_ms(millis(KEPT))
             .with_poll_interval_ms(millis(POLL_INTERVAL));

@@ -259,14 +259,10 @@ impl ProjectFolder {
 
 /// A name that is given once for all time: 32 hexadecimal digits.
 pub(crate) fn new_id() -> Result<String, ProjectError> {
-    use std::fmt::Write as _;
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| {
         let message = format!("the system gives no random numbers: {error}");
         ProjectError::new(ProjectErrorKind::Failed, message, "do the same again")
     })?;
-    Ok(bytes.iter().fold(String::with_capacity(32), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    }))
+    Ok(nexus_files::hex(bytes))
 }

@@ -1,10 +1,8 @@
 //! Times as the files have them.
 
-use std::{
-    fmt,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{fmt, time::SystemTime};
 
+use nexus_files::rfc3339;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -25,16 +23,15 @@ impl Time {
 }
 
 impl From<SystemTime> for Time {
-    /// Cuts what is below a millisecond. What lies before 1970 is taken to be 1970.
+    /// Cuts the time to the millisecond.
     fn from(time: SystemTime) -> Self {
-        let millis = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-        Self(UNIX_EPOCH + Duration::from_millis(u64::try_from(millis).unwrap_or_default()))
+        Self(rfc3339::cut_to_millis(time))
     }
 }
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        humantime::format_rfc3339_millis(self.0).fmt(f)
+        f.write_str(&rfc3339::millis(self.0))
     }
 }
 
@@ -47,9 +44,9 @@ impl Serialize for Time {
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        humantime::parse_rfc3339(&text)
+        rfc3339::parse(&text)
             .map(Self::from)
-            .map_err(|_| de::Error::custom("this is no time such as 2026-01-31T12:00:00.000Z"))
+            .ok_or_else(|| de::Error::custom("this is no time such as 2026-01-31T12:00:00.000Z"))
     }
 }
 

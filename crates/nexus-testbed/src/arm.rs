@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeSet,
-    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
     sync::Arc,
@@ -106,11 +105,7 @@ impl Arm {
 
     /// The SHA-256 of its configuration, in hexadecimal: what an experiment knows it by.
     pub fn fingerprint(&self) -> String {
-        let digest = Sha256::digest(self.yaml.as_bytes());
-        digest.iter().fold(String::new(), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+        nexus_files::hex(Sha256::digest(self.yaml.as_bytes()))
     }
 
     /// Who runs its turns. Its scripts, if it has any, know `trap`.

@@ -363,5 +363,5 @@ fn new_id() -> String {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         bytes = (since.as_nanos() as u64).to_be_bytes();
     }
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    nexus_files::hex(bytes)
 }

@@ -1,7 +1,7 @@
 //! What is in a file, by its hash. The only file that knows the library that makes it.
 
 use std::{
-    fmt::{self, Write as _},
+    fmt,
     fs::File,
     io::{self, Read},
 };
@@ -69,11 +69,7 @@ impl ContentHash {
 /// 64 hexadecimal digits, in lower case.
 impl fmt::Display for ContentHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::with_capacity(64);
-        for byte in self.digest {
-            write!(text, "{byte:02x}")?;
-        }
-        f.write_str(&text)
+        f.write_str(&nexus_files::hex(self.digest))
     }
 }
 

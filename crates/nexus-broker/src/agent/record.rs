@@ -10,10 +10,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{
-    message::{EnvelopeId, ReportedStatus},
-    rfc3339,
-};
+use crate::message::{EnvelopeId, ReportedStatus};
+use nexus_files::rfc3339;
 
 /// How many messages are kept of which a turn was begun, and how many one turn has.
 pub(crate) const MOST_UNENDED: usize = 256;
@@ -68,7 +66,7 @@ pub struct AgentDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<WorkerTree>,
     /// When something was last written here. RFC 3339, UTC.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub changed_at: SystemTime,
     /// Keys that this version does not know.
@@ -192,11 +190,11 @@ pub struct BegunTurn {
     /// The broker that runs it.
     pub broker: String,
     /// When it began. RFC 3339, UTC.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub began_at: SystemTime,
     /// When the broker last said that it runs. RFC 3339, UTC.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub heartbeat_at: SystemTime,
 }

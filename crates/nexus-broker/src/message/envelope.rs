@@ -7,10 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{
-    message::{Address, EnvelopeId, Payload},
-    rfc3339,
-};
+use crate::message::{Address, EnvelopeId, Payload};
+use nexus_files::rfc3339;
 
 /// Which of the messages that wait comes first. In order within a priority.
 #[derive(
@@ -36,7 +34,7 @@ pub struct Envelope {
     /// Tells it from every other.
     pub message_id: EnvelopeId,
     /// When it was made: RFC 3339, UTC, to the millisecond.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub timestamp: SystemTime,
     /// Who sent it. Set by the broker from the sender's session, never by the sender.
@@ -47,7 +45,7 @@ pub struct Envelope {
     #[serde(default)]
     pub priority: MessagePriority,
     /// When it need not be handled any more.
-    #[serde(default, with = "rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "rfc3339::as_millis::option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub expires_at: Option<SystemTime>,
     /// How many turns of agents began each other until this message: one more than that of the message whose turn sent it, 0 from a caller.
@@ -78,7 +76,7 @@ impl Envelope {
     pub fn new(source: Address, target: Address, payload: Payload, clock: &dyn Clock) -> Self {
         Self {
             message_id: EnvelopeId::random(),
-            timestamp: rfc3339::rounded(clock.now()),
+            timestamp: rfc3339::cut_to_millis(clock.now()),
             source_agent_id: source,
             target_agent_id: target,
             priority: MessagePriority::Normal,

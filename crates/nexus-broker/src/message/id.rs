@@ -60,8 +60,7 @@ impl EnvelopeId {
 }
 
 fn named_by(hash: Sha256) -> String {
-    let hash: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256@{hash}")
+    format!("sha256@{}", nexus_files::hex(hash.finalize()))
 }
 
 impl FromStr for EnvelopeId {

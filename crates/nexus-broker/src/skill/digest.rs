@@ -3,5 +3,5 @@
 use sha2::{Digest as _, Sha256};
 
 pub(super) fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    nexus_files::hex(Sha256::digest(bytes))
 }

@@ -77,7 +77,7 @@ impl CompletionLog {
             let behind = watched.trigger.decided_in_log;
             if watched.fired || behind.is_none_or(|behind| watched.position - behind >= MAX_BEHIND) {
                 let position = watched.position;
-                let last_run = watched.fired.then(|| super::time::whole_milli(triggers.now()));
+                let last_run = watched.fired.then(|| nexus_files::rfc3339::cut_to_millis(triggers.now()));
                 let moved = triggers.firer().change(id, |trigger| {
                     trigger.decided_in_log = trigger.decided_in_log.max(Some(position));
                     trigger.last_run = trigger.last_run.max(last_run);

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     fn at(text: &str) -> SystemTime {
-        humantime::parse_rfc3339(text).unwrap()
+        nexus_files::rfc3339::parse(text).unwrap()
     }
 
     fn times(expression: &str, zone: &str, after: &str, count: usize) -> Vec<String> {
@@ -116,7 +116,7 @@ mod tests {
         let mut found = Vec::new();
         while found.len() < count {
             now = times.next(now).unwrap();
-            found.push(humantime::format_rfc3339_seconds(now).to_string());
+            found.push(nexus_files::rfc3339::seconds(now));
         }
         found
     }

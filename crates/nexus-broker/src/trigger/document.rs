@@ -6,12 +6,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
-use super::{schedule::TriggerSchedule, time::whole_milli};
+use super::schedule::TriggerSchedule;
 use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::{Address, Chain, EnvelopeId, MessagePriority, is_zero},
-    rfc3339,
 };
+use nexus_files::rfc3339;
 
 /// Longest action, in bytes. Source: our own bound: a message takes 256 KiB, of which data may take most.
 pub const MAX_ACTION_BYTES: usize = 16 << 10;
@@ -103,20 +103,20 @@ pub struct Trigger {
     #[serde(default = "yes")]
     pub enabled: bool,
     /// When it fires next: RFC 3339, UTC. Of `cron` and `at`; none where there is no further time.
-    #[serde(default, with = "rfc3339::option")]
+    #[serde(default, with = "rfc3339::as_millis::option")]
     #[schemars(with = "Option<String>")]
     pub next_run: Option<SystemTime>,
     /// When it fired last, by the clock of the broker that moved it: RFC 3339, UTC.
-    #[serde(default, with = "rfc3339::option")]
+    #[serde(default, with = "rfc3339::as_millis::option")]
     #[schemars(with = "Option<String>")]
     pub last_run: Option<SystemTime>,
     /// When it was made: RFC 3339, UTC.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub created_at: SystemTime,
     /// The time up to which it is decided what fires, of `cron` and `at`: RFC 3339, UTC. The next occurrence is the first after it.
     /// Left out: [`created_at`](Self::created_at).
-    #[serde(default, with = "rfc3339::option", skip_serializing_if = "Option::is_none")]
+    #[serde(default, with = "rfc3339::as_millis::option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub decided_until: Option<SystemTime>,
     /// The number in the store's log up to which it is decided what fires, of `completion`.
@@ -239,7 +239,7 @@ impl NewTrigger {
 
     /// The trigger that is made of it now. Not yet checked, and without a next run.
     pub(super) fn made_at(self, now: SystemTime) -> Trigger {
-        let now = whole_milli(now);
+        let now = rfc3339::cut_to_millis(now);
         let (hops, root) = self.chain.map_or((0, None), |chain| (chain.hops, Some(chain.root)));
         let timed = matches!(self.schedule, TriggerSchedule::Cron(_) | TriggerSchedule::At(_));
         Trigger {

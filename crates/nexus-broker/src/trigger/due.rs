@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     fn at(text: &str) -> SystemTime {
-        humantime::parse_rfc3339(text).unwrap()
+        nexus_files::rfc3339::parse(text).unwrap()
     }
 
     fn due(schedule: &CronSchedule, decided: &str, now: &str) -> DueNow {

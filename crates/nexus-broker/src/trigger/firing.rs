@@ -123,16 +123,5 @@ pub(super) fn named(name: &str) -> String {
 
 /// SHA-256, in hexadecimal digits.
 pub(super) fn hashed(bytes: &[u8]) -> String {
-    hex(digest::digest(&digest::SHA256, bytes).as_ref())
-}
-
-/// Hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // A `String` takes all that is written.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    nexus_files::hex(digest::digest(&digest::SHA256, bytes).as_ref())
 }

@@ -11,12 +11,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{cron::CronTimes, time};
+use super::cron::CronTimes;
 use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::Address,
-    rfc3339,
 };
+use nexus_files::rfc3339;
 
 /// Longest name of an event, a task, a pattern or an environment variable, in bytes.
 const MAX_TEXT_BYTES: usize = 256;
@@ -180,7 +180,7 @@ impl CronSchedule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AtSchedule {
     /// When: RFC 3339, UTC.
-    #[serde(with = "rfc3339")]
+    #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub time: SystemTime,
     /// Whether it fires late: not under `none`.
@@ -195,7 +195,7 @@ impl AtSchedule {
     /// A time at which it fires, or later if it was missed.
     #[must_use]
     pub fn new(time: SystemTime) -> Self {
-        Self { time: time::whole_milli(time), missed: MissedRule::Once, other: Map::new() }
+        Self { time: nexus_files::rfc3339::cut_to_millis(time), missed: MissedRule::Once, other: Map::new() }
     }
 }
 

@@ -2,16 +2,17 @@
 
 use std::time::SystemTime;
 
+use nexus_files::rfc3339;
+
 use super::{
     cron::CronTimes,
     document::Trigger,
     due::{DueNow, Occurrences, is_missed},
     firing::{TriggerFiring, is_final},
     schedule::{MissedRule, TriggerSchedule},
-    time::{to_seconds, whole_milli},
     triggers::{Triggers, next_run},
 };
-use crate::{error::BrokerError, rfc3339};
+use crate::error::BrokerError;
 
 /// Fires what is due of a trigger as it was just read, and moves it on. What was put before a failure is in `firings`, and the trigger is
 /// moved as far as that.
@@ -40,11 +41,11 @@ pub(super) async fn fire_due(
     let mut failure = None;
     let mut before = None;
     for time in due.fires {
-        let occurrence = if is_cron { to_seconds(time) } else { rfc3339::text(time) };
+        let occurrence = if is_cron { rfc3339::seconds(time) } else { rfc3339::millis(time) };
         match triggers.firer().put(trigger, &occurrence, None, None).await {
             Ok(firing) => {
                 firings.push(firing);
-                last_run = Some(whole_milli(now));
+                last_run = Some(rfc3339::cut_to_millis(now));
                 before = Some(time);
             }
             Err(error) if is_final(&error) => {

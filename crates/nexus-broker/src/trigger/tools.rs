@@ -20,8 +20,8 @@ use super::{
 use crate::{
     error::{BrokerError, BrokerErrorKind},
     message::{Address, Chain, MessagePriority},
-    rfc3339,
 };
+use nexus_files::rfc3339;
 
 /// Most triggers of one agent that it makes itself. Source: our own bound.
 const MAX_TRIGGERS: usize = 50;
@@ -363,8 +363,8 @@ impl TriggerTools {
             "action": trigger.action,
             "target": trigger.routed_to(),
             "enabled": trigger.enabled,
-            "next_run": trigger.next_run.map(rfc3339::text),
-            "last_run": trigger.last_run.map(rfc3339::text),
+            "next_run": trigger.next_run.map(rfc3339::millis),
+            "last_run": trigger.last_run.map(rfc3339::millis),
         });
         if let (TriggerSchedule::Webhook(_), Some((_, url))) = (&trigger.schedule, &self.webhooks) {
             view["url"] = format!("{}/hooks/{}", url.trim_end_matches('/'), trigger.id).into();

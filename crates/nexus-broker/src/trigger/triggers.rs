@@ -6,6 +6,8 @@ use nexus_core::Clock;
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use nexus_files::rfc3339;
+
 use super::{
     cron::CronTimes,
     document::{NewTrigger, Trigger, TriggerId},
@@ -14,7 +16,6 @@ use super::{
     firing::{TriggerFirer, TriggerFiring, named},
     schedule::TriggerSchedule,
     targets::TriggerTargets,
-    time::whole_milli,
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
@@ -130,7 +131,7 @@ impl Triggers {
     ///
     /// [`Unknown`](BrokerErrorKind::Unknown) if there is none by this id; [`Invalid`](BrokerErrorKind::Invalid) for one whose only time has passed.
     pub async fn set_enabled(&self, id: &TriggerId, enabled: bool) -> Result<Trigger, BrokerError> {
-        let now = whole_milli(self.firer.clock.now());
+        let now = rfc3339::cut_to_millis(self.firer.clock.now());
         let mut state = None;
         if enabled {
             let found = self.trigger(id).await?;
@@ -217,7 +218,7 @@ impl Triggers {
         data: Option<Value>,
     ) -> Result<TriggerFiring, BrokerError> {
         let firing = self.firer.put(trigger, occurrence, data, None).await?;
-        let now = whole_milli(self.firer.clock.now());
+        let now = rfc3339::cut_to_millis(self.firer.clock.now());
         let moved = self.firer.change(&trigger.id, |trigger| {
             trigger.last_run = trigger.last_run.max(Some(now));
         });

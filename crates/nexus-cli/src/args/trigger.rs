@@ -169,7 +169,7 @@ fn missed(text: &str) -> Result<MissedRule, String> {
 }
 
 fn time(text: &str) -> Result<SystemTime, String> {
-    humantime::parse_rfc3339(text).map_err(|_| "it is a time such as 2026-01-31T12:00:00Z".to_owned())
+    nexus_files::rfc3339::parse(text).ok_or_else(|| "it is a time such as 2026-01-31T12:00:00Z".to_owned())
 }
 
 fn json(text: &str) -> Result<Value, String> {

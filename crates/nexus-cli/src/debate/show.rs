@@ -105,7 +105,7 @@ pub(super) async fn watch(debates: &Debates, id: &str) -> Result<ExitCode, Comma
                 let value = event.data.get(name)?.as_str()?;
                 Some(format!("{name} {}", printable(value)))
             });
-            let time = humantime::format_rfc3339_seconds(event.time);
+            let time = nexus_files::rfc3339::seconds(event.time);
             say(format_args!(
                 "{time}  {}  {}",
                 event.kind.replace('_', " "),

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::finding::Finding;
-use crate::spoken_time::rfc3339;
+use nexus_files::rfc3339;
 
 /// Before this no release of Nexus existed: a clock that says less is wrong. Since the epoch of Unix.
 const OLDEST_TIME: Duration = Duration::from_secs(1_767_225_600);
@@ -14,7 +14,7 @@ const OLDEST_TIME: Duration = Duration::from_secs(1_767_225_600);
 /// Tokens expire by the clock of the machine.
 pub(super) fn clock(now: SystemTime) -> Finding {
     const SUBJECT: &str = "clock";
-    let time = rfc3339(now);
+    let time = rfc3339::seconds(now);
     match now < SystemTime::UNIX_EPOCH + OLDEST_TIME {
         true => Finding::problem(
             SUBJECT,

@@ -205,7 +205,7 @@ fn view(
 }
 
 fn row(debate: &Debate, snapshot: &DebateSnapshot) -> DebateRow {
-    let time = |time| humantime::format_rfc3339_seconds(time).to_string();
+    let time = nexus_files::rfc3339::seconds;
     DebateRow {
         debate_id: debate.id().to_string(),
         status: snapshot.state.name().to_owned(),

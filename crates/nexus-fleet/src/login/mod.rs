@@ -42,5 +42,5 @@ impl Fleet {
 
 /// What names a token without showing it.
 fn fingerprint(token: &str) -> String {
-    Sha256::digest(token.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+    nexus_files::hex(Sha256::digest(token.as_bytes()))
 }

@@ -17,7 +17,7 @@ use crate::{
     bundle_file::{self, failure},
     error::FleetError,
     link::Link,
-    objects::{self, FileToStore, hexadecimal},
+    objects::{self, FileToStore},
     private_folder::{PrivateFolder, path_within},
     protocol::{StoredObject, TravellingFiles},
 };
@@ -189,7 +189,7 @@ async fn store(link: &Link, owner: &str, change: &FileToStore) -> Result<StoredO
 
 /// The name of the folder of a conversation, or of a turn of none. No caller can name another's.
 fn folder_name(caller: &str, place: &str) -> String {
-    let name = hexadecimal(Sha256::digest(format!("{caller}.{place}")));
+    let name = nexus_files::hex(Sha256::digest(format!("{caller}.{place}")));
     format!("{PREFIX}{}", &name[..32])
 }
 

@@ -14,7 +14,6 @@ use super::{
     frontmatter::{AgentHandoff, HandoffStatus},
     id::{MilestoneId, SliceId, SliceTaskId},
     kind::Kind,
-    review,
     tree::{self, Artifacts},
     yaml,
 };
@@ -119,14 +118,14 @@ impl Artifacts {
         let last = names.iter().filter_map(|name| time_of(name)).max();
         let time =
             last.map_or(SystemTime::now(), |last| SystemTime::now().max(last + Duration::from_millis(1)));
-        let created_at = humantime::format_rfc3339_millis(time).to_string();
+        let created_at = nexus_files::rfc3339::millis(time);
         let id = loop {
             let mut bytes = [0; 4];
             getrandom::fill(&mut bytes).map_err(|error| {
                 let message = format!("the system gives no random numbers: {error}");
                 ProjectError::new(ProjectErrorKind::Failed, message, "do the same again")
             })?;
-            let id = review::hex(&bytes);
+            let id = nexus_files::hex(bytes);
             if !names.iter().any(|name| name.ends_with(&format!("__{id}.md"))) {
                 break id;
             }
@@ -286,7 +285,7 @@ fn time_of(name: &str) -> Option<SystemTime> {
     let (date, time) = stamp.split_once('T')?;
     let mut parts = time.strip_suffix('Z')?.split('-');
     let (hour, minute, second, millis) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
-    let time = humantime::parse_rfc3339(&format!("{date}T{hour}:{minute}:{second}.{millis}Z")).ok()?;
+    let time = nexus_files::rfc3339::parse(&format!("{date}T{hour}:{minute}:{second}.{millis}Z"))?;
     // A year from which there is no next millisecond to be written.
     (!date.starts_with("9999")).then_some(time)
 }
@@ -324,7 +323,7 @@ mod tests {
     #[test]
     fn a_time_is_read_from_a_name_or_there_is_none() {
         let time = time_of("2026-01-31T12-00-00-123Z__a-to-b__c__00000000.md").unwrap();
-        assert_eq!(humantime::format_rfc3339_millis(time).to_string(), "2026-01-31T12:00:00.123Z");
+        assert_eq!(nexus_files::rfc3339::millis(time), "2026-01-31T12:00:00.123Z");
         for none in [
             "",
             "__",

@@ -67,7 +67,7 @@ pub fn verify(bytes: &[u8]) -> Result<ReviewState, (usize, String)> {
         let Some(found) = line.strip_suffix(b"\n").filter(|line| is_seal(line)) else { continue };
         hash.update(&bytes[hashed..at]);
         hashed = at;
-        let expected = seal(seals + 1, at, &hex(&hash.clone().finalize()));
+        let expected = seal(seals + 1, at, &nexus_files::hex(hash.clone().finalize()));
         if found != expected.as_bytes() {
             return Err((
                 at,
@@ -78,7 +78,7 @@ pub fn verify(bytes: &[u8]) -> Result<ReviewState, (usize, String)> {
         sealed = start;
     }
     hash.update(&bytes[hashed..]);
-    let sha256 = hex(&hash.finalize());
+    let sha256 = nexus_files::hex(hash.finalize());
     Ok(ReviewState { bytes: bytes.len(), sha256, seals, unsealed_bytes: bytes.len() - sealed })
 }
 
@@ -122,7 +122,7 @@ pub(super) fn append(
         added.extend_from_slice(b"\n\n");
     }
     let whole = [&before[..], &added[..]].concat();
-    let line = seal(seals + 1, whole.len(), &hex(&Sha256::digest(&whole)));
+    let line = seal(seals + 1, whole.len(), &nexus_files::hex(Sha256::digest(&whole)));
     added.extend_from_slice(line.as_bytes());
     added.push(b'\n');
     tree::check_size(path, before.len() + added.len())?;
@@ -168,8 +168,4 @@ fn damaged(path: &Path, bytes: &[u8], (at, reason): &BrokenSeal) -> ProjectError
 
 fn seal(number: usize, bytes: usize, sha256: &str) -> String {
     format!("{SEAL}{number}: {bytes} bytes, sha256 {sha256} -->")
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -121,5 +121,5 @@ fn log(events: &[nexus_workspace::WorkspaceEvent]) -> Markup {
 
 /// A time in UTC, to the second.
 fn time(time: std::time::SystemTime) -> String {
-    humantime::format_rfc3339_seconds(time).to_string()
+    nexus_files::rfc3339::seconds(time)
 }

@@ -395,7 +395,7 @@ pub(super) fn row(task: &Task, snapshot: &TaskSnapshot) -> TaskRow {
 
 /// A time as callers are shown it.
 pub(super) fn time(time: SystemTime) -> String {
-    humantime::format_rfc3339_seconds(time).to_string()
+    nexus_files::rfc3339::seconds(time)
 }
 
 /// The outcomes of a step's work, as the brief has them.

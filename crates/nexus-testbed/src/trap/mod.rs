@@ -266,5 +266,5 @@ fn fingerprint(files: &TrapFiles) -> String {
             hash.update(part);
         }
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    nexus_files::hex(hash.finalize())
 }

@@ -158,7 +158,7 @@ fn items_in(mut bytes: &[u8], id_bytes: usize) -> Result<Items, TreeError> {
         let (name, rest) = super::repo::split_once(rest, 0).ok_or_else(odd)?;
         let (id, rest) = rest.split_at_checked(id_bytes).ok_or_else(odd)?;
         let mode = std::str::from_utf8(mode).ok().and_then(|mode| u32::from_str_radix(mode, 8).ok());
-        items.insert(name.to_vec(), Entry { mode: usual(mode.ok_or_else(odd)?), id: hexadecimal(id) });
+        items.insert(name.to_vec(), Entry { mode: usual(mode.ok_or_else(odd)?), id: nexus_files::hex(id) });
         bytes = rest;
     }
     Ok(items)
@@ -173,13 +173,6 @@ fn usual(mode: u32) -> u32 {
         FOLDER => FOLDER,
         _ => super::repo::GITLINK,
     }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    const DIGITS: [char; 16] =
-        ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'a', 'b', 'c', 'd', 'e', 'f'];
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
-    digits.map(|digit| DIGITS[usize::from(digit)]).collect()
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl Hash {
     }
 
     fn text(&self) -> String {
-        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        nexus_files::hex(self.0)
     }
 
     fn read(text: &str) -> Option<Self> {

@@ -11,10 +11,7 @@ use std::{
 use globset::GlobMatcher;
 use ring::digest;
 
-use super::super::{
-    firing::{hashed, hex},
-    schedule::FileSchedule,
-};
+use super::super::{firing::hashed, schedule::FileSchedule};
 
 /// Most files whose state is kept.
 const MAX_FILES: usize = 10_000;
@@ -204,7 +201,7 @@ fn content(path: &Path) -> io::Result<Option<String>> {
         }
         hash.update(&buffer[..read]);
     }
-    Ok((left.limit() > 0).then(|| hex(hash.finish().as_ref())))
+    Ok((left.limit() > 0).then(|| nexus_files::hex(hash.finish())))
 }
 
 #[cfg(test)]

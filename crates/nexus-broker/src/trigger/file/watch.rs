@@ -10,12 +10,13 @@ use std::{
 
 use tokio::{task::JoinHandle, time::Instant};
 
+use nexus_files::rfc3339;
+
 use super::{
     super::{
         document::{Trigger, TriggerId},
         firing::is_final,
         schedule::{FileSchedule, TriggerSchedule},
-        time::whole_milli,
         triggers::Triggers,
     },
     change::FileChange,
@@ -241,7 +242,7 @@ impl<'t> FileWatch<'t> {
         state: &str,
         fired: bool,
     ) -> Result<(), BrokerError> {
-        let now = whole_milli(self.triggers.now());
+        let now = rfc3339::cut_to_millis(self.triggers.now());
         let change = self.triggers.firer().change(id, |trigger| {
             // Another broker may be ahead.
             if trigger.decided_state.as_deref() == before || fired {

@@ -48,7 +48,7 @@ impl Clock for SetClock {
 }
 
 pub(super) fn time(text: &str) -> SystemTime {
-    humantime::parse_rfc3339(text).unwrap()
+    nexus_files::rfc3339::parse(text).unwrap()
 }
 
 /// A store, a clock, and the triggers over both.

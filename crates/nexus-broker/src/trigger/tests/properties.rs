@@ -8,12 +8,13 @@ use std::{
 
 use proptest::prelude::*;
 
+use nexus_files::rfc3339;
+
 use super::{Bench, time};
 use crate::trigger::{
     CronSchedule, MissedRule, NewTrigger, TriggerSchedule,
     cron::CronTimes,
     due::{Occurrences, is_missed},
-    time::to_seconds,
 };
 
 fn field(low: u32, high: u32) -> impl Strategy<Value = String> {
@@ -118,7 +119,7 @@ proptest! {
                 expected.extend(due);
             }
             let fired = bench.fired();
-            prop_assert_eq!(&fired, &expected.iter().map(|&time| to_seconds(time)).collect::<Vec<_>>());
+            prop_assert_eq!(&fired, &expected.iter().map(|&time| rfc3339::seconds(time)).collect::<Vec<_>>());
             prop_assert_eq!(fired.iter().collect::<HashSet<_>>().len(), fired.len());
             Ok(())
         })?;

@@ -154,7 +154,7 @@ async fn reminders_that_have_fired_leave_room_for_others() {
     let tools = toolbox(&TriggerTools::of_agent(bench.triggers.clone(), "worker"));
     let at = |minutes: u64| {
         let time = bench.clock.now() + Duration::from_secs(60 * minutes);
-        json!({ "type": "at", "action": "look", "at": crate::rfc3339::text(time) })
+        json!({ "type": "at", "action": "look", "at": nexus_files::rfc3339::millis(time) })
     };
     // Three times as many as an agent may have, fifty at a time.
     for round in 0..3 {
