@@ -6,6 +6,7 @@
 //! - [`read_bounded`], [`replace`], [`create_once`] and [`make_private_folder`] read and write whole files.
 //! - [`FileLock`] is the operating system's lock on a file or folder, which a process that dies gives back.
 //! - [`SecretFile`] is a secret that is created once.
+//! - `JsonLinesLog` (feature `json-lines`) is an append-only log, and [`append_line`] its rule for torn lines.
 //! - [`hex`] formats bytes, `rfc3339` (feature `rfc3339`) formats and parses times.
 //!
 //! ```
@@ -23,7 +24,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 
+mod append;
 mod hex;
+#[cfg(feature = "json-lines")]
+mod json_lines;
 mod lock;
 mod open;
 #[cfg(feature = "rfc3339")]
@@ -31,7 +35,10 @@ pub mod rfc3339;
 mod secret_file;
 mod whole;
 
+pub use append::append_line;
 pub use hex::hex;
+#[cfg(feature = "json-lines")]
+pub use json_lines::{JsonLines, JsonLinesLog, TornLine};
 pub use lock::FileLock;
 pub use open::{create_private_folder, is_same_file, make_private_folder, open_regular};
 pub use secret_file::{SecretFile, SecretFileError};

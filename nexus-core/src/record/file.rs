@@ -2,7 +2,7 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::{self, Read as _, Seek as _, SeekFrom, Write as _},
+    io::{self, Read as _, Seek as _, SeekFrom},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     task::{Context, Poll},
@@ -181,12 +181,8 @@ impl RecordFile {
     fn write(&self, turn: &str, kind: &str, data: &impl Serialize, cuts: Vec<Cut>) -> io::Result<()> {
         let data = serde_json::to_value(data)?;
         let line = Line { turn: turn.to_owned(), kind: kind.to_owned(), data, cuts };
-        let mut bytes = vec![b'\n'];
-        serde_json::to_writer(&mut bytes, &line)?;
-        bytes.push(b'\n');
-        let mut file = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = usize::from(ends_whole(&mut file)?);
-        file.write_all(&bytes[start..])
+        let bytes = serde_json::to_vec(&line)?;
+        nexus_files::append_line(&self.0.file.lock().unwrap_or_else(PoisonError::into_inner), &bytes)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -342,17 +338,6 @@ fn is_record(file: &mut File) -> io::Result<bool> {
         return Ok((beginning.len() as u64) < LOOKED_AT_BYTES);
     }
     Ok(beginning.trim_ascii_start().starts_with(b"{\"turn\":\""))
-}
-
-/// Whether the file ends with a whole line, or has none.
-fn ends_whole(file: &mut File) -> io::Result<bool> {
-    if file.metadata()?.len() == 0 {
-        return Ok(true);
-    }
-    let mut last = [0];
-    file.seek(SeekFrom::End(-1))?;
-    file.read_exact(&mut last)?;
-    Ok(last == [b'\n'])
 }
 
 /// A name for a turn: 64 random bits. It is no secret.

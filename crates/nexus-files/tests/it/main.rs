@@ -1,6 +1,9 @@
 //! Tests of files that the outside prepared: links, pipes, large files, and writers that die.
 #![cfg(unix)]
 
+#[cfg(feature = "json-lines")]
+mod json_lines;
+
 use std::{
     fs,
     io::ErrorKind,

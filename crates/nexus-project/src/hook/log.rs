@@ -1,12 +1,8 @@
 //! `state/tool-log.jsonl`: the tools that were run, one on a line.
 
-use std::{
-    collections::BTreeSet,
-    fs::OpenOptions,
-    io::{self, Write as _},
-    path::Path,
-};
+use std::{collections::BTreeSet, fs::OpenOptions, path::Path};
 
+use nexus_files::JsonLinesLog;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +15,8 @@ use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document as
 
 /// Largest log, in bytes: above it the older half goes. Source: our own bound, some 50,000 calls.
 const MOST_LOG: u64 = 16 << 20;
+/// Bound of a line, in bytes. Source: our own bound; a call names some files.
+const MOST_LINE: u64 = 4 << 20;
 
 /// A tool that was run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -49,30 +47,20 @@ impl ProjectFolder {
     /// Adds a line. Several processes may do so at once.
     pub(super) fn log_tool(&self, line: &ToolLogLine) -> Result<(), ProjectError> {
         let path = self.state_path(ToolLogLine::NAME);
-        let mut text = serde_json::to_string(line).map_err(|error| {
-            ProjectError::damaged(&path, format_args!("a line cannot be written: {error}"))
-        })?;
-        text.push('\n');
-        let append = || {
-            if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file"));
-            }
-            let mut file = OpenOptions::new().append(true).create(true).open(&path)?;
-            file.write_all(text.as_bytes())?;
-            Ok(file.metadata()?.len())
-        };
+        let log = self.tool_log();
         self.locked(|| {
-            let bytes = append().map_err(|error| ProjectError::unusable(&path, &error))?;
-            if bytes <= MOST_LOG {
-                return Ok(());
-            }
-            // The newer half stays.
-            let all = file::read(&path)?.unwrap_or_default();
-            let half = all.len() / 2;
-            let next =
-                all[half..].iter().position(|byte| *byte == b'\n').map_or(all.len(), |at| half + at + 1);
-            file::replace(&path, &all[next..])
+            // With the mode of new files here: others who work on the project append too. A file that exists is no error.
+            let _ = OpenOptions::new().append(true).create_new(true).open(&path);
+            let appended = log.append(line).and_then(|bytes| match bytes > MOST_LOG {
+                true => log.drop_older_half_above(MOST_LOG),
+                false => Ok(()),
+            });
+            appended.map_err(|error| ProjectError::unusable(&path, &error))
         })
+    }
+
+    fn tool_log(&self) -> JsonLinesLog<ToolLogLine> {
+        JsonLinesLog::at(self.state_path(ToolLogLine::NAME), MOST_LINE)
     }
 
     /// Removes what lasts for a cycle, beside its plan and tasks: the log, the agents, and the skills. Artifacts stay: they are nowhere else.
@@ -86,9 +74,13 @@ impl ProjectFolder {
 
     /// The files that an agent changed, by the log. A line that cannot be read counts as none.
     pub(super) fn files_of(&self, harness: &str, agent: &str) -> Result<BTreeSet<String>, ProjectError> {
-        let text = file::read_text(&self.state_path(ToolLogLine::NAME))?.unwrap_or_default();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<ToolLogLine>(line).ok());
-        let own = lines.filter(|line| line.harness == harness && line.agent.as_deref() == Some(agent));
+        let log = self.tool_log();
+        let lines = log.read().map_err(|error| ProjectError::unusable(log.path(), &error))?;
+        let own = lines
+            .values
+            .into_iter()
+            .map(|(_, line)| line)
+            .filter(|line| line.harness == harness && line.agent.as_deref() == Some(agent));
         Ok(own.flat_map(|line| line.files_touched).collect())
     }
 

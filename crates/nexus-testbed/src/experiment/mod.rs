@@ -160,8 +160,9 @@ impl Experiment {
             }
         }
         let runs = folder.join("runs.jsonl");
-        let (finished, bytes) = run_file::read(&runs, &description)?;
-        let file = RunFile::open(runs, bytes)?;
+        let file = RunFile::at(runs);
+        let finished = file.read(&description)?;
+        file.remove_torn_tail()?;
         Ok(Self { folder, plan, description, finished, file, _lock: lock })
     }
 
@@ -267,7 +268,7 @@ impl ExperimentResults {
             path: folder.to_owned(),
             problem: "holds no experiment: there is no experiment.json".to_owned(),
         })?;
-        let (runs, _) = run_file::read(&folder.join("runs.jsonl"), &description)?;
+        let runs = RunFile::at(folder.join("runs.jsonl")).read(&description)?;
         Ok(Self { description, runs })
     }
 }

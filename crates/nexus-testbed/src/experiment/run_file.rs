@@ -1,112 +1,64 @@
 //! `runs.jsonl`: the finished runs, one a line, in the order of their numbers.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom, Write as _},
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
+
+use nexus_files::JsonLinesLog;
 
 use super::ExperimentDescription;
 use crate::{error::TestbedError, run_record::RunRecord};
 
-/// Longest line, in bytes.
+/// Bound of a line, in bytes.
 const MOST_LINE_BYTES: u64 = 32 << 20;
 
-/// Reads the finished runs of an experiment, and how many bytes of the file they are. What is behind them was cut off.
-pub(super) fn read(
-    path: &Path,
-    description: &ExperimentDescription,
-) -> Result<(Vec<RunRecord>, u64), TestbedError> {
-    let failed = |error| TestbedError::io(path, error);
-    // A pipe would hold the call up, and a link leads elsewhere.
-    if fs::symlink_metadata(path).is_ok_and(|found| !found.is_file()) {
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidData, "it is no regular file")));
-    }
-    let file = match File::open(path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((Vec::new(), 0)),
-        Err(error) => return Err(failed(error)),
-    };
-    let (mut runs, mut bytes, mut lines) = (Vec::new(), 0, BufReader::new(file));
-    loop {
-        let mut line = Vec::new();
-        let read = (&mut lines).take(MOST_LINE_BYTES).read_until(b'\n', &mut line).map_err(failed)?;
-        if line.last() != Some(&b'\n') {
-            if read as u64 == MOST_LINE_BYTES {
-                return Err(odd(path, runs.len(), "is too long for a run"));
-            }
-            return Ok((runs, bytes));
-        }
-        let run: RunRecord = serde_json::from_slice(&line)
-            .map_err(|error| odd(path, runs.len(), &format!("is no run: {error}")))?;
-        if description.key(runs.len() as u64).as_ref() != Some(&run.key) {
-            let expected = match description.key(runs.len() as u64) {
-                Some(key) => {
-                    format!("run {} of arm {:?} on {:?} ({})", key.repeat, key.arm, key.trap, key.answer)
-                }
-                None => "no further run".to_owned(),
-            };
-            return Err(odd(
-                path,
-                runs.len(),
-                &format!("is another run than the one that belongs here: {expected}"),
-            ));
-        }
-        bytes += read as u64;
-        runs.push(run);
-    }
-}
-
-fn odd(path: &Path, line: usize, problem: &str) -> TestbedError {
-    let problem =
-        format!("line {} {problem}; remove it and all lines after it, and they are run again", line + 1);
-    TestbedError::Experiment { path: path.to_owned(), problem }
-}
-
-/// The file, open for more.
+/// The file of an experiment's finished runs. One process writes it at a time.
 #[derive(Debug)]
 pub(super) struct RunFile {
-    path: PathBuf,
-    file: File,
-    bytes: u64,
+    log: JsonLinesLog<RunRecord>,
 }
 
 impl RunFile {
-    /// Opens it to go on behind its first `bytes`. What was cut off behind them is removed.
-    pub(super) fn open(path: PathBuf, bytes: u64) -> Result<Self, TestbedError> {
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true);
-        let file =
-            nexus_files::open_regular(&path, options).map_err(|error| TestbedError::io(&path, error))?;
-        let mut opened = Self { path, file, bytes };
-        opened.cut()?;
-        Ok(opened)
+    /// The file at `path`, which may not be there yet.
+    pub(super) fn at(path: PathBuf) -> Self {
+        Self { log: JsonLinesLog::at(path, MOST_LINE_BYTES) }
     }
 
-    fn cut(&mut self) -> Result<(), TestbedError> {
-        let cut = self.file.set_len(self.bytes).and_then(|()| self.file.seek(SeekFrom::Start(self.bytes)));
-        cut.map(drop).map_err(|error| TestbedError::io(&self.path, error))
+    /// Reads the finished runs. A run whose line was cut off counts as not run.
+    pub(super) fn read(&self, description: &ExperimentDescription) -> Result<Vec<RunRecord>, TestbedError> {
+        let path = self.log.path();
+        let lines = self.log.read().map_err(|error| TestbedError::io(path, error))?;
+        if let Some(torn) = lines.torn.iter().find(|line| !line.is_tail) {
+            return Err(odd(path, torn.line, &format!("is no run: {}", torn.reason)));
+        }
+        let mut runs = Vec::with_capacity(lines.values.len());
+        for (line, run) in lines.values {
+            let expected = description.key(runs.len() as u64);
+            if expected.as_ref() != Some(&run.key) {
+                let expected = match expected {
+                    Some(key) => {
+                        format!("run {} of arm {:?} on {:?} ({})", key.repeat, key.arm, key.trap, key.answer)
+                    }
+                    None => "no further run".to_owned(),
+                };
+                let problem = format!("is another run than the one that belongs here: {expected}");
+                return Err(odd(path, line, &problem));
+            }
+            runs.push(run);
+        }
+        Ok(runs)
     }
 
-    /// Adds a run, and waits until the disk has it. Of one that could not be written as a whole nothing is left.
-    pub(super) fn add(&mut self, run: &RunRecord) -> Result<(), TestbedError> {
-        let failed = |error| TestbedError::io(&self.path, error);
-        let mut line = serde_json::to_vec(run).map_err(|error| failed(error.into()))?;
-        line.push(b'\n');
-        if line.len() as u64 > MOST_LINE_BYTES {
-            return Err(failed(io::Error::other("a run is too large to be written down")));
-        }
-        match self.file.write_all(&line).and_then(|()| self.file.sync_data()) {
-            Ok(()) => {
-                self.bytes += line.len() as u64;
-                Ok(())
-            }
-            Err(error) => {
-                let error = failed(error);
-                // The first failure counts.
-                let _ = self.cut();
-                Err(error)
-            }
-        }
+    /// Removes a line that was cut off, so that the next run has its place.
+    pub(super) fn remove_torn_tail(&self) -> Result<(), TestbedError> {
+        self.log.remove_torn_tail().map_err(|error| TestbedError::io(self.log.path(), error))
     }
+
+    /// Appends a run, and waits until the disk has it. Of one that cannot be written as a whole nothing is left.
+    pub(super) fn add(&self, run: &RunRecord) -> Result<(), TestbedError> {
+        self.log.append(run).map(drop).map_err(|error| TestbedError::io(self.log.path(), error))
+    }
+}
+
+fn odd(path: &Path, line: u64, problem: &str) -> TestbedError {
+    let problem = format!("line {line} {problem}; remove it and all lines after it, and they are run again");
+    TestbedError::Experiment { path: path.to_owned(), problem }
 }

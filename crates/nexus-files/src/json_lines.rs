@@ -1,0 +1,223 @@
+//! Append-only logs of JSON values, one on a line.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom},
+    marker::PhantomData,
+    path::{Path, PathBuf},
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    append::append_line,
+    open::open_regular,
+    whole::{replace, sync_folder},
+};
+
+/// Size of the end of a log that is searched for its last value first, in bytes.
+const TAIL_BYTES: u64 = 8 << 10;
+
+/// An append-only log: a private file with a JSON value on each line.
+///
+/// A process that is stopped while it appends leaves a *torn* line: one without an end, or with a part of a value. There is one rule for
+/// such lines in all logs: they stay where they are, the next value begins on a line of its own, and readers get them as
+/// [`TornLine`]s beside the values.
+///
+/// Each value is one write, so several processes may append at once where the file system appends atomically. Callers that number
+/// their values hold a [`FileLock`](crate::FileLock) meanwhile.
+#[derive(Clone, Debug)]
+pub struct JsonLinesLog<T> {
+    path: PathBuf,
+    max_line_bytes: u64,
+    values: PhantomData<fn() -> T>,
+}
+
+/// The content of a log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JsonLines<T> {
+    /// The values with the numbers of their lines, from 1.
+    pub values: Vec<(u64, T)>,
+    /// The lines that hold no value.
+    pub torn: Vec<TornLine>,
+}
+
+/// A line that holds no value, left by a writer that was stopped.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornLine {
+    /// Its number, from 1.
+    pub line: u64,
+    /// Its first byte in the file.
+    pub offset: u64,
+    /// Its content, without the end of the line.
+    pub bytes: Vec<u8>,
+    /// Why it is no value.
+    pub reason: String,
+    /// Whether it is the last line, and has no end.
+    pub is_tail: bool,
+}
+
+impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
+    /// The log at `path`, whose lines have fewer than `max_line_bytes` bytes. Nothing is read or created yet.
+    pub fn at(path: impl Into<PathBuf>, max_line_bytes: u64) -> Self {
+        Self { path: path.into(), max_line_bytes, values: PhantomData }
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Appends a value, and creates the file if there is none. Its folder must exist. The value is on the disk when the call returns.
+    /// Returns the size of the file in bytes.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the line would be too long, or could not be read back, such as deeply nested
+    /// data. [`InvalidData`](io::ErrorKind::InvalidData) if the path names no regular file. Otherwise the error of the file system. The
+    /// log is then as it was.
+    pub fn append(&self, value: &T) -> io::Result<u64> {
+        let line = self.line(value)?;
+        let mut options = OpenOptions::new();
+        options.read(true).append(true);
+        let (file, is_new) = match open_regular(&self.path, &options) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (open_regular(&self.path, options.create(true))?, true)
+            }
+            opened => (opened?, false),
+        };
+        let before = file.metadata()?.len();
+        if let Err(error) = append_line(&file, &line).and_then(|()| file.sync_data()) {
+            // The caller learns that the value is not there, so no part of it stays.
+            let _ = file.set_len(before).and_then(|()| file.sync_data());
+            return Err(error);
+        }
+        if is_new {
+            sync_folder(self.path.parent().unwrap_or(Path::new(".")))?;
+        }
+        Ok(file.metadata()?.len())
+    }
+
+    fn line(&self, value: &T) -> io::Result<Vec<u8>> {
+        let refused = |reason: String| io::Error::new(io::ErrorKind::InvalidInput, reason);
+        let line = serde_json::to_vec(value).map_err(|error| refused(error.to_string()))?;
+        serde_json::from_slice::<T>(&line)
+            .map_err(|error| refused(format!("it could not be read back: {error}")))?;
+        if line.len() as u64 + 1 >= self.max_line_bytes {
+            let (bytes, most) = (line.len(), self.max_line_bytes);
+            return Err(refused(format!("it has {bytes} bytes, and a line has less than {most}")));
+        }
+        Ok(line)
+    }
+
+    /// Reads the whole log into memory. A missing file is an empty log.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the path names no regular file, or a line is too long. Otherwise the error of
+    /// the file system.
+    pub fn read(&self) -> io::Result<JsonLines<T>> {
+        let mut log = JsonLines { values: Vec::new(), torn: Vec::new() };
+        let mut reader = match open_regular(&self.path, OpenOptions::new().read(true)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(log),
+            opened => BufReader::new(opened?),
+        };
+        let (mut line, mut offset) = (0, 0);
+        loop {
+            let mut bytes = Vec::new();
+            let length = reader.by_ref().take(self.max_line_bytes).read_until(b'\n', &mut bytes)?;
+            if length == 0 {
+                return Ok(log);
+            }
+            line += 1;
+            let has_end = bytes.pop_if(|last| *last == b'\n').is_some();
+            if !has_end && length as u64 == self.max_line_bytes {
+                let most = self.max_line_bytes;
+                let reason = format!("line {line} has {most} bytes or more, which no line of this log has");
+                return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            }
+            match serde_json::from_slice::<T>(&bytes) {
+                Ok(value) => log.values.push((line, value)),
+                Err(_) if bytes.iter().all(u8::is_ascii_whitespace) => {}
+                Err(error) => {
+                    let reason = error.to_string();
+                    log.torn.push(TornLine { line, offset, bytes, reason, is_tail: !has_end });
+                }
+            }
+            if !has_end {
+                // A writer may be at it: what follows by now is the rest of this line.
+                return Ok(log);
+            }
+            offset += length as u64;
+        }
+    }
+
+    /// Reads the last value. A missing file has none. Reads only the end of the file, unless that holds no value.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`read`](Self::read), except for long lines.
+    pub fn last(&self) -> io::Result<Option<T>> {
+        let mut file = match open_regular(&self.path, OpenOptions::new().read(true)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let length = file.metadata()?.len();
+        let mut window = TAIL_BYTES.min(length);
+        loop {
+            let start = length - window;
+            let bytes = read_at(&mut file, start, window)?;
+            // The first line has lost its beginning, unless it is the first of the file.
+            let whole = match start {
+                0 => Some(bytes.as_slice()),
+                _ => bytes.iter().position(|byte| *byte == b'\n').and_then(|at| bytes.get(at + 1..)),
+            };
+            let value = |line: &[u8]| serde_json::from_slice::<T>(line).ok();
+            let last = whole.and_then(|lines| lines.rsplit(|byte| *byte == b'\n').find_map(value));
+            if last.is_some() || start == 0 {
+                return Ok(last);
+            }
+            window = window.saturating_mul(2).min(length);
+        }
+    }
+
+    /// Removes a last line that is torn, for logs in which a person would take it for damage. The caller holds the lock that excludes
+    /// other writers.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`read`](Self::read).
+    pub fn remove_torn_tail(&self) -> io::Result<()> {
+        let Some(tail) = self.read()?.torn.pop().filter(|line| line.is_tail) else { return Ok(()) };
+        let file = open_regular(&self.path, OpenOptions::new().write(true))?;
+        file.set_len(tail.offset)?;
+        file.sync_data()
+    }
+
+    /// Removes the older half of the log if it has more than `max_bytes` bytes. The caller holds the lock that excludes other writers.
+    /// The mode of the file stays.
+    ///
+    /// # Errors
+    ///
+    /// The error of the file system. The log is then as it was.
+    pub fn drop_older_half_above(&self, max_bytes: u64) -> io::Result<()> {
+        let mut file = open_regular(&self.path, OpenOptions::new().read(true))?;
+        let length = file.metadata()?.len();
+        if length <= max_bytes {
+            return Ok(());
+        }
+        let newer = read_at(&mut file, length / 2, length)?;
+        let start = newer.iter().position(|byte| *byte == b'\n').map_or(newer.len(), |at| at + 1);
+        let permissions = file.metadata()?.permissions();
+        replace(&self.path, newer.get(start..).unwrap_or_default())?;
+        fs::set_permissions(&self.path, permissions)
+    }
+}
+
+fn read_at(file: &mut File, start: u64, max_bytes: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(start))?;
+    let mut bytes = Vec::new();
+    file.take(max_bytes).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
