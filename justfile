@@ -57,7 +57,7 @@ real:
 
 # Can every crate be packaged
 package:
-    cargo package --workspace --exclude xtask --no-verify
+    cargo package --workspace --exclude nexus-benches --exclude nexus-tests --exclude xtask --no-verify
 
 # The gate
 ci:
