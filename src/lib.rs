@@ -126,9 +126,9 @@ pub use nexus_router::{
     Router, RouterBuilder, Seat, SeatEvent, SeatOutcome, SharedAddress, Shortfall, SilentSeat, UnknownKind,
     Verdict, Vote, WorkKind, fallback, hold, json_schema, panel,
 };
-pub use nexus_workspace as workspace;
 #[cfg(target_os = "linux")]
-pub use nexus_workspace::tree;
+pub use nexus_trees as tree;
+pub use nexus_workspace as workspace;
 pub use nexus_workspace::{
     AgentType, AgentTypeError, AgentTypes, EventLog, NewWorkspace, Workspace, WorkspaceError,
     WorkspaceErrorKind, WorkspaceEvent, WorkspaceId, WorkspaceState, WorkspaceStatus, Workspaces, agent,

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The crates by layer, lowest first. A crate depends on crates of lower layers alone; dev-dependencies do not count.
 ///
-/// `nexus` is the facade. `workspace` and `report` stand where the crates go that they become.
+/// `nexus` is the facade.
 const LAYERS: [&[&str]; 16] = [
     &["files"],
     &["core"],
@@ -13,8 +13,8 @@ const LAYERS: [&[&str]; 16] = [
     &["mcp"],
     &["backends"],
     &["router"],
-    &["workspace"],
-    &["conversations", "report"],
+    &["trees", "conversations"],
+    &["workspace", "report"],
     &["tasks", "project"],
     &["debates", "fleet"],
     &["testbed"],

@@ -7,7 +7,7 @@ use std::{
 
 use nexus_core::ToolAccess;
 use nexus_router::Router;
-use nexus_workspace::tree::{
+use nexus_trees::{
     CommitId, CommitIntent, Git, Landing, Project, Tree, TreeError, TreeErrorKind, TreeOptions,
 };
 use serde_json::{Map, Value};

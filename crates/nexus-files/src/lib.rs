@@ -42,4 +42,6 @@ pub use json_lines::{JsonLines, JsonLinesLog, TornLine};
 pub use lock::FileLock;
 pub use open::{create_private_folder, is_same_file, make_private_folder, open_regular};
 pub use secret_file::{SecretFile, SecretFileError};
-pub use whole::{create_once, read_bounded, remove_unfinished, replace, sync_folder, unfinished};
+pub use whole::{
+    create_once, random_name, read_bounded, remove_unfinished, replace, sync_folder, unfinished,
+};

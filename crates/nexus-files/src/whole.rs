@@ -130,12 +130,17 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// A name that no other writer uses. `RandomState` has its keys from the operating system.
-fn unfinished_path(folder: &Path, path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+/// Returns a name that no other thread or process is given: 16 lower-case hexadecimal digits. It is no secret, and may be guessed.
+pub fn random_name() -> String {
+    // The keys of `RandomState` come from the operating system.
     let mut random = RandomState::new().build_hasher();
     random.write_u32(std::process::id());
-    folder.join(format!(".{name}.{:016x}{UNFINISHED}", random.finish()))
+    format!("{:016x}", random.finish())
+}
+
+fn unfinished_path(folder: &Path, path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    folder.join(format!(".{name}.{}{UNFINISHED}", random_name()))
 }
 
 fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {

@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_core::{ErrorKind, harness::Failure};
-use nexus_workspace::tree::{TreeError, TreeErrorKind, TreeLimits};
+use nexus_trees::{TreeError, TreeErrorKind, TreeLimits};
 use sha2::{Digest as _, Sha256};
 
 use crate::objects::FileToStore;

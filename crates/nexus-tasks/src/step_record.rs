@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use nexus_core::VendorId;
-use nexus_workspace::tree::CommitId;
+use nexus_trees::CommitId;
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -3,10 +3,8 @@
 use std::{error::Error as _, fmt};
 
 use nexus_mcp::jobs::JobFault;
-use nexus_workspace::{
-    WorkspaceError, WorkspaceErrorKind,
-    tree::{TreeError, TreeErrorKind},
-};
+use nexus_trees::{TreeError, TreeErrorKind};
+use nexus_workspace::{WorkspaceError, WorkspaceErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,8 @@ use nexus_tasks::{
     AttemptPlace, Claim, Cursor, EvidenceId, Handoff, HandoffAction, HandoffDraft, Prompts, ReviewDecision,
     ReviewOutcome, StepAttempt, StepEvidence, StepReview, StepWork, shown_probe,
 };
-use nexus_workspace::{AgentTypes, tree::CommitId};
+use nexus_trees::CommitId;
+use nexus_workspace::AgentTypes;
 
 use crate::{
     error::TestbedError,

@@ -3,7 +3,7 @@
 use std::{io, path::PathBuf};
 
 use nexus_tasks::{CheckError, DraftError, TaskError};
-use nexus_workspace::tree::{TreeError, TreeErrorKind};
+use nexus_trees::{TreeError, TreeErrorKind};
 
 use crate::trap_error::TrapError;
 

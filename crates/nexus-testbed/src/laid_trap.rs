@@ -10,10 +10,8 @@ use std::{
 use nexus_core::CancelToken;
 use nexus_files::make_private_folder;
 use nexus_tasks::{Checks, ProbeStore, ProblemBrief, SandboxSettings, TaskSettings};
-use nexus_workspace::{
-    AgentTypes,
-    tree::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions},
-};
+use nexus_trees::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions};
+use nexus_workspace::AgentTypes;
 
 use crate::{
     blocking::blocking,

@@ -5,7 +5,7 @@ use std::{path::Path, sync::Arc};
 use nexus_core::CancelToken;
 use nexus_process::private_home::remove_tree;
 use nexus_tasks::{Checks, ProbeSide, ProbeSides, SideOutcome, TaskSettings};
-use nexus_workspace::tree::CommitId;
+use nexus_trees::CommitId;
 
 use crate::{
     blocking::blocking,

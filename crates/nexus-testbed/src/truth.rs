@@ -7,7 +7,7 @@ use nexus_process::private_home::remove_tree;
 use nexus_tasks::{
     CheckOutput, Checks, KeptText, ProbeSide, ProbeSides, ProbeStore, SideOutcome, TaskSettings,
 };
-use nexus_workspace::tree::{CommitId, Tree};
+use nexus_trees::{CommitId, Tree};
 use serde::{Deserialize, Serialize};
 
 use crate::{blocking::blocking, error::TestbedError, laid_trap::settings_of, trap::Trap};

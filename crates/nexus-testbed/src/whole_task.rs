@@ -12,7 +12,7 @@ use nexus_tasks::{
     EvidenceId, ReviewVote, SilentReviewer, StepRecord, Task, TaskCreateRequest, TaskError,
     TaskOrchestrateRequest, TaskRunTurnRequest, TaskSettings, TaskStatus, Tasks, TasksOptions, shown_probe,
 };
-use nexus_workspace::tree::{CommitId, Tree};
+use nexus_trees::{CommitId, Tree};
 
 use crate::{
     blocking::blocking,

@@ -88,8 +88,6 @@ mod settings;
 mod state;
 mod status;
 mod status_file;
-#[cfg(target_os = "linux")]
-pub mod tree;
 mod wait;
 mod watch;
 mod workspace;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use nexus_core::{BackendId, CancelToken, ErrorKind, ToolAccess, TurnRequest, harness::Failure};
-use nexus_workspace::tree::{
+use nexus_trees::{
     CommitId, CommitIntent, Git, Landing, Project, Tree, TreeError, TreeErrorKind, TreeOptions,
 };
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use nexus_core::{CancelToken, ErrorKind, ToolAccess, TurnRequest, harness::Failure};
-use nexus_workspace::tree::{CommitIntent, Git, Tree, TreeError, TreeOptions};
+use nexus_trees::{CommitIntent, Git, Tree, TreeError, TreeOptions};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use std::{io, path::PathBuf};
 
-use nexus_workspace::tree::{TreeError, TreeErrorKind};
+use nexus_trees::{TreeError, TreeErrorKind};
 
 use crate::draft_fault::DraftError;
 

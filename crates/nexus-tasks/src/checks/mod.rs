@@ -37,7 +37,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_workspace::tree::Tree;
+use nexus_trees::Tree;
 
 pub use error::CheckError;
 pub use output::{CheckOutput, KeptText, ProgramExit};

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use nexus_core::CancelToken;
-use nexus_workspace::tree::{CommitId, TreeId};
+use nexus_trees::{CommitId, TreeId};
 
 use super::{
     Checks,

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::SystemTime};
 
-use nexus_workspace::tree::CommitId;
+use nexus_trees::CommitId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

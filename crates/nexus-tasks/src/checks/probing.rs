@@ -11,7 +11,7 @@ use std::{
 
 use nexus_core::CancelToken;
 use nexus_process::spawn::KeptOutput;
-use nexus_workspace::tree::TreeId;
+use nexus_trees::TreeId;
 
 use super::{
     Checks,

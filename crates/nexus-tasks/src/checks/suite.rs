@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::PathBuf};
 
 use nexus_core::CancelToken;
-use nexus_workspace::tree::{ChangedPath, CommitId, Tree, TreeId};
+use nexus_trees::{ChangedPath, CommitId, Tree, TreeId};
 
 use super::{
     Checks,

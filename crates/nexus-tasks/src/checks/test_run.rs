@@ -1,6 +1,6 @@
 //! What the project's tests say of a tree.
 
-use nexus_workspace::tree::CommitId;
+use nexus_trees::CommitId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use nexus_core::CancelToken;
-use nexus_workspace::tree::{TreeOptions, TreeReading};
+use nexus_trees::{TreeOptions, TreeReading};
 
 /// How a task is created. By default without a bound, and without a word.
 #[derive(Clone, Default)]

@@ -7,10 +7,8 @@ use std::sync::{
 
 use nexus_core::{BeforeRetry, CancelToken, EventEnvelope, Limits, TurnEvent, TurnHost};
 use nexus_router::WorkKind;
-use nexus_workspace::{
-    AgentTypes,
-    tree::{Base, Project, Tree},
-};
+use nexus_trees::{Base, Project, Tree};
+use nexus_workspace::AgentTypes;
 use tokio::sync::watch;
 
 use super::{

@@ -10,7 +10,7 @@ use std::{
 use nexus_core::{CancelToken, Clock, SystemClock};
 use nexus_mcp::jobs::{Job, Jobs};
 use nexus_router::Router;
-use nexus_workspace::tree::Tree;
+use nexus_trees::Tree;
 
 use super::{
     blocking::blocking,

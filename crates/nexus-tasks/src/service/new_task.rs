@@ -7,7 +7,8 @@ use std::{
 
 use nexus_core::Effort;
 use nexus_router::{ExplainedTarget, KindError, Panel, WorkKind};
-use nexus_workspace::{WorkspaceId, tree::Project};
+use nexus_trees::Project;
+use nexus_workspace::WorkspaceId;
 
 use super::{framing_job::ORCHESTRATOR, inner::Inner, request::TaskCreateRequest};
 use crate::{

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use nexus_workspace::{WorkspaceState as _, tree::Tree};
+use nexus_trees::Tree;
+use nexus_workspace::WorkspaceState as _;
 
 use super::{
     blocking::blocking,

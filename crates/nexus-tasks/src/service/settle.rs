@@ -11,7 +11,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nexus_core::Clock;
-use nexus_workspace::tree::{CommitId, CommitIntent, Tree};
+use nexus_trees::{CommitId, CommitIntent, Tree};
 
 use crate::{
     problem_brief::{BriefDraft, PlanEntry, PlanStep, ProblemBrief},

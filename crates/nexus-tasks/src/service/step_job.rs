@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nexus_core::{Budget, CancelToken, Usd};
-use nexus_workspace::tree::Tree;
+use nexus_trees::Tree;
 use tokio::sync::watch;
 
 use super::{

@@ -4,10 +4,8 @@ use std::{fmt, path::PathBuf, sync::Arc};
 
 use nexus_core::{Budget, CancelToken, RecordFile};
 use nexus_router::Router;
-use nexus_workspace::{
-    AgentTypes,
-    tree::{CommitId, Tree},
-};
+use nexus_trees::{CommitId, Tree};
+use nexus_workspace::AgentTypes;
 
 use super::StepWatcher;
 use crate::{

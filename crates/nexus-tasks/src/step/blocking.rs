@@ -10,10 +10,10 @@ use std::{
 };
 
 use nexus_core::CancelToken;
-use nexus_workspace::tree::{Tree, TreeError};
+use nexus_trees::{Tree, TreeError};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Does `work` on a tree. It ends with [`Cancelled`](nexus_workspace::tree::TreeErrorKind::Cancelled) when `cancel` is cancelled.
+/// Does `work` on a tree. It ends with [`Cancelled`](nexus_trees::TreeErrorKind::Cancelled) when `cancel` is cancelled.
 /// When the future is dropped, work that has begun is cancelled and waited for, so that nothing is at work afterwards.
 pub(super) async fn on_tree<T: Send + 'static>(
     tree: &Tree,

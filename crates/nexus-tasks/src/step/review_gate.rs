@@ -10,7 +10,7 @@ use nexus_core::{
     BackendId, BeforeRetry, FileTools, ParticipantScope, ScopeError, Submission, ToolAccess, TurnRequest,
 };
 use nexus_router::{KindError, Panel, Router, Seat};
-use nexus_workspace::tree::CommitId;
+use nexus_trees::CommitId;
 
 use super::{
     agent_evidence::{AgentEvidence, TestNumbers},
@@ -186,7 +186,7 @@ impl StepAttempt<'_> {
         &self,
         work: &StepWork,
         names: &[&str],
-    ) -> Result<(ParticipantScope, nexus_workspace::tree::Patch), Failure> {
+    ) -> Result<(ParticipantScope, nexus_trees::Patch), Failure> {
         let folder = self.review_folder();
         let laid_out = self.lay_out(&work.commit, &folder).await;
         laid_out.map_err(|error| Failure::new("the files to be reviewed cannot be laid out", &error))?;

@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use nexus_workspace::tree::CommitId;
+use nexus_trees::CommitId;
 
 use super::{
     attempt::{StepAttempt, StepInterrupted},

@@ -9,7 +9,7 @@ use std::{
 use nexus_core::{
     CancelToken, Effects, FileTools, IntoToolResult, Submission, Tool, ToolFault, ToolPattern, Toolbox,
 };
-use nexus_workspace::tree::{CommitId, CommitIntent, Tree, TreeError, TreeErrorKind, TreeId};
+use nexus_trees::{CommitId, CommitIntent, Tree, TreeError, TreeErrorKind, TreeId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

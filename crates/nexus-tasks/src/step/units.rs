@@ -7,7 +7,7 @@ use nexus_core::{
     BeforeRetry, FileTools, ParticipantScope, PathAccess, Submission, ToolAccess, TurnRequest, VendorId,
 };
 use nexus_router::Router;
-use nexus_workspace::tree::{ChangedPath, CommitId, TreeError, TreeId};
+use nexus_trees::{ChangedPath, CommitId, TreeError, TreeId};
 
 use super::{
     agent_evidence::{AgentEvidence, TestNumbers},

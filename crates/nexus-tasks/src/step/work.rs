@@ -1,6 +1,6 @@
 //! Work that is to be reviewed, and what a review of it came to.
 
-use nexus_workspace::tree::CommitId;
+use nexus_trees::CommitId;
 
 use crate::{
     evidence::StepEvidence,

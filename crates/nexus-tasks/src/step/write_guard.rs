@@ -7,7 +7,7 @@ use nexus_core::{
     CancelToken, ParticipantScope, PathAccess, ToolCall, ToolDefinition, ToolResult, ToolRouter,
     scope::folded_name,
 };
-use nexus_workspace::tree::{Refusal, Tree, TreeLimits};
+use nexus_trees::{Refusal, Tree, TreeLimits};
 use serde_json::Value;
 
 use super::blocking::on_tree;

@@ -2,10 +2,8 @@
 
 use std::{fmt, path::PathBuf};
 
-use nexus_workspace::{
-    AgentTypes,
-    tree::{CommitId, CommitIntent},
-};
+use nexus_trees::{CommitId, CommitIntent};
+use nexus_workspace::AgentTypes;
 use serde::{Deserialize, Serialize};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use nexus_workspace::tree::Git;
+use nexus_trees::Git;
 
 use crate::task_error::TaskError;
 

@@ -8,10 +8,8 @@ use std::{
 
 use nexus_core::Clock;
 use nexus_files::FileLock;
-use nexus_workspace::{
-    NewWorkspace, WorkspaceId, Workspaces,
-    tree::{Git, Tree},
-};
+use nexus_trees::{Git, Tree};
+use nexus_workspace::{NewWorkspace, WorkspaceId, Workspaces};
 
 use super::{
     data::TaskData,

@@ -228,7 +228,7 @@ async fn slices_that_have_come_to_overlap_are_refused_when_the_band_is_dispatche
     symlink("a", folder.join("src/b")).unwrap();
     let snapshot = world.tree.snapshot(&folder).unwrap();
     let time = std::time::SystemTime::UNIX_EPOCH;
-    let intent = nexus_workspace::tree::CommitIntent::new(snapshot, world.base.clone(), time, "x");
+    let intent = nexus_trees::CommitIntent::new(snapshot, world.base.clone(), time, "x");
     let linked = world.tree.commit(&intent).unwrap();
 
     let maker = Scripted::new("maker", Vec::new());

@@ -16,10 +16,8 @@ use nexus_tasks::{
     TaskData, TaskLogEvent, TaskSettings, TaskStatus, TaskStore, UnitRecord, task_report,
 };
 use nexus_testkit::browser::look_at;
-use nexus_workspace::{
-    AgentTypes,
-    tree::{CommitIntent, Git, Project},
-};
+use nexus_trees::{CommitIntent, Git, Project};
+use nexus_workspace::AgentTypes;
 use tempfile::TempDir;
 
 const HOSTILE: &str = "</script><img src=http://canary.invalid/x onerror=alert(1)>\"'&amp;";
@@ -110,8 +108,8 @@ fn record(
     text: &str,
     attempt: u32,
     end: StepEnd,
-    base: &nexus_workspace::tree::CommitId,
-    work: &nexus_workspace::tree::CommitId,
+    base: &nexus_trees::CommitId,
+    work: &nexus_trees::CommitId,
 ) -> StepRecord {
     let mut evidence = StepEvidence::new();
     let shown = vec![evidence.add_test()];

@@ -8,7 +8,7 @@ use nexus_core::{
     ToolAccess, Toolbox, TurnHost, TurnRequest,
 };
 use nexus_tasks::{AgentRoute, Assignment, Claim, HandoffAction, HandoffDraft, run_agent};
-use nexus_workspace::tree::{Git, Project, Tree, TreeOptions};
+use nexus_trees::{Git, Project, Tree, TreeOptions};
 use serde_json::json;
 
 use crate::support::{Act, Scripted, router_over};

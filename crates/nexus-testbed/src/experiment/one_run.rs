@@ -11,7 +11,7 @@ use std::{
 use nexus_core::{CancelToken, RecordFile};
 use nexus_process::private_home::remove_tree;
 use nexus_tasks::{AgentFailure, EvidenceId, ReviewOutcome, ReviewVote, SilentReviewer};
-use nexus_workspace::tree::{CommitId, Tree};
+use nexus_trees::{CommitId, Tree};
 
 use super::RunMode;
 use crate::{

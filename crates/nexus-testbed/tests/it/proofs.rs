@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, fs, path::Path, sync::Arc, time::Instant};
 use nexus_core::CancelToken;
 use nexus_tasks::TaskSettings;
 use nexus_testbed::{Answer, Ending, GroundTruth, LaidTrap, Outcome, Trap, TrapProof};
-use nexus_workspace::tree::CommitIntent;
+use nexus_trees::CommitIntent;
 
 use crate::support::{can_run, edit, write_example};
 

@@ -7,5 +7,4 @@ mod support;
 mod waiting;
 mod workspace;
 mod workspace_faults;
-mod workspace_tree;
 mod workspace_writers;

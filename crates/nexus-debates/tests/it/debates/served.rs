@@ -8,7 +8,7 @@ use nexus_debates::{
 use nexus_mcp::{ToolKind, ToolService as _};
 use nexus_tasks::{SandboxKind, TaskSettings, Tasks, TasksOptions};
 use nexus_testkit::browser::look_at;
-use nexus_workspace::tree::Git;
+use nexus_trees::Git;
 use serde_json::json;
 
 use super::kit::{Act, Seen, agents, debates, honest, question, walk};

@@ -14,7 +14,7 @@ use nexus_core::{
 use nexus_fleet::{FleetBackend, FleetSettings, Worker, WorkspaceMode};
 use nexus_router::Router;
 use nexus_testkit::child_test;
-use nexus_workspace::tree::{Git, Project, Tree, TreeOptions};
+use nexus_trees::{Git, Project, Tree, TreeOptions};
 use serde_json::json;
 use tempfile::TempDir;
 

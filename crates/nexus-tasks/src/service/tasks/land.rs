@@ -1,7 +1,7 @@
 //! Handing the person what a task committed.
 
 use nexus_mcp::page::cut;
-use nexus_workspace::tree::Landing;
+use nexus_trees::Landing;
 
 use super::{
     super::{

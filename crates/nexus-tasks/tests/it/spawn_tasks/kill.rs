@@ -16,7 +16,7 @@ use std::{
 use nexus_core::Clock;
 use nexus_tasks::{TaskCreateRequest, TaskListRequest, Tasks};
 use nexus_testkit::{child_test, effort};
-use nexus_workspace::tree::{CommitId, Git, Tree};
+use nexus_trees::{CommitId, Git, Tree};
 use serde_json::json;
 
 use super::kit::{agents, has_git, honest, make_project, options, orchestrate, router, run};

@@ -20,7 +20,7 @@ use nexus_tasks::{
     SandboxKind, TaskCreateRequest, TaskCreated, TaskOrchestrateRequest, TaskReport, TaskRunTurnRequest,
     TaskSettings, TaskStatusRequest, TaskTurnReport, Tasks, TasksOptions,
 };
-use nexus_workspace::tree::Git;
+use nexus_trees::Git;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;

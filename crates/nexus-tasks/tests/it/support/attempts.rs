@@ -12,10 +12,8 @@ use nexus_tasks::{
     AgentEnding, AgentProgress, AgentTurn, AttemptPlace, BriefDraft, Checks, Cursor, ProbeStore,
     ProblemBrief, Prompts, SandboxKind, StepAgent, StepAttempt, StepRecord, StepWatcher, TaskSettings,
 };
-use nexus_workspace::{
-    AgentTypes,
-    tree::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions},
-};
+use nexus_trees::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions};
+use nexus_workspace::AgentTypes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -10,7 +10,7 @@ use std::{
 use nexus_core::CancelToken;
 use nexus_tasks::{CheckError, Checks, ProbeSides, ProbeStore};
 use nexus_testkit::{child_test, effort};
-use nexus_workspace::tree::{Git, Tree};
+use nexus_trees::{Git, Tree};
 
 use super::kit::{Kit, alive_with, has_all, has_git, probe, scratch_folders, settings, unsandboxed, until};
 

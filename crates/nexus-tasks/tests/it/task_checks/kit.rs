@@ -13,7 +13,7 @@ use nexus_tasks::{
     Checks, ProbeDraft, ProbeFile, ProbeSides, ProbeStore, SandboxKind, SandboxSettings, SuiteRun,
     TaskSettings,
 };
-use nexus_workspace::tree::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions};
+use nexus_trees::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions};
 
 /// Whether this machine has a git and a sandbox. Where it has none, the tests that need one say so and pass, unless a variable
 /// says that there must be one.

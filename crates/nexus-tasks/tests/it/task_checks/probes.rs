@@ -8,7 +8,7 @@ use nexus_tasks::{
     CheckError, Checks, EvidenceId, ProbeDraft, ProbeRecord, ProbeSide, ProbeSides, ProgramExit, SideOutcome,
     shown_probe,
 };
-use nexus_workspace::tree::CommitIntent;
+use nexus_trees::CommitIntent;
 
 use super::kit::{Kit, has_all, has_python, probe, scratch_folders, settings, words};
 
@@ -102,7 +102,7 @@ async fn three_trees_are_three_answers_and_equal_ones_are_run_once() {
     let same: Vec<_> = back.answers.iter().map(|answer| answer.same_files_as).collect();
     assert_eq!(same, [None, None, Some(TaskBase)]);
     assert!(back.differ(TaskBase, StepBase) && back.differ(StepBase, Now) && !back.differ(TaskBase, Now));
-    let unknown: nexus_workspace::tree::CommitId = "1".repeat(40).parse().unwrap();
+    let unknown: nexus_trees::CommitId = "1".repeat(40).parse().unwrap();
     let error =
         checks.run_probe(probe(&[], &["true"]), &kit.sides(&second, &unknown), &CancelToken::new()).await;
     assert!(matches!(error, Err(CheckError::Tree(_))), "{error:?}");

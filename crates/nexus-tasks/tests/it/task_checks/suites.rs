@@ -471,8 +471,7 @@ async fn kept_folders_are_shown_read_only_and_none_that_leads_out() {
     fs::write(out.join("real/x"), "").unwrap();
     symlink("real", out.join("node_modules")).unwrap();
     let snapshot = kit.tree.snapshot(&out).unwrap();
-    let intent =
-        nexus_workspace::tree::CommitIntent::new(snapshot, kit.base(), std::time::UNIX_EPOCH, "Link it");
+    let intent = nexus_trees::CommitIntent::new(snapshot, kit.base(), std::time::UNIX_EPOCH, "Link it");
     let now = kit.tree.commit(&intent).unwrap();
     let run = kit.checks(&settings).run_tests(&now, &CancelToken::new()).await.unwrap().run;
     let SuiteEnd::DidNotStart { missing } = &run.end else { panic!("{run:?}") };

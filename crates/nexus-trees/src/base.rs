@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{CommitId, Project, TreeError, TreeErrorKind, text::PathText};
-use crate::{WorkspaceId, file};
 
 const NAME: &str = "tree.json";
 const VERSION: u64 = 1;
@@ -103,7 +102,10 @@ impl Record {
 
     pub(super) fn read(folder: &Path) -> Result<Self, TreeError> {
         let path = folder.join(NAME);
-        let bytes = file::read(&path, MAX_BYTES)?;
+        let read = nexus_files::read_bounded(&path, MAX_BYTES);
+        let read = read.map_err(|error| TreeError::from_io(&path, "cannot be read", error))?;
+        let bytes =
+            read.ok_or_else(|| TreeError::from_io(&path, "cannot be read", std::io::ErrorKind::NotFound))?;
         let record: Self = serde_json::from_slice(&bytes).map_err(|error| {
             let message = format!("{path:?} is not what was written there: {error}; create the tree anew");
             TreeError::new(TreeErrorKind::Malformed, message)
@@ -127,16 +129,21 @@ impl Record {
     pub(super) fn write(&self, folder: &Path) -> Result<(), TreeError> {
         let bytes = serde_json::to_vec_pretty(self)
             .map_err(|error| TreeError::new(TreeErrorKind::Malformed, error.to_string()))?;
-        Ok(file::replace(folder, NAME, &bytes)?)
+        let path = folder.join(NAME);
+        nexus_files::replace(&path, &bytes)
+            .map_err(|error| TreeError::from_io(&path, "cannot be written", error))
     }
 }
 
 /// A name for a ref that keeps a base, which no other tree has.
 pub(super) fn new_pin() -> String {
-    format!("{PINS}{}", WorkspaceId::random())
+    format!("{PINS}{}", nexus_files::random_name())
 }
 
 /// Whether a ref is one that [`new_pin`] can have named.
 fn is_pin(name: &str) -> bool {
-    name.strip_prefix(PINS).is_some_and(|id| id.parse::<WorkspaceId>().is_ok())
+    let is_id = |id: &str| {
+        (1..=64).contains(&id.len()) && id.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9'))
+    };
+    name.strip_prefix(PINS).is_some_and(is_id)
 }

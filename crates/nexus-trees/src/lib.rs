@@ -55,7 +55,7 @@
 //!
 //! ```no_run
 //! use std::time::SystemTime;
-//! use nexus_workspace::tree::{CommitIntent, Git, Landing, Project, Tree, TreeOptions};
+//! use nexus_trees::{CommitIntent, Git, Landing, Project, Tree, TreeOptions};
 //!
 //! # fn example(workspace: &std::path::Path) -> Result<(), Box<dyn std::error::Error>> {
 //! let tree = Tree::create(&Git::find()?, workspace, &Project::find("my-project")?, &TreeOptions::new())?;
@@ -75,6 +75,8 @@
 //! # Ok(())
 //! # }
 //! ```
+
+#![cfg(target_os = "linux")]
 
 mod base;
 mod blobs;
@@ -139,18 +141,20 @@ pub use refusal::{Refusal, RefusedPath};
 
 use nexus_core::CancelToken;
 
-use crate::lock::Lock;
 use base::Record;
 use ignore::IgnoreRules;
+use nexus_files::FileLock;
 use project::Repository;
 use repo::Repo;
 
+/// The file whose lock is the right to move a ref or to land.
+const LOCK: &str = ".lock";
 /// How long another process is waited for that moves a ref or lands.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How old a lock in our own repository must be before it is taken for a dead git's. Git holds one for milliseconds.
 const DEAD_LOCK: Duration = Duration::from_secs(2);
 
-/// A repository in a workspace over the objects of a project. See the [module](self).
+/// A repository in a workspace over the objects of a project. See the [crate](crate).
 ///
 /// Any number of them may be of the same workspace, in any number of threads and processes. Between two calls it keeps at most one git,
 /// which waits to read objects: clones share it, and it ends when the last of them is dropped, or this process ends. A repository that was
@@ -215,8 +219,13 @@ impl Tree {
         Some((project, project.repository()?))
     }
 
-    fn lock(&self) -> Result<Lock, TreeError> {
-        Ok(Lock::take(&self.folder, PATIENCE)?)
+    fn lock(&self) -> Result<FileLock, TreeError> {
+        let path = self.folder.join(LOCK);
+        let locked = FileLock::lock(&path, PATIENCE);
+        locked.map_err(|error| TreeError::from_io(&path, "cannot be locked", error))?.ok_or_else(|| {
+            let message = format!("{path:?} has been held by another process for {} s", PATIENCE.as_secs());
+            TreeError::new(TreeErrorKind::InUse, message)
+        })
     }
 
     /// Removes the lock that a git which was killed left on a ref of ours. Whoever calls holds our lock, so that no other host

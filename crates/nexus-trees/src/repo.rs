@@ -17,7 +17,6 @@ use super::{
     refusal::RefusedPath,
     text,
 };
-use crate::WorkspaceId;
 
 /// A commit within the repository of a project: a submodule.
 pub(super) const GITLINK: u32 = 0o160_000;
@@ -125,7 +124,7 @@ impl Repo {
 
     /// A folder that is gone when it is dropped.
     pub(super) fn scratch(&self) -> Result<Scratch, TreeError> {
-        let path = self.scratch.join(WorkspaceId::random().as_str());
+        let path = self.scratch.join(nexus_files::random_name());
         nexus_files::make_private_folder(&path)
             .map_err(|error| TreeError::from_io(&path, "cannot be made", error))?;
         Ok(Scratch(path))

@@ -16,7 +16,6 @@ use std::{
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use super::{CommitId, Git, TreeError, project::Repository};
-use crate::WorkspaceId;
 
 /// How long a lock must lie there unchanged after git was killed to be its own. Git holds one for milliseconds.
 const DEAD_LOCK: Duration = Duration::from_secs(1);
@@ -114,7 +113,7 @@ pub(super) fn place(from: &Path, to: &Path, mode: u32) -> io::Result<bool> {
         }
         // A file system without files that have no name. Git removes old ones of this name by itself.
         Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::ISDIR | rustix::io::Errno::NOENT) => {
-            let pending = folder.join(format!("tmp_{}", WorkspaceId::random()));
+            let pending = folder.join(format!("tmp_{}", nexus_files::random_name()));
             let filled = File::create_new(&pending).and_then(|mut file| fill(&mut source, &mut file, mode));
             let placed = filled.map(|()| rustix::fs::linkat(CWD, &pending, CWD, to, AtFlags::empty()));
             let _ = fs::remove_file(&pending);

@@ -15,7 +15,6 @@ use super::{
     repo, text,
     uncommitted::{Checkout, copy_index},
 };
-use crate::WorkspaceId;
 use nexus_files::FileLock;
 
 /// Longest wait for another landing in the same project. Source: our own bound; a large checkout takes minutes.
@@ -471,7 +470,7 @@ impl Update<'_> {
             return Ok(None);
         }
         let mode = fs::metadata(&self.index).map_or(0o644, |found| found.mode() & 0o777);
-        let pending = self.index.with_file_name(format!("tmp_{}", WorkspaceId::random()));
+        let pending = self.index.with_file_name(format!("tmp_{}", nexus_files::random_name()));
         person::place(new, &pending, mode)?;
         let placed = identity(&pending);
         if let Err(error) = fs::rename(&pending, &self.index) {

@@ -3,7 +3,6 @@
 use std::{error::Error, fmt, io, path::Path};
 
 use super::refusal::RefusedPath;
-use crate::{WorkspaceError, WorkspaceErrorKind};
 
 /// Why something could not be done with a tree, named for what the caller can do next.
 #[non_exhaustive]
@@ -85,6 +84,7 @@ impl TreeError {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 (TreeErrorKind::NoSpace, ": the disk is full; free some space")
             }
+            io::ErrorKind::InvalidData => (TreeErrorKind::Malformed, ": see what is there, and move it away"),
             _ => (TreeErrorKind::Io, ""),
         };
         let mut error = Self::new(kind, format!("{path:?} {what}{way_out}"));
@@ -133,22 +133,5 @@ impl fmt::Display for TreeError {
 impl Error for TreeError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
-    }
-}
-
-impl From<WorkspaceError> for TreeError {
-    fn from(error: WorkspaceError) -> Self {
-        let kind = match error.kind() {
-            WorkspaceErrorKind::NotFound => TreeErrorKind::NotFound,
-            WorkspaceErrorKind::AlreadyExists => TreeErrorKind::AlreadyExists,
-            WorkspaceErrorKind::InUse => TreeErrorKind::InUse,
-            WorkspaceErrorKind::NoSpace => TreeErrorKind::NoSpace,
-            WorkspaceErrorKind::PermissionDenied => TreeErrorKind::PermissionDenied,
-            WorkspaceErrorKind::Io => TreeErrorKind::Io,
-            _ => TreeErrorKind::Malformed,
-        };
-        let mut own = Self::new(kind, error.to_string());
-        own.0.source = Some(Box::new(error));
-        own
     }
 }

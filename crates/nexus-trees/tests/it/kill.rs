@@ -7,7 +7,7 @@ use std::{
 };
 
 use nexus_testkit::effort;
-use nexus_workspace::tree::{Git, Landing, Project, Tree, TreeError, TreeOptions};
+use nexus_trees::{Git, Landing, Project, Tree, TreeError, TreeOptions};
 
 use super::kit::{Place, commit, listing, needs_git, real_git, script, write};
 

@@ -9,7 +9,7 @@ use std::{
 };
 
 use nexus_core::CancelToken;
-use nexus_workspace::tree::{CommitId, Git, Tree, TreeErrorKind};
+use nexus_trees::{CommitId, Git, Tree, TreeErrorKind};
 
 use super::kit::{Place, commit, kind, listing, needs_git, real_git, script, write};
 

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use nexus_workspace::tree::{Git, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
+use nexus_trees::{Git, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
 
 use super::kit::{Place, at, commit, is_root, kind, listing, needs_git, real_git, script, write};
 

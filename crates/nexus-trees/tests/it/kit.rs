@@ -9,9 +9,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use nexus_workspace::tree::{
-    CommitId, CommitIntent, Git, Project, Tree, TreeError, TreeErrorKind, TreeOptions,
-};
+use nexus_trees::{CommitId, CommitIntent, Git, Project, Tree, TreeError, TreeErrorKind, TreeOptions};
 
 /// The git of the `PATH`. Without one, the test that asks ends here.
 pub(crate) fn git() -> Option<Git> {
@@ -28,7 +26,7 @@ pub(crate) fn git() -> Option<Git> {
 /// Ends the test where there is no git.
 macro_rules! needs_git {
     () => {
-        match crate::workspace_tree::kit::git() {
+        match crate::kit::git() {
             Some(git) => git,
             None => return,
         }
@@ -178,7 +176,7 @@ pub(crate) fn listing(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 /// The paths of an error, as text.
 pub(crate) fn refused(error: &TreeError) -> Vec<String> {
-    let path = |refused: &nexus_workspace::tree::RefusedPath| {
+    let path = |refused: &nexus_trees::RefusedPath| {
         format!("{} {:?}", refused.path().to_string_lossy(), refused.refusal())
     };
     error.paths().iter().map(path).collect()

@@ -13,9 +13,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_workspace::tree::{
-    Git, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeLimits, TreeOptions,
-};
+use nexus_trees::{Git, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeLimits, TreeOptions};
 
 use super::kit::{Place, commit, is_root, kind, listing, needs_git, real_git, refused, script, write};
 

@@ -18,7 +18,6 @@ use super::{
     refusal::to_path,
     repo::{self, EXECUTABLE, Entries, GITLINK, LINK},
 };
-use crate::WorkspaceId;
 
 /// The folder in which everything is put that has to go. No folder of it is ever deep.
 const TRASH: &[u8] = b".nexus-tree-trash";
@@ -240,7 +239,7 @@ fn is_right(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> bool {
 
 /// The name of a file that is not in place yet. One that is left behind is in no commit, so the next call removes it.
 fn pending_name() -> Vec<u8> {
-    format!(".nexus-tree-{}", WorkspaceId::random()).into_bytes()
+    format!(".nexus-tree-{}", nexus_files::random_name()).into_bytes()
 }
 
 /// Where everything is put that has to go. Folders are taken apart here one level at a time, so that none is too deep.
@@ -268,7 +267,7 @@ impl Trash {
         // Who may not write into a folder may not move it, either.
         let folder = fs::File::from(handle::open_folder_at(from, name, true)?);
         folder.set_permissions(fs::Permissions::from_mode(0o700))?;
-        let new = WorkspaceId::random();
+        let new = nexus_files::random_name();
         Ok(rustix::fs::renameat(from, name, &self.folder, new.as_str())?)
     }
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use nexus_testkit::effort;
-use nexus_workspace::tree::{TreeErrorKind, TreeLimits};
+use nexus_trees::{TreeErrorKind, TreeLimits};
 
 use rustix::fs::{Mode, OFlags};
 
@@ -209,7 +209,7 @@ fn what_git_would_leave_out_of_a_tree_without_a_word_is_refused_by_name() {
         std::os::unix::fs::symlink("a", folder.join(name)).unwrap();
         let error = tree.snapshot(&folder).unwrap_err();
         assert_eq!(error.kind(), TreeErrorKind::Refused);
-        assert_eq!(crate::workspace_tree::kit::refused(&error), [format!("{name} NotForGit")]);
+        assert_eq!(crate::kit::refused(&error), [format!("{name} NotForGit")]);
         fs::remove_file(folder.join(name)).unwrap();
         write(&folder.join(name), "a file is none\n");
         assert_ne!(tree.snapshot(&folder).unwrap(), tree.tree_of(&tree.base().commit).unwrap());

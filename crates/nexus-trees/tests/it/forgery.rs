@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_workspace::tree::{Landing, TreeOptions};
+use nexus_trees::{Landing, TreeOptions};
 
 use super::kit::{Place, commit, listing, needs_git, refused, script, write};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use nexus_core::CancelToken;
-use nexus_workspace::tree::{Git, Project, Tree, TreeErrorKind, TreeOptions};
+use nexus_trees::{Git, Project, Tree, TreeErrorKind, TreeOptions};
 
 use super::kit::{Place, kind, listing, needs_git, real_git, script};
 

@@ -1,8 +1,6 @@
 //! A base and its changes on their way to another machine, and bundles that are none.
 
-use nexus_workspace::tree::{
-    CommitIntent, LandObstacle, Landing, Tree, TreeErrorKind, TreeLimits, TreeOptions,
-};
+use nexus_trees::{CommitIntent, LandObstacle, Landing, Tree, TreeErrorKind, TreeLimits, TreeOptions};
 
 use super::kit::{Place, at, commit, kind, listing, needs_git, refused, write};
 

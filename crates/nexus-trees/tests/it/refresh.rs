@@ -3,7 +3,7 @@
 use std::{fs, path::Path};
 
 use nexus_core::CancelToken;
-use nexus_workspace::tree::TreeErrorKind;
+use nexus_trees::TreeErrorKind;
 
 use super::kit::{Place, commit, kind, needs_git, write};
 

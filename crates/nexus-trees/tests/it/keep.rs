@@ -1,6 +1,6 @@
 //! Commits that are kept beside a person's branches, and how a checkout is at one moment.
 
-use nexus_workspace::tree::{CheckoutStatus, Project, Tree, TreeErrorKind, TreeLimits, TreeOptions};
+use nexus_trees::{CheckoutStatus, Project, Tree, TreeErrorKind, TreeLimits, TreeOptions};
 
 use super::kit::{Place, commit, kind, needs_git, write};
 

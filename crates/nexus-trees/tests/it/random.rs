@@ -10,7 +10,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_workspace::tree::CommitIntent;
+use nexus_trees::CommitIntent;
 use proptest::prelude::*;
 
 use super::kit::{Place, at, git, listing, write};

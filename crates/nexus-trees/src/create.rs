@@ -21,7 +21,6 @@ use super::{
     snapshot, text,
     uncommitted::{Checkout, Uncommitted},
 };
-use crate::{WorkspaceId, file};
 
 /// The folder of a tree in its workspace.
 const FOLDER: &str = ".tree";
@@ -379,7 +378,7 @@ impl std::ops::Deref for Staging {
 
 impl Staging {
     fn make(workspace: &Path) -> Result<Self, TreeError> {
-        let path = workspace.join(format!("{UNFINISHED}{}", WorkspaceId::random()));
+        let path = workspace.join(format!("{UNFINISHED}{}", nexus_files::random_name()));
         nexus_files::create_private_folder(&path)
             .map_err(|error| TreeError::from_io(&path, "cannot be made", error))?;
         Ok(Self(path))
@@ -388,7 +387,8 @@ impl Staging {
     fn put_in_place(&self, workspace: &Path) -> Result<(), TreeError> {
         let folder = workspace.join(FOLDER);
         match fs::rename(&self.0, &folder) {
-            Ok(()) => Ok(file::sync_folder(workspace)?),
+            Ok(()) => nexus_files::sync_folder(workspace)
+                .map_err(|error| TreeError::from_io(workspace, "cannot be flushed to the disk", error)),
             // Another process was faster, or there is something else of this name.
             Err(_) if folder.exists() => {
                 let message = format!("{folder:?} is there already: open it, or take another workspace");

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use nexus_workspace::tree::{CommitId, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
+use nexus_trees::{CommitId, LandObstacle, Landing, Project, Tree, TreeErrorKind, TreeOptions};
 
 use super::kit::{Place, commit, kind, listing, needs_git, write};
 

@@ -2,7 +2,7 @@
 
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt as _};
 
-use nexus_workspace::tree::{TreeErrorKind, TreeOptions};
+use nexus_trees::{TreeErrorKind, TreeOptions};
 use proptest::prelude::*;
 
 use super::kit::{Place, git, listing, write};

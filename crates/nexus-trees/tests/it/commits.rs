@@ -10,7 +10,7 @@ use std::{
 };
 
 use nexus_testkit::{child_test, effort};
-use nexus_workspace::tree::{CommitId, CommitIntent, Git, Tree, TreeErrorKind};
+use nexus_trees::{CommitId, CommitIntent, Git, Tree, TreeErrorKind};
 
 use super::kit::{Place, at, commit, kind, needs_git, refused, write};
 
@@ -68,7 +68,7 @@ fn an_intent_that_is_none_is_refused() {
     assert_eq!(with(&|intent| intent.parents = vec![nowhere.parse().unwrap()]), TreeErrorKind::NotFound);
     assert_eq!(with(&|intent| intent.tree = base.as_str().parse().unwrap()), TreeErrorKind::NotFound);
     for text in ["", "HEAD", "--all", &"A".repeat(40), &"1".repeat(41), "1111\n"] {
-        assert!(text.parse::<nexus_workspace::tree::CommitId>().is_err(), "{text:?}");
+        assert!(text.parse::<nexus_trees::CommitId>().is_err(), "{text:?}");
     }
     for name in ["", "/", "a//b", "../x", "a.lock", "HEAD\n", "a b", &"x".repeat(101)] {
         assert_eq!(kind(tree.move_ref(name, None, &base)), TreeErrorKind::Malformed, "{name:?}");
@@ -251,10 +251,8 @@ fn disjoint_units_become_one_tree_in_any_order_and_others_are_named() {
     let out = place.out("merged");
     let made = tree.commit(&CommitIntent::new(merged, base.clone(), at(5), "Band")).unwrap();
     tree.check_out(&made, &out).unwrap();
-    let names: Vec<_> = crate::workspace_tree::kit::listing(&out)
-        .into_keys()
-        .map(|path| path.display().to_string())
-        .collect();
+    let names: Vec<_> =
+        crate::kit::listing(&out).into_keys().map(|path| path.display().to_string()).collect();
     assert_eq!(names, ["a", "a/new", "a/one", "c", "c/now-a-folder", "d"]);
 
     let same = unit(&|| write(&folder.join("a/new"), "first\n"));
