@@ -1,6 +1,7 @@
 //! Type names with more than one definition.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
+use std::path::{Path, PathBuf};
 
 use syn::{Item, Visibility};
 
@@ -13,10 +14,13 @@ pub(crate) struct TypeNames {
 }
 
 struct Definition {
-    /// `path:line`.
-    place: String,
+    path: PathBuf,
+    line: usize,
     public: bool,
 }
+
+/// A name and the `path:line` of each of its definitions.
+pub(crate) type Repeated<'a> = (&'a str, Vec<String>);
 
 impl TypeNames {
     /// Adds the module-level types of `tree`.
@@ -31,10 +35,10 @@ impl TypeNames {
                     Item::Union(item) => (&item.ident, &item.vis),
                     _ => continue,
                 };
-                let path = tree.sources[module.file].path.display();
-                let place = format!("{path}:{}", name.span().start().line);
+                let path = tree.sources[module.file].path.clone();
+                let line = name.span().start().line;
                 let public = matches!(visibility, Visibility::Public(_));
-                self.names.entry(name.to_string()).or_default().push(Definition { place, public });
+                self.names.entry(name.to_string()).or_default().push(Definition { path, line, public });
             }
         }
     }
@@ -43,25 +47,107 @@ impl TypeNames {
         self.names.len()
     }
 
-    /// Names that are defined more than once, whatever their visibility.
-    pub(crate) fn repeated(&self) -> Vec<(&str, Vec<&str>)> {
-        self.names_with(|_| true)
+    /// Names that more than one file defines, public or private.
+    ///
+    /// A private type of a `wire` or `translate` module does not count: it takes its name from the vendor's protocol.
+    /// Definitions in one file count once, because they are variants for different configurations.
+    pub(crate) fn repeated(&self) -> Vec<Repeated<'_>> {
+        self.names_with(|all| {
+            let mut files = HashSet::new();
+            all.iter()
+                .filter(|one| one.public || !follows_a_protocol(&one.path))
+                .filter(|one| files.insert(&one.path))
+                .collect()
+        })
     }
 
     /// Names with more than one public definition.
-    pub(crate) fn repeated_public(&self) -> Vec<(&str, Vec<&str>)> {
-        self.names_with(|definition| definition.public)
+    pub(crate) fn repeated_public(&self) -> Vec<Repeated<'_>> {
+        self.names_with(|all| all.iter().filter(|definition| definition.public).collect())
     }
 
-    /// Names with more than one definition that `counts`, and the places of those.
-    fn names_with(&self, counts: impl Fn(&Definition) -> bool) -> Vec<(&str, Vec<&str>)> {
+    /// Names with more than one definition that `counted` returns, and the places of those.
+    fn names_with(&self, counted: impl Fn(&[Definition]) -> Vec<&Definition>) -> Vec<Repeated<'_>> {
         self.names
             .iter()
-            .map(|(name, all)| {
-                let places = all.iter().filter(|one| counts(one)).map(|one| one.place.as_str()).collect();
-                (name.as_str(), places)
+            .map(|(name, all)| (name, counted(all)))
+            .filter(|(_, definitions)| definitions.len() > 1)
+            .map(|(name, definitions)| {
+                let place = |one: &Definition| format!("{}:{}", one.path.display(), one.line);
+                (name.as_str(), definitions.into_iter().map(place).collect())
             })
-            .filter(|(_, places): &(_, Vec<_>)| places.len() > 1)
             .collect()
+    }
+}
+
+/// Whether `path` is a `wire` or `translate` module, or below one.
+fn follows_a_protocol(path: &Path) -> bool {
+    path.with_extension("").iter().any(|part| part == "wire" || part == "translate")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// The names of a crate of these files.
+    fn names(files: &[(&str, &str)]) -> TypeNames {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let mut names = TypeNames::default();
+        names.add(&Tree::read(folder.path(), Path::new("lib.rs")).unwrap());
+        names
+    }
+
+    fn repeated(files: &[(&str, &str)]) -> Vec<(String, usize)> {
+        names(files).repeated().into_iter().map(|(name, places)| (name.to_owned(), places.len())).collect()
+    }
+
+    #[test]
+    fn a_name_counts_once_per_file() {
+        let found = repeated(&[
+            (
+                "lib.rs",
+                "mod one; mod two; struct Twice; #[cfg(unix)] struct Alone; #[cfg(windows)] struct Alone;",
+            ),
+            ("one.rs", "pub(crate) struct Twice; pub trait Thrice {} mod inner { enum Thrice {} }"),
+            ("two.rs", "mod deep; type Thrice = (); trait Parent { type Alone; }"),
+            ("two/deep.rs", "union Thrice { one: u8 }"),
+        ]);
+        assert_eq!(found, [("Thrice".to_owned(), 3), ("Twice".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn tests_and_private_types_of_a_protocol_do_not_count() {
+        let found = repeated(&[
+            (
+                "lib.rs",
+                "mod wire; mod translate; struct Test; struct Wire; struct Part; struct Turn; struct Public;",
+            ),
+            ("wire.rs", "mod part; pub(crate) struct Wire; #[cfg(test)] mod tests { struct Test; }"),
+            ("wire/part.rs", "pub(super) struct Part; pub struct Public;"),
+            ("translate/mod.rs", "struct Turn; #[cfg(test)] struct Test;"),
+        ]);
+        assert_eq!(found, [("Public".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn public_definitions_count_wherever_they_are() {
+        let names = names(&[
+            (
+                "lib.rs",
+                "mod wire; pub struct Public; #[cfg(unix)] pub struct Both; #[cfg(windows)] pub struct Both;",
+            ),
+            ("wire.rs", "pub struct Public;\nstruct Both;"),
+        ]);
+        let public: Vec<_> = names.repeated_public().into_iter().map(|(name, _)| name).collect();
+        assert_eq!(public, ["Both", "Public"]);
+        let places = ["lib.rs:1", "wire.rs:1"].map(str::to_owned).to_vec();
+        assert_eq!(names.repeated(), [("Public", places)]);
     }
 }
