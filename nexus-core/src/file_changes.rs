@@ -10,9 +10,9 @@ use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 /// It is called before each backend that goes on. The turn's deadline and cancellation hold while it runs: its future is dropped then, and
 /// must bear that. An error or a panic of it ends the turn.
 #[derive(Clone)]
-pub struct FileChanges(Arc<Hook>);
+pub struct FileChanges(Arc<ChangesHook>);
 
-type Hook = dyn Fn() -> BoxFuture<'static, Result<String, Box<dyn Error + Send + Sync>>> + Send + Sync;
+type ChangesHook = dyn Fn() -> BoxFuture<'static, Result<String, Box<dyn Error + Send + Sync>>> + Send + Sync;
 
 impl FileChanges {
     /// Says it by `hook`: a patch, or the like. An empty text says that nothing changed.

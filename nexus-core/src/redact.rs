@@ -53,12 +53,13 @@ const UNDECIDED_BYTES: usize = 40;
 /// it knows.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    known: Arc<Known>,
+    known: Arc<KnownSecrets>,
     key_prefixes: &'static [&'static str],
 }
 
+/// Secrets that the redactor replaces.
 #[derive(Default)]
-struct Known {
+struct KnownSecrets {
     secrets: RwLock<Secrets>,
     /// How many there are: who keeps a copy sees without a lock that it is old.
     count: AtomicUsize,

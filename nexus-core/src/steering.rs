@@ -51,18 +51,20 @@ const MAX_WAITING: usize = 64;
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Clone, Default)]
-pub struct Steering(Arc<Shared>);
+pub struct Steering(Arc<InputChannel>);
 
+/// Channel of inputs, shared by the turn and its steerers.
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct InputChannel {
+    state: Mutex<QueuedInputs>,
     arrived: Notify,
 }
 
+/// Inputs that the turn has not taken yet, and counters of the inputs and layers.
 #[derive(Default)]
-struct State {
+struct QueuedInputs {
     /// In the order of their numbers.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedInput>,
     sent: u64,
     /// How many are taken, and neither delivered nor given back.
     taken: usize,
@@ -73,13 +75,14 @@ struct State {
     is_over: bool,
 }
 
-struct Waiting {
+/// Input that the turn has not taken yet.
+struct QueuedInput {
     number: u64,
     text: String,
     answer: oneshot::Sender<InputDelivery>,
 }
 
-impl Waiting {
+impl QueuedInput {
     /// Whoever does not wait for the answer any more misses nothing.
     fn end(self, delivery: InputDelivery) {
         let _ = self.answer.send(delivery);
@@ -164,7 +167,7 @@ impl Steering {
         };
         let number = state.sent;
         state.sent += 1;
-        let input = Waiting { number, text, answer };
+        let input = QueuedInput { number, text, answer };
         match refusal {
             Some(why) => input.end(InputDelivery::NotDelivered(why)),
             None => state.waiting.push_back(input),
@@ -179,11 +182,11 @@ impl Steering {
         self.state().is_over
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueuedInputs> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn give_back(&self, input: Waiting) {
+    fn give_back(&self, input: QueuedInput) {
         let mut state = self.state();
         state.taken = state.taken.saturating_sub(1);
         if let Some(why) = state.closed() {
@@ -196,7 +199,7 @@ impl Steering {
     }
 }
 
-impl State {
+impl QueuedInputs {
     /// Why nothing is taken in.
     fn closed(&self) -> Option<NotDelivered> {
         match (self.is_over, self.deaf_layers) {
@@ -287,7 +290,7 @@ impl Drop for SteeredTurn {
 pub struct PendingInput {
     steering: Steering,
     /// There until it is delivered.
-    input: Option<Waiting>,
+    input: Option<QueuedInput>,
 }
 
 impl PendingInput {

@@ -20,10 +20,11 @@ use crate::id::BackendId;
 /// assert_eq!(error.to_string(), "alpha is rate limited");
 /// ```
 #[derive(Clone)]
-pub struct TurnError(Box<Inner>);
+pub struct TurnError(Box<TurnErrorFields>);
 
+/// Fields of a [`TurnError`], which boxes them.
 #[derive(Clone)]
-struct Inner {
+struct TurnErrorFields {
     kind: ErrorKind,
     backend: BackendId,
     retry: Retry,
@@ -37,7 +38,7 @@ struct Inner {
 impl TurnError {
     /// A failure of `backend`, with nothing produced and no reason to retry.
     pub fn new(kind: ErrorKind, backend: BackendId) -> Self {
-        Self(Box::new(Inner {
+        Self(Box::new(TurnErrorFields {
             kind,
             backend,
             retry: Retry::Never,

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, fmt::Write as _, io::ErrorKind, io::Read as _};
 
-use super::Shared;
+use super::ToolContext;
 use crate::{
     scope::{Bound, ContentHash, FileError, PassedOver, PathAccess},
     visible::is_invisible,
@@ -20,14 +20,14 @@ const MAX_NAME_BYTES: usize = 1_000;
 /// Most places that are named at once.
 const MAX_NAMED: usize = 5;
 
-/// Lines, as many as fit.
-pub(super) struct Answer {
+/// Answer of a file tool, with as many lines as fit.
+pub(super) struct BoundedAnswer {
     text: String,
     most: usize,
 }
 
-impl Answer {
-    pub(super) fn new(shared: &Shared) -> Self {
+impl BoundedAnswer {
+    pub(super) fn new(shared: &ToolContext) -> Self {
         Self { text: String::new(), most: shared.answer_bytes - END_BYTES }
     }
 
@@ -132,15 +132,15 @@ pub(super) fn stale(path: &str) -> String {
     )
 }
 
-/// A file that was read to be changed, or shown.
-pub(super) struct Content {
+/// Bytes of a file that a tool changes or shows.
+pub(super) struct FileBytes {
     pub(super) bytes: Vec<u8>,
     /// Whether there is more of it than is read.
     pub(super) is_cut: bool,
 }
 
 /// What is in a file, up to the bound.
-pub(super) fn read(shared: &Shared, path: &str) -> Result<Content, String> {
+pub(super) fn read(shared: &ToolContext, path: &str) -> Result<FileBytes, String> {
     let fault = |error: FileError| fault(path, &error);
     let file = shared.files.open_file(path).map_err(fault)?;
     let mut bytes = Vec::new();
@@ -149,12 +149,12 @@ pub(super) fn read(shared: &Shared, path: &str) -> Result<Content, String> {
     }
     let is_cut = bytes.len() as u64 > MAX_FILE_BYTES;
     bytes.truncate(MAX_FILE_BYTES as usize);
-    Ok(Content { bytes, is_cut })
+    Ok(FileBytes { bytes, is_cut })
 }
 
 /// What is in a file that is to be changed, if it is what the model has read; and its hash.
 pub(super) fn read_expected(
-    shared: &Shared,
+    shared: &ToolContext,
     path: &str,
     expected: &str,
 ) -> Result<(Vec<u8>, ContentHash), String> {

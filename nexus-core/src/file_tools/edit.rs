@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 use super::{
-    Shared,
+    ToolContext,
     answer::{MAX_FILE_BYTES, fault, read_expected},
     arguments::EditFile,
     write::written_as,
@@ -22,7 +22,7 @@ const MAX_LINES: usize = 5;
 const MAX_COMPARED: usize = 100;
 
 /// The answer of `edit_file`.
-pub(super) fn edit_file(shared: &Shared, asked: &EditFile) -> Result<String, String> {
+pub(super) fn edit_file(shared: &ToolContext, asked: &EditFile) -> Result<String, String> {
     let path = shared.path(&asked.path);
     let (content, hash) = read_expected(shared, &path, &asked.expected_hash)?;
     let (old, new) = (asked.old_text.as_str(), asked.new_text.as_str());

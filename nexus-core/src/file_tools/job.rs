@@ -16,8 +16,8 @@ use crate::harness::has_thread;
 /// Work under way. One that is dropped is not begun any more; one that has begun and changes something is waited for, so that
 /// nothing is changed after a turn has ended.
 #[derive(Debug)]
-pub(super) struct Job {
-    work: Work,
+pub(super) struct BlockingWork {
+    work: WorkProgress,
     /// Set by the work when it begins, or by the drop: whichever comes first. Work that still waits for a thread is none to
     /// wait for, as the threads may be taken by what waits for this one.
     is_settled: Arc<AtomicBool>,
@@ -26,16 +26,16 @@ pub(super) struct Job {
     changes: bool,
 }
 
-/// Where the work is.
+/// Progress of the work.
 #[derive(Debug)]
-enum Work {
+enum WorkProgress {
     /// On a thread.
     Begun(JoinHandle<Result<String, String>>),
     /// Done in place, as the system had no thread to give.
     Done(Option<Result<String, String>>),
 }
 
-impl Job {
+impl BlockingWork {
     /// Starts the work; `changes` is whether it changes something.
     pub(super) fn start(
         changes: bool,
@@ -52,8 +52,8 @@ impl Job {
             work()
         };
         let work = match has_thread() {
-            true => Work::Begun(spawn_blocking(work)),
-            false => Work::Done(Some(work())),
+            true => WorkProgress::Begun(spawn_blocking(work)),
+            false => WorkProgress::Done(Some(work())),
         };
         Self { work, is_settled, ended, changes }
     }
@@ -62,19 +62,21 @@ impl Job {
     pub(super) async fn answer(mut self) -> Result<String, String> {
         let ending = || Err("the program is ending; nothing was done".to_owned());
         match &mut self.work {
-            Work::Begun(handle) => handle.await.unwrap_or_else(|error| match error.try_into_panic() {
-                // It is the toolbox that answers for a panic.
-                Ok(panic) => resume_unwind(panic),
-                Err(_) => ending(),
-            }),
-            Work::Done(answer) => answer.take().unwrap_or_else(ending),
+            WorkProgress::Begun(handle) => {
+                handle.await.unwrap_or_else(|error| match error.try_into_panic() {
+                    // It is the toolbox that answers for a panic.
+                    Ok(panic) => resume_unwind(panic),
+                    Err(_) => ending(),
+                })
+            }
+            WorkProgress::Done(answer) => answer.take().unwrap_or_else(ending),
         }
     }
 }
 
-impl Drop for Job {
+impl Drop for BlockingWork {
     fn drop(&mut self) {
-        if let Work::Begun(handle) = &self.work
+        if let WorkProgress::Begun(handle) = &self.work
             && !handle.is_finished()
         {
             handle.abort();

@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{
-    Shared, TIME,
-    answer::{Answer, fault, name, passed_over, stopped},
+    TIME, ToolContext,
+    answer::{BoundedAnswer, fault, name, passed_over, stopped},
     arguments::ListFiles,
 };
 use crate::scope::{EntryKind, WalkOptions};
@@ -18,7 +18,7 @@ pub(super) const DESCRIPTION: &str = "Lists files and folders, in the order of t
 const DEPTH: usize = 2;
 
 /// The answer of `list_files`.
-pub(super) fn list_files(shared: &Shared, asked: &ListFiles) -> Result<String, String> {
+pub(super) fn list_files(shared: &ToolContext, asked: &ListFiles) -> Result<String, String> {
     let (until, depth) = (Instant::now() + TIME, asked.depth.unwrap_or(DEPTH).max(1));
     let (mut lines, mut remarks, mut not_entered) = (Vec::new(), Vec::new(), 0);
     for place in shared.places(asked.path.as_deref()) {
@@ -53,7 +53,7 @@ pub(super) fn list_files(shared: &Shared, asked: &ListFiles) -> Result<String, S
     if first > lines.len() && first > 1 {
         return Err(format!("there are {} entries; offset is behind the last", lines.len()));
     }
-    let mut answer = Answer::new(shared);
+    let mut answer = BoundedAnswer::new(shared);
     let shown = lines.iter().skip(first - 1).take_while(|line| answer.push(line)).count();
     let last = first + shown - 1;
     if last < lines.len() {

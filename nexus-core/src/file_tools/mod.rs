@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use job::Job;
+use job::BlockingWork;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
@@ -67,11 +67,11 @@ const TIME: Duration = Duration::from_secs(10);
 /// # Ok(()) }
 /// ```
 #[derive(Clone, Debug)]
-pub struct FileTools(Arc<Shared>);
+pub struct FileTools(Arc<ToolContext>);
 
-/// What the tools share.
+/// Context that the tools share.
 #[derive(Clone, Debug)]
-struct Shared {
+struct ToolContext {
     files: ScopedFiles,
     answer_bytes: usize,
     /// Names of folders that are listed, and neither gone into nor searched.
@@ -81,7 +81,11 @@ struct Shared {
 impl FileTools {
     /// Tools for these files. They answer with at most 10,000 bytes at once, and go into no folder that is called `.git`.
     pub fn new(files: ScopedFiles) -> Self {
-        Self(Arc::new(Shared { files, answer_bytes: MAX_ANSWER_BYTES, left_out: vec![".git".to_owned()] }))
+        Self(Arc::new(ToolContext {
+            files,
+            answer_bytes: MAX_ANSWER_BYTES,
+            left_out: vec![".git".to_owned()],
+        }))
     }
 
     /// How much a tool answers at once, in bytes; at least 4,000. Some vendors' programs cut what is longer than 10,000.
@@ -129,7 +133,7 @@ impl FileTools {
         name: &str,
         description: &str,
         changes: bool,
-        work: fn(&Shared, &A) -> Result<String, String>,
+        work: fn(&ToolContext, &A) -> Result<String, String>,
     ) -> Tool
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
@@ -137,12 +141,12 @@ impl FileTools {
         let shared = Arc::clone(&self.0);
         Tool::new(name, description, move |arguments: A| {
             let shared = Arc::clone(&shared);
-            Job::start(changes, move || work(&shared, &arguments)).answer()
+            BlockingWork::start(changes, move || work(&shared, &arguments)).answer()
         })
     }
 }
 
-impl Shared {
+impl ToolContext {
     /// A path as it is shown. A session hands over the real one.
     fn path(&self, given: &str) -> String {
         self.files.relative(Path::new(given))

@@ -1,8 +1,8 @@
 //! `read_file`.
 
 use super::{
-    Shared,
-    answer::{Answer, MAX_FILE_BYTES, name, read},
+    ToolContext,
+    answer::{BoundedAnswer, MAX_FILE_BYTES, name, read},
     arguments::ReadFile,
 };
 use crate::scope::{ContentHash, lines_of};
@@ -19,7 +19,7 @@ const LINE_BYTES: usize = 2_000;
 const LOOKED_AT: usize = 8_000;
 
 /// The answer of `read_file`.
-pub(super) fn read_file(shared: &Shared, asked: &ReadFile) -> Result<String, String> {
+pub(super) fn read_file(shared: &ToolContext, asked: &ReadFile) -> Result<String, String> {
     let path = shared.path(&asked.path);
     let content = read(shared, &path)?;
     let (bytes, shown_path) = (&content.bytes, name(&path));
@@ -32,7 +32,7 @@ pub(super) fn read_file(shared: &Shared, asked: &ReadFile) -> Result<String, Str
         return Err(format!("{shown_path} has {count} lines; offset {first} is behind the last"));
     }
 
-    let mut answer = Answer::new(shared);
+    let mut answer = BoundedAnswer::new(shared);
     answer.push(&head(&shown_path, &content.bytes, content.is_cut, count));
     let limit = asked.limit.unwrap_or(usize::MAX).max(1);
     let mut last = first - 1;

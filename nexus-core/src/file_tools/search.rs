@@ -3,8 +3,8 @@
 use std::time::Instant;
 
 use super::{
-    Shared, TIME,
-    answer::{Answer, MAX_FILE_BYTES, fault, name, passed_over, stopped, unreadable},
+    TIME, ToolContext,
+    answer::{BoundedAnswer, MAX_FILE_BYTES, fault, name, passed_over, stopped, unreadable},
     arguments::SearchFiles,
 };
 use crate::scope::{LinePattern, NameGlob, PatternStyle, Search, SearchOptions};
@@ -21,7 +21,7 @@ const MATCHES: usize = 100;
 const SHOWN_BYTES: usize = 300;
 
 /// The answer of `search_files`.
-pub(super) fn search_files(shared: &Shared, asked: &SearchFiles) -> Result<String, String> {
+pub(super) fn search_files(shared: &ToolContext, asked: &SearchFiles) -> Result<String, String> {
     let style = PatternStyle {
         literal: asked.literal.unwrap_or_default(),
         ignore_case: asked.ignore_case.unwrap_or_default(),
@@ -39,7 +39,7 @@ pub(super) fn search_files(shared: &Shared, asked: &SearchFiles) -> Result<Strin
         shown_bytes: SHOWN_BYTES,
         ..SearchOptions::default()
     };
-    let (mut answer, mut remarks) = (Answer::new(shared), Vec::new());
+    let (mut answer, mut remarks) = (BoundedAnswer::new(shared), Vec::new());
     let (mut files, mut found) = (0, 0);
     for place in shared.places(asked.path.as_deref()) {
         if found >= limit {

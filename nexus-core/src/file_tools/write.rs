@@ -1,7 +1,7 @@
 //! `write_file` and `delete_file`.
 
 use super::{
-    Shared,
+    ToolContext,
     answer::{fault, name, read_expected},
     arguments::{DeleteFile, WriteFile},
 };
@@ -15,7 +15,7 @@ pub(super) const DELETE_DESCRIPTION: &str =
     "Deletes a file. It cannot be brought back. Folders are not deleted.";
 
 /// The answer of `write_file`.
-pub(super) fn write_file(shared: &Shared, asked: &WriteFile) -> Result<String, String> {
+pub(super) fn write_file(shared: &ToolContext, asked: &WriteFile) -> Result<String, String> {
     let (path, content) = (shared.path(&asked.path), asked.content.as_str());
     let written = match asked.expected_hash.as_deref().filter(|hash| !hash.trim().is_empty()) {
         Some(expected) => {
@@ -35,7 +35,7 @@ pub(super) fn write_file(shared: &Shared, asked: &WriteFile) -> Result<String, S
 }
 
 /// The answer of `delete_file`.
-pub(super) fn delete_file(shared: &Shared, asked: &DeleteFile) -> Result<String, String> {
+pub(super) fn delete_file(shared: &ToolContext, asked: &DeleteFile) -> Result<String, String> {
     let path = shared.path(&asked.path);
     shared.files.remove_file(&path).map_err(|error| fault(&path, &error))?;
     Ok(format!("deleted {}", name(&path)))

@@ -16,10 +16,11 @@ const CAPACITY: usize = 64;
 /// It is for whoever polls the turn itself and wants its events in hand, such as a stream, or a panel that
 /// runs several turns at once.
 #[derive(Clone, Debug, Default)]
-pub struct EventQueue(Arc<Mutex<State>>);
+pub struct EventQueue(Arc<Mutex<QueuedEvents>>);
 
+/// Events that the consumer has not taken yet.
 #[derive(Debug, Default)]
-struct State {
+struct QueuedEvents {
     events: VecDeque<EventEnvelope>,
     waiting_for_room: Option<Waker>,
 }
@@ -45,7 +46,7 @@ impl EventQueue {
         self.lock().events.is_empty()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, QueuedEvents> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,11 +15,11 @@ use crate::{
 /// A tool call of the model that is not yet answered, for [`RunningTurn::run_calls`](super::RunningTurn::run_calls).
 pub struct PendingCall<'a> {
     call: ToolCall,
-    answers: Answers<'a>,
+    answers: AnswerSource<'a>,
 }
 
-/// Who answers a call.
-enum Answers<'a> {
+/// Party that answers a call.
+enum AnswerSource<'a> {
     /// A tool of the caller's, if the session lets the call through.
     Caller(&'a Session),
     /// A tool of the backend's own.
@@ -28,15 +28,15 @@ enum Answers<'a> {
     Denied(ToolOrigin, String),
 }
 
-/// A call on which is decided.
-pub(super) struct Decided<'a> {
+/// Call with a decision.
+pub(super) struct DecidedCall<'a> {
     pub(super) started: ToolCallStarted,
     pub(super) arguments: ToolCallArguments,
-    pub(super) answer: BoxFuture<'a, Answer>,
+    pub(super) answer: BoxFuture<'a, CallResult>,
 }
 
-/// How a call ended.
-pub(super) struct Answer {
+/// Result of a call.
+pub(super) struct CallResult {
     pub(super) result: ToolResult,
     is_denied: bool,
 }
@@ -46,7 +46,7 @@ impl<'a> PendingCall<'a> {
     ///
     /// Arguments that are no JSON are passed as the JSON string that they are: the session tells the model what is wrong.
     pub fn of_caller(session: &'a Session, call: ToolCall) -> Self {
-        Self { call, answers: Answers::Caller(session) }
+        Self { call, answers: AnswerSource::Caller(session) }
     }
 
     /// A call of a tool of the backend's own, which is let through and may change `effects`.
@@ -55,45 +55,47 @@ impl<'a> PendingCall<'a> {
         effects: Effects,
         answer: impl Future<Output = ToolResult> + Send + 'a,
     ) -> Self {
-        Self { call, answers: Answers::Harness(effects, Box::pin(answer)) }
+        Self { call, answers: AnswerSource::Harness(effects, Box::pin(answer)) }
     }
 
     /// A call that is not let through: the model is told the `reason`.
     pub fn denied(origin: ToolOrigin, call: ToolCall, reason: impl Into<String>) -> Self {
-        Self { call, answers: Answers::Denied(origin, reason.into()) }
+        Self { call, answers: AnswerSource::Denied(origin, reason.into()) }
     }
 
     /// Whether it is of a tool of the backend's own.
     pub(super) fn is_own(&self) -> bool {
-        matches!(self.answers, Answers::Harness(..) | Answers::Denied(ToolOrigin::Harness, _))
+        matches!(self.answers, AnswerSource::Harness(..) | AnswerSource::Denied(ToolOrigin::Harness, _))
     }
 
     /// Whether it may hand in the answer.
     pub(super) fn is_terminal(&self) -> bool {
-        matches!(self.answers, Answers::Caller(session) if session.is_terminal(&self.call.name))
+        matches!(self.answers, AnswerSource::Caller(session) if session.is_terminal(&self.call.name))
     }
 
     /// Has it decided on, now.
-    pub(super) fn decide(self) -> Decided<'a> {
+    pub(super) fn decide(self) -> DecidedCall<'a> {
         let Self { call, answers } = self;
-        let (origin, effects, answer): (_, _, BoxFuture<'a, Answer>) = match answers {
-            Answers::Caller(session) => {
+        let (origin, effects, answer): (_, _, BoxFuture<'a, CallResult>) = match answers {
+            AnswerSource::Caller(session) => {
                 match session.authorize(session.token(), &call.name, &call.arguments) {
                     Ok(permit) => {
                         let effects = permit.definition().effects;
                         let answer = session.answer(call.call.clone(), permit);
-                        (ToolOrigin::Caller, effects, Box::pin(answer.map(Answer::of_caller)))
+                        (ToolOrigin::Caller, effects, Box::pin(answer.map(CallResult::of_caller)))
                     }
-                    Err(denial) => (ToolOrigin::Caller, Effects::None, Answer::denied(denial.to_string())),
+                    Err(denial) => {
+                        (ToolOrigin::Caller, Effects::None, CallResult::denied(denial.to_string()))
+                    }
                 }
             }
-            Answers::Harness(effects, answer) => {
-                (ToolOrigin::Harness, effects, Box::pin(answer.map(Answer::of_tool)))
+            AnswerSource::Harness(effects, answer) => {
+                (ToolOrigin::Harness, effects, Box::pin(answer.map(CallResult::of_tool)))
             }
-            Answers::Denied(origin, reason) => (origin, Effects::None, Answer::denied(reason)),
+            AnswerSource::Denied(origin, reason) => (origin, Effects::None, CallResult::denied(reason)),
         };
         let ToolCall { call, name, arguments } = call;
-        Decided {
+        DecidedCall {
             started: ToolCallStarted::new(call.clone(), name, origin, effects),
             arguments: ToolCallArguments::new(call, arguments),
             answer,
@@ -101,7 +103,7 @@ impl<'a> PendingCall<'a> {
     }
 }
 
-impl Answer {
+impl CallResult {
     fn of_tool(result: ToolResult) -> Self {
         Self { result, is_denied: false }
     }

@@ -25,11 +25,11 @@ pub(super) struct Redaction {
     secrets: Secrets,
     count: usize,
     shortest: usize,
-    held: Vec<Held>,
+    held: Vec<WithheldText>,
 }
 
-/// The end of a delta that may begin a secret.
-struct Held {
+/// End of a delta that may begin a secret.
+struct WithheldText {
     message: MessageId,
     parent: Option<CallId>,
     is_thinking: bool,
@@ -93,7 +93,7 @@ impl Redaction {
         is_thinking: bool,
         text: &mut String,
     ) -> bool {
-        let is_its = |held: &Held| held.message == *message && held.is_thinking == is_thinking;
+        let is_its = |held: &WithheldText| held.message == *message && held.is_thinking == is_thinking;
         if let Some(index) = self.held.iter().position(is_its) {
             text.insert_str(0, &self.held.swap_remove(index).text);
         } else if text.is_empty() {
@@ -103,7 +103,7 @@ impl Redaction {
         let end = text.split_off(open);
         if !end.is_empty() {
             let (message, parent) = (message.clone(), parent.clone());
-            self.held.push(Held { message, parent, is_thinking, text: end });
+            self.held.push(WithheldText { message, parent, is_thinking, text: end });
         }
         if let Some(clean) = self.redactor.without_secrets(text) {
             *text = clean;
@@ -132,15 +132,16 @@ impl Redaction {
 
     /// What is held back of `message`, or of all: no more of it comes.
     pub(super) fn release(&mut self, message: Option<&MessageId>) -> Vec<TurnEvent> {
-        let is_its = |held: &mut Held| message.is_none_or(|message| held.message == *message);
-        let released = self.held.extract_if(.., is_its).map(|Held { message, parent, is_thinking, text }| {
-            // A secret of which most came is one.
-            let text = self.redactor.without_secrets(&text).unwrap_or(text);
-            match is_thinking {
-                true => ThinkingDelta::new(message, text).with_parent(parent).into(),
-                false => TextDelta::new(message, text).with_parent(parent).into(),
-            }
-        });
+        let is_its = |held: &mut WithheldText| message.is_none_or(|message| held.message == *message);
+        let released =
+            self.held.extract_if(.., is_its).map(|WithheldText { message, parent, is_thinking, text }| {
+                // A secret of which most came is one.
+                let text = self.redactor.without_secrets(&text).unwrap_or(text);
+                match is_thinking {
+                    true => ThinkingDelta::new(message, text).with_parent(parent).into(),
+                    false => TextDelta::new(message, text).with_parent(parent).into(),
+                }
+            });
         released.collect()
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::{
     AnswerCheck, Checked, Failure, ModelCall, Overrun, PendingCall, Repeats, Round, TurnLog, TurnSpan, Watch,
-    admit, batches, is_submitted, over_limit, over_limit_with, pending_call::Decided, with_submission,
+    admit, batches, is_submitted, over_limit, over_limit_with, pending_call::DecidedCall, with_submission,
 };
 use crate::{
     BackendId, CallId, CancelToken, Capabilities, ConversationMode, ErrorKind, EventSink, FinishReason,
@@ -195,7 +195,7 @@ impl<'e> RunningTurn<'e> {
         for batch in batches(calls, PendingCall::is_terminal) {
             let mut jobs = FuturesUnordered::new();
             for call in batch {
-                let Decided { started, arguments, answer } = call.decide();
+                let DecidedCall { started, arguments, answer } = call.decide();
                 let (index, id) = (asked.len(), started.call.clone());
                 asked.push((started.name.clone(), arguments.arguments.to_string()));
                 self.log.event(started);

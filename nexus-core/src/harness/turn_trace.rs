@@ -64,8 +64,8 @@ impl ModelCall {
 #[derive(Debug)]
 pub(super) struct TurnTrace {
     turn: TurnSpan,
-    agents: HashMap<Option<CallId>, Agent>,
-    tools: HashMap<CallId, Tool>,
+    agents: HashMap<Option<CallId>, AgentSpans>,
+    tools: HashMap<CallId, CallSpan>,
     /// Whether model calls begin where events show it. A loop of ours says it by itself.
     infers: bool,
     /// The model that answers, where it is known, and the conversation.
@@ -74,9 +74,9 @@ pub(super) struct TurnTrace {
     is_over: bool,
 }
 
-/// The turn's own agent, or a sub-agent.
+/// Spans of the turn's own agent, or of a sub-agent.
 #[derive(Debug, Default)]
-struct Agent {
+struct AgentSpans {
     chat: Option<Span>,
     /// The last model call that has ended: calls that its reply asked for may be reported later.
     last: Option<Span>,
@@ -85,8 +85,9 @@ struct Agent {
     has_called: bool,
 }
 
+/// Span of one tool call, and the sub-agent that made the call.
 #[derive(Debug)]
-struct Tool {
+struct CallSpan {
     span: Span,
     agent: Option<CallId>,
 }
@@ -202,11 +203,11 @@ impl TurnTrace {
             gen_ai.tool.call.id = brief(started.call.as_str()),
             error.type = Empty,
         );
-        self.tools.insert(started.call.clone(), Tool { span, agent: parent });
+        self.tools.insert(started.call.clone(), CallSpan { span, agent: parent });
     }
 
     fn tool_finished(&mut self, finished: &ToolCallFinished) {
-        let Some(Tool { span, agent }) = self.tools.remove(&finished.call) else { return };
+        let Some(CallSpan { span, agent }) = self.tools.remove(&finished.call) else { return };
         if finished.status != ToolCallStatus::Succeeded {
             record_error(&span, finished.status);
         }
@@ -225,14 +226,14 @@ impl TurnTrace {
 
     /// Where all calls of a reply are answered, the model is asked again.
     fn ask_again(&mut self, agent: Option<&CallId>) {
-        let is_answered = |agent: &Agent| agent.chat.is_none() && agent.running == 0 && agent.has_called;
+        let is_answered = |agent: &AgentSpans| agent.chat.is_none() && agent.running == 0 && agent.has_called;
         if self.infers && self.agents.get(&agent.cloned()).is_some_and(is_answered) {
             self.open_chat(agent);
         }
     }
 
     fn open_chat(&mut self, agent: Option<&CallId>) {
-        let is_open = |agent: &Agent| agent.chat.is_some();
+        let is_open = |agent: &AgentSpans| agent.chat.is_some();
         let key = agent.cloned();
         if self.agents.get(&key).is_some_and(is_open) {
             return;

@@ -49,10 +49,11 @@ const LOOKED_AT_BYTES: u64 = 64 << 10;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct RecordFile(Arc<Shared>);
+pub struct RecordFile(Arc<LockedFile>);
 
+/// Path of the record, and its file behind a lock.
 #[derive(Debug)]
-struct Shared {
+struct LockedFile {
     path: PathBuf,
     file: Mutex<File>,
 }
@@ -123,7 +124,7 @@ impl RecordFile {
         }
         make_private(&file)
             .map_err(|error| unusable(format!("it cannot be made readable for its owner alone: {error}")))?;
-        Ok(Self(Arc::new(Shared { path, file: Mutex::new(file) })))
+        Ok(Self(Arc::new(LockedFile { path, file: Mutex::new(file) })))
     }
 
     /// The file.

@@ -90,7 +90,7 @@ impl RecordLog {
     ///
     /// Those of `reader`.
     pub fn read_from(mut reader: impl BufRead) -> io::Result<Self> {
-        let mut reading = Reading::default();
+        let mut reading = LogReader::default();
         while let Some(bytes) = next_line(&mut reader)? {
             reading.line(bytes);
         }
@@ -98,8 +98,8 @@ impl RecordLog {
     }
 }
 
-/// The bytes of a line.
-enum Bytes {
+/// Bytes of one line.
+enum LineBytes {
     Whole(Vec<u8>),
     /// The last of the file, without an end.
     Open(Vec<u8>),
@@ -107,7 +107,7 @@ enum Bytes {
 }
 
 /// The next line. What is too long is passed over without being held.
-fn next_line(reader: &mut impl BufRead) -> io::Result<Option<Bytes>> {
+fn next_line(reader: &mut impl BufRead) -> io::Result<Option<LineBytes>> {
     let (mut line, mut length, mut has_end) = (Vec::new(), 0_u64, false);
     while !has_end {
         let read = match reader.fill_buf() {
@@ -131,32 +131,33 @@ fn next_line(reader: &mut impl BufRead) -> io::Result<Option<Bytes>> {
         reader.consume(used);
     }
     Ok(match has_end {
-        _ if length > MAX_READ_BYTES as u64 => Some(Bytes::TooLong(length)),
-        true => Some(Bytes::Whole(line)),
+        _ if length > MAX_READ_BYTES as u64 => Some(LineBytes::TooLong(length)),
+        true => Some(LineBytes::Whole(line)),
         false if line.is_empty() => None,
-        false => Some(Bytes::Open(line)),
+        false => Some(LineBytes::Open(line)),
     })
 }
 
+/// Reader of a log's lines.
 #[derive(Default)]
-struct Reading {
+struct LogReader {
     log: RecordLog,
     /// Where in the log each turn is.
     places: BTreeMap<String, usize>,
     number: u64,
 }
 
-impl Reading {
-    fn line(&mut self, bytes: Bytes) {
+impl LogReader {
+    fn line(&mut self, bytes: LineBytes) {
         self.number += 1;
         let read = match &bytes {
-            Bytes::TooLong(bytes) => Err(LineFault::TooLong { bytes: *bytes }),
-            Bytes::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => return,
-            Bytes::Whole(line) | Bytes::Open(line) => self.read(line),
+            LineBytes::TooLong(bytes) => Err(LineFault::TooLong { bytes: *bytes }),
+            LineBytes::Whole(line) if line.iter().all(u8::is_ascii_whitespace) => return,
+            LineBytes::Whole(line) | LineBytes::Open(line) => self.read(line),
         };
         let fault = match (read, bytes) {
             (Ok(()), _) => return,
-            (Err(LineFault::NoRecord { .. } | LineFault::NotUtf8), Bytes::Open(_)) => LineFault::Torn,
+            (Err(LineFault::NoRecord { .. } | LineFault::NotUtf8), LineBytes::Open(_)) => LineFault::Torn,
             (Err(fault), _) => fault,
         };
         self.log.unread.push(UnreadLine { line: self.number, fault });

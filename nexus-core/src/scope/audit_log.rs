@@ -36,12 +36,13 @@ const MAX_STRANGERS: u64 = 1_000;
 /// calls took from the budget, and once a session was closed nothing is let through.
 #[derive(Debug, Default)]
 pub(super) struct AuditLog {
-    kept: Mutex<Kept>,
+    kept: Mutex<DecisionLedger>,
     above: Option<Arc<AuditLog>>,
 }
 
+/// Counters and retained decisions of a session.
 #[derive(Debug, Default)]
-struct Kept {
+struct DecisionLedger {
     limit: Option<u32>,
     spent: u32,
     over_budget: u32,
@@ -54,7 +55,7 @@ struct Kept {
     is_closed: bool,
     /// Whether it is over because the answer was handed in.
     is_handed_in: bool,
-    decisions: VecDeque<Entry>,
+    decisions: VecDeque<RetainedDecision>,
     bytes: usize,
     strangers: u64,
     forgotten: u64,
@@ -62,8 +63,9 @@ struct Kept {
     effects: Effects,
 }
 
+/// Decision on a call, with the outcome of the call.
 #[derive(Clone, Debug)]
-struct Entry {
+struct RetainedDecision {
     decision: Arc<Decision>,
     /// None of a stranger's call: it is like no other.
     fingerprint: Option<Fingerprint>,
@@ -71,9 +73,9 @@ struct Entry {
     bytes: usize,
 }
 
-/// A call on which is to be decided.
+/// Call that awaits a decision.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct UndecidedCall {
     decision: Decision,
     fingerprint: Option<Fingerprint>,
     outcome: ToolOutcome,
@@ -81,7 +83,7 @@ pub(super) struct Asked {
     effects: Effects,
 }
 
-impl Asked {
+impl UndecidedCall {
     /// A call of `tool`, which may have these effects if it is let through.
     pub(super) fn new(
         participant: ParticipantId,
@@ -105,13 +107,13 @@ impl Asked {
 
     /// It is let through once the host has approved it.
     pub(super) fn awaiting_approval(mut self) -> Self {
-        self.outcome = ToolOutcome::awaiting(Awaited::Approval);
+        self.outcome = ToolOutcome::awaiting(AwaitedVerdict::Approval);
         self
     }
 
     /// It is let through until the other side has decided on it; that side has it approved where it `needs_approval`.
     pub(super) fn awaiting_other_side(mut self, needs_approval: bool) -> Self {
-        self.outcome = ToolOutcome::awaiting(Awaited::OtherSide { needs_approval });
+        self.outcome = ToolOutcome::awaiting(AwaitedVerdict::OtherSide { needs_approval });
         self.left_to_other_side()
     }
 
@@ -146,15 +148,15 @@ pub(super) struct ToolOutcome(Arc<LaterOutcome>);
 struct LaterOutcome {
     has_succeeded: AtomicBool,
     /// Whose verdict is waited for.
-    awaited: Awaited,
+    awaited: AwaitedVerdict,
     /// The verdict.
     verdict: OnceLock<Result<(), Denial>>,
 }
 
-/// Whose verdict on a call comes after the session's own.
+/// Verdict on a call that comes after the session's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Awaited {
-    /// Nobody's.
+enum AwaitedVerdict {
+    /// None.
     #[default]
     Nothing,
     /// The host's: until then the call is not made.
@@ -167,7 +169,7 @@ enum Awaited {
 }
 
 impl ToolOutcome {
-    fn awaiting(awaited: Awaited) -> Self {
+    fn awaiting(awaited: AwaitedVerdict) -> Self {
         Self(Arc::new(LaterOutcome { awaited, ..LaterOutcome::default() }))
     }
 
@@ -181,10 +183,11 @@ impl ToolOutcome {
     }
 }
 
-impl Entry {
+impl RetainedDecision {
     fn is_allowed(&self) -> bool {
         let verdict = self.outcome.0.verdict.get();
-        let is_let_through = verdict.map_or(self.outcome.0.awaited != Awaited::Approval, Result::is_ok);
+        let is_let_through =
+            verdict.map_or(self.outcome.0.awaited != AwaitedVerdict::Approval, Result::is_ok);
         self.decision.outcome == DecisionOutcome::Allowed && is_let_through
     }
 
@@ -192,14 +195,16 @@ impl Entry {
     fn decision(&self) -> Decision {
         let mut decision = Decision::clone(&self.decision);
         match (self.outcome.0.verdict.get(), self.outcome.0.awaited) {
-            (None, Awaited::Approval) if decision.outcome == DecisionOutcome::Allowed => {
+            (None, AwaitedVerdict::Approval) if decision.outcome == DecisionOutcome::Allowed => {
                 let denial = Denial::not_approved(&decision.tool, NotApproved::Unanswered);
                 decision.outcome = DecisionOutcome::Denied(denial);
             }
             (None, _) => {}
             (Some(Ok(())), awaited) => {
-                decision.approved =
-                    matches!(awaited, Awaited::Approval | Awaited::OtherSide { needs_approval: true });
+                decision.approved = matches!(
+                    awaited,
+                    AwaitedVerdict::Approval | AwaitedVerdict::OtherSide { needs_approval: true }
+                );
             }
             (Some(Err(denial)), _) => decision.outcome = DecisionOutcome::Denied(denial.clone()),
         }
@@ -229,10 +234,10 @@ impl Counts {
     }
 }
 
-/// What stands against any call at the moment.
+/// Admission of calls at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// Nothing.
+pub(super) enum CallAdmission {
+    /// Calls are admitted.
     Open,
     /// The session is over.
     Closed,
@@ -243,7 +248,7 @@ pub(super) enum Standing {
 impl AuditLog {
     /// That of a session of its own; `limit` calls may be made.
     pub(super) fn of(limit: Option<u32>) -> Self {
-        Self { kept: Mutex::new(Kept { limit, ..Kept::default() }), above: None }
+        Self { kept: Mutex::new(DecisionLedger { limit, ..DecisionLedger::default() }), above: None }
     }
 
     /// As it is; after so many refused submissions it is over.
@@ -261,31 +266,31 @@ impl AuditLog {
     /// Counts a call, and writes its decision down with the verdict that `decide` comes to.
     pub(super) fn settle<T>(
         &self,
-        asked: Asked,
-        decide: impl FnOnce(Standing) -> Result<T, Denial>,
+        asked: UndecidedCall,
+        decide: impl FnOnce(CallAdmission) -> Result<T, Denial>,
     ) -> Result<T, Denial> {
-        let Asked { mut decision, fingerprint, outcome, counts, effects } = asked;
+        let UndecidedCall { mut decision, fingerprint, outcome, counts, effects } = asked;
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         let is_over = chain.iter().any(|kept| kept.is_over());
         let is_closed = chain.iter().any(|kept| kept.is_closed);
         let used_up = chain.iter().find_map(|kept| kept.limit.filter(|limit| kept.spent >= *limit));
         let standing = match (counts, used_up) {
-            (Counts::Stranger, _) => Standing::Open,
+            (Counts::Stranger, _) => CallAdmission::Open,
             // Where the answer was handed in, the other side denies what comes later, and writes it down.
-            (Counts::Elsewhere, _) if !is_closed => Standing::Open,
-            _ if is_over => Standing::Closed,
+            (Counts::Elsewhere, _) if !is_closed => CallAdmission::Open,
+            _ if is_over => CallAdmission::Closed,
             (Counts::Once, Some(limit)) => {
                 chain.iter_mut().for_each(|kept| kept.over_budget = kept.over_budget.saturating_add(1));
-                Standing::OverBudget(limit)
+                CallAdmission::OverBudget(limit)
             }
             (Counts::Once, None) => {
                 chain.iter_mut().for_each(|kept| kept.count(counts));
-                Standing::Open
+                CallAdmission::Open
             }
-            (Counts::Submission | Counts::Never | Counts::Elsewhere, _) => Standing::Open,
+            (Counts::Submission | Counts::Never | Counts::Elsewhere, _) => CallAdmission::Open,
         };
         let decided = decide(standing);
-        if counts == Counts::Submission && standing == Standing::Open && decided.is_err() {
+        if counts == Counts::Submission && standing == CallAdmission::Open && decided.is_err() {
             chain.iter_mut().for_each(|kept| kept.refuse_submission());
         }
         match &decided {
@@ -294,9 +299,9 @@ impl AuditLog {
         }
         // A denial that comes later takes its place, too.
         let may_be_denied =
-            decision.outcome != DecisionOutcome::Allowed || outcome.0.awaited != Awaited::Nothing;
+            decision.outcome != DecisionOutcome::Allowed || outcome.0.awaited != AwaitedVerdict::Nothing;
         let bytes = weight(&decision, may_be_denied);
-        let entry = Entry { decision: Arc::new(decision), fingerprint, outcome, bytes };
+        let entry = RetainedDecision { decision: Arc::new(decision), fingerprint, outcome, bytes };
         chain.iter_mut().for_each(|kept| kept.add(entry.clone(), counts));
         decided
     }
@@ -409,8 +414,8 @@ impl AuditLog {
 
     /// The decisions, oldest first.
     pub(super) fn decisions(&self) -> Vec<Decision> {
-        let entries: Vec<Entry> = self.lock().decisions.iter().cloned().collect();
-        entries.iter().map(Entry::decision).collect()
+        let entries: Vec<RetainedDecision> = self.lock().decisions.iter().cloned().collect();
+        entries.iter().map(RetainedDecision::decision).collect()
     }
 
     /// Whether such a call was denied, and every one that was let through has succeeded.
@@ -428,7 +433,8 @@ impl AuditLog {
 
     /// Where the counts and the effects stand.
     pub(super) fn mark(&self) -> SessionMark {
-        let Kept { spent, over_budget, refused_submissions, effects, is_handed_in, .. } = *self.lock();
+        let DecisionLedger { spent, over_budget, refused_submissions, effects, is_handed_in, .. } =
+            *self.lock();
         SessionMark { spent, over_budget, refused_submissions, effects, is_handed_in }
     }
 
@@ -450,12 +456,12 @@ impl AuditLog {
         iter::successors(Some(self), |audit_log| audit_log.above.as_deref())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, DecisionLedger> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Kept {
+impl DecisionLedger {
     fn is_over(&self) -> bool {
         self.is_closed || self.is_handed_in || self.is_out_of_submissions()
     }
@@ -475,7 +481,7 @@ impl Kept {
         }
     }
 
-    fn add(&mut self, entry: Entry, counts: Counts) {
+    fn add(&mut self, entry: RetainedDecision, counts: Counts) {
         if counts == Counts::Stranger {
             self.strangers += 1;
             if self.strangers > MAX_STRANGERS {
@@ -521,15 +527,15 @@ mod tests {
 
     use super::*;
 
-    fn asked(counts: Counts, arguments: &Value) -> Asked {
-        Asked::new("clerk".into(), ("look", arguments), counts, Effects::Read)
+    fn asked(counts: Counts, arguments: &Value) -> UndecidedCall {
+        UndecidedCall::new("clerk".into(), ("look", arguments), counts, Effects::Read)
     }
 
     fn settle(audit_log: &AuditLog, counts: Counts) -> Result<(), Denial> {
         audit_log.settle(asked(counts, &json!({})), |standing| match standing {
-            Standing::Open => Ok(()),
-            Standing::Closed => Err(Denial::Closed),
-            Standing::OverBudget(budget) => Err(Denial::OverBudget { budget, terminal: Vec::new() }),
+            CallAdmission::Open => Ok(()),
+            CallAdmission::Closed => Err(Denial::Closed),
+            CallAdmission::OverBudget(budget) => Err(Denial::OverBudget { budget, terminal: Vec::new() }),
         })
     }
 
@@ -634,13 +640,14 @@ mod tests {
     fn effects_are_those_of_calls_that_were_let_through_and_outlive_their_decisions() {
         let whole = Arc::new(AuditLog::of(Some(1)));
         let audit_log = AuditLog::below(&whole, None);
-        let wrote = Asked::new("clerk".into(), ("pay", &json!({})), Counts::Once, Effects::Wrote);
+        let wrote = UndecidedCall::new("clerk".into(), ("pay", &json!({})), Counts::Once, Effects::Wrote);
         assert_eq!(audit_log.effects(), Effects::None);
         audit_log.settle(wrote, |_| Ok(())).unwrap();
-        let unknown = Asked::new("clerk".into(), ("pay", &json!({})), Counts::Once, Effects::Unknown);
+        let unknown = UndecidedCall::new("clerk".into(), ("pay", &json!({})), Counts::Once, Effects::Unknown);
         audit_log.settle(unknown, |_| Err::<(), _>(Denial::Closed)).unwrap_err();
         for number in 0..MAX_KEPT + 3 {
-            let call = Asked::new("clerk".into(), ("look", &json!(number)), Counts::Never, Effects::Read);
+            let call =
+                UndecidedCall::new("clerk".into(), ("look", &json!(number)), Counts::Never, Effects::Read);
             audit_log.settle(call, |_| Ok(())).unwrap();
         }
         assert!(audit_log.forgotten() > 0);
@@ -652,7 +659,7 @@ mod tests {
         let audit_log = AuditLog::of(Some(2));
         settle(&audit_log, Counts::Once).unwrap();
         let mark = audit_log.mark();
-        let wrote = || Asked::new("clerk".into(), ("pay", &json!({})), Counts::Once, Effects::Wrote);
+        let wrote = || UndecidedCall::new("clerk".into(), ("pay", &json!({})), Counts::Once, Effects::Wrote);
         audit_log.settle(wrote(), |_| Ok(())).unwrap();
         assert_eq!(settle(&audit_log, Counts::Once), over(2));
         audit_log.rewind(&mark);

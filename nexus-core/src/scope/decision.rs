@@ -87,7 +87,7 @@ fn kept_name(name: &str) -> &str {
 }
 
 fn kept_arguments(arguments: &Value) -> Value {
-    let mut head = Head(Vec::new());
+    let mut head = BoundedWriter(Vec::new());
     match arguments {
         Value::String(text) if text.len() > MAX_ARGUMENT_BYTES => head.0 = text.as_bytes().to_owned(),
         Value::String(_) => return arguments.clone(),
@@ -100,10 +100,10 @@ fn kept_arguments(arguments: &Value) -> Value {
     Value::String(format!("{}…", &text[..text.floor_char_boundary(MAX_ARGUMENT_BYTES)]))
 }
 
-/// Takes no more than is kept.
-struct Head(Vec<u8>);
+/// Writer that retains the first bytes, and fails when there are more.
+struct BoundedWriter(Vec<u8>);
 
-impl io::Write for Head {
+impl io::Write for BoundedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = MAX_ARGUMENT_BYTES - self.0.len();
         if bytes.len() <= room {

@@ -66,9 +66,9 @@ pub(super) enum Over<'o> {
     Matching(&'o dyn Fn(File) -> io::Result<bool>),
 }
 
-/// Why a file could not be used, without its path.
+/// Reason why a file cannot be used, without its path.
 #[derive(Debug)]
-pub(super) enum Trouble {
+pub(super) enum OpenFailure {
     /// It is not what was checked any more. It may be checked again.
     Changed,
     /// Its content is not what was expected.
@@ -77,7 +77,7 @@ pub(super) enum Trouble {
     Io(io::Error),
 }
 
-impl From<io::Error> for Trouble {
+impl From<io::Error> for OpenFailure {
     fn from(error: io::Error) -> Self {
         Self::Io(error)
     }
@@ -85,14 +85,14 @@ impl From<io::Error> for Trouble {
 
 /// A way to files at real paths that were checked a moment ago. Each is checked again.
 pub(super) trait Opener {
-    fn open(&self, real: &Path) -> Result<File, Trouble>;
-    fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, Trouble>;
-    fn replace(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), Trouble>;
+    fn open(&self, real: &Path) -> Result<File, OpenFailure>;
+    fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, OpenFailure>;
+    fn replace(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), OpenFailure>;
     /// Hands over one name after the other, until `each` says no. What is kept off is left out.
-    fn list(&self, real: &Path, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Trouble>;
-    fn create_folder(&self, real: &Path) -> Result<(), Trouble>;
-    fn remove_file(&self, real: &Path) -> Result<(), Trouble>;
+    fn list(&self, real: &Path, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), OpenFailure>;
+    fn create_folder(&self, real: &Path) -> Result<(), OpenFailure>;
+    fn remove_file(&self, real: &Path) -> Result<(), OpenFailure>;
     /// Removes a folder with all that is in it.
-    fn remove_folder(&self, real: &Path) -> Result<(), Trouble>;
-    fn set_executable(&self, real: &Path, is_executable: bool) -> Result<(), Trouble>;
+    fn remove_folder(&self, real: &Path) -> Result<(), OpenFailure>;
+    fn set_executable(&self, real: &Path, is_executable: bool) -> Result<(), OpenFailure>;
 }

@@ -11,7 +11,7 @@ use std::{
 use super::files_by_handle::ByHandle;
 use super::{
     PathAccess, PathDenial,
-    file_opener::{FolderEntry, Listed, Opener, Over, Trouble, WriteMode},
+    file_opener::{FolderEntry, Listed, OpenFailure, Opener, Over, WriteMode},
     files_by_name::ByName,
     path_policy::{PathPolicy, denial},
 };
@@ -196,7 +196,7 @@ impl ScopedFiles {
     pub fn remove_folder(&self, path: &str) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| {
             if self.root().is_some_and(|root| root.starts_with(real)) {
-                return Err(Trouble::Denied(
+                return Err(OpenFailure::Denied(
                     "it is the root of the scope; name what in it is to go".to_owned(),
                 ));
             }
@@ -268,7 +268,7 @@ impl ScopedFiles {
         &self,
         path: &str,
         access: PathAccess,
-        act: impl Fn(&dyn Opener, &Path) -> Result<T, Trouble>,
+        act: impl Fn(&dyn Opener, &Path) -> Result<T, OpenFailure>,
     ) -> Result<T, FileError> {
         for _ in 0..MAX_TRIES {
             let done = match self.policy.as_deref() {
@@ -280,21 +280,21 @@ impl ScopedFiles {
             };
             match done {
                 Ok(done) => return Ok(done),
-                Err(Trouble::Changed) => {}
+                Err(OpenFailure::Changed) => {}
                 Err(trouble) => return Err(said_of(path, access, trouble)),
             }
         }
-        Err(said_of(path, access, Trouble::Changed))
+        Err(said_of(path, access, OpenFailure::Changed))
     }
 }
 
-fn said_of(path: &str, access: PathAccess, trouble: Trouble) -> FileError {
+fn said_of(path: &str, access: PathAccess, trouble: OpenFailure) -> FileError {
     match trouble {
-        Trouble::Changed => {
+        OpenFailure::Changed => {
             FileError::Denied(denial(path, access, "it keeps changing while it is opened".to_owned()))
         }
-        Trouble::Stale => FileError::Stale { path: path.to_owned() },
-        Trouble::Denied(reason) => FileError::Denied(denial(path, access, reason)),
-        Trouble::Io(source) => FileError::io(path, access, source),
+        OpenFailure::Stale => FileError::Stale { path: path.to_owned() },
+        OpenFailure::Denied(reason) => FileError::Denied(denial(path, access, reason)),
+        OpenFailure::Io(source) => FileError::io(path, access, source),
     }
 }

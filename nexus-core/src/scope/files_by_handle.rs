@@ -17,14 +17,14 @@ use rustix::{
 use super::{
     PathAccess,
     file_id::FileId,
-    file_opener::{EntryKind, FolderEntry, Listed, Opener, Over, Trouble, WriteMode},
+    file_opener::{EntryKind, FolderEntry, Listed, OpenFailure, Opener, Over, WriteMode},
     files_by_name::{executable_mode, part_name},
     files_folder::{folder_of, make_folder, open_folder, parts_of, place_of},
     files_part::{NEW_FILE, Whole},
     files_remove::remove_all,
     files_replace::one_at_a_time,
     path_policy::PathPolicy,
-    path_walk::Kind,
+    path_walk::PathKind,
 };
 
 /// A file that may have become something else: neither a link is followed nor a pipe waited for.
@@ -34,7 +34,7 @@ const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBL
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ByHandle<'f>(pub(super) &'f PathPolicy);
 
-impl From<Errno> for Trouble {
+impl From<Errno> for OpenFailure {
     fn from(error: Errno) -> Self {
         match error {
             // There was no link when the path was checked.
@@ -45,14 +45,14 @@ impl From<Errno> for Trouble {
 }
 
 impl Opener for ByHandle<'_> {
-    fn open(&self, real: &Path) -> Result<File, Trouble> {
+    fn open(&self, real: &Path) -> Result<File, OpenFailure> {
         let (folder, name) = folder_of(real)?;
         let file = File::from(rustix::fs::openat(&folder, name, OFlags::RDONLY | FILE, Mode::empty())?);
         self.judge(real, &file, PathAccess::Read)?;
         Ok(file)
     }
 
-    fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, Trouble> {
+    fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, OpenFailure> {
         let (folder, name) = self.made_folder_of(real)?;
         let append = if mode == WriteMode::Append { OFlags::APPEND } else { OFlags::empty() };
         let flags = OFlags::WRONLY | FILE | append;
@@ -65,7 +65,7 @@ impl Opener for ByHandle<'_> {
         };
         let file = match opened {
             // It was there, and then it was not; or it is a pipe that nobody reads.
-            Err(Errno::NOENT | Errno::NXIO) => return Err(Trouble::Changed),
+            Err(Errno::NOENT | Errno::NXIO) => return Err(OpenFailure::Changed),
             opened => File::from(opened?),
         };
         self.judge(real, &file, PathAccess::Write)?;
@@ -75,7 +75,7 @@ impl Opener for ByHandle<'_> {
         Ok(file)
     }
 
-    fn replace(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), Trouble> {
+    fn replace(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), OpenFailure> {
         let (folder, name) = match over {
             // There is nothing to match in a folder that would have to be made.
             Over::Matching(_) => folder_of(real)?,
@@ -87,7 +87,7 @@ impl Opener for ByHandle<'_> {
             Over::Nothing if permissions.is_some() => {
                 return Err(io::Error::from(io::ErrorKind::AlreadyExists).into());
             }
-            Over::Matching(is_expected) if !is_expected(self.open(real)?)? => return Err(Trouble::Stale),
+            Over::Matching(is_expected) if !is_expected(self.open(real)?)? => return Err(OpenFailure::Stale),
             _ => {}
         }
         let beside = part_name();
@@ -97,7 +97,7 @@ impl Opener for ByHandle<'_> {
         Whole { content, permissions }.put(&folder, OsStr::new(&beside), name, over)
     }
 
-    fn list(&self, real: &Path, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Trouble> {
+    fn list(&self, real: &Path, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), OpenFailure> {
         let readable = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let folder = rustix::fs::openat(open_folder(real)?, ".", readable, Mode::empty())?;
         let here = self.judge_folder(real, &folder, None, PathAccess::Read)?;
@@ -131,25 +131,25 @@ impl Opener for ByHandle<'_> {
         self.judge_folder(real, &folder, None, PathAccess::Read).map(|_| ())
     }
 
-    fn create_folder(&self, real: &Path) -> Result<(), Trouble> {
+    fn create_folder(&self, real: &Path) -> Result<(), OpenFailure> {
         let folder = make_folder(self.0, real)?;
         self.judge_folder(real, &folder, None, PathAccess::Write).map(|_| ())
     }
 
-    fn remove_file(&self, real: &Path) -> Result<(), Trouble> {
+    fn remove_file(&self, real: &Path) -> Result<(), OpenFailure> {
         let (folder, name) = folder_of(real)?;
         self.judge_folder(real, &folder, Some(name), PathAccess::Write)?;
         self.judge_replaced(real, &folder, name)?;
         Ok(rustix::fs::unlinkat(&folder, name, AtFlags::empty())?)
     }
 
-    fn remove_folder(&self, real: &Path) -> Result<(), Trouble> {
+    fn remove_folder(&self, real: &Path) -> Result<(), OpenFailure> {
         let (folder, name) = folder_of(real)?;
         self.judge_folder(real, &folder, Some(name), PathAccess::Write)?;
         remove_all(self.0, &folder, name, real)
     }
 
-    fn set_executable(&self, real: &Path, is_executable: bool) -> Result<(), Trouble> {
+    fn set_executable(&self, real: &Path, is_executable: bool) -> Result<(), OpenFailure> {
         let (folder, name) = folder_of(real)?;
         let open = |flags| rustix::fs::openat(&folder, name, flags | FILE, Mode::empty());
         let file = match open(OFlags::RDONLY) {
@@ -165,7 +165,7 @@ impl Opener for ByHandle<'_> {
 
 impl ByHandle<'_> {
     /// Writes a whole file where nothing may be put beside it.
-    fn rewrite(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), Trouble> {
+    fn rewrite(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), OpenFailure> {
         let mode = if matches!(over, Over::Nothing) { WriteMode::New } else { WriteMode::Empty };
         let mut file = self.open_for_writing(real, mode)?;
         file.write_all(content)?;
@@ -173,18 +173,18 @@ impl ByHandle<'_> {
     }
 
     /// Checks what was opened: what it is, how many names it has, and where it really is.
-    fn judge(&self, real: &Path, file: &File, access: PathAccess) -> Result<(), Trouble> {
+    fn judge(&self, real: &Path, file: &File, access: PathAccess) -> Result<(), OpenFailure> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
         }
-        let kind = Kind::of(&metadata);
-        if kind == (Kind::File { names: 0 }) {
-            return Err(Trouble::Changed);
+        let kind = PathKind::of(&metadata);
+        if kind == (PathKind::File { names: 0 }) {
+            return Err(OpenFailure::Changed);
         }
-        self.0.judge_kind(kind, access).map_err(Trouble::Denied)?;
+        self.0.judge_kind(kind, access).map_err(OpenFailure::Denied)?;
         let here = place_of(file, real)?;
-        self.0.judge_opened(&here, FileId::of(&metadata), access).map_err(Trouble::Denied)?;
+        self.0.judge_opened(&here, FileId::of(&metadata), access).map_err(OpenFailure::Denied)?;
         let flags = rustix::fs::fcntl_getfl(file)?;
         Ok(rustix::fs::fcntl_setfl(file, flags - OFlags::NONBLOCK)?)
     }
@@ -196,16 +196,21 @@ impl ByHandle<'_> {
         folder: &OwnedFd,
         name: Option<&OsStr>,
         access: PathAccess,
-    ) -> Result<PathBuf, Trouble> {
+    ) -> Result<PathBuf, OpenFailure> {
         let expected = if name.is_some() { real.parent().unwrap_or(real) } else { real };
         let here = place_of(folder, expected)?;
         let place = name.map_or_else(|| here.clone(), |name| here.join(name));
-        self.0.judge_opened(&place, None, access).map_err(Trouble::Denied)?;
+        self.0.judge_opened(&place, None, access).map_err(OpenFailure::Denied)?;
         Ok(here)
     }
 
     /// Checks what is about to lose its name. The answer is its permissions.
-    fn judge_replaced(&self, real: &Path, folder: &OwnedFd, name: &OsStr) -> Result<Option<Mode>, Trouble> {
+    fn judge_replaced(
+        &self,
+        real: &Path,
+        folder: &OwnedFd,
+        name: &OsStr,
+    ) -> Result<Option<Mode>, OpenFailure> {
         let old = match rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(old) => old,
             Err(Errno::NOENT) => return Ok(None),
@@ -214,15 +219,15 @@ impl ByHandle<'_> {
         match FileType::from_raw_mode(old.st_mode) {
             FileType::RegularFile => {}
             FileType::Directory => return Err(io::Error::from(io::ErrorKind::IsADirectory).into()),
-            _ => return Err(Trouble::Changed),
+            _ => return Err(OpenFailure::Changed),
         }
         let identity = FileId { device: old.st_dev as _, number: old.st_ino as _ };
-        self.0.judge_opened(real, Some(identity), PathAccess::Write).map_err(Trouble::Denied)?;
+        self.0.judge_opened(real, Some(identity), PathAccess::Write).map_err(OpenFailure::Denied)?;
         Ok(Some(Mode::from_raw_mode(old.st_mode & 0o777)))
     }
 
     /// The folder that holds `real`, made if it does not exist, and the name there.
-    fn made_folder_of<'p>(&self, real: &'p Path) -> Result<(OwnedFd, &'p OsStr), Trouble> {
+    fn made_folder_of<'p>(&self, real: &'p Path) -> Result<(OwnedFd, &'p OsStr), OpenFailure> {
         let (parent, name) = parts_of(real)?;
         let folder = make_folder(self.0, parent)?;
         self.judge_folder(real, &folder, Some(name), PathAccess::Write)?;

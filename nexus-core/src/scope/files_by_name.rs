@@ -8,9 +8,9 @@ use std::{
 
 use super::{
     PathAccess,
-    file_opener::{EntryKind, FolderEntry, Listed, Opener, Over, Trouble, WriteMode},
+    file_opener::{EntryKind, FolderEntry, Listed, OpenFailure, Opener, Over, WriteMode},
     path_policy::PathPolicy,
-    path_walk::{Kind, walk},
+    path_walk::{PathKind, walk},
 };
 
 /// Opens by name. Without a policy nothing is checked.
@@ -18,13 +18,13 @@ use super::{
 pub(super) struct ByName<'f>(pub(super) Option<&'f PathPolicy>);
 
 impl Opener for ByName<'_> {
-    fn open(&self, real: &Path) -> Result<File, Trouble> {
+    fn open(&self, real: &Path) -> Result<File, OpenFailure> {
         let file = File::open(real)?;
         self.judge(real, &file, PathAccess::Read)?;
         Ok(file)
     }
 
-    fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, Trouble> {
+    fn open_for_writing(&self, real: &Path, mode: WriteMode) -> Result<File, OpenFailure> {
         self.create_parents(real)?;
         let mut options = OpenOptions::new();
         match mode {
@@ -40,9 +40,9 @@ impl Opener for ByName<'_> {
         Ok(file)
     }
 
-    fn replace(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), Trouble> {
+    fn replace(&self, real: &Path, content: &[u8], over: Over<'_>) -> Result<(), OpenFailure> {
         match over {
-            Over::Matching(is_expected) if !is_expected(self.open(real)?)? => return Err(Trouble::Stale),
+            Over::Matching(is_expected) if !is_expected(self.open(real)?)? => return Err(OpenFailure::Stale),
             Over::Matching(_) => {}
             Over::Nothing if fs::symlink_metadata(real).is_ok() => {
                 return Err(io::Error::from(io::ErrorKind::AlreadyExists).into());
@@ -68,7 +68,7 @@ impl Opener for ByName<'_> {
         Ok(written?)
     }
 
-    fn list(&self, real: &Path, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), Trouble> {
+    fn list(&self, real: &Path, each: &mut dyn FnMut(Listed) -> bool) -> Result<(), OpenFailure> {
         for entry in fs::read_dir(real)? {
             let entry = entry?;
             if self.0.is_some_and(|policy| policy.rules.rule_against(&entry.path()).is_some()) {
@@ -89,35 +89,35 @@ impl Opener for ByName<'_> {
         self.judge_place(real, PathAccess::Read)
     }
 
-    fn create_folder(&self, real: &Path) -> Result<(), Trouble> {
+    fn create_folder(&self, real: &Path) -> Result<(), OpenFailure> {
         self.create_folders(real)?;
         self.judge_place(real, PathAccess::Write)
     }
 
-    fn remove_file(&self, real: &Path) -> Result<(), Trouble> {
+    fn remove_file(&self, real: &Path) -> Result<(), OpenFailure> {
         Ok(fs::remove_file(real)?)
     }
 
-    fn remove_folder(&self, real: &Path) -> Result<(), Trouble> {
+    fn remove_folder(&self, real: &Path) -> Result<(), OpenFailure> {
         self.judge_place(real, PathAccess::Write)?;
         Ok(fs::remove_dir_all(real)?)
     }
 
     #[cfg(unix)]
-    fn set_executable(&self, real: &Path, is_executable: bool) -> Result<(), Trouble> {
+    fn set_executable(&self, real: &Path, is_executable: bool) -> Result<(), OpenFailure> {
         use std::os::unix::fs::PermissionsExt as _;
         let mode = executable_mode(fs::metadata(real)?.permissions().mode(), is_executable);
         Ok(fs::set_permissions(real, fs::Permissions::from_mode(mode))?)
     }
 
     #[cfg(not(unix))]
-    fn set_executable(&self, _: &Path, _: bool) -> Result<(), Trouble> {
+    fn set_executable(&self, _: &Path, _: bool) -> Result<(), OpenFailure> {
         Err(io::Error::from(io::ErrorKind::Unsupported).into())
     }
 }
 
 impl ByName<'_> {
-    fn create_parents(&self, real: &Path) -> Result<(), Trouble> {
+    fn create_parents(&self, real: &Path) -> Result<(), OpenFailure> {
         match real.parent().filter(|parent| !parent.as_os_str().is_empty()) {
             Some(parent) => {
                 self.create_folders(parent)?;
@@ -128,35 +128,35 @@ impl ByName<'_> {
     }
 
     /// Makes a folder with all that is above it. None is made that is out of scope.
-    fn create_folders(&self, real: &Path) -> Result<(), Trouble> {
+    fn create_folders(&self, real: &Path) -> Result<(), OpenFailure> {
         if let Some(policy) = self.0 {
             let missing = |folder: &&Path| !folder.exists() && !policy.may_make(folder);
             if let Some(folder) = real.ancestors().find(missing) {
-                return Err(Trouble::Denied(policy.not_made(folder)));
+                return Err(OpenFailure::Denied(policy.not_made(folder)));
             }
         }
         Ok(fs::create_dir_all(real)?)
     }
 
-    fn judge(&self, real: &Path, file: &File, access: PathAccess) -> Result<(), Trouble> {
+    fn judge(&self, real: &Path, file: &File, access: PathAccess) -> Result<(), OpenFailure> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory).into());
         }
         if let Some(policy) = self.0 {
-            policy.judge_kind(Kind::of(&metadata), access).map_err(Trouble::Denied)?;
+            policy.judge_kind(PathKind::of(&metadata), access).map_err(OpenFailure::Denied)?;
         }
         self.judge_place(real, access)
     }
 
     /// Whether the path still leads where it led.
-    fn judge_place(&self, real: &Path, access: PathAccess) -> Result<(), Trouble> {
+    fn judge_place(&self, real: &Path, access: PathAccess) -> Result<(), OpenFailure> {
         let Some(policy) = self.0 else { return Ok(()) };
-        let walked = walk(real).map_err(|_| Trouble::Changed)?;
+        let walked = walk(real).map_err(|_| OpenFailure::Changed)?;
         if walked.path != real {
-            return Err(Trouble::Changed);
+            return Err(OpenFailure::Changed);
         }
-        policy.judge_opened(real, walked.identity(), access).map_err(Trouble::Denied)
+        policy.judge_opened(real, walked.identity(), access).map_err(OpenFailure::Denied)
     }
 }
 

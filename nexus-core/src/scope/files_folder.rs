@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{file_opener::Trouble, path_key::key_of, path_policy::PathPolicy};
+use super::{file_opener::OpenFailure, path_key::key_of, path_policy::PathPolicy};
 
 /// A handle of a folder that serves for names in it, and for nothing else.
 #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -25,7 +25,7 @@ const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::C
 const NEW_FOLDER: Mode = Mode::from_raw_mode(0o777);
 
 /// The folder that holds `real`, and its name there.
-pub(super) fn folder_of(real: &Path) -> Result<(OwnedFd, &OsStr), Trouble> {
+pub(super) fn folder_of(real: &Path) -> Result<(OwnedFd, &OsStr), OpenFailure> {
     let (parent, name) = parts_of(real)?;
     Ok((open_folder(parent)?, name))
 }
@@ -35,13 +35,13 @@ pub(super) fn parts_of(real: &Path) -> io::Result<(&Path, &OsStr)> {
 }
 
 /// A handle of a folder, made with all that is above it if it does not exist. None is made that is out of scope.
-pub(super) fn make_folder(policy: &PathPolicy, real: &Path) -> Result<OwnedFd, Trouble> {
+pub(super) fn make_folder(policy: &PathPolicy, real: &Path) -> Result<OwnedFd, OpenFailure> {
     match open_folder(real) {
         Err(Errno::NOENT) => {}
         opened => return Ok(opened?),
     }
     if !policy.may_make(real) {
-        return Err(Trouble::Denied(policy.not_made(real)));
+        return Err(OpenFailure::Denied(policy.not_made(real)));
     }
     let (parent, name) = parts_of(real)?;
     let parent = make_folder(policy, parent)?;
@@ -82,9 +82,9 @@ fn name_by_name(top: OwnedFd, real: &Path) -> Result<OwnedFd, Errno> {
 }
 
 /// Where what was opened at `expected` really is: there, but perhaps by another spelling of its name.
-pub(super) fn place_of(file: impl AsFd, expected: &Path) -> Result<PathBuf, Trouble> {
+pub(super) fn place_of(file: impl AsFd, expected: &Path) -> Result<PathBuf, OpenFailure> {
     let here = real_path(file).unwrap_or_else(|| expected.to_owned());
-    if here == expected || key_of(&here) == key_of(expected) { Ok(here) } else { Err(Trouble::Changed) }
+    if here == expected || key_of(&here) == key_of(expected) { Ok(here) } else { Err(OpenFailure::Changed) }
 }
 
 /// Where what was opened really is, as far as the system tells.
@@ -137,7 +137,7 @@ mod tests {
         assert!(place_of(&file, &path).is_ok());
         std::fs::rename(&path, root.join("b")).unwrap();
         if cfg!(target_os = "linux") {
-            assert!(matches!(place_of(&file, &path), Err(Trouble::Changed)));
+            assert!(matches!(place_of(&file, &path), Err(OpenFailure::Changed)));
         }
     }
 }

@@ -14,7 +14,7 @@ use rustix::{
 };
 
 use super::{
-    file_opener::{Over, Trouble},
+    file_opener::{OpenFailure, Over},
     files_replace::rename_over,
 };
 
@@ -50,7 +50,7 @@ impl Whole<'_> {
         beside: &OsStr,
         name: &OsStr,
         over: Over<'_>,
-    ) -> Result<(), Trouble> {
+    ) -> Result<(), OpenFailure> {
         let mode = if self.permissions.is_some() { PART_FILE } else { NEW_FILE };
         if let Some(file) = nameless(folder, mode) {
             self.fill(&file)?;
@@ -70,7 +70,7 @@ impl Whole<'_> {
         take_name(&beside, name, over)
     }
 
-    fn fill(self, mut file: &File) -> Result<(), Trouble> {
+    fn fill(self, mut file: &File) -> Result<(), OpenFailure> {
         file.write_all(self.content)?;
         if let Some(permissions) = self.permissions {
             file.set_permissions(Permissions::from_mode(permissions.as_raw_mode()))?;
@@ -79,7 +79,7 @@ impl Whole<'_> {
     }
 }
 
-fn take_name(beside: &Beside<'_>, name: &OsStr, over: Over<'_>) -> Result<(), Trouble> {
+fn take_name(beside: &Beside<'_>, name: &OsStr, over: Over<'_>) -> Result<(), OpenFailure> {
     rename_over(beside.0, beside.1, name, over)
 }
 

@@ -12,7 +12,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::{PathAccess, file_id::FileId, file_opener::Trouble, path_policy::PathPolicy};
+use super::{PathAccess, file_id::FileId, file_opener::OpenFailure, path_policy::PathPolicy};
 
 /// Deepest folder that is gone into, each by a handle of its own. Source: our own bound; a process may have 1,024 handles.
 const MAX_DEPTH: usize = 256;
@@ -40,7 +40,7 @@ pub(super) fn remove_all(
     parent: &OwnedFd,
     name: &OsStr,
     real: &Path,
-) -> Result<(), Trouble> {
+) -> Result<(), OpenFailure> {
     let name = CString::new(name.as_bytes()).map_err(|_| Errno::INVAL)?;
     let mut open = vec![enter(policy, parent, name, real.to_owned())?];
     loop {
@@ -60,24 +60,24 @@ pub(super) fn remove_all(
         };
         let kind = FileType::from_raw_mode(status.st_mode);
         let identity = FileId { device: status.st_dev as _, number: status.st_ino as _ };
-        policy.judge_opened(&path, Some(identity), PathAccess::Write).map_err(Trouble::Denied)?;
+        policy.judge_opened(&path, Some(identity), PathAccess::Write).map_err(OpenFailure::Denied)?;
         if kind != FileType::Directory {
             rustix::fs::unlinkat(&last.folder, &name, AtFlags::empty())?;
         } else if depth < MAX_DEPTH {
             let next = enter(policy, &last.folder, name, path)?;
             open.push(next);
         } else {
-            return Err(Trouble::Denied(format!("it is more than {MAX_DEPTH} folders deep")));
+            return Err(OpenFailure::Denied(format!("it is more than {MAX_DEPTH} folders deep")));
         }
     }
 }
 
 /// Opens a folder and lists it. One on which something is mounted is none of what was asked for.
-fn enter(policy: &PathPolicy, above: &OwnedFd, name: CString, path: PathBuf) -> Result<Emptied, Trouble> {
+fn enter(policy: &PathPolicy, above: &OwnedFd, name: CString, path: PathBuf) -> Result<Emptied, OpenFailure> {
     let folder = match open_below(above, &name) {
         Err(Errno::XDEV) => {
             let shown = path.strip_prefix(&policy.root).unwrap_or(&path);
-            return Err(Trouble::Denied(format!("something is mounted at {shown:?}")));
+            return Err(OpenFailure::Denied(format!("something is mounted at {shown:?}")));
         }
         opened => opened?,
     };

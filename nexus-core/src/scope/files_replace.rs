@@ -13,7 +13,7 @@ use rustix::{
     io::Errno,
 };
 
-use super::file_opener::{Over, Trouble};
+use super::file_opener::{OpenFailure, Over};
 
 /// Opens what may have become something else: neither a link is followed nor a pipe waited for.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
@@ -37,7 +37,7 @@ pub(super) fn rename_over(
     part: &OsStr,
     name: &OsStr,
     over: Over<'_>,
-) -> Result<(), Trouble> {
+) -> Result<(), OpenFailure> {
     match over {
         // Replaces the name: whatever it has become meanwhile, nothing is followed.
         Over::Anything => Ok(rustix::fs::renameat(folder, part, folder, name)?),
@@ -47,7 +47,7 @@ pub(super) fn rename_over(
 }
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn rename_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), Trouble> {
+fn rename_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), OpenFailure> {
     use rustix::fs::{RenameFlags, renameat_with};
     match renameat_with(folder, part, folder, name, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS) => link_to_new(folder, part, name),
@@ -56,12 +56,12 @@ fn rename_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), Tro
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
-fn rename_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), Trouble> {
+fn rename_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), OpenFailure> {
     link_to_new(folder, part, name)
 }
 
 /// For a file system that has no such renaming: a link never takes the place of anything.
-fn link_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), Trouble> {
+fn link_to_new(folder: &OwnedFd, part: &OsStr, name: &OsStr) -> Result<(), OpenFailure> {
     rustix::fs::linkat(folder, part, folder, name, AtFlags::empty())?;
     Ok(rustix::fs::unlinkat(folder, part, AtFlags::empty())?)
 }
@@ -73,14 +73,14 @@ fn rename_to_expected(
     part: &OsStr,
     name: &OsStr,
     is_expected: &dyn Fn(File) -> std::io::Result<bool>,
-) -> Result<(), Trouble> {
+) -> Result<(), OpenFailure> {
     use rustix::fs::{RenameFlags, renameat_with};
     let exchange = || renameat_with(folder, part, folder, name, RenameFlags::EXCHANGE);
     let ours = rustix::fs::statat(folder, part, AtFlags::SYMLINK_NOFOLLOW)?;
     match exchange() {
         Ok(()) => {}
         // It was removed after it was read.
-        Err(Errno::NOENT) => return Err(Trouble::Stale),
+        Err(Errno::NOENT) => return Err(OpenFailure::Stale),
         // A file system without it.
         Err(Errno::INVAL | Errno::NOSYS) => return Ok(rustix::fs::renameat(folder, part, folder, name)?),
         Err(error) => return Err(error.into()),
@@ -95,13 +95,13 @@ fn rename_to_expected(
     }
     let is_ours = |found: &Stat| (found.st_dev, found.st_ino) == (ours.st_dev, ours.st_ino);
     match rustix::fs::statat(folder, part, AtFlags::SYMLINK_NOFOLLOW) {
-        Ok(found) if is_ours(&found) => Err(Trouble::Stale),
+        Ok(found) if is_ours(&found) => Err(OpenFailure::Stale),
         // A third one took our place: it came last, so it keeps the name.
         Ok(_) => {
             exchange()?;
-            Err(Trouble::Stale)
+            Err(OpenFailure::Stale)
         }
-        Err(_) => Err(Trouble::Stale),
+        Err(_) => Err(OpenFailure::Stale),
     }
 }
 
@@ -111,7 +111,7 @@ fn rename_to_expected(
     part: &OsStr,
     name: &OsStr,
     _is_expected: &dyn Fn(File) -> std::io::Result<bool>,
-) -> Result<(), Trouble> {
+) -> Result<(), OpenFailure> {
     Ok(rustix::fs::renameat(folder, part, folder, name)?)
 }
 

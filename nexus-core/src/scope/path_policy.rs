@@ -8,7 +8,7 @@ use super::{
     path_identity::PathIdentity,
     path_key::is_dot_git,
     path_spelling::{shell_shorthand, spelling},
-    path_walk::{Kind, Walked, walk},
+    path_walk::{PathKind, Walked, walk},
     rule_set::RuleSet,
 };
 
@@ -58,7 +58,7 @@ impl PathPolicy {
             if self.grants(access).any(|grant| near(&grant)) { astray.problem } else { self.outside(access) }
         })?;
         self.judge(&walked, access)?;
-        if (asked.ends_with('/') || asked.ends_with("/.")) && matches!(walked.kind, Kind::File { .. }) {
+        if (asked.ends_with('/') || asked.ends_with("/.")) && matches!(walked.kind, PathKind::File { .. }) {
             return Err("it ends like a folder, and is a file".to_owned());
         }
         Ok(walked)
@@ -99,7 +99,7 @@ impl PathPolicy {
             if let Some(place) = protected.iter().find(|place| place.spot.is_below(&spot)) {
                 return Err(holds_protected(place.rule));
             }
-            if walked.kind == Kind::Folder && self.rules.has_globs() {
+            if walked.kind == PathKind::Folder && self.rules.has_globs() {
                 self.search(&walked.path, &protected)?;
             }
         }
@@ -118,17 +118,17 @@ impl PathPolicy {
     }
 
     /// Whether what is there may be used at all.
-    pub(super) fn judge_kind(&self, kind: Kind, access: PathAccess) -> Result<(), String> {
+    pub(super) fn judge_kind(&self, kind: PathKind, access: PathAccess) -> Result<(), String> {
         match kind {
-            Kind::Missing | Kind::Folder => Ok(()),
-            Kind::File { names }
+            PathKind::Missing | PathKind::Folder => Ok(()),
+            PathKind::File { names }
                 if names > 1 && !(self.allow_hard_links_for_reading && access == PathAccess::Read) =>
             {
                 Err("it is one of several names (hard links) of a file that may lie elsewhere, too"
                     .to_owned())
             }
-            Kind::File { .. } => Ok(()),
-            Kind::Special => Err("it is neither a file nor a folder".to_owned()),
+            PathKind::File { .. } => Ok(()),
+            PathKind::Special => Err("it is neither a file nor a folder".to_owned()),
         }
     }
 

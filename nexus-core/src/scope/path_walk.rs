@@ -21,7 +21,7 @@ pub(super) struct Walked {
     /// The real path: absolute, and with no symbolic link in it. What does not exist yet is its end.
     pub(super) path: PathBuf,
     /// What is there.
-    pub(super) kind: Kind,
+    pub(super) kind: PathKind,
     /// Every place that was passed, symbolic links included, by its path.
     pub(super) passed: Vec<PathBuf>,
     /// The symbolic links among them.
@@ -35,7 +35,7 @@ pub(super) struct Walked {
 impl Walked {
     /// What the file system knows the place itself by, if it exists.
     pub(super) fn identity(&self) -> Option<FileId> {
-        if self.kind == Kind::Missing { None } else { self.trail.last().copied() }
+        if self.kind == PathKind::Missing { None } else { self.trail.last().copied() }
     }
 
     /// The path, as it is compared with others.
@@ -44,9 +44,9 @@ impl Walked {
     }
 }
 
-/// What is at a place.
+/// Kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PathKind {
     /// Nothing yet.
     Missing,
     /// A folder.
@@ -60,7 +60,7 @@ pub(super) enum Kind {
     Special,
 }
 
-impl Kind {
+impl PathKind {
     pub(super) fn of(metadata: &Metadata) -> Self {
         match metadata.file_type() {
             kind if kind.is_dir() => Self::Folder,
@@ -93,7 +93,7 @@ pub(super) struct Astray {
 pub(super) fn walk(path: &Path) -> Result<Walked, Astray> {
     let mut walk = Walk {
         here: PathBuf::new(),
-        kind: Kind::Folder,
+        kind: PathKind::Folder,
         passed: Vec::new(),
         identities: Vec::new(),
         trail: Vec::new(),
@@ -118,7 +118,7 @@ pub(super) fn walk(path: &Path) -> Result<Walked, Astray> {
 
 struct Walk {
     here: PathBuf,
-    kind: Kind,
+    kind: PathKind,
     passed: Vec<PathBuf>,
     identities: Vec<FileId>,
     trail: Vec<FileId>,
@@ -149,16 +149,16 @@ impl Walk {
 
     fn step(&mut self, name: OsString) -> Result<(), Astray> {
         match self.kind {
-            Kind::Folder => {}
-            Kind::Missing if name == ".." => {
+            PathKind::Folder => {}
+            PathKind::Missing if name == ".." => {
                 return Err(self.astray("a `..` in it comes after what does not exist"));
             }
-            Kind::Missing => {
+            PathKind::Missing => {
                 self.here.push(name);
                 self.passed.push(self.here.clone());
                 return Ok(());
             }
-            Kind::File { .. } | Kind::Special => {
+            PathKind::File { .. } | PathKind::Special => {
                 return Err(self.astray("what it goes through is a file, not a folder"));
             }
         }
@@ -172,7 +172,7 @@ impl Walk {
         let metadata = match fs::symlink_metadata(&next) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                (self.here, self.kind) = (next, Kind::Missing);
+                (self.here, self.kind) = (next, PathKind::Missing);
                 return Ok(());
             }
             Err(error) => return Err(self.astray(format!("it cannot be looked at: {}", said(&error)))),
@@ -183,7 +183,7 @@ impl Walk {
         let identity = FileId::of(&metadata);
         self.identities.extend(identity);
         self.trail.extend(identity);
-        (self.here, self.kind) = (next, Kind::of(&metadata));
+        (self.here, self.kind) = (next, PathKind::of(&metadata));
         Ok(())
     }
 

@@ -14,13 +14,14 @@ use super::{
 /// The rules of a scope, made ready for absolute paths.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RuleSet {
-    rules: Vec<Ready>,
+    rules: Vec<CompiledRule>,
     /// The names of the root.
     root: Vec<String>,
 }
 
+/// Rule with its path as it is compared.
 #[derive(Clone, Debug)]
-struct Ready {
+struct CompiledRule {
     rule: PathRule,
     path: PathBuf,
     key: Vec<String>,
@@ -36,7 +37,7 @@ impl RuleSet {
             let glob = rule.glob_below(&root_text);
             let glob = glob.map_err(|problem| ScopeError::Rule { rule: rule.clone(), problem })?;
             let path = rule.path_below(root);
-            Ok(Ready { rule: rule.clone(), key: key_of(&path), path, glob })
+            Ok(CompiledRule { rule: rule.clone(), key: key_of(&path), path, glob })
         });
         Ok(Self { rules: ready.collect::<Result<_, _>>()?, root: root_names })
     }

@@ -15,7 +15,7 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use super::{
     Decision, Denial, ParticipantScope, PathDenial, Permit, RemoteSession, SessionToken,
     arguments::{Obstacle, replace_paths},
-    audit_log::{Asked, AuditLog, Counts, SessionMark, Standing},
+    audit_log::{AuditLog, CallAdmission, Counts, SessionMark, UndecidedCall},
     decision::Fingerprint,
     permit::Answerer,
 };
@@ -407,7 +407,7 @@ impl Session {
     ) -> Result<Permit<'_>, Denial> {
         if !self.token.is(token) {
             let call = (tool, &Value::Null);
-            let asked = Asked::new(self.participant.clone(), call, Counts::Stranger, Effects::None);
+            let asked = UndecidedCall::new(self.participant.clone(), call, Counts::Stranger, Effects::None);
             return self.audit_log.settle(asked, |_| Err(Denial::WrongToken));
         }
         let call = Clean::of(&self.redactor, tool, arguments);
@@ -430,15 +430,15 @@ impl Session {
             Some(definition) if !definition.needs_approval => definition.effects,
             _ => Effects::None,
         };
-        let mut asked = Asked::new(self.participant.clone(), (tool, arguments), counts, effects);
+        let mut asked = UndecidedCall::new(self.participant.clone(), (tool, arguments), counts, effects);
         if definition.is_some_and(|definition| definition.needs_approval) {
             asked = asked.awaiting_approval();
         }
         let outcome = asked.outcome();
         self.audit_log.settle(asked, |standing| match standing {
-            Standing::Open => judged.map(|permit| permit.telling(outcome)),
-            Standing::Closed => Err(Denial::Closed),
-            Standing::OverBudget(budget) => {
+            CallAdmission::Open => judged.map(|permit| permit.telling(outcome)),
+            CallAdmission::Closed => Err(Denial::Closed),
+            CallAdmission::OverBudget(budget) => {
                 let terminal = self.offered().filter(|tool| tool.terminal);
                 let terminal = terminal.map(|tool| tool.name.clone()).collect();
                 Err(Denial::OverBudget { budget, terminal })
@@ -458,13 +458,14 @@ impl Session {
             // The other side has no such tool either, as far as it is known here.
             None => Cow::Owned(ToolDefinition::new(tool, "", Value::Object(Map::new()))),
         };
-        let asked = Asked::new(self.participant.clone(), (tool, arguments), Counts::Elsewhere, Effects::None)
-            .awaiting_other_side(definition.needs_approval);
+        let asked =
+            UndecidedCall::new(self.participant.clone(), (tool, arguments), Counts::Elsewhere, Effects::None)
+                .awaiting_other_side(definition.needs_approval);
         let permit = Permit::new(&self.catalogue.answerer, definition, arguments.clone(), &self.audit_log)
             .telling(asked.outcome());
         self.audit_log.settle(asked, |standing| match standing {
-            Standing::Open => Ok(permit),
-            Standing::Closed | Standing::OverBudget(_) => Err(Denial::Closed),
+            CallAdmission::Open => Ok(permit),
+            CallAdmission::Closed | CallAdmission::OverBudget(_) => Err(Denial::Closed),
         })
     }
 
@@ -563,14 +564,15 @@ impl Session {
                 *path = clean.into();
             }
         }
-        let mut asked = Asked::of_harness(self.participant.clone(), (&request.tool, &request.arguments));
+        let mut asked =
+            UndecidedCall::of_harness(self.participant.clone(), (&request.tool, &request.arguments));
         if self.remote_session().is_some() {
             asked = asked.left_to_other_side();
         }
         let outcome = asked.outcome();
         self.audit_log.settle(asked, |standing| match standing {
-            Standing::Open => Ok(()),
-            Standing::Closed | Standing::OverBudget(_) => Err(Denial::Closed),
+            CallAdmission::Open => Ok(()),
+            CallAdmission::Closed | CallAdmission::OverBudget(_) => Err(Denial::Closed),
         })?;
         let answer = self.ask(request).await;
         self.audit_log.settle_approval(&outcome, answer, Effects::None)

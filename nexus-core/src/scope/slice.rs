@@ -24,8 +24,8 @@ impl WriteSlice {
     }
 }
 
-/// A path of a slice, and what it is compared by.
-struct Piece<'s> {
+/// Path of a slice, and the identity that it is compared by.
+struct SlicePath<'s> {
     slice: &'s WriteSlice,
     path: PathBuf,
     spot: PathIdentity,
@@ -55,11 +55,11 @@ impl PathPolicy {
 
     /// Checks that each slice is inside of what may be written, and that no two have a place in common.
     pub(super) fn check_slices(&self, slices: &[WriteSlice]) -> Result<(), ScopeError> {
-        let mut pieces: Vec<Piece<'_>> = Vec::new();
+        let mut pieces: Vec<SlicePath<'_>> = Vec::new();
         for slice in slices {
             let own = pieces.len();
             for path in self.slice(&slice.paths, Some(&slice.name))? {
-                let piece = Piece::new(slice, path);
+                let piece = SlicePath::new(slice, path);
                 let others = pieces.get(..own).unwrap_or_default();
                 if let Some((other, path)) =
                     others.iter().find_map(|other| Some((other, piece.shared(other)?)))
@@ -77,7 +77,7 @@ impl PathPolicy {
     }
 }
 
-impl<'s> Piece<'s> {
+impl<'s> SlicePath<'s> {
     fn new(slice: &'s WriteSlice, path: PathBuf) -> Self {
         let spot = walk(&path).map_or_else(|_| PathIdentity::by_name(&path), |walked| walked.path_identity());
         Self { slice, path, spot }

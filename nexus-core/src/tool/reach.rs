@@ -19,7 +19,7 @@ const PARTS: [&str; 6] = ["$ref", "anyOf", "oneOf", "allOf", "then", "else"];
 
 /// Whether something that fits the schema `root` may stand where `pointer` leads, as far as the schema tells.
 pub(super) fn leads_somewhere(root: &Value, pointer: &str) -> bool {
-    let mut here = Reach::of(root, [root]);
+    let mut here = ApplicableSchemas::of(root, [root]);
     for step in pointer.split('/').skip(1) {
         here = here.step(step);
         if here.is_nowhere() {
@@ -36,11 +36,11 @@ pub(super) fn leads_somewhere(root: &Value, pointer: &str) -> bool {
 /// The key and its place, for the model.
 pub(super) fn check_keys(arguments: &Value, root: &Value, pointer: &str) -> Result<(), String> {
     let steps: Vec<&str> = pointer.split('/').skip(1).collect();
-    check(arguments, &Reach::of(root, [root]), &steps, "")
+    check(arguments, &ApplicableSchemas::of(root, [root]), &steps, "")
 }
 
 /// `place` is where `value` stands, `steps` lead on from there.
-fn check(value: &Value, here: &Reach<'_>, steps: &[&str], place: &str) -> Result<(), String> {
+fn check(value: &Value, here: &ApplicableSchemas<'_>, steps: &[&str], place: &str) -> Result<(), String> {
     let Some((step, rest)) = steps.split_first() else { return Ok(()) };
     let on = |key: &str, value: &Value| {
         let key = key.replace('~', "~0").replace('/', "~1");
@@ -71,15 +71,15 @@ fn unescaped(step: &str) -> String {
     step.replace("~1", "/").replace("~0", "~")
 }
 
-/// The schemas that may hold at one place.
-struct Reach<'s> {
+/// Schemas that may apply at one position of a value.
+struct ApplicableSchemas<'s> {
     root: &'s Value,
     schemas: Vec<&'s Map<String, Value>>,
     /// Whether anything may stand there.
     is_open: bool,
 }
 
-impl<'s> Reach<'s> {
+impl<'s> ApplicableSchemas<'s> {
     fn of(root: &'s Value, schemas: impl IntoIterator<Item = &'s Value>) -> Self {
         let mut reach = Self { root, schemas: Vec::new(), is_open: false };
         for schema in schemas {

@@ -14,8 +14,8 @@ use crate::turn::Effects;
 /// What the model is told of a submission that was taken.
 const TAKEN: &str = "It is handed in, and your work is done.";
 
-/// Whether a value is taken, or what is wrong with it, for the model.
-type Check<T> = Arc<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
+/// Check of a submitted value. Its error tells the model what is wrong.
+type ValueCheck<T> = Arc<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
 
 /// Where an answer lies that is handed in by a tool: [`Tool::submit`]. Clones share the place.
 ///
@@ -50,7 +50,7 @@ type Check<T> = Arc<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
 /// ```
 pub struct Submission<T> {
     place: Arc<Mutex<Option<T>>>,
-    check: Option<Check<T>>,
+    check: Option<ValueCheck<T>>,
 }
 
 impl<T> Submission<T> {

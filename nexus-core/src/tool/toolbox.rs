@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Tool, ToolCall, ToolDefinition, ToolResult, ToolRouter, reach, schema, typed::Prepared};
+use super::{Tool, ToolCall, ToolDefinition, ToolResult, ToolRouter, reach, schema, typed::CheckedTool};
 use crate::scope::Denial;
 
 /// Longest name of a tool, in characters. Source: what every vendor's function calling takes.
@@ -52,7 +52,7 @@ const MAX_NAME: usize = 64;
 /// [`Toolbox::quarantined`] lists what was left out, and why.
 #[derive(Clone, Default)]
 pub struct Toolbox {
-    tools: Vec<Prepared>,
+    tools: Vec<CheckedTool>,
     places: HashMap<String, usize>,
     quarantined: Vec<Quarantined>,
 }
@@ -83,7 +83,7 @@ impl Toolbox {
         &self.quarantined
     }
 
-    fn admitted(&self, tool: Tool) -> Result<Prepared, QuarantineReason> {
+    fn admitted(&self, tool: Tool) -> Result<CheckedTool, QuarantineReason> {
         let name = &tool.definition().name;
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
         if name.is_empty() || name.len() > MAX_NAME || !name.bytes().all(fits) {
@@ -106,7 +106,7 @@ impl Toolbox {
         }
     }
 
-    fn find(&self, name: &str) -> Option<&Prepared> {
+    fn find(&self, name: &str) -> Option<&CheckedTool> {
         self.places.get(name).and_then(|place| self.tools.get(*place))
     }
 }

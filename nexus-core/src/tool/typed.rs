@@ -215,9 +215,9 @@ impl Tool {
     }
 
     /// Checks the schema and makes it ready to be offered.
-    pub(super) fn prepared(mut self) -> Result<Prepared, schema::Unfit> {
+    pub(super) fn prepared(mut self) -> Result<CheckedTool, schema::Unfit> {
         let checker = schema::checked(&mut self.definition.input_schema, self.checker.take())?;
-        Ok(Prepared { checker, tool: self })
+        Ok(CheckedTool { checker, tool: self })
     }
 }
 
@@ -227,14 +227,14 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// A tool whose schema was found good.
+/// Tool whose schema is valid.
 #[derive(Clone, Debug)]
-pub(super) struct Prepared {
+pub(super) struct CheckedTool {
     tool: Tool,
     checker: Option<SchemaChecker>,
 }
 
-impl Prepared {
+impl CheckedTool {
     pub(super) fn definition(&self) -> &ToolDefinition {
         &self.tool.definition
     }
