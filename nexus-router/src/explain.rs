@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     binding::{Binding, with_lens},
-    config::{Configuration, Entry, EntryState, FallbackRule, Target},
+    config::{Configuration, ConfiguredBackend, EntryState, FallbackRule, Target},
     hold::Hold,
     router::Router,
     work_kind::{KindError, WorkKind},
@@ -243,7 +243,7 @@ impl Router {
     }
 
     /// What would become of an entry that is reached; [`Verdict::First`] if it would be tried.
-    fn verdict(&self, entry: &Entry, request: Option<(&TurnRequest, &TurnHost)>) -> Verdict {
+    fn verdict(&self, entry: &ConfiguredBackend, request: Option<(&TurnRequest, &TurnHost)>) -> Verdict {
         if let Some(reason) = &entry.parked {
             return Verdict::Parked { reason: reason.clone() };
         }

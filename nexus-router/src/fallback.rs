@@ -169,9 +169,9 @@ pub(crate) fn silence(result: TurnResult) -> TurnError {
     error
 }
 
-/// What the backends that tried so far have used and left.
+/// Usage and effects of the backends that the turn tried so far.
 #[derive(Debug, Default)]
-pub(crate) struct Spent {
+pub(crate) struct PriorAttempts {
     pub(crate) tool_calls: Vec<ToolCallRecord>,
     pub(crate) usage: Usage,
     pub(crate) cost: Option<Cost>,
@@ -198,7 +198,7 @@ impl Returns {
     }
 }
 
-impl Spent {
+impl PriorAttempts {
     /// Notes a backend that was passed over.
     pub(crate) fn skip(&mut self, skipped: Skipped) {
         if let Some(until) = skipped.until {

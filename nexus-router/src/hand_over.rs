@@ -8,7 +8,9 @@ use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::{attempt::TurnEvents, config::FallbackRule, fallback::Spent, restore::Obstacle, run::Run};
+use crate::{
+    attempt::TurnEvents, config::FallbackRule, fallback::PriorAttempts, restore::Obstacle, run::Run,
+};
 
 /// Longest record of what was done, in bytes. Source: our own bound.
 const MOST_BYTES: usize = 64 << 10;
@@ -67,8 +69,8 @@ struct DoneCall<'a> {
     may_be_repeated: bool,
 }
 
-/// What there is to tell.
-struct Work<'a> {
+/// Work of earlier backends that the next backend must know.
+struct EarlierWork<'a> {
     /// The calls that were told of and stand.
     calls: Vec<&'a ToolCallRecord>,
     /// Calls that passed the session, and of which no backend told.
@@ -117,7 +119,7 @@ impl Run<'_> {
     /// What the turn ends with: it cannot be told what was done, so that `next` must not run.
     pub(crate) async fn hand_over(
         &self,
-        spent: &mut Spent,
+        spent: &mut PriorAttempts,
         base: &mut HandoverBase,
         next: &BackendId,
         events: &mut TurnEvents<'_>,
@@ -193,15 +195,15 @@ impl Run<'_> {
 
     fn work<'w>(
         &'w self,
-        spent: &'w Spent,
+        spent: &'w PriorAttempts,
         base: &HandoverBase,
         changes: Option<&'w str>,
-    ) -> Result<Work<'w>, String> {
+    ) -> Result<EarlierWork<'w>, String> {
         let session = self.host.session();
         if session.forgotten_decisions() > base.forgotten {
             return Err("its session has more calls than it keeps".to_owned());
         }
-        Ok(Work {
+        Ok(EarlierWork {
             calls: spent.tool_calls.iter().filter(|call| !call.is_undone).collect(),
             untold: untold(session.decisions().split_off(base.decisions), &spent.tool_calls, session),
             said: spent.last_words(),
@@ -243,7 +245,7 @@ fn untold(mut decisions: Vec<Decision>, calls: &[ToolCallRecord], session: &Sess
     decisions
 }
 
-impl Work<'_> {
+impl EarlierWork<'_> {
     /// The record, if every call that may have changed something has room in it.
     fn record(&self) -> Option<String> {
         let all = CUTS.iter().find_map(|cuts| self.cut_to(cuts, |_| true));
@@ -354,7 +356,7 @@ mod tests {
         ] {
             recorder.observe(&ToolCallStarted::new(call.into(), name, origin, Effects::Wrote).into());
         }
-        let work = Work {
+        let work = EarlierWork {
             calls: recorder.tool_calls().iter().collect(),
             untold: Vec::new(),
             said: " ",

@@ -228,7 +228,7 @@ impl Pass {
     /// The turn failed. Arms a hold if the vendor refused it.
     pub(crate) async fn failed(self, error: &TurnError) {
         let now = self.holds.now();
-        if let Some(Until { until, guessed, named_until }) = hold_of(error, now) {
+        if let Some(HoldEnd { until, guessed, named_until }) = hold_of(error, now) {
             let hold = Hold {
                 backend: self.backend.clone(),
                 since: now,
@@ -246,15 +246,15 @@ impl Pass {
     }
 }
 
-/// The end of a hold: as in [`Hold`].
-struct Until {
+/// End of a hold: as in [`Hold`].
+struct HoldEnd {
     until: SystemTime,
     guessed: bool,
     named_until: Option<SystemTime>,
 }
 
 /// Until when an error sets its backend aside. A time that has passed is none.
-fn hold_of(error: &TurnError, now: SystemTime) -> Option<Until> {
+fn hold_of(error: &TurnError, now: SystemTime) -> Option<HoldEnd> {
     let guess = match error.kind() {
         ErrorKind::RateLimited => Retry::RATE_LIMIT_GUESS,
         ErrorKind::UsageLimit => USAGE_LIMIT_GUESS,
@@ -265,7 +265,7 @@ fn hold_of(error: &TurnError, now: SystemTime) -> Option<Until> {
     let guessed = error.retry().is_guessed() || named.is_none();
     let named = later(now, named.unwrap_or(guess));
     let latest = later(now, LONGEST_HOLD);
-    Some(Until {
+    Some(HoldEnd {
         until: named.min(latest),
         guessed,
         named_until: Some(named).filter(|named| *named > latest),

@@ -12,7 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     attempt::TurnEvents,
-    config::Entry,
+    config::ConfiguredBackend,
     hold::{Slot, SlotClaim},
     queue::{Entered, TurnPermit},
     run::{Run, until},
@@ -21,8 +21,8 @@ use crate::{
 /// A shorter wait for other processes is not told: another one may just be taking its own.
 const TELL_AFTER: Duration = Duration::from_millis(10);
 
-/// The right to run one of the turns that a backend runs at once.
-pub(crate) struct Place {
+/// Permit to run one of a backend's concurrent turns.
+pub(crate) struct RunPermit {
     /// That of all processes. Given back first: the turn that waits for the permit asks for it next.
     _slot: Option<SlotClaim>,
     _permit: TurnPermit,
@@ -33,10 +33,10 @@ impl Run<'_> {
     /// process first, then for those of the other processes that share the store of holds.
     pub(crate) async fn place(
         &self,
-        entry: &Entry,
+        entry: &ConfiguredBackend,
         events: &mut TurnEvents<'_>,
         deadline: Option<Instant>,
-    ) -> Result<Option<Place>, ErrorKind> {
+    ) -> Result<Option<RunPermit>, ErrorKind> {
         let Some(queue) = self.queues.of(&entry.id) else {
             return Ok(None);
         };
@@ -69,7 +69,7 @@ impl Run<'_> {
             // A reload may change it meanwhile, or take it away.
             let limit = queue.limit();
             if limit == usize::MAX {
-                return Ok(Some(Place { _slot: None, _permit: permit }));
+                return Ok(Some(RunPermit { _slot: None, _permit: permit }));
             }
             let mut wanted = vec![Slot::Next(entry.id.clone())];
             if next.is_none() {
@@ -79,7 +79,7 @@ impl Run<'_> {
             if next.is_some() {
                 wanted = (0..limit).map(|index| Slot::Turn(entry.id.clone(), index)).collect();
                 if let Some(slot) = self.holds.claim(&wanted).await {
-                    return Ok(Some(Place { _slot: Some(slot), _permit: permit }));
+                    return Ok(Some(RunPermit { _slot: Some(slot), _permit: permit }));
                 }
             }
             if !is_told && asked.elapsed() >= TELL_AFTER {

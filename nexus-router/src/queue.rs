@@ -13,7 +13,7 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, oneshot};
 
 /// The queues of one router, by backend. They outlive a reload, which may change the limit.
 #[derive(Debug, Default)]
-pub(crate) struct Queues(Mutex<BTreeMap<BackendId, Arc<Queue>>>);
+pub(crate) struct Queues(Mutex<BTreeMap<BackendId, Arc<BackendQueue>>>);
 
 impl Queues {
     /// Sets how many turns each backend runs at once from now on. One that is not named has no bound.
@@ -28,21 +28,22 @@ impl Queues {
     }
 
     /// The queue of one backend, if it ever had a bound.
-    pub(crate) fn of(&self, backend: &BackendId) -> Option<Arc<Queue>> {
+    pub(crate) fn of(&self, backend: &BackendId) -> Option<Arc<BackendQueue>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get(backend).cloned()
     }
 }
 
-/// The queue of one backend.
+/// Queue of one backend.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    state: Mutex<State>,
+pub(crate) struct BackendQueue {
+    state: Mutex<PermitCounts>,
     /// Held by the one turn of this process that competes with those of other processes.
     line: AsyncMutex<()>,
 }
 
+/// Permits in use, and the turns that wait for one.
 #[derive(Debug, Default)]
-struct State {
+struct PermitCounts {
     limit: usize,
     running: usize,
     waiting: VecDeque<oneshot::Sender<TurnPermit>>,
@@ -50,7 +51,7 @@ struct State {
 
 /// A permit for one turn, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct TurnPermit(Option<Arc<Queue>>);
+pub(crate) struct TurnPermit(Option<Arc<BackendQueue>>);
 
 /// What a turn that asks for a permit gets.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ pub(crate) enum Entered {
     Wait(oneshot::Receiver<TurnPermit>),
 }
 
-impl Queue {
+impl BackendQueue {
     /// Takes a permit, or the last place in the queue.
     pub(crate) fn enter(self: &Arc<Self>) -> Entered {
         let mut state = self.lock();
@@ -112,7 +113,7 @@ impl Queue {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, PermitCounts> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -132,7 +133,7 @@ mod tests {
 
     use super::*;
 
-    fn queue(limit: usize) -> (Queues, Arc<Queue>) {
+    fn queue(limit: usize) -> (Queues, Arc<BackendQueue>) {
         let queues = Queues::default();
         arrange(&queues, limit);
         let queue = queues.of(&"alpha".into()).unwrap();

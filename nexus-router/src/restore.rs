@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::{
     attempt::TurnEvents,
     config::FallbackRule,
-    fallback::Spent,
+    fallback::PriorAttempts,
     run::{Run, caught, until, words_of_panic},
 };
 
@@ -44,7 +44,7 @@ impl Run<'_> {
     /// What the turn ends with: `next` must not run.
     pub(crate) async fn restore(
         &self,
-        spent: &mut Spent,
+        spent: &mut PriorAttempts,
         told: &mut [Skipped],
         next: &BackendId,
         mark: &SessionMark,

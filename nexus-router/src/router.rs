@@ -21,11 +21,12 @@ use crate::config::{load_file, load_text};
 use crate::{
     binding::Binding,
     config::{
-        ConfigError, Configuration, Entry, EntryState, FallbackRule, Problem, Sources, Target, load_value,
+        ConfigError, Configuration, ConfiguredBackend, EntryState, FallbackRule, Problem, Sources, Target,
+        load_value,
     },
     hold::{Hold, HoldStore, Holds, MemoryHoldStore},
     queue::Queues,
-    run::{Route, Run},
+    run::{Run, TurnRoute},
     telemetry,
     work_kind::{KindError, WorkKind},
 };
@@ -51,21 +52,23 @@ use crate::{
 /// ```
 #[derive(Clone)]
 pub struct Router {
-    shared: Arc<Shared>,
+    shared: Arc<RouterCore>,
     /// The configuration of a snapshot.
     pinned: Option<Arc<Configuration>>,
 }
 
-struct Shared {
+/// Data that clones of a router share.
+struct RouterCore {
     current: RwLock<Arc<Configuration>>,
-    source: Source,
+    source: ConfigurationSource,
     sources: Sources,
     holds: Arc<Holds>,
     queues: Queues,
 }
 
+/// Source of the configuration.
 #[derive(Debug)]
-enum Source {
+enum ConfigurationSource {
     #[cfg(feature = "yaml")]
     File(PathBuf),
     #[cfg(feature = "yaml")]
@@ -136,10 +139,10 @@ impl Router {
         let before = self.current();
         let loaded = match &self.shared.source {
             #[cfg(feature = "yaml")]
-            Source::File(path) => load_file(path, &self.shared.sources, Some(&before))?,
+            ConfigurationSource::File(path) => load_file(path, &self.shared.sources, Some(&before))?,
             #[cfg(feature = "yaml")]
-            Source::Text(text) => load_text(text, &self.shared.sources, Some(&before))?,
-            Source::Value(value) => load_value(value, &self.shared.sources, Some(&before))?,
+            ConfigurationSource::Text(text) => load_text(text, &self.shared.sources, Some(&before))?,
+            ConfigurationSource::Value(value) => load_value(value, &self.shared.sources, Some(&before))?,
         };
         self.swap(loaded);
         Ok(())
@@ -209,7 +212,7 @@ impl Router {
                 return Err(KindError::IsPanel { kind: work_type.name.into(), panel }.into());
             }
         };
-        let route = Route {
+        let route = TurnRoute {
             configuration: &configuration,
             name: &work_type.name,
             binding: &binding,
@@ -295,7 +298,7 @@ impl Router {
             return Err(TurnError::new(ErrorKind::InvalidRequest, backend.clone()).with_message(message));
         }
         let binding = Binding::new(backend.as_str(), [backend.clone()]);
-        let route = Route {
+        let route = TurnRoute {
             configuration: &configuration,
             name: backend.as_str(),
             binding: &binding,
@@ -324,7 +327,7 @@ impl Router {
     /// Runs one turn down a chain.
     pub(crate) async fn run_route(
         &self,
-        route: Route<'_>,
+        route: TurnRoute<'_>,
         request: TurnRequest,
         host: TurnHost,
         events: &mut dyn EventSink,
@@ -369,7 +372,9 @@ impl Router {
     /// left out.
     pub fn backends(&self) -> BTreeMap<BackendId, Arc<dyn ExecutionBackend>> {
         let configuration = self.configuration();
-        let built = |(id, entry): (&BackendId, &Arc<Entry>)| Some((id.clone(), Arc::clone(entry.backend()?)));
+        let built = |(id, entry): (&BackendId, &Arc<ConfiguredBackend>)| {
+            Some((id.clone(), Arc::clone(entry.backend()?)))
+        };
         configuration.backends.iter().filter_map(built).collect()
     }
 
@@ -428,7 +433,8 @@ impl Router {
 }
 
 fn places_of(configuration: &Configuration) -> BTreeMap<BackendId, std::num::NonZeroUsize> {
-    let places = |(id, entry): (&BackendId, &Arc<Entry>)| Some((id.clone(), entry.max_turns_at_once?));
+    let places =
+        |(id, entry): (&BackendId, &Arc<ConfiguredBackend>)| Some((id.clone(), entry.max_turns_at_once?));
     configuration.backends.iter().filter_map(places).collect()
 }
 
@@ -482,7 +488,7 @@ impl RouterBuilder {
     pub fn backend_of(mut self, vendor: VendorId, backend: Arc<dyn ExecutionBackend>) -> Self {
         let id = backend.id().clone();
         self.sources.custom.retain(|custom| custom.id != id);
-        self.sources.custom.push(Arc::new(Entry {
+        self.sources.custom.push(Arc::new(ConfiguredBackend {
             id,
             state: EntryState::Built(backend),
             vendor: Some(vendor),
@@ -535,7 +541,7 @@ impl RouterBuilder {
     pub fn from_file(self, path: impl AsRef<Path>) -> Result<Router, ConfigError> {
         let path = path.as_ref().to_owned();
         let configuration = load_file(&path, &self.sources, None)?;
-        Ok(self.build(configuration, Source::File(path)))
+        Ok(self.build(configuration, ConfigurationSource::File(path)))
     }
 
     /// Loads a text.
@@ -546,7 +552,7 @@ impl RouterBuilder {
     #[cfg(feature = "yaml")]
     pub fn from_str(self, text: &str) -> Result<Router, ConfigError> {
         let configuration = load_text(text, &self.sources, None)?;
-        Ok(self.build(configuration, Source::Text(text.to_owned())))
+        Ok(self.build(configuration, ConfigurationSource::Text(text.to_owned())))
     }
 
     /// Takes a configuration that the program built, as [`Router::from_value`] does.
@@ -556,10 +562,10 @@ impl RouterBuilder {
     /// [`ConfigError`], with everything that is wrong in the value.
     pub fn from_value(self, value: Value) -> Result<Router, ConfigError> {
         let configuration = load_value(&value, &self.sources, None)?;
-        Ok(self.build(configuration, Source::Value(value)))
+        Ok(self.build(configuration, ConfigurationSource::Value(value)))
     }
 
-    fn build(self, configuration: Configuration, source: Source) -> Router {
+    fn build(self, configuration: Configuration, source: ConfigurationSource) -> Router {
         let queues = Queues::default();
         queues.arrange(&places_of(&configuration));
         self.sources.registry.start(&self.sources.context);
@@ -567,7 +573,7 @@ impl RouterBuilder {
             let value = configuration.sections.get(section)?;
             Some(make(value))
         });
-        let shared = Shared {
+        let shared = RouterCore {
             current: RwLock::new(Arc::new(configuration)),
             source,
             sources: self.sources,

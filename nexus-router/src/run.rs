@@ -24,15 +24,15 @@ use tokio::time::{Instant, sleep_until};
 use crate::{
     attempt::TurnEvents,
     binding::Binding,
-    config::{Configuration, Entry, EntryState, FallbackRule},
-    fallback::{Spent, is_silent, may_go_on, silence},
+    config::{Configuration, ConfiguredBackend, EntryState, FallbackRule},
+    fallback::{PriorAttempts, is_silent, may_go_on, silence},
     hold::{Admission, Hold, Holds},
     queue::Queues,
 };
 
-/// Where a turn goes.
+/// Route of a turn.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Route<'a> {
+pub(crate) struct TurnRoute<'a> {
     pub(crate) configuration: &'a Configuration,
     /// The name of the work-kind, of the seat or of the only backend, for errors that no single backend made.
     pub(crate) name: &'a str,
@@ -44,7 +44,7 @@ pub(crate) struct Route<'a> {
 
 /// A turn on its route.
 pub(crate) struct Run<'a> {
-    pub(crate) route: Route<'a>,
+    pub(crate) route: TurnRoute<'a>,
     pub(crate) holds: &'a Arc<Holds>,
     pub(crate) queues: &'a Queues,
     /// As the caller made it.
@@ -81,7 +81,7 @@ impl Run<'_> {
     ) -> Result<TurnResult, TurnError> {
         self.check_restore()?;
         let chain = self.candidates()?;
-        let mut spent = Spent::default();
+        let mut spent = PriorAttempts::default();
         let mut passed_over: Vec<Skipped> = Vec::new();
         for gone in
             self.route.binding.chain.iter().filter(|id| !self.route.configuration.backends.contains_key(*id))
@@ -197,7 +197,7 @@ impl Run<'_> {
     /// told of, and by those that reached the caller's session.
     fn panicked(
         &self,
-        entry: &Entry,
+        entry: &ConfiguredBackend,
         panic: &(dyn Any + Send),
         before: Effects,
         events: &mut TurnEvents<'_>,
@@ -213,7 +213,7 @@ impl Run<'_> {
     }
 
     /// The backends that may run the turn: the whole chain, or the one that holds its conversation.
-    fn candidates(&self) -> Result<Vec<&Arc<Entry>>, TurnError> {
+    fn candidates(&self) -> Result<Vec<&Arc<ConfiguredBackend>>, TurnError> {
         let chain = self.route.configuration.chain(self.route.binding);
         let Some(handle) = self.request.conversation.handle() else {
             return Ok(chain.collect());
@@ -235,7 +235,7 @@ impl Run<'_> {
     /// judges itself whether it can do what the request asks.
     async fn standing_reason<'e>(
         &self,
-        entry: &'e Entry,
+        entry: &'e ConfiguredBackend,
         is_alone: bool,
     ) -> Result<&'e Arc<dyn ExecutionBackend>, Passed> {
         let skipped = |reason: String| Skipped::new(entry.id.clone(), reason);
@@ -263,8 +263,8 @@ impl Run<'_> {
     /// The request for one backend: with the binding's choices, and with what the others left of its limits.
     fn remaining(
         &self,
-        entry: &Entry,
-        spent: &Spent,
+        entry: &ConfiguredBackend,
+        spent: &PriorAttempts,
         events: &mut TurnEvents<'_>,
         deadline: Option<Instant>,
     ) -> Result<TurnRequest, Limit> {

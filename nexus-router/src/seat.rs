@@ -13,7 +13,7 @@ use crate::{
     config::{FallbackRule, Target},
     fallback::is_silent,
     router::Router,
-    run::Route,
+    run::TurnRoute,
     work_kind::{KindError, WorkKind},
 };
 
@@ -208,7 +208,7 @@ impl Router {
             None => request,
         };
         let name = format!("seat {} of {}", seat.index, seat.binding.group);
-        let route = Route {
+        let route = TurnRoute {
             configuration: &configuration,
             name: &name,
             binding: &seat.binding,

@@ -12,13 +12,14 @@ use serde_json::{Map, Value};
 
 use super::{
     configuration::{
-        BuiltFrom, Configuration, DEFAULT_MIN_VENDORS, Entry, EntryState, PanelSeat, PoolBuiltFrom, Roster,
-        Target, WorkType,
+        BuiltFrom, Configuration, ConfiguredBackend, DEFAULT_MIN_VENDORS, EntryState, PanelSeat,
+        PoolBuiltFrom, Roster, Target, WorkType,
     },
-    node::{Content, Key, Node, Position},
-    report::{Placed, Report, quoted},
+    node::{MappingKey, Node, NodeValue, Position},
+    report::{FoundProblems, Placed, quoted},
     schema::{
-        BACKEND_KEYS, BackendWritten, BindingWritten, ModelWritten, PanelWritten, TypeWritten, Written,
+        BACKEND_KEYS, BackendWritten, BindingWritten, ModelWritten, PanelWritten, TypeWritten,
+        WrittenConfiguration,
     },
     settings::names_are_known,
     sources::Sources,
@@ -26,12 +27,12 @@ use super::{
 use crate::binding::Binding;
 
 pub(crate) fn check(
-    written: &Written,
+    written: &WrittenConfiguration,
     sources: &Sources,
     before: Option<&Configuration>,
-    report: &mut Report,
+    report: &mut FoundProblems,
 ) -> Configuration {
-    let mut check = Check {
+    let mut check = FileCheck {
         written,
         sources,
         before,
@@ -51,32 +52,33 @@ pub(crate) fn check(
     check.models();
     let panels = check.panels();
     let types = check.types();
-    let Check { backends, sections, .. } = check;
+    let FileCheck { backends, sections, .. } = check;
     let models = written.models.iter().map(|(key, _)| key.text.clone()).collect();
     Configuration { backends, types, panels, models, sections, warnings: Vec::new() }
 }
 
-struct Check<'a> {
-    written: &'a Written,
+/// Check of a configuration file.
+struct FileCheck<'a> {
+    written: &'a WrittenConfiguration,
     sources: &'a Sources,
     before: Option<&'a Configuration>,
-    report: &'a mut Report,
+    report: &'a mut FoundProblems,
     sections: BTreeMap<&'static str, Value>,
     /// Sections in which something is wrong, and was reported.
     refused_sections: BTreeSet<&'static str>,
-    backends: BTreeMap<BackendId, Arc<Entry>>,
+    backends: BTreeMap<BackendId, Arc<ConfiguredBackend>>,
     /// Vendors by their names as they are compared, each as it was written first.
     vendors: BTreeMap<String, VendorId>,
     /// What backends are built into: that of the sources, and the logins that the file shares.
     context: BuildContext,
 }
 
-impl<'a> Check<'a> {
+impl<'a> FileCheck<'a> {
     fn backends(&mut self) {
         for custom in &self.sources.custom {
             let vendor = custom.vendor.clone().map(|vendor| self.vendor(vendor));
             let entry = match custom.backend() {
-                Some(backend) if vendor != custom.vendor => Arc::new(Entry {
+                Some(backend) if vendor != custom.vendor => Arc::new(ConfiguredBackend {
                     id: custom.id.clone(),
                     state: EntryState::Built(Arc::clone(backend)),
                     vendor,
@@ -102,7 +104,7 @@ impl<'a> Check<'a> {
     }
 
     /// A backend that the file says something about.
-    fn configured(&mut self, key: &Key, written: &BackendWritten) -> Option<Entry> {
+    fn configured(&mut self, key: &MappingKey, written: &BackendWritten) -> Option<ConfiguredBackend> {
         let id = BackendId::new(key.text.as_str());
         let custom = self.sources.custom.iter().find(|custom| custom.id == id);
         let mut entry = match custom {
@@ -118,7 +120,12 @@ impl<'a> Check<'a> {
     }
 
     /// What the file says about a backend that was registered from Rust: nothing but when it runs, and where.
-    fn configured_custom(&mut self, custom: &Entry, key: &Key, written: &BackendWritten) -> Option<Entry> {
+    fn configured_custom(
+        &mut self,
+        custom: &ConfiguredBackend,
+        key: &MappingKey,
+        written: &BackendWritten,
+    ) -> Option<ConfiguredBackend> {
         if let Some(kind) = &written.kind {
             self.report
                 .add(kind.position, "this backend is registered by the program and has no `kind` here");
@@ -133,7 +140,7 @@ impl<'a> Check<'a> {
         let local = Arc::clone(custom.backend()?);
         let built_from = self.built_from(None, &Map::new(), Some(written));
         let backend = self.built(&custom.id, &built_from, Some((key, written)), || Ok(local))?;
-        Some(Entry {
+        Some(ConfiguredBackend {
             id: custom.id.clone(),
             state: EntryState::Built(backend),
             vendor: custom.vendor.clone().map(|vendor| self.vendor(vendor)),
@@ -144,7 +151,7 @@ impl<'a> Check<'a> {
     }
 
     /// The kind of a configured backend: the one that it names, else the one whose name it bears.
-    fn kind_of(&mut self, key: &Key, written: &BackendWritten) -> Option<String> {
+    fn kind_of(&mut self, key: &MappingKey, written: &BackendWritten) -> Option<String> {
         let registry = &self.sources.registry;
         let is_kind = |name: &str| registry.kind(name).is_some() || registry.absence(name).is_some();
         match &written.kind {
@@ -187,9 +194,9 @@ impl<'a> Check<'a> {
         id: &BackendId,
         kind_name: &str,
         settings: &Map<String, Value>,
-        written: Option<(&Key, &BackendWritten)>,
-    ) -> Option<Entry> {
-        let entry = |state, vendor, built_from| Entry {
+        written: Option<(&MappingKey, &BackendWritten)>,
+    ) -> Option<ConfiguredBackend> {
+        let entry = |state, vendor, built_from| ConfiguredBackend {
             id: id.clone(),
             state,
             vendor,
@@ -248,7 +255,7 @@ impl<'a> Check<'a> {
         &mut self,
         id: &BackendId,
         built_from: &BuiltFrom,
-        written: Option<(&Key, &BackendWritten)>,
+        written: Option<(&MappingKey, &BackendWritten)>,
         local: impl FnOnce() -> Result<Arc<dyn ExecutionBackend>, SettingsError>,
     ) -> Option<Arc<dyn ExecutionBackend>> {
         let unchanged = self
@@ -336,7 +343,8 @@ impl<'a> Check<'a> {
 
     /// The sections of programs above the router, each as far as its program is this one.
     fn sections(&mut self) {
-        let written = self.written.sections.iter().filter(|(_, node)| !matches!(node.content, Content::Null));
+        let written =
+            self.written.sections.iter().filter(|(_, node)| !matches!(node.content, NodeValue::Null));
         for (name, node) in written.clone() {
             let Some(section) = self.sources.registry.sections().find(|section| section.name() == *name)
             else {
@@ -358,13 +366,13 @@ impl<'a> Check<'a> {
     fn refused_settings(
         &mut self,
         id: &BackendId,
-        written: Option<(&Key, &BackendWritten)>,
+        written: Option<(&MappingKey, &BackendWritten)>,
         error: &SettingsError,
     ) {
         let position = match written {
             Some((key, _)) if error.path.is_empty() => key.position,
             Some((key, written)) => match written.node.content {
-                Content::Mapping(_) => written.node.position_of(&error.path),
+                NodeValue::Mapping(_) => written.node.position_of(&error.path),
                 _ => key.position,
             },
             None => self.first_use(id),
@@ -405,7 +413,7 @@ impl<'a> Check<'a> {
     }
 
     /// One backend of a chain; built with no settings if the file says nothing about it.
-    fn member(&mut self, group: &Key, name: &Placed<String>) {
+    fn member(&mut self, group: &MappingKey, name: &Placed<String>) {
         let id = BackendId::new(name.value.as_str());
         let is_configured = self.written.backends.iter().any(|(key, _)| key.text == name.value);
         if is_configured || self.backends.contains_key(&id) {
@@ -509,7 +517,7 @@ impl<'a> Check<'a> {
 
     /// Whether a panel can have the vendors that it asks for. What counts is who answers in the end; a panel that is short
     /// although every first choice runs is probably not meant so.
-    fn spread(&mut self, key: &Key, panel: &PanelWritten, seats: &[PanelSeat]) {
+    fn spread(&mut self, key: &MappingKey, panel: &PanelWritten, seats: &[PanelSeat]) {
         if let Some(written) = &panel.min_vendors
             && written.value > seats.len()
         {
@@ -590,9 +598,9 @@ fn min_vendors(panel: &PanelWritten) -> usize {
     panel.min_vendors.as_ref().map_or(DEFAULT_MIN_VENDORS, |written| written.value)
 }
 
-fn mapping(written: &BackendWritten) -> &[(Key, Node)] {
+fn mapping(written: &BackendWritten) -> &[(MappingKey, Node)] {
     match &written.node.content {
-        Content::Mapping(entries) => entries,
+        NodeValue::Mapping(entries) => entries,
         _ => &[],
     }
 }

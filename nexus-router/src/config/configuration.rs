@@ -18,7 +18,7 @@ use crate::{
 /// What the router works with until the next reload.
 #[derive(Debug)]
 pub(crate) struct Configuration {
-    pub(crate) backends: BTreeMap<BackendId, Arc<Entry>>,
+    pub(crate) backends: BTreeMap<BackendId, Arc<ConfiguredBackend>>,
     pub(crate) types: Vec<WorkType>,
     pub(crate) panels: BTreeMap<String, Roster>,
     /// The portable names of models, in the order of the file.
@@ -29,9 +29,9 @@ pub(crate) struct Configuration {
     pub(crate) warnings: Vec<Problem>,
 }
 
-/// One backend, and what the configuration says about it.
+/// Backend, as the configuration describes it.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct ConfiguredBackend {
     pub(crate) id: BackendId,
     pub(crate) state: EntryState,
     /// `None` for a backend that is not part of this build.
@@ -70,7 +70,7 @@ pub(crate) enum EntryState {
     Absent(String),
 }
 
-impl Entry {
+impl ConfiguredBackend {
     /// Whether the configuration lets it run.
     pub(crate) fn is_runnable(&self) -> bool {
         self.parked.is_none() && matches!(self.state, EntryState::Built(_))
@@ -141,7 +141,10 @@ impl Configuration {
     }
 
     /// The entries of a chain, in order. Every id of a checked chain is there.
-    pub(crate) fn chain<'a>(&'a self, binding: &'a Binding) -> impl Iterator<Item = &'a Arc<Entry>> {
+    pub(crate) fn chain<'a>(
+        &'a self,
+        binding: &'a Binding,
+    ) -> impl Iterator<Item = &'a Arc<ConfiguredBackend>> {
         binding.chain.iter().filter_map(|id| self.backends.get(id))
     }
 

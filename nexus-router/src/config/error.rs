@@ -29,12 +29,13 @@ pub struct Problem {
 #[derive(Debug)]
 pub struct ConfigError {
     path: Option<PathBuf>,
-    cause: Cause,
+    cause: LoadFailure,
 }
 
+/// Reason why a configuration does not load.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "yaml"), allow(dead_code, reason = "without it no file is read"))]
-enum Cause {
+enum LoadFailure {
     Unreadable { reason: String, source: Option<io::Error> },
     Problems(Vec<Problem>),
 }
@@ -42,13 +43,13 @@ enum Cause {
 impl ConfigError {
     #[cfg(feature = "yaml")]
     pub(crate) fn unreadable(reason: impl Into<String>, source: Option<io::Error>) -> Self {
-        Self { path: None, cause: Cause::Unreadable { reason: reason.into(), source } }
+        Self { path: None, cause: LoadFailure::Unreadable { reason: reason.into(), source } }
     }
 
     pub(crate) fn problems(mut problems: Vec<Problem>) -> Self {
         problems.sort_by_key(|problem| problem.position);
         problems.dedup();
-        Self { path: None, cause: Cause::Problems(problems) }
+        Self { path: None, cause: LoadFailure::Problems(problems) }
     }
 
     #[cfg(feature = "yaml")]
@@ -66,8 +67,8 @@ impl ConfigError {
     /// What is wrong, in the order of the file. Empty only if the file could not be read.
     pub fn all(&self) -> &[Problem] {
         match &self.cause {
-            Cause::Problems(problems) => problems,
-            Cause::Unreadable { .. } => &[],
+            LoadFailure::Problems(problems) => problems,
+            LoadFailure::Unreadable { .. } => &[],
         }
     }
 }
@@ -79,8 +80,8 @@ impl fmt::Display for ConfigError {
             None => "configuration".to_owned(),
         };
         match &self.cause {
-            Cause::Unreadable { reason, .. } => write!(f, "{name}: {reason}"),
-            Cause::Problems(problems) => {
+            LoadFailure::Unreadable { reason, .. } => write!(f, "{name}: {reason}"),
+            LoadFailure::Problems(problems) => {
                 for (index, problem) in problems.iter().enumerate() {
                     if index > 0 {
                         f.write_str("\n")?;
@@ -96,8 +97,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.cause {
-            Cause::Unreadable { source, .. } => source.as_ref().map(|source| source as _),
-            Cause::Problems(_) => None,
+            LoadFailure::Unreadable { source, .. } => source.as_ref().map(|source| source as _),
+            LoadFailure::Problems(_) => None,
         }
     }
 }

@@ -10,8 +10,8 @@ use super::{
     configuration::Configuration,
     error::ConfigError,
     load::checked,
-    node::{Content, Position},
-    report::Report,
+    node::{NodeValue, Position},
+    report::FoundProblems,
     sources::Sources,
     yaml::parse_document,
 };
@@ -71,7 +71,7 @@ fn load_bytes(
     sources: &Sources,
     before: Option<&Configuration>,
 ) -> Result<Configuration, ConfigError> {
-    let mut report = Report::default();
+    let mut report = FoundProblems::default();
     if bytes.len() as u64 > MAX_FILE_BYTES {
         let end = usize::try_from(MAX_FILE_BYTES).unwrap_or(usize::MAX);
         let kept = String::from_utf8_lossy(bytes.get(..end).unwrap_or(bytes));
@@ -95,7 +95,7 @@ fn load_bytes(
             return Err(report.into_error(text));
         }
     };
-    if matches!(node.content, Content::Null) {
+    if matches!(node.content, NodeValue::Null) {
         report.add(Position::START, "the file is empty: it needs at least `groups` and `types`");
         return Err(report.into_error(text));
     }

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    check, configuration::Configuration, error::ConfigError, node::Node, report::Report, schema::Written,
-    sources::Sources, value::written,
+    check, configuration::Configuration, error::ConfigError, node::Node, report::FoundProblems,
+    schema::WrittenConfiguration, sources::Sources, value::written,
 };
 
 /// Checks a value that a program built.
@@ -14,7 +14,7 @@ pub(crate) fn load_value(
     before: Option<&Configuration>,
 ) -> Result<Configuration, ConfigError> {
     let (text, node) = written(value);
-    checked(&node, &text, sources, before, Report::default())
+    checked(&node, &text, sources, before, FoundProblems::default())
 }
 
 /// Checks what was read; `text` is what errors show.
@@ -23,9 +23,13 @@ pub(super) fn checked(
     text: &str,
     sources: &Sources,
     before: Option<&Configuration>,
-    mut report: Report,
+    mut report: FoundProblems,
 ) -> Result<Configuration, ConfigError> {
-    let written = Written::read(node, sources.registry.sections().map(|section| section.name()), &mut report);
+    let written = WrittenConfiguration::read(
+        node,
+        sources.registry.sections().map(|section| section.name()),
+        &mut report,
+    );
     let mut configuration = check::check(&written, sources, before, &mut report);
     if !report.is_empty() {
         return Err(report.into_error(text));

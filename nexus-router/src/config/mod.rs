@@ -18,7 +18,7 @@ mod value;
 #[cfg(feature = "yaml")]
 mod yaml;
 
-pub(crate) use configuration::{Configuration, DEFAULT_MIN_VENDORS, Entry, EntryState, Target};
+pub(crate) use configuration::{Configuration, ConfiguredBackend, DEFAULT_MIN_VENDORS, EntryState, Target};
 pub use error::{ConfigError, Problem};
 #[cfg(feature = "yaml")]
 pub use file::MAX_FILE_BYTES;

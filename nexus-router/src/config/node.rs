@@ -19,23 +19,24 @@ impl Position {
 /// A value, and where it begins.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub(crate) content: Content,
+    pub(crate) content: NodeValue,
     pub(crate) position: Position,
 }
 
+/// Value of a node.
 #[derive(Clone, Debug)]
-pub(crate) enum Content {
+pub(crate) enum NodeValue {
     Null,
     Bool(bool),
     Number(Number),
     Text(String),
     Sequence(Vec<Node>),
-    Mapping(Vec<(Key, Node)>),
+    Mapping(Vec<(MappingKey, Node)>),
 }
 
-/// A key of a mapping, and where it begins.
+/// Key of a mapping, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct MappingKey {
     pub(crate) text: String,
     pub(crate) position: Position,
 }
@@ -44,24 +45,24 @@ impl Node {
     /// What kind of value it is, for an error.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.content {
-            Content::Null => "nothing",
-            Content::Bool(_) => "a boolean",
-            Content::Number(_) => "a number",
-            Content::Text(_) => "text",
-            Content::Sequence(_) => "a list",
-            Content::Mapping(_) => "a mapping",
+            NodeValue::Null => "nothing",
+            NodeValue::Bool(_) => "a boolean",
+            NodeValue::Number(_) => "a number",
+            NodeValue::Text(_) => "text",
+            NodeValue::Sequence(_) => "a list",
+            NodeValue::Mapping(_) => "a mapping",
         }
     }
 
     /// The value without its places.
     pub(crate) fn to_value(&self) -> Value {
         match &self.content {
-            Content::Null => Value::Null,
-            Content::Bool(value) => Value::Bool(*value),
-            Content::Number(number) => Value::Number(number.clone()),
-            Content::Text(text) => Value::String(text.clone()),
-            Content::Sequence(items) => Value::Array(items.iter().map(Self::to_value).collect()),
-            Content::Mapping(entries) => Value::Object(
+            NodeValue::Null => Value::Null,
+            NodeValue::Bool(value) => Value::Bool(*value),
+            NodeValue::Number(number) => Value::Number(number.clone()),
+            NodeValue::Text(text) => Value::String(text.clone()),
+            NodeValue::Sequence(items) => Value::Array(items.iter().map(Self::to_value).collect()),
+            NodeValue::Mapping(entries) => Value::Object(
                 entries
                     .iter()
                     .map(|(key, value)| (key.text.clone(), value.to_value()))
@@ -76,11 +77,11 @@ impl Node {
             return self.position;
         };
         match &self.content {
-            Content::Mapping(entries) => entries
+            NodeValue::Mapping(entries) => entries
                 .iter()
                 .find(|(key, _)| key.text == *first)
                 .map_or(self.position, |(_, value)| value.position_of(rest)),
-            Content::Sequence(items) => first
+            NodeValue::Sequence(items) => first
                 .parse::<usize>()
                 .ok()
                 .and_then(|index| items.get(index))

@@ -4,7 +4,7 @@ use super::{
     error::{ConfigError, Problem},
     mask::masked_line,
     nearest::nearest,
-    node::{Content, Key, Node, Position},
+    node::{MappingKey, Node, NodeValue, Position},
 };
 
 /// Problems of one load that are kept; beyond, a file is beyond mending line by line.
@@ -19,16 +19,17 @@ pub(crate) struct Placed<T> {
     pub(crate) position: Position,
 }
 
-/// What is wrong so far.
+/// Problems and warnings so far.
 #[derive(Debug, Default)]
-pub(crate) struct Report {
-    problems: Vec<Found>,
-    warnings: Vec<Found>,
+pub(crate) struct FoundProblems {
+    problems: Vec<PlacedProblem>,
+    warnings: Vec<PlacedProblem>,
 }
 
-type Found = (Position, String, Option<String>);
+/// Problem with its position and advice.
+type PlacedProblem = (Position, String, Option<String>);
 
-impl Report {
+impl FoundProblems {
     pub(crate) fn add(&mut self, position: Position, message: impl Into<String>) {
         self.push(position, message.into(), None);
     }
@@ -84,9 +85,9 @@ impl Report {
 }
 
 /// What was found, each beside its line.
-fn placed(found: Vec<Found>, text: &str) -> Vec<Problem> {
+fn placed(found: Vec<PlacedProblem>, text: &str) -> Vec<Problem> {
     let lines: Vec<&str> = text.lines().collect();
-    let problem = |(position, message, suggestion): Found| Problem {
+    let problem = |(position, message, suggestion): PlacedProblem| Problem {
         position,
         message,
         suggestion,
@@ -105,18 +106,18 @@ pub(crate) fn quoted(name: &str) -> String {
 
 impl Node {
     /// The text, or a problem.
-    pub(crate) fn text(&self, what: &str, report: &mut Report) -> Option<Placed<String>> {
+    pub(crate) fn text(&self, what: &str, report: &mut FoundProblems) -> Option<Placed<String>> {
         match &self.content {
-            Content::Text(text) if text.trim().is_empty() => {
+            NodeValue::Text(text) if text.trim().is_empty() => {
                 report.add(self.position, format!("{what} cannot be empty"));
                 None
             }
-            Content::Text(text) => Some(Placed { value: text.clone(), position: self.position }),
-            Content::Number(number) => {
+            NodeValue::Text(text) => Some(Placed { value: text.clone(), position: self.position }),
+            NodeValue::Number(number) => {
                 report.add(self.position, format!("{what} is text: write \"{number}\" in quotation marks"));
                 None
             }
-            Content::Bool(value) => {
+            NodeValue::Bool(value) => {
                 report.add(self.position, format!("{what} is text: write \"{value}\" in quotation marks"));
                 None
             }
@@ -128,9 +129,9 @@ impl Node {
     }
 
     /// The entries of a mapping, or a problem.
-    pub(crate) fn entries(&self, what: &str, report: &mut Report) -> Option<&[(Key, Node)]> {
+    pub(crate) fn entries(&self, what: &str, report: &mut FoundProblems) -> Option<&[(MappingKey, Node)]> {
         match &self.content {
-            Content::Mapping(entries) => Some(entries),
+            NodeValue::Mapping(entries) => Some(entries),
             _ => {
                 report.add(self.position, format!("{what} is a mapping, and this is {}", self.kind()));
                 None
@@ -139,9 +140,9 @@ impl Node {
     }
 
     /// The items of a list, or a problem.
-    pub(crate) fn items(&self, what: &str, report: &mut Report) -> Option<&[Self]> {
+    pub(crate) fn items(&self, what: &str, report: &mut FoundProblems) -> Option<&[Self]> {
         match &self.content {
-            Content::Sequence(items) => Some(items),
+            NodeValue::Sequence(items) => Some(items),
             _ => {
                 report.add(self.position, format!("{what} is a list, and this is {}", self.kind()));
                 None
@@ -150,18 +151,18 @@ impl Node {
     }
 }
 
-/// The fields of one mapping.
+/// Fields of one mapping.
 #[derive(Debug)]
-pub(crate) struct Fields<'n>(Vec<(&'static str, &'n Key, &'n Node)>);
+pub(crate) struct MappingFields<'n>(Vec<(&'static str, &'n MappingKey, &'n Node)>);
 
-impl<'n> Fields<'n> {
+impl<'n> MappingFields<'n> {
     /// The fields of `node`. Keys that are not `valid` are reported; one that is near to a valid key which
     /// is missing is then taken for it, so that one slip is one problem.
     pub(crate) fn of(
         node: &'n Node,
         what: &str,
         valid: &[&'static str],
-        report: &mut Report,
+        report: &mut FoundProblems,
     ) -> Option<Self> {
         let entries = node.entries(what, report)?;
         let is_there = |name: &str| entries.iter().any(|(key, _)| key.text == name);
@@ -186,7 +187,7 @@ impl<'n> Fields<'n> {
     }
 
     /// The text of one field.
-    pub(crate) fn text(&self, name: &str, report: &mut Report) -> Option<Placed<String>> {
+    pub(crate) fn text(&self, name: &str, report: &mut FoundProblems) -> Option<Placed<String>> {
         self.value(name)?.text(&format!("`{name}`"), report)
     }
 

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    node::{Content, Key, Node},
-    report::{Fields, Placed, Report},
+    node::{MappingKey, Node, NodeValue},
+    report::{FoundProblems, MappingFields, Placed},
 };
 
 /// The keys of the file.
@@ -83,21 +83,21 @@ impl FallbackRule {
     }
 }
 
-/// A whole file.
+/// Configuration file, as it is written.
 #[derive(Debug, Default)]
-pub(crate) struct Written {
-    pub(crate) groups: Vec<(Key, GroupWritten)>,
-    pub(crate) backends: Vec<(Key, BackendWritten)>,
-    pub(crate) models: Vec<(Key, ModelNames)>,
-    pub(crate) types: Vec<(Key, TypeWritten)>,
-    pub(crate) panels: Vec<(Key, PanelWritten)>,
-    pub(crate) lenses: Vec<(Key, String)>,
+pub(crate) struct WrittenConfiguration {
+    pub(crate) groups: Vec<(MappingKey, GroupWritten)>,
+    pub(crate) backends: Vec<(MappingKey, BackendWritten)>,
+    pub(crate) models: Vec<(MappingKey, ModelNames)>,
+    pub(crate) types: Vec<(MappingKey, TypeWritten)>,
+    pub(crate) panels: Vec<(MappingKey, PanelWritten)>,
+    pub(crate) lenses: Vec<(MappingKey, String)>,
     /// What belongs to programs above the router.
     pub(crate) sections: Vec<(&'static str, Node)>,
 }
 
 /// What each group calls one model.
-pub(crate) type ModelNames = Vec<(Key, Placed<String>)>;
+pub(crate) type ModelNames = Vec<(MappingKey, Placed<String>)>;
 
 /// An ordered fallback chain.
 #[derive(Debug)]
@@ -157,23 +157,23 @@ pub(crate) struct SeatWritten {
     pub(crate) lens: Option<Placed<String>>,
 }
 
-impl Written {
+impl WrittenConfiguration {
     /// `sections` are the keys of sections that the program brings along.
     pub(crate) fn read(
         node: &Node,
         sections: impl IntoIterator<Item = &'static str>,
-        report: &mut Report,
+        report: &mut FoundProblems,
     ) -> Self {
         let mut written = Self::default();
         let sections: BTreeSet<_> = sections.into_iter().chain(OTHER_SECTIONS.iter().copied()).collect();
         let keys: Vec<_> = ROOT_KEYS.iter().copied().chain(sections.iter().copied()).collect();
-        let Some(fields) = Fields::of(node, "the file", &keys, report) else {
+        let Some(fields) = MappingFields::of(node, "the file", &keys, report) else {
             return written;
         };
         let given = sections.into_iter().filter_map(|name| Some((name, fields.value(name)?.clone())));
         written.sections = given.collect();
-        let section = |name: &str, report: &mut Report| match fields.value(name) {
-            None | Some(Node { content: Content::Null, .. }) => Vec::new(),
+        let section = |name: &str, report: &mut FoundProblems| match fields.value(name) {
+            None | Some(Node { content: NodeValue::Null, .. }) => Vec::new(),
             Some(node) => node.entries(&format!("`{name}`"), report).unwrap_or_default().to_vec(),
         };
         for (key, node) in section("groups", report) {
@@ -186,7 +186,7 @@ impl Written {
         }
         for (key, node) in section("models", report) {
             let names = node.entries("a model", report).unwrap_or_default();
-            let name = |(group, node): &(Key, Node), report: &mut Report| {
+            let name = |(group, node): &(MappingKey, Node), report: &mut FoundProblems| {
                 Some((group.clone(), node.text("the model's name in a group", report)?))
             };
             let names = names.iter().filter_map(|entry| name(entry, report)).collect();
@@ -210,9 +210,9 @@ impl Written {
 }
 
 impl GroupWritten {
-    fn read(node: &Node, report: &mut Report) -> Self {
+    fn read(node: &Node, report: &mut FoundProblems) -> Self {
         let items = node.items("a group", report).unwrap_or_default();
-        if matches!(&node.content, Content::Sequence(items) if items.is_empty()) {
+        if matches!(&node.content, NodeValue::Sequence(items) if items.is_empty()) {
             report.add(node.position, "the chain is empty: name at least one backend");
         }
         let chain = items.iter().filter_map(|item| item.text("a backend's name", report)).collect();
@@ -221,7 +221,7 @@ impl GroupWritten {
 }
 
 impl BackendWritten {
-    fn read(node: Node, report: &mut Report) -> Self {
+    fn read(node: Node, report: &mut FoundProblems) -> Self {
         let mut backend = Self {
             kind: None,
             parked: None,
@@ -230,7 +230,7 @@ impl BackendWritten {
             settings: Map::new(),
             node,
         };
-        if matches!(backend.node.content, Content::Null) {
+        if matches!(backend.node.content, NodeValue::Null) {
             return backend;
         }
         for (key, value) in backend.node.entries("a backend", report).unwrap_or_default() {
@@ -248,8 +248,8 @@ impl BackendWritten {
     }
 }
 
-fn parked(node: &Node, report: &mut Report) -> Option<String> {
-    if matches!(node.content, Content::Bool(_)) {
+fn parked(node: &Node, report: &mut FoundProblems) -> Option<String> {
+    if matches!(node.content, NodeValue::Bool(_)) {
         report.add(node.position, "`parked` is the reason, as text; leave the key out to unpark the backend");
         return None;
     }
@@ -257,7 +257,7 @@ fn parked(node: &Node, report: &mut Report) -> Option<String> {
 }
 
 /// The name becomes a part of addresses, in which other characters have a meaning.
-fn pool(key: &Key, node: &Node, report: &mut Report) -> Option<Placed<String>> {
+fn pool(key: &MappingKey, node: &Node, report: &mut FoundProblems) -> Option<Placed<String>> {
     let name = node.text("`pool`", report)?.value;
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.len() > MAX_POOL_NAME || !name.chars().all(is_allowed) {
@@ -269,9 +269,9 @@ fn pool(key: &Key, node: &Node, report: &mut Report) -> Option<Placed<String>> {
     Some(Placed { value: name, position: key.position })
 }
 
-fn count(node: &Node, name: &str, report: &mut Report) -> Option<NonZeroUsize> {
+fn count(node: &Node, name: &str, report: &mut FoundProblems) -> Option<NonZeroUsize> {
     let number = match &node.content {
-        Content::Number(number) => number.as_u64().and_then(|number| usize::try_from(number).ok()),
+        NodeValue::Number(number) => number.as_u64().and_then(|number| usize::try_from(number).ok()),
         _ => None,
     };
     let count = number.and_then(NonZeroUsize::new);
@@ -282,8 +282,8 @@ fn count(node: &Node, name: &str, report: &mut Report) -> Option<NonZeroUsize> {
 }
 
 impl TypeWritten {
-    fn read(node: &Node, report: &mut Report) -> Option<Self> {
-        let fields = Fields::of(node, "a type", TYPE_KEYS, report)?;
+    fn read(node: &Node, report: &mut FoundProblems) -> Option<Self> {
+        let fields = MappingFields::of(node, "a type", TYPE_KEYS, report)?;
         let written = Self {
             tier: fields.text("tier", report),
             phase: fields.text("phase", report),
@@ -319,7 +319,7 @@ impl TypeWritten {
 }
 
 impl BindingWritten {
-    fn read(fields: &Fields<'_>, report: &mut Report) -> Self {
+    fn read(fields: &MappingFields<'_>, report: &mut FoundProblems) -> Self {
         let effort = fields
             .text("effort", report)
             .and_then(|text| choice(&text, "effort", &Effort::ALL, Effort::as_str, report));
@@ -331,11 +331,11 @@ impl BindingWritten {
     }
 }
 
-fn model(node: &Node, report: &mut Report) -> Option<ModelWritten> {
-    if !matches!(node.content, Content::Mapping(_)) {
+fn model(node: &Node, report: &mut FoundProblems) -> Option<ModelWritten> {
+    if !matches!(node.content, NodeValue::Mapping(_)) {
         return node.text("`model`", report).map(ModelWritten::Portable);
     }
-    let fields = Fields::of(node, "`model`", EXACT_KEYS, report)?;
+    let fields = MappingFields::of(node, "`model`", EXACT_KEYS, report)?;
     if fields.key_position("exact").is_none() {
         report.add(node.position, "write `model: name`, or `model: { exact: \"the vendor's name\" }`");
     }
@@ -347,7 +347,7 @@ fn choice<T: Copy>(
     what: &str,
     all: &[T],
     name: fn(T) -> &'static str,
-    report: &mut Report,
+    report: &mut FoundProblems,
 ) -> Option<T> {
     let found = all.iter().copied().find(|one| name(*one) == text.value);
     if found.is_none() {
@@ -357,11 +357,13 @@ fn choice<T: Copy>(
 }
 
 impl PanelWritten {
-    fn read(node: &Node, report: &mut Report) -> Self {
+    fn read(node: &Node, report: &mut FoundProblems) -> Self {
         let mut panel = Self { seats: Vec::new(), min_vendors: None, distinct: None };
         let roster = match &node.content {
-            Content::Mapping(_) => {
-                let Some(fields) = Fields::of(node, "a panel", PANEL_KEYS, report) else { return panel };
+            NodeValue::Mapping(_) => {
+                let Some(fields) = MappingFields::of(node, "a panel", PANEL_KEYS, report) else {
+                    return panel;
+                };
                 panel.min_vendors = fields.value("min_vendors").and_then(|node| {
                     let value = count(node, "min_vendors", report)?.get();
                     Some(Placed { value, position: node.position })
@@ -378,7 +380,7 @@ impl PanelWritten {
             _ => node,
         };
         let items = roster.items("a panel", report).unwrap_or_default();
-        if matches!(&roster.content, Content::Sequence(items) if items.is_empty()) {
+        if matches!(&roster.content, NodeValue::Sequence(items) if items.is_empty()) {
             report.add(roster.position, "the panel is empty: give it at least two seats");
         }
         panel.seats = items.iter().filter_map(|item| SeatWritten::read(item, report)).collect();
@@ -387,8 +389,8 @@ impl PanelWritten {
 }
 
 impl SeatWritten {
-    fn read(node: &Node, report: &mut Report) -> Option<Self> {
-        let fields = Fields::of(node, "a seat", SEAT_KEYS, report)?;
+    fn read(node: &Node, report: &mut FoundProblems) -> Option<Self> {
+        let fields = MappingFields::of(node, "a seat", SEAT_KEYS, report)?;
         if fields.key_position("group").is_none() {
             report.add(node.position, "a seat needs a `group`");
         }

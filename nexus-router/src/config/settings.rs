@@ -8,8 +8,8 @@
 use serde_json::Value;
 
 use super::{
-    node::{Content, Node},
-    report::Report,
+    node::{Node, NodeValue},
+    report::FoundProblems,
 };
 
 /// Reports names in `node` that `schema` does not have. `common` are keys that every backend has.
@@ -19,7 +19,7 @@ pub(crate) fn names_are_known(
     schema: &Value,
     what: &str,
     common: &[&str],
-    report: &mut Report,
+    report: &mut FoundProblems,
 ) -> bool {
     if let Some(wanted) = schema.get("type").and_then(Value::as_str)
         && let Some(type_name) = other_type(&node.content, wanted)
@@ -28,7 +28,7 @@ pub(crate) fn names_are_known(
         return false;
     }
     match &node.content {
-        Content::Mapping(entries) => {
+        NodeValue::Mapping(entries) => {
             let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
                 return true;
             };
@@ -53,7 +53,7 @@ pub(crate) fn names_are_known(
             }
             all_known
         }
-        Content::Text(text) => {
+        NodeValue::Text(text) => {
             let Some(choices) = schema.get("enum").and_then(Value::as_array) else {
                 return true;
             };
@@ -68,15 +68,15 @@ pub(crate) fn names_are_known(
 }
 
 /// What is wanted, in words, if the value is of another type. A backend without settings may stand empty.
-fn other_type(content: &Content, wanted: &str) -> Option<&'static str> {
+fn other_type(content: &NodeValue, wanted: &str) -> Option<&'static str> {
     let (fits, words) = match wanted {
-        "object" => (matches!(content, Content::Mapping(_) | Content::Null), "a mapping"),
-        "array" => (matches!(content, Content::Sequence(_)), "a list"),
-        "string" => (matches!(content, Content::Text(_)), "text"),
-        "boolean" => (matches!(content, Content::Bool(_)), "true or false"),
-        "number" => (matches!(content, Content::Number(_)), "a number"),
+        "object" => (matches!(content, NodeValue::Mapping(_) | NodeValue::Null), "a mapping"),
+        "array" => (matches!(content, NodeValue::Sequence(_)), "a list"),
+        "string" => (matches!(content, NodeValue::Text(_)), "text"),
+        "boolean" => (matches!(content, NodeValue::Bool(_)), "true or false"),
+        "number" => (matches!(content, NodeValue::Number(_)), "a number"),
         "integer" => (
-            matches!(content, Content::Number(number) if number.is_i64() || number.is_u64()),
+            matches!(content, NodeValue::Number(number) if number.is_i64() || number.is_u64()),
             "a whole number",
         ),
         _ => return None,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nexus_core::{BuildContext, Registry};
 
-use super::configuration::Entry;
+use super::configuration::ConfiguredBackend;
 
 /// What a configuration is checked against.
 #[derive(Clone, Debug)]
@@ -12,5 +12,5 @@ pub(crate) struct Sources {
     pub(crate) registry: Registry,
     pub(crate) context: BuildContext,
     /// Backends that were registered from Rust.
-    pub(crate) custom: Vec<Arc<Entry>>,
+    pub(crate) custom: Vec<Arc<ConfiguredBackend>>,
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::node::{Content, Key, Node, Position};
+use super::node::{MappingKey, Node, NodeValue, Position};
 
 /// The value as text, and as a tree whose places are those of the text.
 pub(crate) fn written(value: &Value) -> (String, Node) {
@@ -26,17 +26,17 @@ impl Writer {
             scalar => {
                 self.push(&scalar.to_string());
                 match scalar {
-                    Value::Bool(value) => Content::Bool(*value),
-                    Value::Number(number) => Content::Number(number.clone()),
-                    Value::String(text) => Content::Text(text.clone()),
-                    _ => Content::Null,
+                    Value::Bool(value) => NodeValue::Bool(*value),
+                    Value::Number(number) => NodeValue::Number(number.clone()),
+                    Value::String(text) => NodeValue::Text(text.clone()),
+                    _ => NodeValue::Null,
                 }
             }
         };
         Node { content, position }
     }
 
-    fn items(&mut self, items: &[Value]) -> Content {
+    fn items(&mut self, items: &[Value]) -> NodeValue {
         // Short enough for a line: lists in a configuration are names.
         self.push("[");
         let mut nodes = Vec::with_capacity(items.len());
@@ -47,10 +47,10 @@ impl Writer {
             nodes.push(self.node(item));
         }
         self.push("]");
-        Content::Sequence(nodes)
+        NodeValue::Sequence(nodes)
     }
 
-    fn entries(&mut self, entries: &Map<String, Value>) -> Content {
+    fn entries(&mut self, entries: &Map<String, Value>) -> NodeValue {
         self.push("{");
         self.depth += 1;
         let mut nodes = Vec::with_capacity(entries.len());
@@ -59,7 +59,7 @@ impl Writer {
                 self.push(",");
             }
             self.next_line();
-            let key_node = Key { text: key.clone(), position: self.position };
+            let key_node = MappingKey { text: key.clone(), position: self.position };
             self.push(&Value::String(key.clone()).to_string());
             self.push(": ");
             nodes.push((key_node, self.node(value)));
@@ -69,7 +69,7 @@ impl Writer {
             self.next_line();
         }
         self.push("}");
-        Content::Mapping(nodes)
+        NodeValue::Mapping(nodes)
     }
 
     fn next_line(&mut self) {

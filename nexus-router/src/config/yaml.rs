@@ -9,7 +9,7 @@ use serde::{
 use serde_json::Number;
 use serde_yaml::Spanned;
 
-use super::node::{Content, Key, Node, Position};
+use super::node::{MappingKey, Node, NodeValue, Position};
 
 /// Nodes that one document may have once its aliases are followed.
 const MAX_NODES: usize = 50_000;
@@ -29,7 +29,7 @@ pub(crate) struct SyntaxError {
     pub(crate) message: String,
 }
 
-/// Reads one document. An empty one is [`Content::Null`].
+/// Reads one document. An empty one is [`NodeValue::Null`].
 pub(crate) fn parse_document(text: &str) -> Result<Node, SyntaxError> {
     let budget = serde_yaml::budget! {
         max_nodes: MAX_NODES,
@@ -117,12 +117,12 @@ fn end_of(text: &str) -> Position {
 
 impl<'de> Deserialize<'de> for Node {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let Spanned { value, referenced, .. } = Spanned::<Content>::deserialize(deserializer)?;
+        let Spanned { value, referenced, .. } = Spanned::<NodeValue>::deserialize(deserializer)?;
         Ok(Self { content: value, position: position_of(referenced) })
     }
 }
 
-impl<'de> Deserialize<'de> for Content {
+impl<'de> Deserialize<'de> for NodeValue {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(ContentVisitor)
     }
@@ -131,77 +131,77 @@ impl<'de> Deserialize<'de> for Content {
 struct ContentVisitor;
 
 impl<'de> Visitor<'de> for ContentVisitor {
-    type Value = Content;
+    type Value = NodeValue;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a value")
     }
 
-    fn visit_unit<E>(self) -> Result<Content, E> {
-        Ok(Content::Null)
+    fn visit_unit<E>(self) -> Result<NodeValue, E> {
+        Ok(NodeValue::Null)
     }
 
-    fn visit_none<E>(self) -> Result<Content, E> {
-        Ok(Content::Null)
+    fn visit_none<E>(self) -> Result<NodeValue, E> {
+        Ok(NodeValue::Null)
     }
 
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Content, D::Error> {
-        Content::deserialize(deserializer)
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<NodeValue, D::Error> {
+        NodeValue::deserialize(deserializer)
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Content, E> {
-        Ok(Content::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<NodeValue, E> {
+        Ok(NodeValue::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Content, E> {
-        Ok(Content::Number(value.into()))
+    fn visit_i64<E>(self, value: i64) -> Result<NodeValue, E> {
+        Ok(NodeValue::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Content, E> {
-        Ok(Content::Number(value.into()))
+    fn visit_u64<E>(self, value: u64) -> Result<NodeValue, E> {
+        Ok(NodeValue::Number(value.into()))
     }
 
-    fn visit_i128<E>(self, value: i128) -> Result<Content, E> {
+    fn visit_i128<E>(self, value: i128) -> Result<NodeValue, E> {
         Ok(number_or_text(i64::try_from(value).ok().map(Number::from), value))
     }
 
-    fn visit_u128<E>(self, value: u128) -> Result<Content, E> {
+    fn visit_u128<E>(self, value: u128) -> Result<NodeValue, E> {
         Ok(number_or_text(u64::try_from(value).ok().map(Number::from), value))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Content, E> {
+    fn visit_f64<E>(self, value: f64) -> Result<NodeValue, E> {
         Ok(number_or_text(Number::from_f64(value), value))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Content, E> {
-        Ok(Content::Text(value.to_owned()))
+    fn visit_str<E>(self, value: &str) -> Result<NodeValue, E> {
+        Ok(NodeValue::Text(value.to_owned()))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Content, E> {
-        Ok(Content::Text(value))
+    fn visit_string<E>(self, value: String) -> Result<NodeValue, E> {
+        Ok(NodeValue::Text(value))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Content, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<NodeValue, A::Error> {
         let mut nodes = Vec::new();
         while let Some(node) = items.next_element::<Node>()? {
             nodes.push(node);
         }
-        Ok(Content::Sequence(nodes))
+        Ok(NodeValue::Sequence(nodes))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Content, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<NodeValue, A::Error> {
         let mut pairs = Vec::new();
         while let Some((key, node)) = entries.next_entry::<Spanned<String>, Node>()? {
             let position = position_of(key.referenced);
-            pairs.push((Key { text: key.value, position }, node));
+            pairs.push((MappingKey { text: key.value, position }, node));
         }
-        Ok(Content::Mapping(pairs))
+        Ok(NodeValue::Mapping(pairs))
     }
 }
 
 /// A number beyond JSON's range is kept as text.
-fn number_or_text(number: Option<Number>, value: impl fmt::Display) -> Content {
-    number.map_or_else(|| Content::Text(value.to_string()), Content::Number)
+fn number_or_text(number: Option<Number>, value: impl fmt::Display) -> NodeValue {
+    number.map_or_else(|| NodeValue::Text(value.to_string()), NodeValue::Number)
 }
 
 #[cfg(test)]
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn every_key_and_value_knows_its_place() {
         let node = parse("a:\n  b: [x, y]\n  c: { d: 7 }\n");
-        let Content::Mapping(entries) = &node.content else { panic!("{node:?}") };
+        let NodeValue::Mapping(entries) = &node.content else { panic!("{node:?}") };
         assert_eq!(entries[0].0.position, at(1, 1));
         assert_eq!(node.position_of(&["a".into(), "b".into(), "1".into()]), at(2, 10));
         assert_eq!(node.position_of(&["a".into(), "c".into(), "d".into()]), at(3, 11));

@@ -75,14 +75,14 @@ struct Unsaved {
     now: Option<StoredHold>,
 }
 
-/// What is in the file.
+/// Content of the file.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Content {
+struct StoredHolds {
     holds: Vec<StoredHold>,
 }
 
-/// Why the file gives no holds.
-enum Trouble {
+/// Reason why the file gives no holds.
+enum ReadFailure {
     /// Nobody can understand it.
     Garbage(String),
     /// This process cannot read it.
@@ -178,11 +178,11 @@ impl HoldFolder {
             let _turn = self.turn();
             match self.read() {
                 Ok(content) => return self.remember(content),
-                Err(Trouble::Io(error)) => {
+                Err(ReadFailure::Io(error)) => {
                     self.warn(&error);
                     return self.memory().known.clone();
                 }
-                Err(Trouble::Garbage(_)) => {}
+                Err(ReadFailure::Garbage(_)) => {}
             }
         }
         let lock = self.lock();
@@ -259,32 +259,32 @@ impl HoldFolder {
     fn read_or_mend(&self, lock: Option<&FileLock>) -> Option<ByBackend> {
         match self.read() {
             Ok(content) => Some(content),
-            Err(Trouble::Io(error)) => {
+            Err(ReadFailure::Io(error)) => {
                 self.warn(&error);
                 None
             }
-            Err(Trouble::Garbage(reason)) => {
+            Err(ReadFailure::Garbage(reason)) => {
                 lock?;
                 self.move_aside(&reason).then(ByBackend::new)
             }
         }
     }
 
-    fn read(&self) -> Result<ByBackend, Trouble> {
+    fn read(&self) -> Result<ByBackend, ReadFailure> {
         let path = self.path();
         let read = nexus_files::read_bounded(&path, MAX_BYTES).map_err(|error| match error.kind() {
-            io::ErrorKind::InvalidData => Trouble::Garbage(error.to_string()),
-            _ => Trouble::Io(error),
+            io::ErrorKind::InvalidData => ReadFailure::Garbage(error.to_string()),
+            _ => ReadFailure::Io(error),
         })?;
         let Some(bytes) = read else { return Ok(ByBackend::new()) };
-        let content: Content =
-            serde_json::from_slice(&bytes).map_err(|error| Trouble::Garbage(error.to_string()))?;
+        let content: StoredHolds =
+            serde_json::from_slice(&bytes).map_err(|error| ReadFailure::Garbage(error.to_string()))?;
         Ok(content.holds.into_iter().map(|stored| (stored.hold.backend.clone(), stored)).collect())
     }
 
     /// Replaces the file as a whole.
     fn write(&self, held: &ByBackend) -> io::Result<()> {
-        let mut content = Content { holds: held.values().cloned().collect() };
+        let mut content = StoredHolds { holds: held.values().cloned().collect() };
         let mut bytes = Vec::new();
         for most in MAX_REASON_BYTES {
             for StoredHold { hold, .. } in &mut content.holds {

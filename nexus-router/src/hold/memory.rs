@@ -16,12 +16,13 @@ use super::{
 /// Holds that end with this process. Clones share them, and so do the routers that are given one.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryHoldStore {
-    held: Arc<Mutex<Held>>,
+    held: Arc<Mutex<HeldBackends>>,
     claims: ClaimedSlots,
 }
 
+/// Holds by backend, with the number of the last one.
 #[derive(Debug, Default)]
-struct Held {
+struct HeldBackends {
     last: u64,
     by_backend: BTreeMap<BackendId, StoredHold>,
 }
@@ -32,7 +33,7 @@ impl MemoryHoldStore {
         Self::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Held> {
+    fn lock(&self) -> MutexGuard<'_, HeldBackends> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
