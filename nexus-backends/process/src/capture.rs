@@ -38,9 +38,9 @@ struct Recorded {
     bytes: u64,
 }
 
-/// Which output a piece belongs to.
+/// Output that a piece belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stream {
+pub(crate) enum OutputStream {
     Stdout,
     Stderr,
 }
@@ -77,10 +77,10 @@ impl Capture {
         })
     }
 
-    pub(crate) fn write(&mut self, stream: Stream, bytes: &[u8]) {
+    pub(crate) fn write(&mut self, stream: OutputStream, bytes: &[u8]) {
         match stream {
-            Stream::Stdout => self.stdout.write(bytes),
-            Stream::Stderr => self.stderr.write(bytes),
+            OutputStream::Stdout => self.stdout.write(bytes),
+            OutputStream::Stderr => self.stderr.write(bytes),
         }
     }
 

@@ -41,13 +41,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 pub(crate) use cgroup::{Cgroup, end_cgroup};
-pub(crate) use hold::{Hold, Holding};
+pub(crate) use hold::{Enclosure, Holding};
 pub(crate) use machine::{Means, choose, limiting_cgroup};
 pub use machine::{NotContained, available, strongest};
 pub(crate) use namespace::signal_in_code;
 pub(crate) use parent_death::{ParentDeath, program_of_the_system};
 pub(crate) use subreaper::Subreaper;
-pub(crate) use tag::Tag;
+pub(crate) use tag::RunTag;
 
 /// How much containment a child must have.
 #[non_exhaustive]

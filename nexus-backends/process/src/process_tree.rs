@@ -22,13 +22,13 @@ use serde::{Deserialize, Serialize};
 
 mod snapshot;
 
-use snapshot::{Carries, Row, carries};
+use snapshot::{Carries, ProcessRow, carries};
 pub(crate) use snapshot::{
     Snapshot, boot_id, children_of, for_each_from, has_children, identity_of, live, state_of,
 };
 
 use crate::containment::core_limit::forbid_core_dumps;
-use crate::containment::tag::Tag;
+use crate::containment::tag::RunTag;
 use crate::run_id::RunId;
 
 /// The variable that every child of a run carries.
@@ -73,7 +73,7 @@ pub struct ProcessTree {
     oldest_start_ticks: u64,
     /// The one process that a waiter of ours reaps.
     child: Option<u32>,
-    tag: Tag,
+    tag: RunTag,
     /// Whether whoever belongs to the run is known to have its mark.
     is_marked: bool,
     /// Whether orphans come to this program, so that nobody else has to be looked at.
@@ -89,7 +89,7 @@ impl ProcessTree {
     #[must_use]
     pub fn of_run(run: RunId) -> Self {
         Self {
-            tag: Tag::of(&run),
+            tag: RunTag::of(&run),
             run,
             known: HashMap::new(),
             groups: HashSet::new(),
@@ -166,7 +166,7 @@ impl ProcessTree {
                 || look.corpses
                 || self.is_unsure;
             if !look.alive.is_empty() || !is_unclear {
-                return look.alive.into_iter().map(Row::live).collect();
+                return look.alive.into_iter().map(ProcessRow::live).collect();
             }
             std::thread::sleep(Duration::from_micros(500));
         }
@@ -217,7 +217,7 @@ impl ProcessTree {
     }
 
     /// Adds every newly seen descendant, and returns those that are alive.
-    fn absorb<'a>(&mut self, snapshot: &'a Snapshot) -> Look<'a> {
+    fn absorb<'a>(&mut self, snapshot: &'a Snapshot) -> LiveProcesses<'a> {
         let start_of: HashMap<u32, u64> =
             snapshot.rows.iter().map(|row| (row.pid, row.start_ticks)).collect();
         // The id of a group stays taken while the group has a member. One that is empty, or is led
@@ -273,14 +273,19 @@ impl ProcessTree {
             }
         }
         let rows = snapshot.rows.iter().zip(found).filter_map(|(row, found)| found.then_some(row));
-        let (alive, dead): (Vec<&Row>, Vec<&Row>) = rows.partition(|row| row.is_alive());
+        let (alive, dead): (Vec<&ProcessRow>, Vec<&ProcessRow>) = rows.partition(|row| row.is_alive());
         let newly_dead = dead.iter().filter(|row| self.dead.insert(row.pid)).count();
         let corpses = self.reap_adopted(&dead);
-        Look { alive, undecided, has_newly_dead: newly_dead > 0, corpses: self.is_below_us && corpses }
+        LiveProcesses {
+            alive,
+            undecided,
+            has_newly_dead: newly_dead > 0,
+            corpses: self.is_below_us && corpses,
+        }
     }
 
     /// Whether a process shows by itself that it is of the run.
-    fn shows(&self, row: &Row) -> Carries {
+    fn shows(&self, row: &ProcessRow) -> Carries {
         let mark = self.tag.is_on(row.pid);
         if mark == Some(true) {
             return Carries::Yes;
@@ -301,7 +306,7 @@ impl ProcessTree {
     /// Reaps orphans that the kernel handed to this process, which happens where the host is the
     /// first process of a container or a subreaper. The direct child is left to its own waiter.
     /// Returns whether somebody is left who is dead.
-    fn reap_adopted(&self, dead: &[&Row]) -> bool {
+    fn reap_adopted(&self, dead: &[&ProcessRow]) -> bool {
         let Some(child) = self.child else { return false };
         let mut left = false;
         for row in dead.iter().filter(|row| row.pid != child) {
@@ -322,9 +327,9 @@ impl ProcessTree {
     }
 }
 
-/// Who was seen alive.
-struct Look<'a> {
-    alive: Vec<&'a Row>,
+/// Processes that a look at the system found alive.
+struct LiveProcesses<'a> {
+    alive: Vec<&'a ProcessRow>,
     /// Whether somebody young enough showed no environment at all.
     undecided: bool,
     /// Whether somebody is dead who was not at the look before.

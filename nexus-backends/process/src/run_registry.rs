@@ -37,23 +37,24 @@ const UNFINISHED_AGE: Duration = Duration::from_secs(60);
 /// One run in the registry. Clones are the same entry; the last one dropped takes it out.
 #[derive(Clone, Debug)]
 pub struct RunEntry {
-    inner: Arc<Inner>,
+    inner: Arc<RegisteredRun>,
 }
 
+/// Run with its registry file.
 #[derive(Debug)]
-struct Inner {
+struct RegisteredRun {
     run: RunId,
     nexus_home: PathBuf,
     path: PathBuf,
     lock: FileLock,
-    written: Mutex<Written>,
+    written: Mutex<RunInventory>,
     /// Whether something of the run is left that a sweep has to end.
     is_left: Arc<AtomicBool>,
 }
 
-/// The file's content.
+/// Content of the registry file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Written {
+struct RunInventory {
     version: u32,
     run: String,
     owner: Owner,
@@ -93,7 +94,7 @@ impl RunEntry {
         let run = RunId::new();
         let runs = nexus_home.join(RUNS);
         make_private_folder(&runs)?;
-        let written = Written {
+        let written = RunInventory {
             version: 1,
             run: run.as_str().to_owned(),
             owner: Owner { process: identity_of(std::process::id()), boot_id: boot_id()? },
@@ -107,7 +108,7 @@ impl RunEntry {
         let file = open_regular(&unfinished, OpenOptions::new().read(true).write(true).create_new(true))?;
         let lock = FileLock::try_lock_open(&unfinished, file)?.ok_or(io::ErrorKind::WouldBlock)?;
         // Removed again by whatever fails from here on.
-        let mut entry = Inner {
+        let mut entry = RegisteredRun {
             run,
             nexus_home: nexus_home.to_owned(),
             path: unfinished,
@@ -168,26 +169,26 @@ impl RunEntry {
 
     /// The child is found by its marker too, so an entry that cannot be brought up to date is
     /// worth a warning and no more.
-    fn keep(&self, written: &Written) {
+    fn keep(&self, written: &RunInventory) {
         if let Err(error) = self.inner.write(written) {
             tracing::warn!(run = %self.inner.run, %error, "the run registry could not be updated");
         }
     }
 }
 
-impl Inner {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Written> {
+impl RegisteredRun {
+    fn lock(&self) -> std::sync::MutexGuard<'_, RunInventory> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self, written: &Written) -> io::Result<()> {
+    fn write(&self, written: &RunInventory) -> io::Result<()> {
         let text = serde_json::to_vec(written)?;
         self.lock.file().write_all_at(&text, 0)?;
         self.lock.file().set_len(text.len() as u64)
     }
 }
 
-impl Drop for Inner {
+impl Drop for RegisteredRun {
     fn drop(&mut self) {
         if self.is_left.load(Ordering::Relaxed) {
             let mut written = self.lock().clone();
@@ -236,7 +237,7 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
     let mut text = Vec::new();
     entry.file().take(ENTRY_BYTES).read_to_end(&mut text)?;
     // One that cannot be read was torn by the machine going down: its name still says enough.
-    let written: Option<Written> = serde_json::from_slice(&text).ok();
+    let written: Option<RunInventory> = serde_json::from_slice(&text).ok();
     let boot_id = boot_id()?;
     let same_boot = written.as_ref().is_none_or(|written| written.owner.boot_id == boot_id);
     let owner = written.as_ref().and_then(|written| written.owner.process);

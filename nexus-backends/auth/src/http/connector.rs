@@ -24,7 +24,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsConnector;
 use tower_service::Service;
 
-use super::problem::{Cause, HttpError, HttpProblem, cause};
+use super::problem::{BoxError, HttpError, HttpProblem, cause};
 
 /// How long a silent peer is not asked whether it is still there, and how long between two such questions. Source of all
 /// three: what `reqwest` does by default.
@@ -69,7 +69,7 @@ impl Connector {
         }
     }
 
-    async fn dial(&self, server: &Uri, proxy: Option<&Intercept>) -> Result<Stream, Cause> {
+    async fn dial(&self, server: &Uri, proxy: Option<&Intercept>) -> Result<Stream, BoxError> {
         let mut dialer = self.dialer.clone();
         let Some(proxy) = proxy else { return dialer.call(server.clone()).await };
         if server.scheme() != Some(&Scheme::HTTPS) {
@@ -108,7 +108,7 @@ struct Dialer {
 
 impl Dialer {
     /// TLS over a connection.
-    async fn secure(&self, server: &Uri, connection: impl Io + 'static) -> Result<Stream, Cause> {
+    async fn secure(&self, server: &Uri, connection: impl Io + 'static) -> Result<Stream, BoxError> {
         let host = server.host().unwrap_or_default();
         // An IPv6 address stands in brackets.
         let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -119,10 +119,10 @@ impl Dialer {
 
 impl Service<Uri> for Dialer {
     type Response = Stream;
-    type Error = Cause;
-    type Future = BoxFuture<'static, Result<Stream, Cause>>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Stream, BoxError>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Cause>> {
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 

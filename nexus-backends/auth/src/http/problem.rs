@@ -81,15 +81,15 @@ pub struct HttpError {
     pub problem: HttpProblem,
     /// The cause. It names no URL.
     #[source]
-    pub source: Cause,
+    pub source: BoxError,
 }
 
-/// What an error of another crate's is kept as.
-pub(super) type Cause = Box<dyn Error + Send + Sync>;
+/// Error of another crate.
+pub(super) type BoxError = Box<dyn Error + Send + Sync>;
 
 impl HttpError {
     /// With its cause.
-    pub fn new(problem: HttpProblem, source: impl Into<Cause>) -> Self {
+    pub fn new(problem: HttpProblem, source: impl Into<BoxError>) -> Self {
         Self { problem, source: source.into() }
     }
 

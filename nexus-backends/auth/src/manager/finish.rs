@@ -30,11 +30,11 @@ pub async fn finish_refreshes() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manager::in_flight::InFlight;
+    use crate::manager::in_flight::OperationGuard;
 
     #[tokio::test]
     async fn an_end_waits_for_the_last_of_them() {
-        let (first, second) = (InFlight::begin(), InFlight::begin());
+        let (first, second) = (OperationGuard::begin(), OperationGuard::begin());
         let waiting = tokio::spawn(finish_refreshes());
         drop(first);
         tokio::task::yield_now().await;

@@ -8,11 +8,11 @@ use tokio::sync::watch;
 /// The number of operations in flight.
 static COUNT: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
-/// One operation in flight, for as long as the value lives.
+/// Guard of one operation in flight.
 #[derive(Debug)]
-pub(super) struct InFlight(());
+pub(super) struct OperationGuard(());
 
-impl InFlight {
+impl OperationGuard {
     /// Counts one more operation.
     pub(super) fn begin() -> Self {
         COUNT.send_modify(|count| *count += 1);
@@ -20,7 +20,7 @@ impl InFlight {
     }
 }
 
-impl Drop for InFlight {
+impl Drop for OperationGuard {
     fn drop(&mut self) {
         COUNT.send_modify(|count| *count -= 1);
     }

@@ -27,8 +27,8 @@ use crate::{
 /// How long the strategy may take for one refresh. Source: our own choice.
 const LONGEST_REFRESH: Duration = Duration::from_secs(45);
 
-/// The answer to the request; `None` if the lock was lost before anything was spent.
-type Outcome = Option<Result<Option<Credential>, CredentialError>>;
+/// Answer to the request; `None` if the lock was lost before anything was spent.
+type IssuerAnswer = Option<Result<Option<Credential>, CredentialError>>;
 
 /// One refresh, under the lock.
 #[derive(Debug)]
@@ -47,10 +47,10 @@ pub(super) enum HeldLock {
     WithPendingWrite(Box<PendingWrite>),
 }
 
-/// What to do after the store was read again under the lock.
-enum Ready {
+/// Outcome of reading the store again under the lock.
+enum RereadOutcome {
     /// The request is answered without a refresh, or none is possible.
-    Done(Outcome),
+    Done(IssuerAnswer),
     /// Spend the refresh token.
     Spend { lock: Box<HeldRefreshLock>, stored: Box<StoredLogin>, pending: Box<dyn PreparedWrite> },
 }
@@ -74,15 +74,15 @@ impl Refresh {
     }
 
     /// Runs it to its end. It has to run on a spawned task: a drop between the request and the write loses the login.
-    pub(super) async fn run(self) -> Outcome {
+    pub(super) async fn run(self) -> IssuerAnswer {
         let Self { managed, request, held } = self;
         let prepared = {
             let (managed, request) = (managed.clone(), request.clone());
             on_blocking_thread(managed.place(), move || Ok(prepare(&managed, &request, held))).await
         };
         let (lock, stored, pending) = match prepared {
-            Ok(Ready::Spend { lock, stored, pending }) => (*lock, *stored, pending),
-            Ok(Ready::Done(outcome)) => return outcome,
+            Ok(RereadOutcome::Spend { lock, stored, pending }) => (*lock, *stored, pending),
+            Ok(RereadOutcome::Done(outcome)) => return outcome,
             Err(error) => return Some(Err(unusable(error))),
         };
         let span = tracing::info_span!(
@@ -113,7 +113,7 @@ impl Refresh {
 }
 
 /// Reads the store again and prepares the write, so that only the issuer can fail afterwards.
-fn prepare(managed: &ManagedLogin, request: &TokenRequest, held: HeldLock) -> Ready {
+fn prepare(managed: &ManagedLogin, request: &TokenRequest, held: HeldLock) -> RereadOutcome {
     let store = &*managed.store;
     let lock = match held {
         HeldLock::Lock(lock) => lock,
@@ -122,27 +122,29 @@ fn prepare(managed: &ManagedLogin, request: &TokenRequest, held: HeldLock) -> Re
             Err(failed) => {
                 let (pending_write, error) = *failed;
                 managed.shared.keep(pending_write);
-                return Ready::Done(Some(still_pending(managed, request, error)));
+                return RereadOutcome::Done(Some(still_pending(managed, request, error)));
             }
         },
     };
     let recovered = recover(store);
     let stored = match read(store) {
         Ok(Some(stored)) => managed.shared.with_known_refusal(stored),
-        Ok(None) => return Ready::Done(Some(Err(managed.missing()))),
-        Err(error) => return Ready::Done(Some(Err(unusable(error)))),
+        Ok(None) => return RereadOutcome::Done(Some(Err(managed.missing()))),
+        Err(error) => return RereadOutcome::Done(Some(Err(unusable(error)))),
     };
     if let Some(settled) = managed.settle(request, &stored) {
-        return Ready::Done(Some(settled));
+        return RereadOutcome::Done(Some(settled));
     }
     let pending = match recovered.and_then(|()| catching_panics(store, TokenStore::prepare)) {
         Ok(pending) => pending,
-        Err(error) => return Ready::Done(Some(managed.without_refresh(request, &stored, unusable(error)))),
+        Err(error) => {
+            return RereadOutcome::Done(Some(managed.without_refresh(request, &stored, unusable(error))));
+        }
     };
     if !lock.is_held() {
-        return Ready::Done(None);
+        return RereadOutcome::Done(None);
     }
-    Ready::Spend { lock: Box::new(lock), stored: Box::new(stored), pending }
+    RereadOutcome::Spend { lock: Box::new(lock), stored: Box::new(stored), pending }
 }
 
 /// The answer while a refreshed login still cannot be written.

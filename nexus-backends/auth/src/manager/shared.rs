@@ -11,7 +11,7 @@ use std::{
 use nexus_core::{CredentialError, Secret, harness::run_blocking};
 use tokio::{runtime::Handle, task::JoinHandle, time::Instant};
 
-use super::{in_flight::InFlight, pending_write::PendingWrite, store_access::place_of};
+use super::{in_flight::OperationGuard, pending_write::PendingWrite, store_access::place_of};
 use crate::{RefreshError, store::StoredLogin};
 
 /// How long no refresh is attempted after one that failed. Source: our own choice.
@@ -123,7 +123,7 @@ impl SharedState {
 
     /// Tries the pending write once.
     pub(super) async fn save(self: &Arc<Self>) {
-        let (shared, in_flight) = (Arc::clone(self), InFlight::begin());
+        let (shared, in_flight) = (Arc::clone(self), OperationGuard::begin());
         let try_once = move || {
             let _in_flight = in_flight;
             match shared.take_pending_write().map(PendingWrite::save) {

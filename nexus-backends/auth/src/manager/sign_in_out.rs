@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     CredentialManager,
-    in_flight::InFlight,
+    in_flight::OperationGuard,
     managed_login::{LONGEST_WAIT, ManagedLogin, holder_name, poll_interval},
     refresh::HeldLock,
     store_access::{catching_panics, on_blocking_thread, read, recover},
@@ -97,7 +97,7 @@ impl ManagedLogin {
         T: Send + 'static,
         F: Future<Output = Result<T, LoginError>> + Send + 'static,
     {
-        let (work, in_flight) = (work(self.clone()), InFlight::begin());
+        let (work, in_flight) = (work(self.clone()), OperationGuard::begin());
         let task = tokio::spawn(async move {
             let _in_flight = in_flight;
             work.await

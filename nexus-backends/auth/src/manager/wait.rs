@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout};
 
 use super::{
     decision::{self, TokenRequest},
-    in_flight::InFlight,
+    in_flight::OperationGuard,
     managed_login::{LONGEST_WAIT, ManagedLogin, holder_name, poll_interval},
     refresh::{HeldLock, Refresh},
     store_access::unusable,
@@ -77,7 +77,7 @@ impl ManagedLogin {
 
     /// Takes the lock if it is free, and refreshes the login on a task that goes on when this future is dropped.
     async fn try_to_refresh(&self, request: &TokenRequest) -> RefreshAttempt {
-        let (managed, request, in_flight) = (self.clone(), request.clone(), InFlight::begin());
+        let (managed, request, in_flight) = (self.clone(), request.clone(), OperationGuard::begin());
         let task = tokio::spawn(async move {
             let _in_flight = in_flight;
             let held = match managed.shared.take_pending_write() {

@@ -21,7 +21,7 @@ use tokio::{
 };
 
 use super::issuer::Redirect;
-use super::page::Page;
+use super::page::BrowserPage;
 use super::redirect::{AuthorizationResponse, RedirectEvent, RedirectValidator};
 
 /// How long a issuer_client may take to say what it wants. Source: our own choice: a browser on this machine needs none.
@@ -48,7 +48,8 @@ pub(super) struct Port {
     pub(super) taken: Vec<u16>,
 }
 
-type Connection = Pin<Box<dyn Future<Output = u64> + Send>>;
+/// Future that serves one connection and returns its number.
+type ConnectionFuture = Pin<Box<dyn Future<Output = u64> + Send>>;
 
 /// Waits for the answer of a browser.
 pub(super) struct Callback {
@@ -60,7 +61,7 @@ pub(super) struct Callback {
 struct Server {
     listener: TcpListener,
     validator: Arc<RedirectValidator>,
-    connections: FuturesUnordered<Connection>,
+    connections: FuturesUnordered<ConnectionFuture>,
     /// How each connection is ended, the oldest first.
     ends: BTreeMap<u64, AbortHandle>,
     next: u64,
@@ -142,7 +143,7 @@ impl Callback {
     }
 
     /// Closes the port, shows the page to the browser that brought the answer, and ends.
-    pub(super) async fn finish(self, arrival: AuthorizationResponse, page: Page) {
+    pub(super) async fn finish(self, arrival: AuthorizationResponse, page: BrowserPage) {
         let Server { listener, mut connections, .. } = self.server;
         drop(listener);
         // A browser that was closed meanwhile gets no page.

@@ -19,7 +19,7 @@ use super::{
     exchange, id_token,
     issuer::Issuer,
     issuer_client::IssuerClient,
-    page::Page,
+    page::BrowserPage,
     redirect::{AuthorizationAnswer, RedirectEvent},
     registration::Registration,
     revoke,
@@ -72,8 +72,8 @@ pub(super) async fn sign_in(
         )));
     }
     let returns_to = port.redirect_uri().to_owned();
-    let Question { page, state, verifier, nonce } =
-        Question::new(issuer, registration.as_ref(), authorize, &returns_to)
+    let AuthorizationRequest { page, state, verifier, nonce } =
+        AuthorizationRequest::new(issuer, registration.as_ref(), authorize, &returns_to)
             .map_err(|reason| SignInError::NoPort { reason })?;
     let mut callback = port.wait_for(state);
     on.screen.show(&LoginStep::OpenPage { url: page.into(), returns_to: returns_to.clone() });
@@ -97,7 +97,7 @@ pub(super) async fn sign_in(
         AuthorizationAnswer::Code { code, client_id } => (code.clone(), client_id.clone()),
         AuthorizationAnswer::Declined(reason) => {
             let reason = reason.clone();
-            callback.finish(arrival, Page::Declined(reason.clone())).await;
+            callback.finish(arrival, BrowserPage::Declined(reason.clone())).await;
             return Err(SignInError::Declined { reason });
         }
     };
@@ -136,8 +136,8 @@ pub(super) async fn sign_in(
     };
     let settled = callback.during(settled).await;
     let page = match &settled {
-        Ok(_) => Page::SignedIn,
-        Err(error) => Page::Failed(error.to_string()),
+        Ok(_) => BrowserPage::SignedIn,
+        Err(error) => BrowserPage::Failed(error.to_string()),
     };
     callback.finish(arrival, page).await;
     settled
@@ -155,8 +155,8 @@ fn not_granted(scope: &str) -> SignInError {
     SignInError::Declined { reason }
 }
 
-/// What the issuer is asked, and what proves later that it was we who asked.
-struct Question {
+/// Authorization request, and the values that prove who made it.
+struct AuthorizationRequest {
     /// The page that the person is sent to.
     page: Url,
     state: Secret,
@@ -165,7 +165,7 @@ struct Question {
     nonce: Secret,
 }
 
-impl Question {
+impl AuthorizationRequest {
     fn new(
         issuer: &Issuer,
         registration: Option<&Registration<'_>>,

@@ -139,8 +139,8 @@ impl IssuerClient {
     }
 }
 
-/// A future of one answer.
-type Answer<'c> = Pin<Box<dyn Future<Output = Result<HttpResponse, RefreshError>> + Send + 'c>>;
+/// Future of one response.
+type ResponseFuture<'c> = Pin<Box<dyn Future<Output = Result<HttpResponse, RefreshError>> + Send + 'c>>;
 
 /// The HTTP client that `oauth2` is given: it hands on successes only, and judges all else by itself, since
 /// `oauth2` does not tell the status on.
@@ -157,7 +157,7 @@ pub(super) struct SuccessOnly<'a> {
 
 impl<'c> AsyncHttpClient<'c> for SuccessOnly<'_> {
     type Error = RefreshError;
-    type Future = Answer<'c>;
+    type Future = ResponseFuture<'c>;
 
     fn call(&'c self, request: HttpRequest) -> Self::Future {
         Box::pin(async move {

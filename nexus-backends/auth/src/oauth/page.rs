@@ -12,9 +12,9 @@ use hyper::{
     },
 };
 
-/// What happened, as far as the browser is told.
+/// Page that tells the browser the outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Page {
+pub(super) enum BrowserPage {
     /// The person is signed in.
     SignedIn,
     /// The person, or the issuer, said no: its code, and its words.
@@ -38,7 +38,7 @@ pub(super) enum Page {
 /// Nothing is loaded, run, framed or sent on.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-impl Page {
+impl BrowserPage {
     fn status(&self) -> StatusCode {
         match self {
             Self::SignedIn | Self::Declined(_) => StatusCode::OK,
@@ -149,22 +149,22 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    const PAGES: [fn(String) -> Page; 9] = [
-        |_| Page::SignedIn,
-        Page::Declined,
-        Page::Failed,
-        |_| Page::WrongState,
-        |_| Page::AlreadyAnswered,
-        |_| Page::Incomplete,
-        |_| Page::WrongHost,
-        |_| Page::WrongMethod,
-        |_| Page::NotFound,
+    const PAGES: [fn(String) -> BrowserPage; 9] = [
+        |_| BrowserPage::SignedIn,
+        BrowserPage::Declined,
+        BrowserPage::Failed,
+        |_| BrowserPage::WrongState,
+        |_| BrowserPage::AlreadyAnswered,
+        |_| BrowserPage::Incomplete,
+        |_| BrowserPage::WrongHost,
+        |_| BrowserPage::WrongMethod,
+        |_| BrowserPage::NotFound,
     ];
 
     #[test]
     fn words_of_a_stranger_stay_words() {
         let attack = "</code><script src=//evil.test>alert('x')</script>\"&amp;";
-        let html = Page::Declined(attack.into()).html();
+        let html = BrowserPage::Declined(attack.into()).html();
         assert!(html.contains("&lt;/code&gt;&lt;script src=//evil.test&gt;"), "{html}");
         assert!(html.contains("&#39;x&#39;") && html.contains("&quot;&amp;amp;"), "{html}");
         assert!(!html.contains("<script"), "{html}");
@@ -186,7 +186,7 @@ mod tests {
                 ("no-store".into(), "no-referrer".into())
             );
             assert_eq!(
-                page == Page::SignedIn || matches!(page, Page::Declined(_)),
+                page == BrowserPage::SignedIn || matches!(page, BrowserPage::Declined(_)),
                 response.status().is_success()
             );
         }

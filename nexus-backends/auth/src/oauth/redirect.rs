@@ -16,7 +16,7 @@ use nexus_core::Secret;
 use oauth2::url::form_urlencoded;
 use tokio::sync::{mpsc, oneshot};
 
-use super::page::Page;
+use super::page::BrowserPage;
 use super::sanitize;
 
 /// What the sign-in learns of requests to the callback server.
@@ -34,7 +34,7 @@ pub(super) struct AuthorizationResponse {
     /// On which connection it came.
     pub(super) connection: u64,
     /// Where the page goes.
-    pub(super) page: oneshot::Sender<Page>,
+    pub(super) page: oneshot::Sender<BrowserPage>,
 }
 
 /// What the issuer says.
@@ -84,7 +84,7 @@ impl RedirectValidator {
         Ok(page.response())
     }
 
-    fn judge(&self, request: &Request<Incoming>) -> Result<AuthorizationAnswer, Page> {
+    fn judge(&self, request: &Request<Incoming>) -> Result<AuthorizationAnswer, BrowserPage> {
         // A page of a stranger whose name leads to this machine calls us by that name.
         let named = request.headers().get_all(HOST).iter().map(|host| host.to_str().ok());
         let named: Vec<_> = named.chain(request.uri().authority().map(|name| Some(name.as_str()))).collect();
@@ -92,19 +92,19 @@ impl RedirectValidator {
             name.is_some_and(|name| self.hosts.iter().any(|host| host.eq_ignore_ascii_case(name)))
         };
         if named.is_empty() || !named.iter().all(is_us) {
-            return Err(Page::WrongHost);
+            return Err(BrowserPage::WrongHost);
         }
         if request.uri().path() != self.path {
-            return Err(Page::NotFound);
+            return Err(BrowserPage::NotFound);
         }
         if request.method() != Method::GET {
-            return Err(Page::WrongMethod);
+            return Err(BrowserPage::WrongMethod);
         }
         self.read(request.uri())
     }
 
     /// The answer in the query, if it is to our question. What stands in it twice is in doubt, and refused.
-    fn read(&self, uri: &Uri) -> Result<AuthorizationAnswer, Page> {
+    fn read(&self, uri: &Uri) -> Result<AuthorizationAnswer, BrowserPage> {
         let query = uri.query().unwrap_or_default();
         let only = |wanted: &str| {
             let mut found = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == wanted);
@@ -117,11 +117,11 @@ impl RedirectValidator {
         let state = only("state");
         if !matches!(&state, Ok(Some(state)) if is_same(state.expose(), self.state.expose())) {
             self.tell_of_stranger();
-            return Err(Page::WrongState);
+            return Err(BrowserPage::WrongState);
         }
         match (only("code"), only("error")) {
             (Ok(Some(code)), Ok(None)) if !code.expose().is_empty() => {
-                let client_id = only("client_id").map_err(|()| Page::Incomplete)?;
+                let client_id = only("client_id").map_err(|()| BrowserPage::Incomplete)?;
                 let client_id = client_id.map(|id| id.expose().to_owned());
                 Ok(AuthorizationAnswer::Code { code, client_id })
             }
@@ -130,7 +130,7 @@ impl RedirectValidator {
                 let said = said.as_ref().map(Secret::expose).unwrap_or_default();
                 Ok(AuthorizationAnswer::Declined(self.reason(error.expose(), said)))
             }
-            _ => Err(Page::Incomplete),
+            _ => Err(BrowserPage::Incomplete),
         }
     }
 
@@ -143,10 +143,10 @@ impl RedirectValidator {
         }
     }
 
-    async fn hand_over(&self, answer: AuthorizationAnswer, connection: u64) -> Page {
+    async fn hand_over(&self, answer: AuthorizationAnswer, connection: u64) -> BrowserPage {
         // Whoever is first takes the place; there is none for a second.
         let Some(waiting) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() else {
-            return Page::AlreadyAnswered;
+            return BrowserPage::AlreadyAnswered;
         };
         let (page, told) = oneshot::channel();
         if waiting
@@ -154,9 +154,9 @@ impl RedirectValidator {
             .await
             .is_err()
         {
-            return Page::AlreadyAnswered;
+            return BrowserPage::AlreadyAnswered;
         }
-        told.await.unwrap_or_else(|_| Page::Failed("the sign-in was given up".into()))
+        told.await.unwrap_or_else(|_| BrowserPage::Failed("the sign-in was given up".into()))
     }
 
     fn tell_of_stranger(&self) {
@@ -189,7 +189,7 @@ mod tests {
         RedirectValidator::new(1, "/callback".into(), Secret::new(STATE), mpsc::channel(2).0)
     }
 
-    fn read(query: &str) -> Option<Result<AuthorizationAnswer, Page>> {
+    fn read(query: &str) -> Option<Result<AuthorizationAnswer, BrowserPage>> {
         let uri: Uri = format!("/callback?{query}").parse().ok()?;
         Some(validator().read(&uri))
     }

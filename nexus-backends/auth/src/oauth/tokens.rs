@@ -60,25 +60,25 @@ pub(super) enum Refreshed {
 /// The answer as `oauth2` reads it. Nothing prints it, and nothing writes it.
 #[derive(Debug)]
 pub(super) struct TokenAnswer {
-    access_token: Field<AccessToken>,
-    refresh_token: Field<RefreshToken>,
-    id_token: Field<AccessToken>,
-    token_type: Field<String>,
-    scope: Field<String>,
+    access_token: TextField<AccessToken>,
+    refresh_token: TextField<RefreshToken>,
+    id_token: TextField<AccessToken>,
+    token_type: TextField<String>,
+    scope: TextField<String>,
     expires_in: Option<Duration>,
     no_token: AccessToken,
 }
 
-/// A field that should be text.
+/// Field that should be text.
 #[derive(Debug, Default)]
-enum Field<T> {
+enum TextField<T> {
     #[default]
     Absent,
     Text(T),
     Wrong,
 }
 
-impl<T> Field<T> {
+impl<T> TextField<T> {
     /// Reads a value by itself: one that is odd, or no JSON at all, spoils no other.
     fn read(value: &RawValue, from_text: impl FnOnce(String) -> T) -> Self {
         match serde_json::from_str(value.get()) {
@@ -100,15 +100,15 @@ fn seconds(value: &RawValue) -> Option<Duration> {
 impl<'de> Deserialize<'de> for TokenAnswer {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut answer = Self::empty();
-        deserializer.deserialize_map(Reading(&mut answer))?;
+        deserializer.deserialize_map(TokenAnswerVisitor(&mut answer))?;
         Ok(answer)
     }
 }
 
 /// Fills an answer, field by field. Of a name that is there twice the last one counts, as most readers of JSON have it.
-struct Reading<'a>(&'a mut TokenAnswer);
+struct TokenAnswerVisitor<'a>(&'a mut TokenAnswer);
 
-impl<'de> Visitor<'de> for Reading<'_> {
+impl<'de> Visitor<'de> for TokenAnswerVisitor<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -119,13 +119,15 @@ impl<'de> Visitor<'de> for Reading<'_> {
         let answer = self.0;
         while let Some(name) = fields.next_key::<String>()? {
             match name.as_str() {
-                "access_token" => answer.access_token = Field::read(fields.next_value()?, AccessToken::new),
-                "refresh_token" => {
-                    answer.refresh_token = Field::read(fields.next_value()?, RefreshToken::new);
+                "access_token" => {
+                    answer.access_token = TextField::read(fields.next_value()?, AccessToken::new);
                 }
-                "id_token" => answer.id_token = Field::read(fields.next_value()?, AccessToken::new),
-                "token_type" => answer.token_type = Field::read(fields.next_value()?, |kind| kind),
-                "scope" => answer.scope = Field::read(fields.next_value()?, |scope| scope),
+                "refresh_token" => {
+                    answer.refresh_token = TextField::read(fields.next_value()?, RefreshToken::new);
+                }
+                "id_token" => answer.id_token = TextField::read(fields.next_value()?, AccessToken::new),
+                "token_type" => answer.token_type = TextField::read(fields.next_value()?, |kind| kind),
+                "scope" => answer.scope = TextField::read(fields.next_value()?, |scope| scope),
                 "expires_in" => answer.expires_in = seconds(fields.next_value()?),
                 _ => {
                     fields.next_value::<IgnoredAny>()?;
@@ -139,11 +141,11 @@ impl<'de> Visitor<'de> for Reading<'_> {
 impl TokenAnswer {
     fn empty() -> Self {
         Self {
-            access_token: Field::Absent,
-            refresh_token: Field::Absent,
-            id_token: Field::Absent,
-            token_type: Field::Absent,
-            scope: Field::Absent,
+            access_token: TextField::Absent,
+            refresh_token: TextField::Absent,
+            id_token: TextField::Absent,
+            token_type: TextField::Absent,
+            scope: TextField::Absent,
             expires_in: None,
             no_token: AccessToken::new(String::new()),
         }
@@ -180,24 +182,24 @@ impl TokenAnswer {
     pub(super) fn salvaged(body: &[u8]) -> Result<Refreshed, RefreshError> {
         let mut answer = Self::empty();
         // How far it can be read is all that is asked.
-        let _ = serde_json::Deserializer::from_slice(body).deserialize_map(Reading(&mut answer));
+        let _ = serde_json::Deserializer::from_slice(body).deserialize_map(TokenAnswerVisitor(&mut answer));
         match answer.refresh_token {
-            Field::Text(_) => answer.refreshed(),
+            TextField::Text(_) => answer.refreshed(),
             _ => Err(malformed(NO_OBJECT)),
         }
     }
 
     fn usable_access_token(&self) -> Result<Secret, RefreshError> {
         let access_token = match &self.access_token {
-            Field::Text(token) => token.secret(),
-            Field::Absent => return Err(malformed("it has no `access_token`")),
-            Field::Wrong => return Err(malformed("its `access_token` is no text")),
+            TextField::Text(token) => token.secret(),
+            TextField::Absent => return Err(malformed("it has no `access_token`")),
+            TextField::Wrong => return Err(malformed("its `access_token` is no text")),
         };
         if !is_token(access_token) {
             return Err(malformed("its `access_token` holds what no header could carry"));
         }
         match &self.token_type {
-            Field::Text(kind) if !kind.eq_ignore_ascii_case("bearer") => {
+            TextField::Text(kind) if !kind.eq_ignore_ascii_case("bearer") => {
                 Err(malformed("its `token_type` is not `Bearer`"))
             }
             // Some issuers leave it out, and the programs that read their answers do not ask for it.
@@ -207,22 +209,22 @@ impl TokenAnswer {
 
     fn refresh_token(&self) -> Result<Option<Secret>, RefreshError> {
         match &self.refresh_token {
-            Field::Text(token) => Ok(Some(Secret::new(token.secret().as_str()))),
-            Field::Absent => Ok(None),
-            Field::Wrong => Err(malformed("its `refresh_token` is no text")),
+            TextField::Text(token) => Ok(Some(Secret::new(token.secret().as_str()))),
+            TextField::Absent => Ok(None),
+            TextField::Wrong => Err(malformed("its `refresh_token` is no text")),
         }
     }
 
     fn id_token(&self) -> Option<Secret> {
         match &self.id_token {
-            Field::Text(token) => Some(Secret::new(token.secret().as_str())),
+            TextField::Text(token) => Some(Secret::new(token.secret().as_str())),
             _ => None,
         }
     }
 
     fn scope(&self) -> Option<String> {
         match &self.scope {
-            Field::Text(scope) => Some(scope.clone()),
+            TextField::Text(scope) => Some(scope.clone()),
             _ => None,
         }
     }
@@ -263,7 +265,7 @@ impl TokenResponse for TokenAnswer {
 
     fn access_token(&self) -> &AccessToken {
         match &self.access_token {
-            Field::Text(token) => token,
+            TextField::Text(token) => token,
             _ => &self.no_token,
         }
     }
@@ -278,7 +280,7 @@ impl TokenResponse for TokenAnswer {
 
     fn refresh_token(&self) -> Option<&RefreshToken> {
         match &self.refresh_token {
-            Field::Text(token) => Some(token),
+            TextField::Text(token) => Some(token),
             _ => None,
         }
     }

@@ -83,7 +83,7 @@ pub(super) async fn sign_in(
     });
 
     let question = json!({ "device_auth_id": device_auth_id.expose(), "user_code": shown_code });
-    let until = Until { pause: interval(&started.interval), life };
+    let until = PollSchedule { pause: interval(&started.interval), life };
     let approved = asked(issuer_client, issuer, &poll, &question, until, device_auth_id.expose()).await?;
     let code = Secret::new(approved.authorization_code);
     let verifier = Secret::new(approved.code_verifier);
@@ -92,8 +92,8 @@ pub(super) async fn sign_in(
     Ok(exchange::login(granted, issuer, asked_at))
 }
 
-/// How often it is asked, and for how long.
-struct Until {
+/// Pause between two polls, and the time after which polling ends.
+struct PollSchedule {
     pause: Duration,
     life: Duration,
 }
@@ -104,7 +104,7 @@ async fn asked(
     issuer: &Issuer,
     endpoint: &Endpoint,
     question: &Value,
-    until: Until,
+    until: PollSchedule,
     sent: &str,
 ) -> Result<Approved, SignInError> {
     let deadline = Instant::now() + until.life;

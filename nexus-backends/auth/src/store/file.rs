@@ -29,7 +29,7 @@ use rustix::{
 };
 use zeroize::Zeroizing;
 
-use super::folder::{PrivateFolder, explained, refuse_others, refuse_strangers, shell_word};
+use super::folder::{OwnerOnlyFolder, explained, refuse_others, refuse_strangers, shell_word};
 use super::pending::{PendingFile, is_pending};
 use super::{MAX_TEXT_BYTES, PreparedWrite, StoreError, TokenStore};
 
@@ -69,11 +69,11 @@ impl FileStore {
     }
 
     /// The file, opened and checked to be accessible to its owner alone; `None` if there is none.
-    fn open(&self, folder: &PrivateFolder) -> Result<Option<(File, Stat)>, StoreError> {
+    fn open(&self, folder: &OwnerOnlyFolder) -> Result<Option<(File, Stat)>, StoreError> {
         open_private(folder, self.name()?, OFlags::RDONLY).map_err(|reason| self.error(reason))
     }
 
-    fn read_in(&self, folder: &PrivateFolder) -> Result<Option<Secret>, StoreError> {
+    fn read_in(&self, folder: &OwnerOnlyFolder) -> Result<Option<Secret>, StoreError> {
         let Some((file, found)) = self.open(folder)? else { return Ok(None) };
         let bytes = read_whole(&file, &found).map_err(|reason| self.error(reason))?;
         secret(bytes).map(Some).ok_or_else(|| {
@@ -83,7 +83,7 @@ impl FileStore {
 
     /// The text of the file without a check of its mode, for a decision that is safe in any case. `None` if it cannot be read.
     pub(super) fn peek(&self) -> Option<Secret> {
-        let folder = PrivateFolder::open_whosever(self.folder_path()).ok()??;
+        let folder = OwnerOnlyFolder::open_whosever(self.folder_path()).ok()??;
         let (file, found) = open_file(&folder, self.name().ok()?, OFlags::RDONLY).ok()??;
         secret(read_whole(&file, &found).ok()?)
     }
@@ -91,7 +91,7 @@ impl FileStore {
     /// Prepares a write, and checks that the current file can be replaced.
     pub(super) fn pending(&self) -> Result<PendingFile, StoreError> {
         let wrong = |reason: String| self.error(reason);
-        let folder = PrivateFolder::make(self.folder_path()).map_err(wrong)?;
+        let folder = OwnerOnlyFolder::make(self.folder_path()).map_err(wrong)?;
         let present = self.open(&folder)?;
         refuse_what_stays(&folder, self.name()?).map_err(wrong)?;
         let size = present.map_or(0, |(_, found)| u64::try_from(found.st_size).unwrap_or_default());
@@ -109,7 +109,7 @@ impl TokenStore for FileStore {
     }
 
     fn read(&self) -> Result<Option<Secret>, StoreError> {
-        match PrivateFolder::open(self.folder_path()).map_err(|reason| self.error(reason))? {
+        match OwnerOnlyFolder::open(self.folder_path()).map_err(|reason| self.error(reason))? {
             Some(folder) => self.read_in(&folder),
             None => Ok(None),
         }
@@ -132,7 +132,7 @@ impl TokenStore for FileStore {
     fn remove(&self) -> Result<bool, StoreError> {
         let wrong = |reason: String| self.error(reason);
         let main = self.name()?;
-        let Some(folder) = PrivateFolder::open_whosever(self.folder_path()).map_err(wrong)? else {
+        let Some(folder) = OwnerOnlyFolder::open_whosever(self.folder_path()).map_err(wrong)? else {
             return Ok(false);
         };
         let failed = |error| self.error(explained("it cannot be removed", error));
@@ -171,7 +171,7 @@ impl PreparedWrite for PreparedFileWrite {
 }
 
 /// Opens a file that only its owner may access; `None` if there is none.
-fn open_private(folder: &PrivateFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
+fn open_private(folder: &OwnerOnlyFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
     let Some((file, found)) = open_file(folder, name, how)? else { return Ok(None) };
     refuse_strangers(&found, "it belongs")?;
     refuse_others(&found, &folder.path().join(name))?;
@@ -179,7 +179,7 @@ fn open_private(folder: &PrivateFolder, name: &OsStr, how: OFlags) -> Result<Opt
 }
 
 /// Opens a regular file; `None` if there is none.
-fn open_file(folder: &PrivateFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
+fn open_file(folder: &OwnerOnlyFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
     // Without NONBLOCK, a pipe in its place would be waited for.
     let how = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let unreadable = |error| explained("it cannot be read", error);
@@ -214,7 +214,7 @@ fn refuse_odd_types(found: &Stat) -> Result<(), String> {
 }
 
 /// Refuses a file that no rename replaces, whatever its rights and those of its folder say.
-fn refuse_what_stays(folder: &PrivateFolder, name: &OsStr) -> Result<(), String> {
+fn refuse_what_stays(folder: &OwnerOnlyFolder, name: &OsStr) -> Result<(), String> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         use rustix::fs::{StatxAttributes as Attributes, StatxFlags, statx};

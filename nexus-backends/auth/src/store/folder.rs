@@ -19,14 +19,14 @@ use rustix::{
 /// Mode bits that group and others must not have.
 const OTHERS: u32 = 0o077;
 
-/// A folder that only its owner may enter.
+/// Folder that only its owner may enter.
 #[derive(Debug)]
-pub(super) struct PrivateFolder {
+pub(super) struct OwnerOnlyFolder {
     descriptor: OwnedFd,
     path: PathBuf,
 }
 
-impl PrivateFolder {
+impl OwnerOnlyFolder {
     /// Opens the folder; `None` if there is none. Errors say what is wrong and the way out.
     pub(super) fn open(path: &Path) -> Result<Option<Self>, String> {
         let Some(folder) = Self::open_whosever(path)? else { return Ok(None) };
@@ -41,7 +41,7 @@ impl PrivateFolder {
         Ok(Some(folder))
     }
 
-    /// As [`PrivateFolder::open`], without the check of its mode.
+    /// As [`OwnerOnlyFolder::open`], without the check of its mode.
     pub(super) fn open_whosever(path: &Path) -> Result<Option<Self>, String> {
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match openat(CWD, path, how, Mode::empty()) {
@@ -101,7 +101,7 @@ impl PrivateFolder {
     }
 }
 
-impl AsFd for PrivateFolder {
+impl AsFd for OwnerOnlyFolder {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

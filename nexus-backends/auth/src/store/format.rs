@@ -34,7 +34,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use zeroize::{ZeroizeOnDrop, Zeroizing};
 
-use super::strict::{Fields, SecretText, StrictMap};
+use super::strict::{SecretText, StrictMap, UnreadFields};
 use crate::{Identity, Login};
 
 /// The version written, and the only one read.
@@ -137,7 +137,7 @@ impl StoredLogin {
         Self::from_fields(&mut fields).and_then(|stored| fields.end().map(|()| stored)).map_err(with_way_out)
     }
 
-    fn from_fields(fields: &mut Fields<'_>) -> Result<Self, String> {
+    fn from_fields(fields: &mut UnreadFields<'_>) -> Result<Self, String> {
         let SecretText(access_token) = fields.require("access_token", "a text")?;
         let refresh_token = fields.take::<SecretText>("refresh_token", "a text")?;
         let obtained_at = time("obtained_at", fields.require("obtained_at", "a number of seconds")?)?;
@@ -156,7 +156,7 @@ impl StoredLogin {
     }
 }
 
-fn identity(mut fields: Fields<'_>) -> Result<Identity, String> {
+fn identity(mut fields: UnreadFields<'_>) -> Result<Identity, String> {
     let identity = Identity {
         account: fields.take("account", "a text")?,
         email: fields.take("email", "a text")?,
@@ -179,7 +179,7 @@ pub(super) fn keyring_pointer() -> Secret {
 ///
 /// The text names a place that is not known. What is wrong, and what to do about it.
 pub(super) fn points_to_keyring(text: &Secret) -> Result<bool, String> {
-    let Ok(fields) = Fields::of(text.expose()) else { return Ok(false) };
+    let Ok(fields) = UnreadFields::of(text.expose()) else { return Ok(false) };
     if !fields.has(STORED_IN) {
         return Ok(false);
     }
@@ -194,7 +194,7 @@ pub(super) fn points_to_keyring(text: &Secret) -> Result<bool, String> {
 
 /// Whether a text was written to its end.
 pub(super) fn is_whole(text: &Secret) -> bool {
-    text.expose().ends_with(ENDING) && Fields::of(text.expose()).is_ok()
+    text.expose().ends_with(ENDING) && UnreadFields::of(text.expose()).is_ok()
 }
 
 /// Whether a text of our version, or one that was cut off or overwritten, can be understood by nobody.
@@ -219,7 +219,7 @@ pub(super) fn understand(text: &Secret) -> Result<(), String> {
 }
 
 /// The fields of a text that is whole and of our version.
-fn versioned(text: &Secret) -> Result<Fields<'_>, String> {
+fn versioned(text: &Secret) -> Result<UnreadFields<'_>, String> {
     let text = text.expose();
     if text.is_empty() {
         return Err(with_way_out("it is empty"));
@@ -227,7 +227,7 @@ fn versioned(text: &Secret) -> Result<Fields<'_>, String> {
     if !text.ends_with(ENDING) {
         return Err(with_way_out("it ends too early"));
     }
-    let mut fields = Fields::of(text).map_err(with_way_out)?;
+    let mut fields = UnreadFields::of(text).map_err(with_way_out)?;
     check_version(fields.require("version", "a number").map_err(with_way_out)?)?;
     Ok(fields)
 }

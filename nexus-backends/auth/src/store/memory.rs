@@ -15,10 +15,11 @@ use super::{DamagedText, PreparedWrite, StoreError, TokenStore};
 /// Keeps the text in memory. Clones share it.
 #[derive(Clone)]
 pub struct MemoryStore {
-    kept: Arc<Kept>,
+    kept: Arc<StoredText>,
 }
 
-struct Kept {
+/// Number of the store, and its login as text.
+struct StoredText {
     /// No two stores have the same.
     number: u64,
     text: Mutex<Option<Secret>>,
@@ -38,7 +39,7 @@ impl MemoryStore {
     fn with(text: Option<Secret>) -> Self {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        Self { kept: Arc::new(Kept { number, text: Mutex::new(text) }) }
+        Self { kept: Arc::new(StoredText { number, text: Mutex::new(text) }) }
     }
 
     fn replace(&self, text: Option<Secret>) -> Option<Secret> {

@@ -17,7 +17,7 @@ use rustix::{
 };
 
 use super::MAX_TEXT_BYTES;
-use super::folder::{PrivateFolder, explained, refuse_others};
+use super::folder::{OwnerOnlyFolder, explained, refuse_others};
 
 /// How many names are tried, where files of dead writers have the earlier ones.
 const MAX_NAMES: usize = 1000;
@@ -28,7 +28,7 @@ pub(super) const ENDING: &str = ".new";
 /// A file that is ready to be written and put in place. Dropped before it is whole, it is removed.
 #[derive(Debug)]
 pub(super) struct PendingFile {
-    folder: PrivateFolder,
+    folder: OwnerOnlyFolder,
     name: OsString,
     file: File,
     /// Whether the whole text is in it: then it stays, to be put in place by a recovery.
@@ -38,7 +38,7 @@ pub(super) struct PendingFile {
 
 impl PendingFile {
     /// Makes the file for `main`, with room for `room` bytes. Errors say what is wrong and the way out.
-    pub(super) fn make(folder: PrivateFolder, main: &OsStr, room: u64) -> Result<Self, String> {
+    pub(super) fn make(folder: OwnerOnlyFolder, main: &OsStr, room: u64) -> Result<Self, String> {
         let (name, file) = create(&folder, main)?;
         // Where files cannot be locked, a recovery would take ours for a dead one's; then it is made again.
         let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
@@ -108,7 +108,7 @@ pub(super) fn is_pending(name: &OsStr, main: &OsStr) -> bool {
 }
 
 /// Whether `file` is the one that has this name.
-pub(super) fn is_at(folder: &PrivateFolder, name: &OsStr, file: &File) -> bool {
+pub(super) fn is_at(folder: &OwnerOnlyFolder, name: &OsStr, file: &File) -> bool {
     let found = statat(folder, name, AtFlags::SYMLINK_NOFOLLOW);
     matches!((found, fstat(file)), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
 }
@@ -118,7 +118,7 @@ pub(super) fn is_being_written(file: &File) -> bool {
     flock(file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
 }
 
-fn create(folder: &PrivateFolder, main: &OsStr) -> Result<(OsString, File), String> {
+fn create(folder: &OwnerOnlyFolder, main: &OsStr) -> Result<(OsString, File), String> {
     static COUNT: AtomicU64 = AtomicU64::new(0);
 
     let how = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -9,15 +9,15 @@ use serde::{
 };
 use serde_json::{Map, Number, Value, error::Category, value::RawValue};
 
-/// The fields of one object, not yet read. They borrow from the text.
+/// Fields of one object that are not read yet. They borrow from the text.
 #[derive(Default)]
-pub(super) struct Fields<'a> {
+pub(super) struct UnreadFields<'a> {
     unread: BTreeMap<&'a str, &'a RawValue>,
     /// Whether one stood there twice.
     is_doubled: bool,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> UnreadFields<'a> {
     /// Finds the fields of the one object that `text` is.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl<'a> Fields<'a> {
         serde_json::from_str(raw.get()).map(Some).map_err(|_| format!("its `{name}` is not {kind}"))
     }
 
-    /// As [`Fields::take`]; without the field it is an error.
+    /// As [`UnreadFields::take`]; without the field it is an error.
     pub(super) fn require<T: Deserialize<'a>>(&mut self, name: &str, kind: &str) -> Result<T, String> {
         self.take(name, kind)?.ok_or_else(|| format!("it has no `{name}`"))
     }
@@ -68,19 +68,19 @@ impl<'a> Fields<'a> {
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for UnreadFields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct FieldsVisitor;
 
         impl<'de> Visitor<'de> for FieldsVisitor {
-            type Value = Fields<'de>;
+            type Value = UnreadFields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields = Fields::default();
+                let mut fields = UnreadFields::default();
                 while let Some((name, value)) = map.next_entry()? {
                     fields.is_doubled |= fields.unread.insert(name, value).is_some();
                 }

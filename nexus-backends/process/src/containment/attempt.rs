@@ -12,18 +12,19 @@ const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The outcome of a trial: kept if it worked, else for a minute, and not at all in a want.
 #[derive(Debug)]
-pub(super) struct Attempt<T>(Mutex<Outcome<T>>);
+pub(super) struct CachedTrial<T>(Mutex<TrialOutcome<T>>);
 
+/// Outcome of a trial.
 #[derive(Debug)]
-enum Outcome<T> {
+enum TrialOutcome<T> {
     Untried,
     Worked(T),
     Failed(Instant),
 }
 
-impl<T: Clone> Attempt<T> {
+impl<T: Clone> CachedTrial<T> {
     pub(super) const fn new() -> Self {
-        Self(Mutex::new(Outcome::Untried))
+        Self(Mutex::new(TrialOutcome::Untried))
     }
 
     /// What `find` found, now or before.
@@ -34,18 +35,18 @@ impl<T: Clone> Attempt<T> {
     pub(super) fn get_or_try(&self, find: impl FnOnce() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         let mut outcome = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*outcome {
-            Outcome::Worked(found) => return Ok(Some(found.clone())),
-            Outcome::Failed(at) if at.elapsed() < RETRY_AFTER => return Ok(None),
+            TrialOutcome::Worked(found) => return Ok(Some(found.clone())),
+            TrialOutcome::Failed(at) if at.elapsed() < RETRY_AFTER => return Ok(None),
             _ => {}
         }
         match find() {
             Ok(Some(found)) => {
-                *outcome = Outcome::Worked(found.clone());
+                *outcome = TrialOutcome::Worked(found.clone());
                 Ok(Some(found))
             }
             Err(error) if is_scarcity(&error) => Err(error),
             Ok(None) | Err(_) => {
-                *outcome = Outcome::Failed(Instant::now());
+                *outcome = TrialOutcome::Failed(Instant::now());
                 Ok(None)
             }
         }
@@ -60,13 +61,13 @@ mod tests {
 
     #[test]
     fn a_want_decides_nothing_and_any_other_failure_does_for_a_while() {
-        let attempt = Attempt::new();
+        let attempt = CachedTrial::new();
         let want = || Err(Errno::MFILE.into());
         assert!(attempt.get_or_try(want).is_err());
         assert_eq!(attempt.get_or_try(|| Ok(None)).unwrap(), None);
         assert_eq!(attempt.get_or_try(|| Ok(Some(1))).unwrap(), None);
 
-        let attempt = Attempt::new();
+        let attempt = CachedTrial::new();
         assert!(attempt.get_or_try(want).is_err());
         assert_eq!(attempt.get_or_try(|| Ok(Some(1))).unwrap(), Some(1));
         assert_eq!(attempt.get_or_try(want).unwrap(), Some(1));

@@ -8,7 +8,7 @@ use super::cgroup::Cgroup;
 use super::core_limit::forbid_core_dumps;
 use super::namespace::{Namespace, signal_in_code};
 use super::subreaper::Subreaper;
-use super::tag::Tag;
+use super::tag::RunTag;
 use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, has_children, send};
 use crate::run_id::RunId;
 use crate::spawn::ExitStatus;
@@ -24,23 +24,23 @@ pub(crate) enum Holding {
 
 impl Holding {
     /// Holds the child that was just started, and marks it: a host that is killed leaves it to a sweep.
-    pub(crate) fn take(self, run: &RunId, child: u32) -> Hold {
-        let is_marked = Tag::of(run).mark(child);
+    pub(crate) fn take(self, run: &RunId, child: u32) -> Enclosure {
+        let is_marked = RunTag::of(run).mark(child);
         forbid_core_dumps(child);
         let tree = || ProcessTree::below(run.clone(), child).marked(is_marked);
         // A launcher forbids core dumps itself, before the program is there; and whoever it holds needs no mark.
         match self {
-            Self::Namespace => Hold::Namespace(Namespace::below(child)),
-            Self::Cgroup(cgroup) => Hold::Cgroup(cgroup),
-            Self::Subreaper(subreaper) => Hold::Subreaper(tree().below_us(), subreaper),
-            Self::Search => Hold::Search(tree()),
+            Self::Namespace => Enclosure::Namespace(Namespace::below(child)),
+            Self::Cgroup(cgroup) => Enclosure::Cgroup(cgroup),
+            Self::Subreaper(subreaper) => Enclosure::Subreaper(tree().below_us(), subreaper),
+            Self::Search => Enclosure::Search(tree()),
         }
     }
 }
 
-/// What holds the processes of one child.
+/// Enclosure of one child's processes.
 #[derive(Debug)]
-pub(crate) enum Hold {
+pub(crate) enum Enclosure {
     /// A PID namespace.
     Namespace(Namespace),
     /// A cgroup.
@@ -51,7 +51,7 @@ pub(crate) enum Hold {
     Search(ProcessTree),
 }
 
-impl Hold {
+impl Enclosure {
     /// Limits what `child` has started before it was limited itself, as may be on a busy machine.
     pub(crate) fn limit_the_early(&self, child: u32) {
         if let Self::Subreaper(tree, _) | Self::Search(tree) = self

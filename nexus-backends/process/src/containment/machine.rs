@@ -8,7 +8,7 @@ use nexus_core::Containment;
 use thiserror::Error;
 
 use super::ContainmentPolicy;
-use super::attempt::Attempt;
+use super::attempt::CachedTrial;
 use super::cgroup::OwnCgroup;
 use super::namespace::NamespaceLauncher;
 use super::subreaper::Subreaper;
@@ -96,7 +96,7 @@ pub(crate) fn choose(
 ///
 /// In a want of descriptors, processes or memory.
 pub(crate) fn limiting_cgroup() -> io::Result<Option<OwnCgroup>> {
-    static LIMITING: Attempt<OwnCgroup> = Attempt::new();
+    static LIMITING: CachedTrial<OwnCgroup> = CachedTrial::new();
     let kind = strongest(ContainmentPolicy::Auto, false);
     if kind.is_ok_and(|kind| kind == Containment::Cgroup) {
         return Ok(None);
@@ -125,9 +125,9 @@ fn found(kind: Containment) -> Option<Means> {
 
 /// The means of one kind, if this machine has them.
 fn means(kind: Containment) -> io::Result<Option<Means>> {
-    static NAMESPACES: [Attempt<NamespaceLauncher>; 2] = [const { Attempt::new() }; 2];
-    static CGROUP: Attempt<OwnCgroup> = Attempt::new();
-    static SUBREAPER: Attempt<()> = Attempt::new();
+    static NAMESPACES: [CachedTrial<NamespaceLauncher>; 2] = [const { CachedTrial::new() }; 2];
+    static CGROUP: CachedTrial<OwnCgroup> = CachedTrial::new();
+    static SUBREAPER: CachedTrial<()> = CachedTrial::new();
     let namespace =
         |place: usize| NAMESPACES[place].get_or_try(|| tried(NamespaceLauncher::find(place == 1)));
     Ok(match kind {

@@ -9,8 +9,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::attempt::Attempt;
-use super::tag::Tag;
+use super::attempt::CachedTrial;
+use super::tag::RunTag;
 use crate::run_id::RunId;
 
 /// `setpriv` of util-linux: sets the signal and becomes the program, under the same process id.
@@ -30,7 +30,7 @@ impl ParentDeath {
     ///
     /// In a want of descriptors, processes or memory.
     pub(crate) fn find() -> io::Result<Option<Self>> {
-        static FOUND: Attempt<ParentDeath> = Attempt::new();
+        static FOUND: CachedTrial<ParentDeath> = CachedTrial::new();
         FOUND.get_or_try(|| {
             let Some(setpriv) = program_of_the_system("setpriv") else { return Ok(None) };
             let prlimit = program_of_the_system("prlimit");
@@ -45,7 +45,7 @@ impl ParentDeath {
     }
 
     fn tried(self) -> io::Result<Option<Self>> {
-        let (program, arguments) = self.command(Some(Tag::of(&RunId::new())));
+        let (program, arguments) = self.command(Some(RunTag::of(&RunId::new())));
         let mut command = Command::new(program);
         command.args(arguments).args(["/bin/sh", "-c", ":"]);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -53,9 +53,9 @@ impl ParentDeath {
     }
 
     /// The program to start, and its arguments before those of the child, which is to have the mark `tag`.
-    pub(crate) fn command(&self, tag: Option<Tag>) -> (&Path, Vec<OsString>) {
+    pub(crate) fn command(&self, tag: Option<RunTag>) -> (&Path, Vec<OsString>) {
         let setpriv = ["--pdeathsig", "KILL", "--"].map(OsString::from);
-        match (&self.prlimit, tag.and_then(Tag::limit)) {
+        match (&self.prlimit, tag.and_then(RunTag::limit)) {
             (Some(prlimit), Some((soft, hard))) => {
                 let limits = ["--core=0:0".into(), format!("--rttime={soft}:{hard}").into()];
                 let own = limits.into_iter().chain([self.setpriv.clone().into()]);

@@ -13,11 +13,11 @@ const NAME_BITS: u32 = 48;
 /// The highest bit of the first mark. A run within a run has a lower one, since limits only shrink.
 const FIRST_BIT: u32 = 61;
 
-/// The mark of one run.
+/// Mark of one run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Tag(u64);
+pub(crate) struct RunTag(u64);
 
-impl Tag {
+impl RunTag {
     /// The mark of `run`; the same for everybody who knows its name.
     pub(crate) fn of(run: &RunId) -> Self {
         // FNV-1a. Source: draft-eastlake-fnv, 64 bits.
@@ -86,15 +86,15 @@ mod tests {
             .stdout(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        assert!(Tag::of(&run).mark(child.id()));
+        assert!(RunTag::of(&run).mark(child.id()));
         drop(child.stdin.take());
         let mut line = String::new();
         std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line)
             .unwrap();
         let below: u32 = line.trim().parse().unwrap();
-        assert_eq!(Tag::of(&run).is_on(below), Some(true));
-        assert_eq!(Tag::of(&other).is_on(below), Some(false));
-        assert_eq!(Tag::of(&run).is_on(std::process::id()), Some(false));
+        assert_eq!(RunTag::of(&run).is_on(below), Some(true));
+        assert_eq!(RunTag::of(&other).is_on(below), Some(false));
+        assert_eq!(RunTag::of(&run).is_on(std::process::id()), Some(false));
         let pid = |pid: u32| rustix::process::Pid::from_raw(pid.cast_signed()).unwrap();
         rustix::process::kill_process(pid(below), rustix::process::Signal::KILL).unwrap();
         child.wait().unwrap();

@@ -15,9 +15,9 @@ const MOST_LISTED_BYTES: u64 = 64 << 20;
 /// How often children are listed again while the lists differ.
 const MOST_LISTS: usize = 8;
 
-/// What `/proc/PID/stat` says of one process.
+/// Content of `/proc/PID/stat` for one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Row {
+pub(super) struct ProcessRow {
     pub(super) pid: u32,
     pub(super) name: String,
     pub(super) state: u8,
@@ -27,7 +27,7 @@ pub(super) struct Row {
     pub(super) start_ticks: u64,
 }
 
-impl Row {
+impl ProcessRow {
     pub(super) fn identity(&self) -> ProcessIdentity {
         ProcessIdentity { pid: self.pid, start_ticks: self.start_ticks }
     }
@@ -52,7 +52,7 @@ impl Row {
 /// Some processes at one moment.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<ProcessRow>,
     /// Whether nobody lacks for want of a descriptor to look with.
     pub(super) is_whole: bool,
     /// The highest id that was listed and was gone when it was looked at; whoever had it may have started somebody meanwhile
@@ -101,7 +101,7 @@ impl Snapshot {
         let sight = Sight::default();
         let rows_below =
             |pid| children_in(pid, &sight).into_iter().filter_map(|pid| row_in(pid, &sight)).collect();
-        let mut rows: Vec<Row> = rows_below(pid);
+        let mut rows: Vec<ProcessRow> = rows_below(pid);
         let mut next = 0;
         while let Some(parent) = rows.get(next).map(|row| row.pid) {
             rows.extend(rows_below(parent));
@@ -116,7 +116,7 @@ impl Snapshot {
 
     /// Those that are no zombies.
     pub(crate) fn alive(&self) -> Vec<LiveProcess> {
-        self.rows.iter().filter(|row| row.is_alive()).map(Row::live).collect()
+        self.rows.iter().filter(|row| row.is_alive()).map(ProcessRow::live).collect()
     }
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn state_of(pid: u32) -> Option<u8> {
 
 /// The process with this id, if it is alive.
 pub(crate) fn live(pid: u32) -> Option<LiveProcess> {
-    row(pid).filter(Row::is_alive).map(|row| row.live())
+    row(pid).filter(ProcessRow::is_alive).map(|row| row.live())
 }
 
 /// The process that has this id now, alive or zombie.
@@ -229,11 +229,11 @@ pub(super) enum Carries {
     Nothing,
 }
 
-fn row(pid: u32) -> Option<Row> {
+fn row(pid: u32) -> Option<ProcessRow> {
     row_in(pid, &Sight::default())
 }
 
-fn row_in(pid: u32, sight: &Sight) -> Option<Row> {
+fn row_in(pid: u32, sight: &Sight) -> Option<ProcessRow> {
     let mut buffer = [0; 1024];
     let mut file = sight.of(fs::File::open(format!("/proc/{pid}/stat")))?;
     let length = file.read(&mut buffer).ok()?;
@@ -241,7 +241,7 @@ fn row_in(pid: u32, sight: &Sight) -> Option<Row> {
 }
 
 /// Reads one `stat` line. The name stands in parentheses and may itself hold any character.
-fn parse(pid: u32, stat: &[u8]) -> Option<Row> {
+fn parse(pid: u32, stat: &[u8]) -> Option<ProcessRow> {
     let open = stat.iter().position(|byte| *byte == b'(')?;
     let close = stat.iter().rposition(|byte| *byte == b')')?;
     let name = String::from_utf8_lossy(stat.get(open + 1..close)?).into_owned();
@@ -251,7 +251,15 @@ fn parse(pid: u32, stat: &[u8]) -> Option<Row> {
     let (parent, group, session) = (number()?, number()?, number()?);
     let start_ticks = fields.nth(15)?.parse().ok()?;
     let id = |number: i64| u32::try_from(number).unwrap_or_default();
-    Some(Row { pid, name, state, parent: id(parent), group: id(group), session: id(session), start_ticks })
+    Some(ProcessRow {
+        pid,
+        name,
+        state,
+        parent: id(parent),
+        group: id(group),
+        session: id(session),
+        start_ticks,
+    })
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::outcome::{SandboxEnd, SandboxOutcome};
 use super::root::Sandbox;
 use super::usage::{EVERY, Meter, Reached};
 use crate::containment::signal_in_code;
-use crate::spawn::{Bounds, EndedBy, Exit, ExitStatus, Invocation, Process, StdinMode, Stop, Watch};
+use crate::spawn::{Bounds, EndWatch, EndedBy, Exit, ExitStatus, Invocation, Process, StdinMode, Stop};
 use nexus_core::harness::run_blocking;
 use rustix::process::Signal;
 
@@ -47,7 +47,7 @@ impl Sandbox {
                 return Err(SandboxError::Prepare { folder: std::env::temp_dir(), source });
             }
         };
-        let mut running = Running::start(&sandbox, &command, launch)?;
+        let mut running = RunningProgram::start(&sandbox, &command, launch)?;
         let mut is_cancelled = false;
         let exit = tokio::select! {
             exit = running.process.wait() => exit,
@@ -69,22 +69,22 @@ impl Sandbox {
     }
 }
 
-/// A program that runs. The process is gone before its files are.
+/// Running program. Its process is dropped before its files.
 #[derive(Debug)]
-struct Running {
+struct RunningProgram {
     process: Process,
     reached: Reached,
     limited_by: super::LimitedBy,
     launch: Launch,
 }
 
-impl Running {
+impl RunningProgram {
     fn start(sandbox: &Sandbox, command: &SandboxCommand, mut launch: Launch) -> Result<Self, SandboxError> {
         let limits = &sandbox.limits;
         let mut meter = Meter::new(limits.clone(), launch.cgroup.take(), launch.disk.take());
         let (reached, limited_by) = (meter.reached(), meter.limited_by());
         let watch =
-            Watch::new(EVERY, move |hold| meter.look(hold)).output(limits.output_bytes, limits.kept_bytes);
+            EndWatch::new(EVERY, move |hold| meter.look(hold)).output(limits.output_bytes, limits.kept_bytes);
         let bounds = Bounds { time_limit: Some(limits.time()), ..Bounds::default() };
         let mut invocation = Invocation::new(launch.shell.clone(), "/")
             .arguments(launch.arguments.drain(..))

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::limits::{LimitedBy, SandboxLimit, SandboxLimits};
-use crate::containment::{Cgroup, Hold};
+use crate::containment::{Cgroup, Enclosure};
 use crate::disk_watch::DiskWatch;
 use crate::process_tree::ProcessIdentity;
 
@@ -24,7 +24,7 @@ pub(super) struct Meter {
     limits: SandboxLimits,
     cgroup: Option<Cgroup>,
     disk: Option<DiskWatch>,
-    spent: Spent,
+    spent: ProcessorTime,
     reached: Arc<Mutex<Option<SandboxLimit>>>,
 }
 
@@ -41,7 +41,7 @@ impl Reached {
 impl Meter {
     /// By the cgroup, if there is one; else by `/proc`.
     pub(super) fn new(limits: SandboxLimits, cgroup: Option<Cgroup>, disk: Option<DiskWatch>) -> Self {
-        Self { limits, cgroup, disk, spent: Spent::default(), reached: Arc::default() }
+        Self { limits, cgroup, disk, spent: ProcessorTime::default(), reached: Arc::default() }
     }
 
     pub(super) fn reached(&self) -> Reached {
@@ -53,7 +53,7 @@ impl Meter {
     }
 
     /// Whether a limit is reached.
-    pub(super) fn look(&mut self, hold: &mut Hold) -> bool {
+    pub(super) fn look(&mut self, hold: &mut Enclosure) -> bool {
         let found = match &self.cgroup {
             _ if self.disk.as_ref().is_some_and(DiskWatch::is_over) => Some(SandboxLimit::Disk),
             Some(cgroup) => in_cgroup(cgroup.path(), &self.limits),
@@ -111,13 +111,17 @@ fn in_cgroup(path: &Path, limits: &SandboxLimits) -> Option<SandboxLimit> {
     (u128::from(count("cpu.stat", "usage_usec")) > limits.cpu.as_micros()).then_some(SandboxLimit::Cpu)
 }
 
-fn in_processes(hold: &mut Hold, limits: &SandboxLimits, spent: &mut Spent) -> Option<SandboxLimit> {
+fn in_processes(
+    hold: &mut Enclosure,
+    limits: &SandboxLimits,
+    spent: &mut ProcessorTime,
+) -> Option<SandboxLimit> {
     let alive = hold.alive();
     if alive.len() > limits.processes.saturating_add(BUBBLEWRAP) {
         return Some(SandboxLimit::Processes);
     }
     let pids = || alive.iter().map(|process| process.identity.pid);
-    let used: Vec<Used> = pids().filter_map(used).collect();
+    let used: Vec<ProcessUsage> = pids().filter_map(used).collect();
     let cpu_ticks = spent.ticks(&used);
     if u128::from(cpu_ticks) * 1000 / u128::from(TICKS_PER_SECOND) > limits.cpu.as_millis() {
         return Some(SandboxLimit::Cpu);
@@ -131,8 +135,8 @@ fn in_processes(hold: &mut Hold, limits: &SandboxLimits, spent: &mut Spent) -> O
     is_over.then_some(SandboxLimit::Memory)
 }
 
-/// What one process uses.
-struct Used {
+/// Usage of one process.
+struct ProcessUsage {
     identity: ProcessIdentity,
     /// Its own processor time.
     own_ticks: u64,
@@ -141,19 +145,19 @@ struct Used {
     resident_pages: u64,
 }
 
-/// The processor time of all processes, as far as it was seen.
+/// Processor time of all processes that were seen.
 #[derive(Debug, Default)]
-struct Spent {
+struct ProcessorTime {
     /// What each had used at the last look.
     seen: HashMap<ProcessIdentity, u64>,
     /// What those had used who were gone by then.
     gone: u64,
 }
 
-impl Spent {
+impl ProcessorTime {
     /// What was used by now, given everyone alive. Who waits for a child has its time; who lets the kernel reap it has not, so
     /// that only what was seen of it at the last look counts.
-    fn ticks(&mut self, used: &[Used]) -> u64 {
+    fn ticks(&mut self, used: &[ProcessUsage]) -> u64 {
         let now: HashMap<_, _> = used.iter().map(|used| (used.identity, used.own_ticks)).collect();
         let gone = self.seen.iter().filter(|(identity, _)| !now.contains_key(identity));
         self.gone += gone.map(|(_, ticks)| ticks).sum::<u64>();
@@ -165,7 +169,7 @@ impl Spent {
 }
 
 /// Source: `proc_pid_stat(5)`: fields 14 to 17, 22 and 24; the name may hold anything.
-fn used(pid: u32) -> Option<Used> {
+fn used(pid: u32) -> Option<ProcessUsage> {
     let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let close = stat.iter().rposition(|byte| *byte == b')')?;
     let fields = std::str::from_utf8(stat.get(close + 1..)?).ok()?;
@@ -174,7 +178,7 @@ fn used(pid: u32) -> Option<Used> {
     let own_ticks = fields.by_ref().take(2).sum();
     let waited_ticks = fields.by_ref().take(2).sum();
     let identity = ProcessIdentity { pid, start_ticks: fields.nth(4)? };
-    Some(Used { identity, own_ticks, waited_ticks, resident_pages: fields.nth(1)? })
+    Some(ProcessUsage { identity, own_ticks, waited_ticks, resident_pages: fields.nth(1)? })
 }
 
 /// The memory of one process in bytes, where each page counts by how many share it. Source: `proc_pid_smaps(5)`, `Pss`. Where it

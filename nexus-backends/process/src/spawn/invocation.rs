@@ -10,10 +10,10 @@ use super::bounds::Bounds;
 use super::error::SpawnError;
 use super::process::{Process, Start};
 use super::stdin::StdinMode;
-use super::watch::Watch;
+use super::watch::EndWatch;
 use crate::capture::Capture;
 use crate::containment::{
-    Cgroup, Containment, ContainmentPolicy, Holding, Means, ParentDeath, Subreaper, Tag, choose,
+    Cgroup, Containment, ContainmentPolicy, Holding, Means, ParentDeath, RunTag, Subreaper, choose,
 };
 use crate::environment::{Environment, EnvironmentError};
 use crate::executable::Executable;
@@ -45,7 +45,7 @@ pub struct Invocation {
     containment: ContainmentPolicy,
     keeps_privileges: bool,
     ends_with_host: bool,
-    watch: Option<Watch>,
+    watch: Option<EndWatch>,
 }
 
 /// Arguments whose `Debug` shows how many there are.
@@ -185,12 +185,12 @@ impl Invocation {
     /// [ended](super::EndedBy::OutputLimit). See [`Process::take_kept`].
     #[must_use]
     pub fn keep_output(self, most_bytes: u64, kept_bytes: usize) -> Self {
-        self.watch(Watch::new(NEVER, |_| false).output(most_bytes, kept_bytes))
+        self.watch(EndWatch::new(NEVER, |_| false).output(most_bytes, kept_bytes))
     }
 
     /// Keeps the output as bytes, and looks at the process while it runs.
     #[must_use]
-    pub(crate) fn watch(mut self, watch: Watch) -> Self {
+    pub(crate) fn watch(mut self, watch: EndWatch) -> Self {
         self.watch = Some(watch);
         self
     }
@@ -294,7 +294,7 @@ impl Invocation {
         parent_death: Option<&ParentDeath>,
     ) -> Result<(Command, Holding), SpawnError> {
         // In a cgroup nobody needs the mark to be found.
-        let tag = matches!(means, Means::Subreaper | Means::Search).then(|| Tag::of(&self.run));
+        let tag = matches!(means, Means::Subreaper | Means::Search).then(|| RunTag::of(&self.run));
         let direct = || match parent_death.map(|found| found.command(tag)) {
             Some((program, arguments)) => {
                 let mut command = Command::new(program);

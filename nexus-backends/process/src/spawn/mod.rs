@@ -54,4 +54,4 @@ pub use kept::KeptOutput;
 pub use process::{Process, StdinWriter};
 pub use stdin::StdinMode;
 pub use stop::{Polite, Stop};
-pub(crate) use watch::Watch;
+pub(crate) use watch::EndWatch;

@@ -14,12 +14,12 @@ use super::error::{SpawnError, StdinError};
 use super::exit::Exit;
 use super::kept::KeptOutput;
 use super::pump::Pump;
-use super::shared::{Queue, Shared, State, StdinState};
+use super::shared::{ChildChannel, ChildState, LineQueue, StdinState};
 use super::stdin::StdinMode;
 use super::stop::Stop;
-use super::watch::Watch;
+use super::watch::EndWatch;
 use crate::capture::Capture;
-use crate::containment::{Containment, Hold, Holding};
+use crate::containment::{Containment, Enclosure, Holding};
 use crate::executable::Executable;
 use crate::lines::Line;
 use crate::process_tree::ProcessTree;
@@ -42,7 +42,7 @@ pub struct Process {
     pid: u32,
     run: RunId,
     containment: Containment,
-    shared: Arc<Shared>,
+    shared: Arc<ChildChannel>,
     batch: Mutex<VecDeque<Line>>,
     redactor: Redactor,
     pump: Option<JoinHandle<()>>,
@@ -52,7 +52,7 @@ pub struct Process {
 /// Writes to a child's standard input. Clones write to the same input.
 #[derive(Clone, Debug)]
 pub struct StdinWriter {
-    shared: Arc<Shared>,
+    shared: Arc<ChildChannel>,
 }
 
 /// A child to be started, and what it is served by.
@@ -68,7 +68,7 @@ pub(super) struct Start {
     pub(super) entry: Option<RunEntry>,
     pub(super) redactor: Redactor,
     pub(super) capture: Option<Capture>,
-    pub(super) watch: Option<Watch>,
+    pub(super) watch: Option<EndWatch>,
 }
 
 impl Process {
@@ -81,8 +81,8 @@ impl Process {
             executable = %executable.file_name().display(),
             containment = %containment,
         );
-        let state = State {
-            queue: Queue::new(bounds.queue_bytes),
+        let state = ChildState {
+            queue: LineQueue::new(bounds.queue_bytes),
             stderr: Tail::new(bounds.stderr_tail_bytes),
             kept: start.watch.as_ref().map(|watch| [(); 2].map(|()| KeptOutput::new(watch.kept_bytes))),
             stdin: StdinState::of(stdin),
@@ -97,7 +97,7 @@ impl Process {
         let (woken, wake) = std::io::pipe().map_err(system)?;
         rustix::io::ioctl_fionbio(&woken, true).map_err(|error| system(error.into()))?;
         let spare = woken.try_clone().map_err(system)?;
-        let shared = Arc::new(Shared::new(state, wake.into()));
+        let shared = Arc::new(ChildChannel::new(state, wake.into()));
         let at = Instant::now();
         let pump = Pump::new(
             Arc::clone(&shared),
@@ -319,7 +319,7 @@ impl StdinWriter {
 /// A child that nobody serves yet: ended if it comes to nothing.
 struct Birth {
     unborn: Option<(Command, Holding)>,
-    child: Option<(Child, Hold)>,
+    child: Option<(Child, Enclosure)>,
     run: RunId,
 }
 

@@ -22,11 +22,11 @@ use super::error::StdinError;
 use super::exit::{EndedBy, Exit, ExitStatus};
 use super::kept::KeptOutput;
 use super::serving::Serving;
-use super::shared::Shared;
+use super::shared::ChildChannel;
 use super::stop::{Polite, Stop};
-use super::watch::Watch;
-use crate::capture::{Capture, Stream};
-use crate::containment::Hold;
+use super::watch::EndWatch;
+use crate::capture::{Capture, OutputStream};
+use crate::containment::Enclosure;
 use crate::lines::{Line, LineSplitter};
 use crate::process_tree::send;
 use crate::run_registry::RunEntry;
@@ -50,14 +50,14 @@ const PIPE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct Pump {
-    shared: Arc<Shared>,
+    shared: Arc<ChildChannel>,
     woken: OwnedFd,
     /// Kept for the end, when `/proc` has to be read also by a program that has no descriptor left.
     spare: Option<OwnedFd>,
     bounds: Bounds,
     entry: Option<RunEntry>,
     capture: Option<Capture>,
-    watch: Option<Watch>,
+    watch: Option<EndWatch>,
     span: Span,
     started: Instant,
     splitter: LineSplitter,
@@ -71,9 +71,9 @@ pub(super) struct Pump {
     looks_taken: u64,
 }
 
-/// How far a stop has come.
+/// Phase of a stop.
 #[derive(Debug)]
-enum Stopping {
+enum StopPhase {
     /// Asked politely; the rest of the steps follow.
     Polite { left: std::vec::IntoIter<(Polite, Duration)>, until: Instant, stop: Stop },
     /// SIGTERM was sent.
@@ -83,7 +83,7 @@ enum Stopping {
 impl Pump {
     /// The second of the descriptors is a spare one.
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<ChildChannel>,
         [woken, spare]: [OwnedFd; 2],
         bounds: Bounds,
         entry: Option<RunEntry>,
@@ -112,13 +112,13 @@ impl Pump {
     }
 
     /// Has the process looked at while it runs.
-    pub(super) fn watched(mut self, watch: Option<Watch>) -> Self {
+    pub(super) fn watched(mut self, watch: Option<EndWatch>) -> Self {
         self.watch = watch;
         self
     }
 
     /// Serves `child` until everyone in `hold` is gone.
-    pub(super) fn serve(mut self, child: Child, hold: Hold) {
+    pub(super) fn serve(mut self, child: Child, hold: Enclosure) {
         let shared = Arc::clone(&self.shared);
         let started = self.started;
         // Whatever happens in here, nobody may wait for ever.
@@ -150,7 +150,7 @@ impl Pump {
     }
 
     fn run_to_the_end(&mut self, serving: &mut Serving) -> Exit {
-        let mut stopping: Option<Stopping> = None;
+        let mut stopping: Option<StopPhase> = None;
         let mut ended_by = EndedBy::Itself;
         // When the output may be given up, once the child has ended.
         let mut drained_by: Option<Instant> = None;
@@ -183,7 +183,7 @@ impl Pump {
                     ended_by = EndedBy::Stop;
                 }
                 let left = stop.polite.clone().into_iter();
-                stopping = Some(Stopping::Polite { left, until: now, stop });
+                stopping = Some(StopPhase::Polite { left, until: now, stop });
             }
             match stopping.take() {
                 Some(step) => match self.advance(step, serving, now) {
@@ -220,8 +220,8 @@ impl Pump {
                 }
             }
             match &stopping {
-                Some(Stopping::Polite { until: step, .. }) => until = until.min(*step),
-                Some(Stopping::Terminating { until: step, .. }) => {
+                Some(StopPhase::Polite { until: step, .. }) => until = until.min(*step),
+                Some(StopPhase::Terminating { until: step, .. }) => {
                     until = until.min(*step).min(now + STOP_LOOK_EVERY);
                 }
                 None => {}
@@ -274,28 +274,33 @@ impl Pump {
     }
 
     /// Takes a stop as far as it can go now. The error is how long the final killing may take.
-    fn advance(&mut self, step: Stopping, serving: &mut Serving, now: Instant) -> Result<Stopping, Duration> {
+    fn advance(
+        &mut self,
+        step: StopPhase,
+        serving: &mut Serving,
+        now: Instant,
+    ) -> Result<StopPhase, Duration> {
         match step {
-            Stopping::Polite { mut left, until, stop } => {
+            StopPhase::Polite { mut left, until, stop } => {
                 if serving.status.is_none() {
                     if now < until {
-                        return Ok(Stopping::Polite { left, until, stop });
+                        return Ok(StopPhase::Polite { left, until, stop });
                     }
                     if let Some((polite, grace)) = left.next() {
                         self.ask(polite, serving);
-                        return Ok(Stopping::Polite { left, until: now + grace, stop });
+                        return Ok(StopPhase::Polite { left, until: now + grace, stop });
                     }
                 }
                 if stop.terminate.is_zero() || serving.hold.signal(Signal::TERM) == 0 {
                     return Err(stop.kill);
                 }
-                Ok(Stopping::Terminating { until: now + stop.terminate, stop })
+                Ok(StopPhase::Terminating { until: now + stop.terminate, stop })
             }
-            Stopping::Terminating { until, stop } => {
+            StopPhase::Terminating { until, stop } => {
                 if now >= until || serving.status.is_some() && serving.hold.alive().is_empty() {
                     return Err(stop.kill);
                 }
-                Ok(Stopping::Terminating { until, stop })
+                Ok(StopPhase::Terminating { until, stop })
             }
         }
     }
@@ -362,19 +367,19 @@ impl Pump {
             state.queue.is_waited_for = self.is_paused;
             (!state.stdin.pending.is_empty(), room)
         };
-        let mut watched: Vec<(Source, BorrowedFd<'_>, PollFlags)> = Vec::with_capacity(5);
-        watched.push((Source::Wake, self.woken.as_fd(), PollFlags::IN));
+        let mut watched: Vec<(PollSource, BorrowedFd<'_>, PollFlags)> = Vec::with_capacity(5);
+        watched.push((PollSource::Wake, self.woken.as_fd(), PollFlags::IN));
         if let (false, Some(stdout)) = (self.is_paused, &serving.stdout) {
-            watched.push((Source::Stdout, stdout.as_fd(), PollFlags::IN));
+            watched.push((PollSource::Stdout, stdout.as_fd(), PollFlags::IN));
         }
         if let Some(stderr) = &serving.stderr {
-            watched.push((Source::Stderr, stderr.as_fd(), PollFlags::IN));
+            watched.push((PollSource::Stderr, stderr.as_fd(), PollFlags::IN));
         }
         if let (true, Some(stdin)) = (feeding, &serving.stdin) {
-            watched.push((Source::Stdin, stdin.as_fd(), PollFlags::OUT));
+            watched.push((PollSource::Stdin, stdin.as_fd(), PollFlags::OUT));
         }
         if let (None, Some(exit)) = (serving.status, &serving.exit_signal) {
-            watched.push((Source::Exit, exit.as_fd(), PollFlags::IN));
+            watched.push((PollSource::Exit, exit.as_fd(), PollFlags::IN));
         }
         let mut polled: Vec<PollFd<'_>> = watched
             .iter()
@@ -385,7 +390,7 @@ impl Pump {
         if poll(&mut polled, timeout.as_ref()).is_err() {
             return true;
         }
-        let ready: Vec<Source> = watched
+        let ready: Vec<PollSource> = watched
             .iter()
             .zip(&polled)
             .filter(|(_, polled)| !polled.revents().is_empty())
@@ -393,16 +398,16 @@ impl Pump {
             .collect();
         for source in &ready {
             match source {
-                Source::Wake => {
+                PollSource::Wake => {
                     while rustix::io::read(&self.woken, &mut [0; 64]).is_ok_and(|count| count == 64) {}
                 }
-                Source::Stdout => self.read_stdout(serving, room.min(READ_AT_ONCE_BYTES)),
-                Source::Stderr => self.read_stderr(serving),
-                Source::Stdin => self.write_stdin(serving),
-                Source::Exit => {}
+                PollSource::Stdout => self.read_stdout(serving, room.min(READ_AT_ONCE_BYTES)),
+                PollSource::Stderr => self.read_stderr(serving),
+                PollSource::Stdin => self.write_stdin(serving),
+                PollSource::Exit => {}
             }
         }
-        serving.exit_signal.is_none() || ready.contains(&Source::Exit)
+        serving.exit_signal.is_none() || ready.contains(&PollSource::Exit)
     }
 
     /// Reads what is there, up to about `bound` bytes, and hands over the lines.
@@ -420,7 +425,7 @@ impl Pump {
                 }
                 Ok(count) => {
                     if let Some(capture) = &mut self.capture {
-                        capture.write(Stream::Stdout, self.splitter.unsplit());
+                        capture.write(OutputStream::Stdout, self.splitter.unsplit());
                     }
                     match &mut self.shared.lock().kept {
                         Some([kept, _]) => {
@@ -485,7 +490,7 @@ impl Pump {
                         false => serving.hold.first_said(&self.stderr_buffer),
                     };
                     if let Some(capture) = &mut self.capture {
-                        capture.write(Stream::Stderr, said);
+                        capture.write(OutputStream::Stderr, said);
                     }
                     let mut state = self.shared.lock();
                     match &mut state.kept {
@@ -555,8 +560,9 @@ impl Pump {
     }
 }
 
+/// Source that the pump waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum PollSource {
     Wake,
     Stdout,
     Stderr,
@@ -566,7 +572,7 @@ enum Source {
 
 /// Announces the end, also if the serving thread panics.
 struct LastWord<'a> {
-    shared: &'a Shared,
+    shared: &'a ChildChannel,
     started: Instant,
 }
 

@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin};
 use std::time::{Duration, Instant};
 
 use super::exit::ExitStatus;
-use crate::containment::Hold;
+use crate::containment::Enclosure;
 use crate::process_tree::{ProcessIdentity, identity_of};
 
 /// The child and our ends of its pipes.
@@ -16,14 +16,14 @@ pub(super) struct Serving {
     pub(super) stdin: Option<ChildStdin>,
     pub(super) stdout: Option<OwnedFd>,
     pub(super) stderr: Option<OwnedFd>,
-    pub(super) hold: Hold,
+    pub(super) hold: Enclosure,
     pub(super) status: Option<ExitStatus>,
     pub(super) identity: Option<ProcessIdentity>,
     pub(super) identified: bool,
 }
 
 impl Serving {
-    pub(super) fn new(mut child: Child, hold: Hold) -> Self {
+    pub(super) fn new(mut child: Child, hold: Enclosure) -> Self {
         let pid = child.id();
         // In this thread, which has nothing to do until the child says something.
         hold.limit_the_early(pid);

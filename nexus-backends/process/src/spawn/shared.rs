@@ -18,18 +18,20 @@ use nexus_core::redact::Tail;
 /// Cost of keeping one line, beside its bytes.
 const LINE_OVERHEAD_BYTES: usize = size_of::<Line>();
 
+/// State of a child, shared by its thread and its handle.
 #[derive(Debug)]
-pub(super) struct Shared {
-    state: Mutex<State>,
+pub(super) struct ChildChannel {
+    state: Mutex<ChildState>,
     pub(super) lines: Notify,
     pub(super) stdin: Notify,
     pub(super) ended: Notify,
     wake: OwnedFd,
 }
 
+/// State of a child, behind the channel's lock.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) queue: Queue,
+pub(super) struct ChildState {
+    pub(super) queue: LineQueue,
     pub(super) stderr: Tail,
     /// Standard output and standard error, where they are kept as bytes.
     pub(super) kept: Option<[KeptOutput; 2]>,
@@ -45,7 +47,7 @@ pub(super) struct State {
 
 /// Lines between the reader and the consumer, bounded in bytes.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(super) struct LineQueue {
     lines: VecDeque<Line>,
     bytes: usize,
     bound: usize,
@@ -81,7 +83,7 @@ impl StdinState {
     }
 }
 
-impl Queue {
+impl LineQueue {
     pub(super) fn new(bound: usize) -> Self {
         Self { lines: VecDeque::new(), bytes: 0, bound, is_waited_for: false, closed: false }
     }
@@ -113,8 +115,8 @@ impl Queue {
     }
 }
 
-impl Shared {
-    pub(super) fn new(state: State, wake: OwnedFd) -> Self {
+impl ChildChannel {
+    pub(super) fn new(state: ChildState, wake: OwnedFd) -> Self {
         Self {
             state: Mutex::new(state),
             lines: Notify::new(),
@@ -125,7 +127,7 @@ impl Shared {
     }
 
     /// The state. A panic elsewhere does not poison it: every change is complete in itself.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ChildState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,7 +141,7 @@ impl Shared {
     pub(super) async fn until<T>(
         &self,
         notify: &Notify,
-        mut ready: impl FnMut(&mut State) -> Option<T>,
+        mut ready: impl FnMut(&mut ChildState) -> Option<T>,
     ) -> T {
         loop {
             let notified = notify.notified();
@@ -164,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_has_no_room_until_it_is_taken() {
-        let mut queue = Queue::new(3 * (4 + LINE_OVERHEAD_BYTES));
+        let mut queue = LineQueue::new(3 * (4 + LINE_OVERHEAD_BYTES));
         for _ in 0..3 {
             assert!(queue.room(0) > 0);
             assert!(queue.extend(&mut vec![line(b"tool")]));
@@ -181,7 +183,7 @@ mod tests {
 
     #[test]
     fn an_empty_queue_takes_a_line_above_its_bound() {
-        let mut queue = Queue::new(0);
+        let mut queue = LineQueue::new(0);
         assert_eq!(queue.room(0), 1);
         queue.extend(&mut vec![line(b"larger than nothing")]);
         assert_eq!(queue.room(0), 0);

@@ -3,24 +3,24 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::containment::Hold;
+use crate::containment::Enclosure;
 
-/// Says whether the process is to be ended, given what holds it.
-type Look = Box<dyn FnMut(&mut Hold) -> bool + Send>;
+/// Condition that ends the process, checked against its containment.
+type EndCondition = Box<dyn FnMut(&mut Enclosure) -> bool + Send>;
 
-/// Looks at a process for as long as it runs.
-pub(crate) struct Watch {
+/// Watch over a running process.
+pub(crate) struct EndWatch {
     /// From one look to the next.
     pub(super) every: Duration,
-    pub(super) look: Look,
+    pub(super) look: EndCondition,
     /// How much the program may write to both of its outputs, in bytes.
     pub(super) output_bytes: u64,
     /// How much of each output is kept as bytes, instead of lines and a tail.
     pub(super) kept_bytes: usize,
 }
 
-impl Watch {
-    pub(crate) fn new(every: Duration, look: impl FnMut(&mut Hold) -> bool + Send + 'static) -> Self {
+impl EndWatch {
+    pub(crate) fn new(every: Duration, look: impl FnMut(&mut Enclosure) -> bool + Send + 'static) -> Self {
         Self { every, look: Box::new(look), output_bytes: u64::MAX, kept_bytes: 0 }
     }
 
@@ -31,7 +31,7 @@ impl Watch {
     }
 }
 
-impl fmt::Debug for Watch {
+impl fmt::Debug for EndWatch {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "a look every {:?}", self.every)
     }

@@ -21,10 +21,11 @@ const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The kept connections of one server.
 #[derive(Default)]
-pub(super) struct Pool(Mutex<Kept>);
+pub(super) struct Pool(Mutex<IdleConnections>);
 
+/// Idle connections, and the tasks that close them.
 #[derive(Default)]
-struct Kept {
+struct IdleConnections {
     /// The one that was used last is used first: the others may grow old.
     connections: Vec<(Box<Connection>, Instant)>,
     /// Close what the server closed or what has grown old, as long as there is anything: one in each runtime that keeps
@@ -62,12 +63,12 @@ impl Pool {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, IdleConnections> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Kept {
+impl Drop for IdleConnections {
     fn drop(&mut self) {
         // They would sleep on behind their client.
         self.sweepers.iter().for_each(|(_, sweeper)| sweeper.abort());

@@ -11,7 +11,7 @@ use rustix::{
 use super::{FileStore, read_whole, secret};
 use crate::store::{
     StoreError, TokenStore as _,
-    folder::{PrivateFolder, explained},
+    folder::{OwnerOnlyFolder, explained},
 };
 
 /// How many names are tried, where earlier ones are taken.
@@ -28,7 +28,7 @@ impl FileStore {
         is_damaged: &dyn Fn(&Secret) -> bool,
     ) -> Result<Option<DamagedText>, StoreError> {
         let wrong = |reason: String| self.error(reason);
-        let Some(folder) = PrivateFolder::open(self.folder_path()).map_err(wrong)? else { return Ok(None) };
+        let Some(folder) = OwnerOnlyFolder::open(self.folder_path()).map_err(wrong)? else { return Ok(None) };
         let Some((file, found)) = self.open(&folder)? else { return Ok(None) };
         let text = secret(read_whole(&file, &found).map_err(wrong)?);
         Ok(text.is_none_or(|text| is_damaged(&text)).then(|| DamagedText(self.clone())))
@@ -45,7 +45,7 @@ impl DamagedText {
         let Self(store) = self;
         let wrong = |reason: String| store.error(reason);
         let failed = |error| store.error(explained("it cannot be moved aside", error));
-        let Some(folder) = PrivateFolder::open(store.folder_path()).map_err(wrong)? else {
+        let Some(folder) = OwnerOnlyFolder::open(store.folder_path()).map_err(wrong)? else {
             return Ok(store.place());
         };
         let main = store.name()?;

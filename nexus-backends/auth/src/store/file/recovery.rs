@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, OFlags, Stat, fstat, renameat, unlinkat};
 use super::{FileStore, MAX_TEXT_BYTES, open_private, read_whole, secret};
 use crate::store::{
     StoreError,
-    folder::{PrivateFolder, explained},
+    folder::{OwnerOnlyFolder, explained},
     pending::{is_at, is_being_written, is_pending},
 };
 
@@ -34,7 +34,7 @@ pub(in crate::store) type IsNewer<'a> = dyn Fn(&Secret, Option<&Secret>) -> Resu
 /// A pending file that was found, with the result of the comparison.
 struct FoundWrite<'a> {
     store: &'a FileStore,
-    folder: &'a PrivateFolder,
+    folder: &'a OwnerOnlyFolder,
     name: &'a OsStr,
     file: File,
     is_newer: &'a IsNewer<'a>,
@@ -45,7 +45,9 @@ impl FileStore {
     pub(in crate::store) fn recover_by(&self, is_newer: &IsNewer<'_>) -> Result<bool, StoreError> {
         let wrong = |reason: String| self.error(reason);
         let main = self.name()?;
-        let Some(folder) = PrivateFolder::open(self.folder_path()).map_err(wrong)? else { return Ok(false) };
+        let Some(folder) = OwnerOnlyFolder::open(self.folder_path()).map_err(wrong)? else {
+            return Ok(false);
+        };
         let mut was_placed = false;
         for name in folder.names().map_err(wrong)?.iter().filter(|name| is_pending(name, main)) {
             let found = open_private(&folder, name, OFlags::RDWR).map_err(|reason| {
