@@ -86,7 +86,7 @@ impl OwnLogin {
     pub(crate) fn source(
         self,
         context: &BuildContext,
-        reach: Reach<'_>,
+        reach: ServerAccess<'_>,
     ) -> Result<Arc<dyn CredentialSource>, SettingsError> {
         if reach.base_url.is_some_and(|url| !self.may_be_sent_to(url)) {
             let reason = "needs a `credential` beside it: the login that `nexus login` makes is sent to its vendor \
@@ -124,9 +124,9 @@ impl fmt::Display for OwnLogin {
     }
 }
 
-/// How servers are reached, and which, by the settings of either sort of backend.
+/// Settings that decide which servers are reached, and by which way.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Reach<'s> {
+pub(crate) struct ServerAccess<'s> {
     pub(crate) inherit_proxy: bool,
     pub(crate) proxy: Option<&'s str>,
     pub(crate) ca_file: Option<&'s Path>,
@@ -193,7 +193,7 @@ mod tests {
             assert!(!LOGIN.may_be_sent_to(bad), "{bad}");
         }
         let context = BuildContext::in_home("/home").with_base_directory("/base");
-        let reach = Reach { base_url: Some("https://gateway.test"), ..Reach::default() };
+        let reach = ServerAccess { base_url: Some("https://gateway.test"), ..ServerAccess::default() };
         let error = LOGIN.source(&context, reach).unwrap_err();
         assert_eq!(error.path, ["base_url"]);
     }
@@ -205,12 +205,13 @@ mod tests {
             BTreeMap::from([(word.to_owned(), Arc::new(source) as Arc<dyn CredentialSource>)])
         };
         let context = || BuildContext::in_home("/home").with_base_directory("/base");
-        let told = |context: &BuildContext| LOGIN.source(context, Reach::default()).unwrap().describe();
+        let told =
+            |context: &BuildContext| LOGIN.source(context, ServerAccess::default()).unwrap().describe();
         let own = told(&context());
         let with = context().with_shared_logins(shared("vendor"));
         assert_ne!(told(&with), own);
         assert_eq!(told(&context().with_shared_logins(shared("another"))), own);
-        let reach = Reach { base_url: Some("https://gateway.test"), ..Reach::default() };
+        let reach = ServerAccess { base_url: Some("https://gateway.test"), ..ServerAccess::default() };
         assert_eq!(LOGIN.source(&with, reach).unwrap_err().path, ["base_url"]);
     }
 }

@@ -191,7 +191,7 @@ pub(crate) fn credential_source(
     named: Option<&CredentialSetting>,
     billing: Billing,
     own: crate::OwnLogin,
-    reach: crate::own_login::Reach<'_>,
+    reach: crate::own_login::ServerAccess<'_>,
     context: &BuildContext,
 ) -> Result<Option<Arc<dyn CredentialSource>>, SettingsError> {
     match (named, billing) {

@@ -47,7 +47,7 @@ pub(crate) struct KnownAgent {
     /// How long it may take to end once its input is closed.
     pub(crate) exit: Duration,
     /// Makes everything ready for one process.
-    pub(crate) set_up: fn(&Setup<'_>) -> Furnishing,
+    pub(crate) set_up: fn(&ProcessSetup<'_>) -> Furnishing,
 }
 
 /// What an agent keeps of an access level. Each was measured: `docs/acp.md`.
@@ -114,9 +114,9 @@ impl KnownAgent {
     }
 }
 
-/// What a process is made ready for.
+/// Setup of one process.
 #[derive(Debug)]
-pub(crate) struct Setup<'a> {
+pub(crate) struct ProcessSetup<'a> {
     /// The level of the turn.
     pub(crate) access: ToolAccess,
     /// The folder that is the program's home. It lives as long as the conversation.

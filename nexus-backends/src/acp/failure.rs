@@ -26,9 +26,9 @@ const NO_METHOD: i64 = -32601;
 /// What an agent's own words for an error mean.
 pub(super) type OwnWords = fn(&str) -> Option<ErrorKind>;
 
-/// What a request was for that was refused.
+/// Request that the agent refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
+pub(super) enum RefusedRequest {
     /// One that prepares the turn.
     Setup,
     /// Taking a conversation up.
@@ -40,7 +40,12 @@ pub(super) enum Refused {
 /// What an error means. The codes are the protocol's; the rest is told in words and numbers that differ from agent to agent.
 ///
 /// `methods` are the ways of signing in that the agent named, for who has to do that.
-pub(super) fn of(error: &RpcError, refused: Refused, methods: &[AuthMethod], own: OwnWords) -> Failure {
+pub(super) fn of(
+    error: &RpcError,
+    refused: RefusedRequest,
+    methods: &[AuthMethod],
+    own: OwnWords,
+) -> Failure {
     let data = match &error.data {
         Value::Null => String::new(),
         Value::String(text) => format!(": {text}"),
@@ -49,15 +54,15 @@ pub(super) fn of(error: &RpcError, refused: Refused, methods: &[AuthMethod], own
     let words = format!("{}{data}", error.message);
     let kind = match error.code {
         AUTHENTICATION_REQUIRED => ErrorKind::Unauthenticated,
-        NOT_FOUND if refused == Refused::Resume => ErrorKind::ConversationLost,
+        NOT_FOUND if refused == RefusedRequest::Resume => ErrorKind::ConversationLost,
         RATE_LIMITED => own(&words).unwrap_or(ErrorKind::RateLimited),
         NO_METHOD => ErrorKind::Unsupported,
         // These codes are HTTP's, in the place of the protocol's own.
         code @ 400..600 => by_status(u16::try_from(code).unwrap_or_default()),
         _ => own(&words).or_else(|| by_words(&words)).unwrap_or(match refused {
-            Refused::Setup => ErrorKind::InvalidRequest,
-            Refused::Resume => ErrorKind::ConversationLost,
-            Refused::Prompt => ErrorKind::VendorFailure,
+            RefusedRequest::Setup => ErrorKind::InvalidRequest,
+            RefusedRequest::Resume => ErrorKind::ConversationLost,
+            RefusedRequest::Prompt => ErrorKind::VendorFailure,
         }),
     };
     failed(kind, told(kind, words, methods))
@@ -168,7 +173,7 @@ mod tests {
 
     fn kind(code: i64, message: &str, data: Value) -> ErrorKind {
         let error = RpcError { code, message: message.to_owned(), data };
-        of(&error, Refused::Prompt, &[], any_kind).kind
+        of(&error, RefusedRequest::Prompt, &[], any_kind).kind
     }
 
     /// Source: what agents answered when their model's server failed.
@@ -217,8 +222,8 @@ mod tests {
     #[test]
     fn a_session_that_is_not_there_is_a_conversation_that_is_lost() {
         let error = RpcError { code: -32603, message: "Internal error".to_owned(), data: Value::Null };
-        assert_eq!(of(&error, Refused::Resume, &[], any_kind).kind, ErrorKind::ConversationLost);
-        assert_eq!(of(&error, Refused::Setup, &[], any_kind).kind, ErrorKind::InvalidRequest);
+        assert_eq!(of(&error, RefusedRequest::Resume, &[], any_kind).kind, ErrorKind::ConversationLost);
+        assert_eq!(of(&error, RefusedRequest::Setup, &[], any_kind).kind, ErrorKind::InvalidRequest);
     }
 
     #[test]
@@ -226,7 +231,7 @@ mod tests {
         let method = json!({ "id": "login", "name": "Log in", "description": "run `agent login`" });
         let methods = [serde_json::from_value(method).unwrap()];
         let error = RpcError { code: AUTHENTICATION_REQUIRED, ..RpcError::default() };
-        let failure = of(&error, Refused::Prompt, &methods, any_kind);
+        let failure = of(&error, RefusedRequest::Prompt, &methods, any_kind);
         assert!(failure.message.unwrap().contains("Log in (run `agent login`)"));
     }
 }

@@ -14,53 +14,53 @@ use crate::cli::{Attempt, KeptConversation, TurnPlan};
 
 /// The folder of the kept homes, below `$NEXUS_HOME`.
 const KEPT: &str = "sessions/acp";
-/// The file of a [`Record`].
+/// The file of a [`ConversationRecord`].
 const RECORD: &str = "session.json";
 
-/// Where a process works.
+/// Folders and conversation of one process.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ProcessFolders {
     /// The home of the process.
     pub(super) home: PathBuf,
     /// Removes it with the process, unless it is kept.
     pub(super) private: Option<PrivateHome>,
     pub(super) working_directory: PathBuf,
     /// Where the conversation is kept.
-    pub(super) session: Option<KeptSession>,
+    pub(super) session: Option<StoredSession>,
     /// The conversation to go on from, as the agent names it.
     pub(super) resume: Option<String>,
 }
 
-/// A conversation that outlives its turn.
+/// Conversation that outlives its turn.
 #[derive(Clone, Debug)]
-pub(super) struct KeptSession {
+pub(super) struct StoredSession {
     folder: String,
     record: PathBuf,
     directory: PathBuf,
     agent: String,
 }
 
-/// What a handle says.
+/// Content of a resume handle.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct State {
+struct SessionHandle {
     /// The agent that it belongs to.
     agent: String,
     /// Its folder, below that of the kept ones.
     folder: String,
 }
 
-/// What is kept beside the home of a conversation.
+/// Record beside the home of a conversation.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct Record {
+struct ConversationRecord {
     /// The agent's own name of the session.
     session: String,
     /// Where it works.
     directory: PathBuf,
 }
 
-impl State {
+impl SessionHandle {
     fn read(state: &Value, agent: &str) -> Option<Self> {
         let state = Self::deserialize(state).ok()?;
         // It becomes part of a path.
@@ -71,19 +71,19 @@ impl State {
     }
 }
 
-impl KeptSession {
+impl StoredSession {
     /// Keeps what the agent calls the session, and returns the handle to go on with.
     ///
     /// # Errors
     ///
     /// As [`unwritable`], if that cannot be written.
     pub(super) fn handle(&self, backend: &BackendId, session: &str) -> Result<ResumeHandle, Failure> {
-        let record = Record { session: session.to_owned(), directory: self.directory.clone() };
+        let record = ConversationRecord { session: session.to_owned(), directory: self.directory.clone() };
         serde_json::to_vec(&record)
             .map_err(std::io::Error::from)
             .and_then(|bytes| std::fs::write(&self.record, bytes))
             .map_err(|error| unwritable(self.record.display(), error))?;
-        let state = State { agent: self.agent.clone(), folder: self.folder.clone() };
+        let state = SessionHandle { agent: self.agent.clone(), folder: self.folder.clone() };
         Ok(ResumeHandle::new(backend.clone(), serde_json::to_value(state).unwrap_or_default()))
     }
 }
@@ -94,10 +94,10 @@ impl KeptSession {
 ///
 /// [`ErrorKind::ConversationLost`] if the kept conversation is not there, [`ErrorKind::InvalidRequest`] for a request that cannot be
 /// run here.
-pub(super) fn settle(plan: &TurnPlan, attempt: &Attempt, agent: &str) -> Result<Place, Failure> {
+pub(super) fn settle(plan: &TurnPlan, attempt: &Attempt, agent: &str) -> Result<ProcessFolders, Failure> {
     if plan.request.conversation == ConversationMode::Ephemeral {
         let home = plan.home()?;
-        return Ok(Place {
+        return Ok(ProcessFolders {
             home: home.path().to_owned(),
             private: Some(home),
             working_directory: plan.working_directory.clone(),
@@ -122,13 +122,19 @@ pub(super) fn settle(plan: &TurnPlan, attempt: &Attempt, agent: &str) -> Result<
     let home = root.join("home");
     make_private_folder(&home).map_err(|error| unwritable(home.display(), error))?;
     let record = root.join(RECORD);
-    let session = KeptSession { folder, record, directory: directory.clone(), agent: agent.to_owned() };
-    Ok(Place { home, private: None, working_directory: directory, session: Some(session), resume: None })
+    let session = StoredSession { folder, record, directory: directory.clone(), agent: agent.to_owned() };
+    Ok(ProcessFolders {
+        home,
+        private: None,
+        working_directory: directory,
+        session: Some(session),
+        resume: None,
+    })
 }
 
 /// A conversation that an earlier turn kept.
-fn take_up(plan: &TurnPlan, handle: &ResumeHandle, agent: &str) -> Result<Place, Failure> {
-    let Some(state) = State::read(handle.state(), agent) else {
+fn take_up(plan: &TurnPlan, handle: &ResumeHandle, agent: &str) -> Result<ProcessFolders, Failure> {
+    let Some(state) = SessionHandle::read(handle.state(), agent) else {
         let reason = "the handle to resume is not one of this agent's";
         return Err(Failure::new(ErrorKind::InvalidRequest, reason));
     };
@@ -136,7 +142,7 @@ fn take_up(plan: &TurnPlan, handle: &ResumeHandle, agent: &str) -> Result<Place,
     let lost = |reason: String| Failure::new(ErrorKind::ConversationLost, reason);
     let record = root.join(RECORD);
     let bytes = std::fs::read(&record).map_err(|error| lost(format!("{}: {error}", record.display())))?;
-    let Record { session, directory } = serde_json::from_slice(&bytes)
+    let ConversationRecord { session, directory } = serde_json::from_slice(&bytes)
         .map_err(|error| lost(format!("{} is not what was written there: {error}", record.display())))?;
     let is_private = directory == root.join("work");
     if plan.is_private_directory != is_private || !is_private && plan.working_directory != directory {
@@ -151,8 +157,8 @@ fn take_up(plan: &TurnPlan, handle: &ResumeHandle, agent: &str) -> Result<Place,
         return Err(lost("what was kept of the conversation is gone".to_owned()));
     }
     let folder = state.folder;
-    let kept = KeptSession { folder, record, directory: directory.clone(), agent: agent.to_owned() };
-    Ok(Place {
+    let kept = StoredSession { folder, record, directory: directory.clone(), agent: agent.to_owned() };
+    Ok(ProcessFolders {
         home,
         private: None,
         working_directory: directory,
@@ -163,7 +169,7 @@ fn take_up(plan: &TurnPlan, handle: &ResumeHandle, agent: &str) -> Result<Place,
 
 /// What is kept of the conversation that a handle names.
 pub(super) fn kept(nexus_home: &Path, handle: &ResumeHandle, agent: &str) -> Option<KeptConversation> {
-    let state = State::read(handle.state(), agent)?;
+    let state = SessionHandle::read(handle.state(), agent)?;
     let root = nexus_home.join(KEPT);
     let folder = root.join(&state.folder);
     Some(KeptConversation::new(&format!("acp-{}", state.folder)).with_folder(root, folder))

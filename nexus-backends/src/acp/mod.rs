@@ -51,7 +51,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use self::agent::{Furnishing, KnownAgent, Setup, UsageReport};
+use self::agent::{Furnishing, KnownAgent, ProcessSetup, UsageReport};
 use self::translate::{AcpTranslator, Script};
 use crate::auth::Lease;
 use crate::cli::caller_tools;
@@ -138,10 +138,10 @@ impl BackendKind for Acp {
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         let (own, shared) = part::<Own>(settings)?;
         let program = match (own.agent, own.command) {
-            (Some(name), None) => Program::Known(self.find(&name)?),
+            (Some(name), None) => AgentProgram::Known(self.find(&name)?),
             (None, Some(command)) => match command.split_first() {
                 Some((program, arguments)) if !program.is_empty() => {
-                    Program::Any { program: program.into(), arguments: arguments.to_vec() }
+                    AgentProgram::Any { program: program.into(), arguments: arguments.to_vec() }
                 }
                 _ => return Err(SettingsError::new("command", "names no program")),
             },
@@ -153,21 +153,23 @@ impl BackendKind for Acp {
                 return Err(SettingsError::new("agent", reason));
             }
         };
-        CliBackend::build(id, &shared, context, |settings, context| Agent::new(program, settings, context))
+        CliBackend::build(id, &shared, context, |settings, context| {
+            LocalAgent::new(program, settings, context)
+        })
     }
 }
 
-/// What is run.
+/// Program of an agent.
 #[derive(Debug)]
-enum Program {
+enum AgentProgram {
     Known(&'static KnownAgent),
     Any { program: PathBuf, arguments: Vec<String> },
 }
 
-/// An agent on this machine, with these settings.
+/// Agent on this machine, with these settings.
 #[derive(Debug)]
-pub(crate) struct Agent {
-    program: Program,
+pub(crate) struct LocalAgent {
+    program: AgentProgram,
     settings: Settings,
     context: BuildContext,
     credential: Option<Arc<dyn CredentialSource>>,
@@ -175,12 +177,16 @@ pub(crate) struct Agent {
     processes: AtomicU64,
 }
 
-impl Agent {
-    fn new(program: Program, settings: &Settings, context: &BuildContext) -> Result<Self, SettingsError> {
-        if let (Program::Any { .. }, Some(_)) = (&program, &settings.executable) {
+impl LocalAgent {
+    fn new(
+        program: AgentProgram,
+        settings: &Settings,
+        context: &BuildContext,
+    ) -> Result<Self, SettingsError> {
+        if let (AgentProgram::Any { .. }, Some(_)) = (&program, &settings.executable) {
             return Err(SettingsError::new("executable", "is named by `command`"));
         }
-        if let (Program::Any { .. }, true) =
+        if let (AgentProgram::Any { .. }, true) =
             (&program, settings.credential.is_some() || settings.base_url.is_some())
         {
             let key = if settings.credential.is_some() { "credential" } else { "base_url" };
@@ -188,7 +194,7 @@ impl Agent {
             return Err(SettingsError::new(key, reason));
         }
         let is_plan = settings.billing == Some(Billing::Plan);
-        if let (Program::Known(KnownAgent { name, takes_plan: false, .. }), true) = (&program, is_plan) {
+        if let (AgentProgram::Known(KnownAgent { name, takes_plan: false, .. }), true) = (&program, is_plan) {
             return Err(SettingsError::new("billing", format!("{name} is lent an API key alone: `metered`")));
         }
         if settings.versions != VersionsSetting::default() {
@@ -205,8 +211,8 @@ impl Agent {
 
     fn known(&self) -> Option<&KnownAgent> {
         match &self.program {
-            Program::Known(agent) => Some(agent),
-            Program::Any { .. } => None,
+            AgentProgram::Known(agent) => Some(agent),
+            AgentProgram::Any { .. } => None,
         }
     }
 
@@ -218,9 +224,9 @@ impl Agent {
     fn executable(&self) -> Result<Executable, ExecutableError> {
         let name = match (&self.program, &self.settings.executable) {
             (_, Some(named)) => named.clone(),
-            (Program::Known(agent), None) => agent.program.into(),
+            (AgentProgram::Known(agent), None) => agent.program.into(),
             // A path is relative to the configuration, as everywhere in it.
-            (Program::Any { program, .. }, None) => match program.components().count() {
+            (AgentProgram::Any { program, .. }, None) => match program.components().count() {
                 0 | 1 => program.clone(),
                 _ => self.context.base_directory.join(program),
             },
@@ -235,8 +241,8 @@ impl Agent {
     async fn borrow(&self, plan: &TurnPlan) -> Result<Option<Lease>, Failure> {
         match (&self.credential, &self.program) {
             (Some(source), _) => Ok(Some(plan.borrow(source).await?)),
-            (None, Program::Any { .. }) => Ok(None),
-            (None, Program::Known(agent)) => {
+            (None, AgentProgram::Any { .. }) => Ok(None),
+            (None, AgentProgram::Known(agent)) => {
                 let reason = format!("{} is lent a credential: name one as `credential`", agent.name);
                 Err(Failure::new(ErrorKind::Unauthenticated, reason))
             }
@@ -245,7 +251,7 @@ impl Agent {
 }
 
 #[async_trait]
-impl Cli for Agent {
+impl Cli for LocalAgent {
     type Translator = AcpTranslator;
 
     fn capabilities(&self) -> Capabilities {
@@ -296,11 +302,11 @@ impl Cli for Agent {
                 }
                 Availability::Ready { version: None, notes: Vec::new() }
             }
-            (None, Program::Known(agent)) => {
+            (None, AgentProgram::Known(agent)) => {
                 let remedy = format!("name a `credential` to lend to {}", agent.name);
                 Availability::Unauthenticated { remedy }
             }
-            (None, Program::Any { .. }) => Availability::Ready {
+            (None, AgentProgram::Any { .. }) => Availability::Ready {
                 version: None,
                 notes: vec!["whether it is signed in shows only in a turn".to_owned()],
             },
@@ -329,7 +335,7 @@ impl Cli for Agent {
         let place = home::settle(plan, &attempt, self.name())?;
         let model = request.model.as_ref().map(|model| model.as_str());
         let furnishing = match (self.known(), &lease) {
-            (Some(agent), Some(lease)) => (agent.set_up)(&Setup {
+            (Some(agent), Some(lease)) => (agent.set_up)(&ProcessSetup {
                 access: request.tool_access,
                 home: &place.home,
                 closed: &plan.login_folders(),
@@ -364,11 +370,11 @@ impl Cli for Agent {
             environment.bypass_proxies(caller_tools::HOST).map_err(invalid)?;
         }
         let arguments: Vec<_> = match &self.program {
-            Program::Known(agent) => {
+            AgentProgram::Known(agent) => {
                 // What is set up stands before the words that choose the protocol's own input and output.
                 furnishing.arguments.into_iter().chain(agent.arguments.iter().map(Into::into)).collect()
             }
-            Program::Any { arguments, .. } => arguments.iter().map(Into::into).collect(),
+            AgentProgram::Any { arguments, .. } => arguments.iter().map(Into::into).collect(),
         };
         let process = self.processes.fetch_add(1, Ordering::Relaxed);
         let known = self.known();

@@ -9,7 +9,7 @@ use nexus_core::{
 use serde_json::{Value, json};
 
 use super::agent::{CallNames, UsageReport, any_kind};
-use super::tool_calls::Calls;
+use super::tool_calls::ReportedCalls;
 use super::translate::{AcpTranslator, Script};
 use crate::cli::caller_tools::CallerTools;
 use crate::cli::permission::Permissions;
@@ -163,7 +163,7 @@ fn a_call_is_not_the_callers_by_what_the_model_wrote() {
     let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
     let tools = CallerTools::new(session, "http://127.0.0.1:1/mcp".into());
     let names = CallNames { in_meta: Some("/own/name"), wrapper: Some("use_tool"), are_titles: true };
-    let mut calls = Calls::new(Some(tools), names, String::new());
+    let mut calls = ReportedCalls::new(Some(tools), names, String::new());
     let mut is_callers =
         |call: Value| calls.asked(serde_json::from_value(call).unwrap(), &mut Vec::new()).is_callers;
     let named = |name: &str| json!({ "own": { "name": name } });

@@ -23,20 +23,20 @@ const TEXT_IN_OUTPUT: &str = "/output/OkayOutput";
 const PATH_KEYS: [&str; 8] =
     ["file_path", "filePath", "filepath", "path", "abs_path", "target_file", "notebook_path", "parsed_path"];
 
-/// The calls of one process.
+/// Calls of one process.
 #[derive(Debug)]
-pub(super) struct Calls {
+pub(super) struct ReportedCalls {
     tools: Option<CallerTools>,
     names: CallNames,
     prefix: String,
-    calls: BTreeMap<String, Call>,
+    calls: BTreeMap<String, ReportedCall>,
     /// How many calls had a name already that an agent gave again.
     repeats: u32,
 }
 
-/// What is known of one call.
+/// Call, as far as the agent reported it.
 #[derive(Debug, Default)]
-struct Call {
+struct ReportedCall {
     name: String,
     /// Whether the agent named it. Else the name is a title, in which a command may stand.
     is_named: bool,
@@ -68,7 +68,7 @@ pub(super) struct AskedCall {
     pub(super) changes_mode: bool,
 }
 
-impl Calls {
+impl ReportedCalls {
     /// `prefix` keeps the calls of several processes apart.
     pub(super) fn new(tools: Option<CallerTools>, names: CallNames, prefix: String) -> Self {
         Self { tools, names, prefix, calls: BTreeMap::new(), repeats: 0 }
@@ -93,7 +93,7 @@ impl Calls {
         let begins = matches!(fields.status, Some(Status::Pending | Status::InProgress));
         if begins && self.calls.get(&id).is_some_and(|call| call.is_over) {
             self.repeats += 1;
-            let call = Call { repeat: self.repeats, ..Call::default() };
+            let call = ReportedCall { repeat: self.repeats, ..ReportedCall::default() };
             self.calls.insert(id.clone(), call);
         }
         let call = self.calls.entry(id.clone()).or_default();

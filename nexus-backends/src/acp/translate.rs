@@ -20,10 +20,10 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::agent::{CallNames, UsageReport};
-use super::failure::{self, OwnWords, Refused, RpcError};
-use super::home::KeptSession;
+use super::failure::{self, OwnWords, RefusedRequest, RpcError};
+use super::home::StoredSession;
 use super::session_answers::{current_model, has_mode, model_option, usage_of, usage_with_cached};
-use super::tool_calls::{Calls, option};
+use super::tool_calls::{ReportedCalls, option};
 use crate::cli::caller_tools::{CallerTools, SERVER};
 use crate::cli::permission::{Permission, Permissions};
 use crate::cli::{OutputLine, ProcessEnd, Repair, Step, StopRequest, Translator};
@@ -49,7 +49,7 @@ pub(super) struct Script {
     pub(super) tools: Option<CallerTools>,
     pub(super) permissions: Permissions,
     /// Where the conversation is kept, if it is.
-    pub(super) session: Option<KeptSession>,
+    pub(super) session: Option<StoredSession>,
     /// The conversation to go on from, as the agent names it.
     pub(super) resume: Option<String>,
     pub(super) usage: UsageReport,
@@ -77,7 +77,7 @@ pub(crate) struct AcpTranslator {
     messages: u32,
     /// All the text of this prompt.
     said: String,
-    calls: Calls,
+    calls: ReportedCalls,
     usage: Usage,
     cost_before: Option<f64>,
     /// Permissions that the host is asked for, by the numbers of the questions.
@@ -97,7 +97,7 @@ pub(crate) struct AcpTranslator {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asked {
     Initialize,
-    Session(Refused),
+    Session(RefusedRequest),
     Mode,
     Model,
     Prompt,
@@ -144,7 +144,7 @@ struct Line {
 impl AcpTranslator {
     /// A process that is about to be asked `script`.
     pub(super) fn new(script: Script) -> Self {
-        let calls = Calls::new(script.tools.clone(), script.names, script.prefix.clone());
+        let calls = ReportedCalls::new(script.tools.clone(), script.names, script.prefix.clone());
         Self {
             script,
             next_id: 0,
@@ -180,17 +180,17 @@ impl AcpTranslator {
             (Ok(result), _) => result,
             // The mode or the model that was asked for is not set: nothing was sent yet.
             (Err(error), Asked::Mode) => {
-                let mut failure = failure::of(&error, Refused::Setup, &[], self.script.own_words);
+                let mut failure = failure::of(&error, RefusedRequest::Setup, &[], self.script.own_words);
                 failure.kind = ErrorKind::Unsupported;
                 return step.failed_and_stops(failure);
             }
             (Err(error), Asked::Model) => {
-                let mut failure = failure::of(&error, Refused::Setup, &[], self.script.own_words);
+                let mut failure = failure::of(&error, RefusedRequest::Setup, &[], self.script.own_words);
                 failure.kind = ErrorKind::ModelUnavailable;
                 return step.failed_and_stops(failure);
             }
             (Err(error), Asked::Initialize) => {
-                return step.failed_and_stops(self.failed(&error, Refused::Setup));
+                return step.failed_and_stops(self.failed(&error, RefusedRequest::Setup));
             }
             (Err(error), Asked::Session(refused)) => {
                 return step.failed_and_stops(self.failed(&error, refused));
@@ -198,7 +198,7 @@ impl AcpTranslator {
             (Err(error), Asked::Prompt) => {
                 self.stage = Stage::Answered;
                 self.end_message(step);
-                return step.failed(self.failed(&error, Refused::Prompt));
+                return step.failed(self.failed(&error, RefusedRequest::Prompt));
             }
         };
         match asked {
@@ -209,7 +209,7 @@ impl AcpTranslator {
         }
     }
 
-    fn failed(&self, error: &RpcError, refused: Refused) -> Failure {
+    fn failed(&self, error: &RpcError, refused: RefusedRequest) -> Failure {
         failure::of(error, refused, &self.agent.auth_methods, self.script.own_words)
     }
 
@@ -235,7 +235,7 @@ impl AcpTranslator {
             params["_meta"] = meta;
         }
         let Some(session) = self.script.resume.clone() else {
-            return self.ask(Asked::Session(Refused::Setup), "session/new", &params, step);
+            return self.ask(Asked::Session(RefusedRequest::Setup), "session/new", &params, step);
         };
         params["sessionId"] = json!(session);
         self.session = Some(session);
@@ -248,7 +248,7 @@ impl AcpTranslator {
                 return step.failed_and_stops(Failure::new(ErrorKind::Unsupported, reason));
             }
         };
-        self.ask(Asked::Session(Refused::Resume), method, &params, step);
+        self.ask(Asked::Session(RefusedRequest::Resume), method, &params, step);
     }
 
     fn servers(&self) -> Value {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::cli::args::closing;
 use super::cli::home::SWITCHES;
-use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, Setup, UsageReport};
+use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, ProcessSetup, UsageReport};
 use crate::settings::Billing;
 
 /// The mode in which it asks.
@@ -49,7 +49,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     set_up,
 };
 
-fn set_up(setup: &Setup<'_>) -> Furnishing {
+fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
     let tools = match setup.access {
         ToolAccess::ScopedOnly => Some(json!([])),
         ToolAccess::ReadOnly => Some(json!(["Glob", "Grep", "Read"])),

@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use super::contract::Cli;
 use super::settings::Settings;
 use super::sweep::sweep;
-use super::turn::{DriverSettings, Turn};
+use super::turn::{DriverSettings, TurnRunner};
 use nexus_process::containment::{ContainmentPolicy, strongest};
 
 /// One CLI as an [`ExecutionBackend`]: what every vendor's CLI has in common.
@@ -140,7 +140,9 @@ impl<C: Cli> ExecutionBackend for CliBackend<C> {
                 .map_err(|failure| failure.into_error(self.id.clone()))?;
             self.sweep();
             let request = Arc::new(request);
-            Turn::new(&self.id, &self.cli, &self.driver, request, host, steered, &span).run(events).await
+            TurnRunner::new(&self.id, &self.cli, &self.driver, request, host, steered, &span)
+                .run(events)
+                .await
         };
         span.run(turn).await
     }

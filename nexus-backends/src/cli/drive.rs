@@ -80,8 +80,8 @@ pub(super) struct Handed {
 /// Questions to the host that wait for their answers, each with its number.
 pub(super) type Asks<'a> = FuturesUnordered<BoxFuture<'a, (u64, Result<(), Denial>)>>;
 
-/// How a process ended that did not fail.
-pub(super) enum Ended {
+/// End of a process that did not fail.
+pub(super) enum FinishedProcess {
     /// With an answer that can be used.
     Answered {
         /// Why the model stopped.
@@ -96,47 +96,49 @@ pub(super) enum Ended {
     },
 }
 
-/// What a process is doing.
-enum State {
+/// Phase of a process.
+enum ProcessPhase {
     /// Its turn.
     Running,
     /// It has answered, or given up, and ends by itself.
-    Finishing { decision: Result<Ended, Failure>, until: Instant },
+    Finishing { decision: Result<FinishedProcess, Failure>, until: Instant },
     /// It was asked to stop, and may say its last words.
-    Stopping { decision: Result<Ended, Failure>, asked: StopRequest, until: Instant },
+    Stopping { decision: Result<FinishedProcess, Failure>, asked: StopRequest, until: Instant },
 }
 
 impl Drive<'_> {
     /// Drives the process to its end. When this returns, no process of the tree is left but those that the
     /// report names.
-    pub(super) async fn run(mut self) -> Result<Ended, Failure> {
+    pub(super) async fn run(mut self) -> Result<FinishedProcess, Failure> {
         let mut step = Step::default();
         self.translator.open(&mut step);
-        let mut state = self.apply(&mut step, State::Running);
+        let mut state = self.apply(&mut step, ProcessPhase::Running);
         let mut next_look = Instant::now() + LOOK_EVERY;
         let mut submitted: Option<Instant> = None;
         loop {
-            if let (State::Running, true) = (&state, self.is_submitted()) {
+            if let (ProcessPhase::Running, true) = (&state, self.is_submitted()) {
                 let since = *submitted.get_or_insert_with(Instant::now);
                 if self.has_reported_submission() || since.elapsed() >= LAST_WORDS {
-                    let ended = Ended::Answered { finish: FinishReason::Submitted, output: None };
+                    let ended = FinishedProcess::Answered { finish: FinishReason::Submitted, output: None };
                     state = self.stop(Ok(ended));
                 }
             }
             let wake = match &state {
-                State::Running => {
+                ProcessPhase::Running => {
                     let report = submitted.map(|since| (since + LAST_WORDS).into_std());
                     self.turn.watch.next().into_iter().chain([next_look.into_std()]).chain(report).min()
                 }
-                State::Finishing { until, .. } | State::Stopping { until, .. } => Some(until.into_std()),
+                ProcessPhase::Finishing { until, .. } | ProcessPhase::Stopping { until, .. } => {
+                    Some(until.into_std())
+                }
             };
-            let is_running = matches!(state, State::Running);
+            let is_running = matches!(state, ProcessPhase::Running);
             let may_read = self.may_read(is_running);
             tokio::select! {
                 biased;
-                () = self.turn.cancel.cancelled(), if !matches!(state, State::Stopping { .. }) => {
+                () = self.turn.cancel.cancelled(), if !matches!(state, ProcessPhase::Stopping { .. }) => {
                     // An answer that is already there is not taken back.
-                    if let State::Finishing { .. } = state {
+                    if let ProcessPhase::Finishing { .. } = state {
                         break;
                     }
                     state = self.interrupt(Failure::cancelled());
@@ -150,7 +152,7 @@ impl Drive<'_> {
                         state = self.look(&mut step);
                         next_look = Instant::now() + LOOK_EVERY;
                     }
-                    if let (Some(kind), State::Running) = (ran_out, &state) {
+                    if let (Some(kind), ProcessPhase::Running) = (ran_out, &state) {
                         state = self.interrupt(self.turn.out_of_time(kind));
                     }
                 }
@@ -174,7 +176,7 @@ impl Drive<'_> {
                     self.translator.tools_changed(&mut step);
                     self.heard();
                     state = self.apply(&mut step, state);
-                    if let (Some(failure), State::Running) = (self.over_limit(), &state) {
+                    if let (Some(failure), ProcessPhase::Running) = (self.over_limit(), &state) {
                         state = self.interrupt(failure);
                     }
                 }
@@ -184,7 +186,7 @@ impl Drive<'_> {
     }
 
     /// Reads a line, and those that wait behind it.
-    fn lines(&mut self, first: Line, mut state: State) -> State {
+    fn lines(&mut self, first: Line, mut state: ProcessPhase) -> ProcessPhase {
         let mut step = Step::default();
         let mut next = Some(first);
         for _ in 0..LINES_PER_ROUND {
@@ -195,7 +197,7 @@ impl Drive<'_> {
             // The moment may be over with the next line.
             state = self.hand_inputs(state);
             next = match state {
-                State::Running if self.may_read(true) => self.process.ready_line(),
+                ProcessPhase::Running if self.may_read(true) => self.process.ready_line(),
                 _ => return state,
             };
         }
@@ -232,9 +234,9 @@ impl Drive<'_> {
     }
 
     /// Hands to the process what is said to its agent, if it takes it now.
-    fn hand_inputs(&mut self, mut state: State) -> State {
+    fn hand_inputs(&mut self, mut state: ProcessPhase) -> ProcessPhase {
         let mut step = Step::default();
-        while let State::Running = state {
+        while let ProcessPhase::Running = state {
             let Some(input) = self.translator.takes_input().then(|| self.steered.take()).flatten() else {
                 break;
             };
@@ -261,10 +263,10 @@ impl Drive<'_> {
     }
 
     /// Has the translator look elsewhere than in the lines.
-    fn look(&mut self, step: &mut Step) -> State {
+    fn look(&mut self, step: &mut Step) -> ProcessPhase {
         let process = self.process;
         self.translator.look(&|| process.stderr_tail(), step);
-        self.apply(step, State::Running)
+        self.apply(step, ProcessPhase::Running)
     }
 
     fn line(&mut self, line: &Line, step: &mut Step) {
@@ -291,21 +293,21 @@ impl Drive<'_> {
     }
 
     /// Carries a step out.
-    fn apply(&mut self, step: &mut Step, state: State) -> State {
+    fn apply(&mut self, step: &mut Step, state: ProcessPhase) -> ProcessPhase {
         self.absorb(step);
         self.write(step);
         let session = self.session;
         for (question, request) in step.asks.drain(..) {
             self.asks.push(Box::pin(async move { (question, session.approve(request).await) }));
         }
-        if matches!(state, State::Finishing { .. }) {
+        if matches!(state, ProcessPhase::Finishing { .. }) {
             return state;
         }
         let outcome = step.outcome.take();
-        if let State::Stopping { decision, asked, until } = state {
+        if let ProcessPhase::Stopping { decision, asked, until } = state {
             // With an outcome it has had its last words.
             let until = if outcome.is_some() { Instant::now() } else { until };
-            return State::Stopping { decision, asked, until };
+            return ProcessPhase::Stopping { decision, asked, until };
         }
         if let Some(failure) = self.over_limit() {
             return match outcome {
@@ -316,7 +318,7 @@ impl Drive<'_> {
         match outcome {
             None => match self.turn.log.retry_cause.beyond(LONGEST_RETRY_DELAY) {
                 Some(failure) => self.interrupt(failure),
-                None => State::Running,
+                None => ProcessPhase::Running,
             },
             // Without the tools that were meant, nothing that it goes on to do is wanted.
             Some(TurnOutcome::Failed(failure))
@@ -329,27 +331,27 @@ impl Drive<'_> {
         }
     }
 
-    fn answered(&mut self, finish: FinishReason, output: Option<Value>, step: &mut Step) -> State {
+    fn answered(&mut self, finish: FinishReason, output: Option<Value>, step: &mut Step) -> ProcessPhase {
         let instruction = match self.turn.answer.check(output, &mut self.turn.log) {
-            Checked::Fits(output) => return self.finishing(Ok(Ended::Answered { finish, output })),
+            Checked::Fits(output) => return self.finishing(Ok(FinishedProcess::Answered { finish, output })),
             Checked::Useless(failure) => return self.finishing(Err(failure)),
             Checked::AskAgain(instruction) => instruction,
         };
         match self.translator.repair(&instruction, step) {
-            Repair::NewProcess => self.finishing(Ok(Ended::AskAgain { instruction })),
+            Repair::NewProcess => self.finishing(Ok(FinishedProcess::AskAgain { instruction })),
             Repair::SameProcess => {
                 self.turn.log.provenance.attempts += 1;
                 self.turn.log.model_asked();
                 self.write(step);
                 self.heard();
-                State::Running
+                ProcessPhase::Running
             }
         }
     }
 
-    fn finishing(&self, decision: Result<Ended, Failure>) -> State {
+    fn finishing(&self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
         self.process.stdin().close();
-        State::Finishing { decision, until: Instant::now() + self.translator.exit_grace() }
+        ProcessPhase::Finishing { decision, until: Instant::now() + self.translator.exit_grace() }
     }
 
     fn write(&self, step: &mut Step) {
@@ -429,22 +431,22 @@ impl Drive<'_> {
     }
 
     /// Asks the process to stop, for `cause`.
-    fn interrupt(&mut self, cause: Failure) -> State {
+    fn interrupt(&mut self, cause: Failure) -> ProcessPhase {
         self.stop(Err(cause))
     }
 
     /// Asks the process to stop. The turn ends so.
-    fn stop(&mut self, decision: Result<Ended, Failure>) -> State {
+    fn stop(&mut self, decision: Result<FinishedProcess, Failure>) -> ProcessPhase {
         let mut step = Step::default();
         let asked = self.translator.interrupt(&mut step);
         self.absorb(&mut step);
         self.write(&mut step);
         let patience = if asked == StopRequest::Written { LAST_WORDS } else { Duration::ZERO };
-        State::Stopping { decision, asked, until: Instant::now() + patience }
+        ProcessPhase::Stopping { decision, asked, until: Instant::now() + patience }
     }
 
     /// Ends the process and judges its end.
-    async fn finish(mut self, state: State) -> Result<Ended, Failure> {
+    async fn finish(mut self, state: ProcessPhase) -> Result<FinishedProcess, Failure> {
         let (exit, was_stopped) = self.end_process(&state).await;
         while let Some(line) = self.process.next_line().now_or_never().flatten() {
             self.last_line(&line);
@@ -465,22 +467,22 @@ impl Drive<'_> {
         self.turn.log.process = Some(ProcessReport::new(Some(status), stderr_tail).with_survivors(survivors));
 
         match state {
-            State::Stopping { decision, .. } | State::Finishing { decision, .. } => decision,
-            State::Running => self.judge(outcome, status),
+            ProcessPhase::Stopping { decision, .. } | ProcessPhase::Finishing { decision, .. } => decision,
+            ProcessPhase::Running => self.judge(outcome, status),
         }
     }
 
     /// Waits for the end of a process that is on its way, and stops any other.
-    async fn end_process(&mut self, state: &State) -> (Exit, bool) {
+    async fn end_process(&mut self, state: &ProcessPhase) -> (Exit, bool) {
         let process = self.process;
         let stop = match state {
-            State::Stopping { asked: StopRequest::Written, .. } => {
+            ProcessPhase::Stopping { asked: StopRequest::Written, .. } => {
                 Stop::new().politely(Polite::CloseStdin, Duration::from_secs(1))
             }
-            State::Stopping { asked: StopRequest::Signals, .. } => Stop::new(),
-            State::Running | State::Finishing { .. } => {
+            ProcessPhase::Stopping { asked: StopRequest::Signals, .. } => Stop::new(),
+            ProcessPhase::Running | ProcessPhase::Finishing { .. } => {
                 let grace = match state {
-                    State::Finishing { until, .. } => until.saturating_duration_since(Instant::now()),
+                    ProcessPhase::Finishing { until, .. } => until.saturating_duration_since(Instant::now()),
                     _ => self.translator.exit_grace(),
                 };
                 let cancel = self.turn.cancel.clone();
@@ -526,7 +528,11 @@ impl Drive<'_> {
     }
 
     /// The process ended by itself, and no line gave an outcome.
-    fn judge(&mut self, outcome: Option<TurnOutcome>, status: ProcessExit) -> Result<Ended, Failure> {
+    fn judge(
+        &mut self,
+        outcome: Option<TurnOutcome>,
+        status: ProcessExit,
+    ) -> Result<FinishedProcess, Failure> {
         if let Some(failure) = self.over_limit() {
             return Err(failure);
         }
@@ -535,12 +541,12 @@ impl Drive<'_> {
             Some(TurnOutcome::Answered { finish, output }) => {
                 let mut step = Step::default();
                 let instruction = match self.turn.answer.check(output, &mut self.turn.log) {
-                    Checked::Fits(output) => return Ok(Ended::Answered { finish, output }),
+                    Checked::Fits(output) => return Ok(FinishedProcess::Answered { finish, output }),
                     Checked::Useless(failure) => return Err(failure),
                     Checked::AskAgain(instruction) => instruction,
                 };
                 match self.translator.repair(&instruction, &mut step) {
-                    Repair::NewProcess => Ok(Ended::AskAgain { instruction }),
+                    Repair::NewProcess => Ok(FinishedProcess::AskAgain { instruction }),
                     Repair::SameProcess => Err(Failure::new(
                         ErrorKind::OutputInvalid,
                         "the process that would ask again has ended",

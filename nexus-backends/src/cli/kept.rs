@@ -25,11 +25,12 @@ const MAX_NAME_BYTES: usize = 200;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeptConversation {
     name: String,
-    places: Vec<Place>,
+    places: Vec<StoredPath>,
 }
 
+/// Path below a root that a conversation stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Place {
+struct StoredPath {
     root: PathBuf,
     path: PathBuf,
     is_folder: bool,
@@ -50,14 +51,14 @@ impl KeptConversation {
     /// It has a file, which must lie below `root`, links resolved.
     #[must_use]
     pub fn with_file(mut self, root: impl Into<PathBuf>, path: impl Into<PathBuf>) -> Self {
-        self.places.push(Place { root: root.into(), path: path.into(), is_folder: false });
+        self.places.push(StoredPath { root: root.into(), path: path.into(), is_folder: false });
         self
     }
 
     /// It has a folder, with all that is in it, which must lie below `root`, links resolved.
     #[must_use]
     pub fn with_folder(mut self, root: impl Into<PathBuf>, path: impl Into<PathBuf>) -> Self {
-        self.places.push(Place { root: root.into(), path: path.into(), is_folder: true });
+        self.places.push(StoredPath { root: root.into(), path: path.into(), is_folder: true });
         self
     }
 
@@ -91,7 +92,7 @@ impl KeptConversation {
         let Some(lock) = locked.map_err(|error| failed(&lock_path, error))? else {
             return Err(ForgetError::InUse { backend: backend.clone() });
         };
-        let mut found = Found::default();
+        let mut found = FoundFiles::default();
         for place in &self.places {
             place.delete(&mut found).map_err(|error| failed(&place.path, error))?;
         }
@@ -112,16 +113,16 @@ fn make_folder_of(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), nexus_files::make_private_folder)
 }
 
-/// What was there.
+/// Number and size of the files that were found.
 #[derive(Debug, Default)]
-struct Found {
+struct FoundFiles {
     is_any: bool,
     files: u64,
     bytes: u64,
 }
 
-impl Place {
-    fn delete(&self, found: &mut Found) -> io::Result<()> {
+impl StoredPath {
+    fn delete(&self, found: &mut FoundFiles) -> io::Result<()> {
         let (Some(folder), Some(name)) = (self.path.parent(), self.path.file_name()) else { return Ok(()) };
         let (Some(root), Some(folder)) = (real(&self.root)?, real(folder)?) else { return Ok(()) };
         if !folder.starts_with(&root) {
@@ -149,7 +150,7 @@ impl Place {
     }
 }
 
-fn delete_folder(folder: &Path, found: &mut Found) -> io::Result<()> {
+fn delete_folder(folder: &Path, found: &mut FoundFiles) -> io::Result<()> {
     if kind(folder)?.is_none() {
         return Ok(());
     }
@@ -167,7 +168,7 @@ fn delete_folder(folder: &Path, found: &mut Found) -> io::Result<()> {
     fs::remove_dir_all(folder)
 }
 
-impl Found {
+impl FoundFiles {
     fn count(&mut self, path: &Path) -> io::Result<()> {
         self.is_any = true;
         self.files += 1;

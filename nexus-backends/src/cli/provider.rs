@@ -9,7 +9,7 @@ use nexus_core::{
 use super::contract::TurnPlan;
 use super::settings::{Billing, Settings};
 use crate::auth::Lease;
-use crate::own_login::{OwnLogin, Reach};
+use crate::own_login::{OwnLogin, ServerAccess};
 use crate::settings::credential_source;
 
 /// Lends credentials to the processes of one backend.
@@ -32,7 +32,7 @@ impl CredentialProvider {
         context: &BuildContext,
     ) -> Result<Self, SettingsError> {
         let network = &settings.network;
-        let reach = Reach {
+        let reach = ServerAccess {
             inherit_proxy: network.inherit_proxy,
             proxy: None,
             ca_file: network.ca_file.as_deref(),

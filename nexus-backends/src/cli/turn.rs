@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::caller_tools::CallerTools;
 use super::contract::{Attempt, Cli, Prepared, TurnPlan};
-use super::drive::{Asks, Drive, Ended, Handed};
+use super::drive::{Asks, Drive, FinishedProcess, Handed};
 use super::refusal::{not_started, unwritable};
 use super::startup::StartupWait;
 use super::state::TurnState;
@@ -48,8 +48,8 @@ pub(super) struct DriverSettings {
     pub(super) containment: ContainmentPolicy,
 }
 
-/// Runs one turn on one CLI.
-pub(super) struct Turn<'a, C> {
+/// Runner of one turn on one CLI.
+pub(super) struct TurnRunner<'a, C> {
     backend: &'a BackendId,
     cli: &'a C,
     driver: &'a DriverSettings,
@@ -63,13 +63,13 @@ pub(super) struct Turn<'a, C> {
     state: TurnState,
 }
 
-/// What became of one process.
-enum Outcome {
+/// Outcome of one process.
+enum ProcessOutcome {
     Answered { finish: FinishReason, output: Option<Value> },
     AskAgain { instruction: String, home: Option<PrivateHome> },
 }
 
-impl<'a, C: Cli> Turn<'a, C> {
+impl<'a, C: Cli> TurnRunner<'a, C> {
     /// The request has been checked.
     pub(super) fn new(
         backend: &'a BackendId,
@@ -202,8 +202,8 @@ impl<'a, C: Cli> Turn<'a, C> {
                 self.state.log.model_failed(failure.kind);
             }
             attempt = match outcome {
-                Ok(Outcome::Answered { finish, output }) => return Ok((finish, output)),
-                Ok(Outcome::AskAgain { instruction, home }) => match self.state.log.resume.clone() {
+                Ok(ProcessOutcome::Answered { finish, output }) => return Ok((finish, output)),
+                Ok(ProcessOutcome::AskAgain { instruction, home }) => match self.state.log.resume.clone() {
                     Some(resume) => Attempt::Repair { instruction, resume, home },
                     None => {
                         let reason = "the answer does not fit, and the conversation cannot be taken up again";
@@ -294,7 +294,7 @@ impl<'a, C: Cli> Turn<'a, C> {
         plan: &TurnPlan,
         attempt: Attempt,
         events: &mut dyn EventSink,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<ProcessOutcome, Failure> {
         self.state.watch.restart();
         let prepared = tokio::select! {
             biased;
@@ -367,13 +367,13 @@ impl<'a, C: Cli> Turn<'a, C> {
             self.state.refused = Some(refused);
         }
         match ended? {
-            Ended::Answered { finish, output } => Ok(Outcome::Answered { finish, output }),
-            Ended::AskAgain { instruction } => Ok(Outcome::AskAgain { instruction, home }),
+            FinishedProcess::Answered { finish, output } => Ok(ProcessOutcome::Answered { finish, output }),
+            FinishedProcess::AskAgain { instruction } => Ok(ProcessOutcome::AskAgain { instruction, home }),
         }
     }
 }
 
-impl<C: Cli> Turn<'_, C> {
+impl<C: Cli> TurnRunner<'_, C> {
     /// Waits until a process that is ready may start.
     async fn wait_for(
         &mut self,

@@ -51,9 +51,9 @@ struct Judged {
     description_units: Option<usize>,
 }
 
-/// A version that may be run.
+/// Version that may run.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Admitted {
+pub(crate) struct AdmittedVersion {
     /// Its number.
     pub(crate) version: Version,
     /// Why it may surprise.
@@ -77,7 +77,7 @@ impl VersionTable {
         path: &std::path::Path,
         line: &str,
         setting: VersionsSetting,
-    ) -> Result<Admitted, Failure> {
+    ) -> Result<AdmittedVersion, Failure> {
         let Self { program, upgrade, .. } = self;
         let Some(version) = self.number(line) else {
             let line: String = line.chars().take(80).collect();
@@ -99,7 +99,7 @@ impl VersionTable {
                 let newest = newest.map(|judged| format!(", such as {}", judged.version)).unwrap_or_default();
                 refused(format!("{note}; `versions: tested` takes one that passed{newest}"))
             }
-            _ => Ok(Admitted { version, note }),
+            _ => Ok(AdmittedVersion { version, note }),
         }
     }
 

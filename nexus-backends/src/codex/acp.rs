@@ -11,7 +11,7 @@ use nexus_core::{AccessEnforcer, CostReport, ToolAccess};
 use serde_json::json;
 
 use super::cli::mcp_config::RESULT_TOKENS;
-use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, Setup, UsageReport, any_kind};
+use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, ProcessSetup, UsageReport, any_kind};
 
 /// The variable that carries the token. No command of the agent's sees it.
 const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";
@@ -42,7 +42,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     set_up,
 };
 
-fn set_up(setup: &Setup<'_>) -> Furnishing {
+fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
     let mut config = json!({
         "model_provider": "nexus",
         "check_for_update_on_startup": false,

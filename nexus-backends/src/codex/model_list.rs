@@ -23,13 +23,14 @@ pub(super) struct ModelEntry {
     #[serde(deserialize_with = "models::or_default")]
     pub(super) use_responses_lite: bool,
     #[serde(deserialize_with = "models::readable")]
-    supported_reasoning_levels: Vec<Level>,
+    supported_reasoning_levels: Vec<ReasoningLevel>,
     visibility: Option<String>,
     priority: Option<i64>,
 }
 
+/// Reasoning level that a model supports.
 #[derive(Debug, Deserialize)]
-struct Level {
+struct ReasoningLevel {
     effort: String,
 }
 

@@ -7,7 +7,7 @@ use nexus_core::{ErrorKind, ModelId, TurnEvent, Usage, turn::Cost};
 
 use super::native::Generic;
 use crate::responses::dialect::CustomCalls;
-use crate::responses::reader::{Ending, ModelReply, OutputItem, ResponseReader};
+use crate::responses::reader::{CallEnding, ModelReply, OutputItem, ResponseReader};
 use crate::responses::sse::{DEFAULT_MAX_EVENT_BYTES, EventSplitter};
 
 /// Decodes the recorded stream of one model call, as the generic dialect reads it.
@@ -134,7 +134,7 @@ impl StreamDecoder {
         }
         let is_torn = self.is_too_long && !self.reader.is_finished();
         let mut reply = self.reader.into_reply(&mut events);
-        let ending = mem::replace(&mut reply.ending, Ending::Missing { unreadable: false });
+        let ending = mem::replace(&mut reply.ending, CallEnding::Missing { unreadable: false });
         let ending = if is_torn { DecodedEnding::EventTooLong } else { ending.into() };
         (events, Decoded::of(reply, ending))
     }
@@ -189,15 +189,15 @@ impl Decoded {
     }
 }
 
-impl From<Ending> for DecodedEnding {
-    fn from(ending: Ending) -> Self {
+impl From<CallEnding> for DecodedEnding {
+    fn from(ending: CallEnding) -> Self {
         match ending {
-            Ending::Completed { end_turn: Some(false) } => Self::Paused,
-            Ending::Completed { .. } => Self::Completed,
-            Ending::Incomplete { reason } => Self::Incomplete(reason),
-            Ending::Failed(failure) => Self::Failed(failure.kind),
-            Ending::Missing { unreadable: true } => Self::Unreadable,
-            Ending::Missing { unreadable: false } => Self::Missing,
+            CallEnding::Completed { end_turn: Some(false) } => Self::Paused,
+            CallEnding::Completed { .. } => Self::Completed,
+            CallEnding::Incomplete { reason } => Self::Incomplete(reason),
+            CallEnding::Failed(failure) => Self::Failed(failure.kind),
+            CallEnding::Missing { unreadable: true } => Self::Unreadable,
+            CallEnding::Missing { unreadable: false } => Self::Missing,
         }
     }
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::cli::failure;
 use super::cli::home::{CONFIG, SWITCHES};
-use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, Setup, UsageReport};
+use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, ProcessSetup, UsageReport};
 
 /// It asks, at every level.
 const ASKING: Level = Level::Kept { mode: None, by: AccessEnforcer::Vendor };
@@ -40,7 +40,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     set_up,
 };
 
-fn set_up(setup: &Setup<'_>) -> Furnishing {
+fn set_up(setup: &ProcessSetup<'_>) -> Furnishing {
     // What it shows of an answer that broke off, it shows again when it repeats the request, without a sign.
     let config = CONFIG.replace("max_retries = 3", "max_retries = 0");
     let config = format!("{config}[auth]\npreferred_method = \"api_key\"\n");

@@ -7,12 +7,13 @@ use tokio::sync::Notify;
 /// The calls of one turn, as far as its session does not know them.
 #[derive(Debug, Default)]
 pub(crate) struct CallActivity {
-    calls: Mutex<Calls>,
+    calls: Mutex<CallCounts>,
     change: Notify,
 }
 
+/// Counts of one program's calls, and whether it has the list of tools.
 #[derive(Debug, Default)]
-struct Calls {
+struct CallCounts {
     decided: u64,
     pending: u32,
     is_listed: bool,
@@ -31,21 +32,21 @@ impl CallActivity {
     }
 
     /// A tool runs, until what comes back is dropped.
-    pub(super) fn running(&self) -> Running<'_> {
+    pub(super) fn running(&self) -> CallGuard<'_> {
         self.calls().pending += 1;
         self.change.notify_one();
-        Running(self)
+        CallGuard(self)
     }
 
-    fn calls(&self) -> MutexGuard<'_, Calls> {
+    fn calls(&self) -> MutexGuard<'_, CallCounts> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One tool that runs.
-pub(super) struct Running<'r>(&'r CallActivity);
+/// Guard of one running tool.
+pub(super) struct CallGuard<'r>(&'r CallActivity);
 
-impl Drop for Running<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         self.0.calls().pending -= 1;
         self.0.change.notify_one();

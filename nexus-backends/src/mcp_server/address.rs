@@ -3,13 +3,13 @@
 /// Where everything is served.
 const PATH: &str = "/mcp";
 
-/// The address of a server: a port of 127.0.0.1.
+/// Address of a server: a port of 127.0.0.1.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Address {
+pub(super) struct LoopbackAddress {
     port: u16,
 }
 
-impl Address {
+impl LoopbackAddress {
     pub(super) fn new(port: u16) -> Self {
         Self { port }
     }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn only_the_own_names_and_the_own_port_are_the_server() {
-        let address = Address::new(4000);
+        let address = LoopbackAddress::new(4000);
         assert!(address.is_host("127.0.0.1:4000") && address.is_host("localhost:4000"));
         for host in [
             "",
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn one_path_is_served() {
-        let address = Address::new(1);
+        let address = LoopbackAddress::new(1);
         assert!(address.serves("/mcp"));
         for path in ["/", "/mcp/", "//mcp", "/mcp?x=1", "/MCP", "*", "/mcp/../mcp", "/%6dcp"] {
             assert!(!address.serves(path), "{path}");

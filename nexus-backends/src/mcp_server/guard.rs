@@ -7,7 +7,7 @@ use hyper::{
 };
 use nexus_core::{Session, SessionToken};
 
-use super::address::Address;
+use super::address::LoopbackAddress;
 
 /// Largest body of a request, in bytes. Source: our own bound; arguments of a call are written by a model.
 pub(super) const MAX_BODY_BYTES: usize = 4 << 20;
@@ -69,7 +69,11 @@ impl Refusal {
 }
 
 /// Looks at who sends a request, and where to. What it bore comes back, to be presented to the session.
-pub(super) fn identify(head: &Parts, address: Address, session: &Session) -> Result<SessionToken, Refusal> {
+pub(super) fn identify(
+    head: &Parts,
+    address: LoopbackAddress,
+    session: &Session,
+) -> Result<SessionToken, Refusal> {
     let host = only(&head.headers, HOST).ok_or(Refusal::Misdirected)?;
     let is_own_target = |uri: &Uri| uri.authority().is_none_or(|named| address.is_host(named.as_str()));
     if !address.is_host(host) || !is_own_target(&head.uri) {
@@ -103,7 +107,7 @@ pub(super) enum Intent {
 }
 
 /// Looks at what is asked for.
-pub(super) fn intent(head: &Parts, address: Address) -> Result<Intent, Refusal> {
+pub(super) fn intent(head: &Parts, address: LoopbackAddress) -> Result<Intent, Refusal> {
     if !head.uri.path_and_query().is_some_and(|path| address.serves(path.as_str())) {
         return Err(Refusal::NotFound);
     }

@@ -20,12 +20,12 @@ use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 use super::activity::CallActivity;
-use super::address::Address;
+use super::address::LoopbackAddress;
 use super::clients::Clients;
 use super::guard::{Intent, MAX_BODY_BYTES, Refusal, SESSION_HEADER, VERSION_HEADER, identify, intent, only};
 use super::memory::{MemoryPermit, MessageMemory, MessageTooLarge, read_bytes};
 use super::permit::{ConnectionPermit, MAX_AUTHENTICATED};
-use super::response::Answer;
+use super::response::McpResponse;
 use super::wire::{Called, Message};
 use super::{response, wire};
 
@@ -35,7 +35,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Answers the requests of a session's programs.
 pub(super) struct RequestHandler {
     session: Arc<Session>,
-    address: Address,
+    address: LoopbackAddress,
     activity: Arc<CallActivity>,
     clients: Mutex<Clients>,
     permits: Arc<Semaphore>,
@@ -44,7 +44,7 @@ pub(super) struct RequestHandler {
 }
 
 impl RequestHandler {
-    pub(super) fn new(session: Arc<Session>, address: Address) -> Self {
+    pub(super) fn new(session: Arc<Session>, address: LoopbackAddress) -> Self {
         Self {
             session,
             address,
@@ -70,7 +70,7 @@ impl RequestHandler {
         self: &Arc<Self>,
         request: Request<Incoming>,
         permit: &ConnectionPermit,
-    ) -> Result<Answer, Infallible> {
+    ) -> Result<McpResponse, Infallible> {
         let answered = self.answer(request, permit).await;
         Ok(answered.unwrap_or_else(|refusal| {
             tracing::debug!(?refusal, "a request to the tools was turned away");
@@ -82,7 +82,7 @@ impl RequestHandler {
         self: &Arc<Self>,
         request: Request<Incoming>,
         permit: &ConnectionPermit,
-    ) -> Result<Answer, Refusal> {
+    ) -> Result<McpResponse, Refusal> {
         let (head, body) = request.into_parts();
         let token = identify(&head, self.address, &self.session)?;
         if !permit.take(&self.permits) {
@@ -128,7 +128,7 @@ impl RequestHandler {
         message: Result<Message, wire::Unreadable>,
         held: MemoryPermit,
         token: SessionToken,
-    ) -> Answer {
+    ) -> McpResponse {
         match message {
             Err(unreadable) => response::error(StatusCode::BAD_REQUEST, unreadable.id, unreadable.error),
             Ok(Message::Request { id, method, params, flaw }) => match method.as_str() {
@@ -163,7 +163,7 @@ impl RequestHandler {
         }
     }
 
-    fn initialize(&self, id: RequestId, params: &Value) -> Answer {
+    fn initialize(&self, id: RequestId, params: &Value) -> McpResponse {
         let result = match wire::initialized(params) {
             Ok(result) => result,
             Err(error) => return response::error(StatusCode::OK, Some(id), error),
@@ -190,7 +190,7 @@ impl RequestHandler {
         named.ok_or(NoClient::UnknownSession)
     }
 
-    fn end_client(&self, head: &Parts) -> Answer {
+    fn end_client(&self, head: &Parts) -> McpResponse {
         match self.client(head) {
             Ok(client) => {
                 self.clients().end(client);
@@ -207,14 +207,14 @@ impl RequestHandler {
         id: RequestId,
         (called, held): (Called, MemoryPermit),
         token: SessionToken,
-    ) -> Answer {
+    ) -> McpResponse {
         let call = CallId::new(format!("mcp-{}", self.calls.fetch_add(1, Ordering::Relaxed)));
         let (answered, end) = abortable(Arc::clone(self).pass(call, called, token));
         if !self.clients().call_begins(client, &id, end) {
             let error = ErrorData::invalid_request("a request of this id is under way", None);
             return response::error(StatusCode::OK, Some(id), error);
         }
-        let pending = PendingCall { handler: Arc::clone(self), client, id };
+        let pending = AwaitedCall { handler: Arc::clone(self), client, id };
         response::once_there(async move {
             let _held = held;
             let result = answered.await.ok()?;
@@ -257,7 +257,7 @@ enum NoClient {
 }
 
 impl NoClient {
-    fn answer(self, id: Option<RequestId>) -> Answer {
+    fn answer(self, id: Option<RequestId>) -> McpResponse {
         let (status, words) = match self {
             Self::OtherRevision => (StatusCode::BAD_REQUEST, "this revision of the protocol is not spoken"),
             Self::NoSession => (StatusCode::BAD_REQUEST, "the request names no MCP session"),
@@ -267,20 +267,20 @@ impl NoClient {
     }
 }
 
-/// A call that a client waits for.
-struct PendingCall {
+/// Call that a client waits for.
+struct AwaitedCall {
     handler: Arc<RequestHandler>,
     client: Uuid,
     id: RequestId,
 }
 
-impl PendingCall {
+impl AwaitedCall {
     fn answer(self, result: ToolResult) -> Bytes {
         response::result_message(self.id.clone(), wire::answered(result))
     }
 }
 
-impl Drop for PendingCall {
+impl Drop for AwaitedCall {
     fn drop(&mut self) {
         self.handler.clients().call_ends(self.client, &self.id);
     }

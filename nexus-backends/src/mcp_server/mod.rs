@@ -53,7 +53,7 @@ use std::{convert::Infallible, fmt, io, net::Ipv4Addr, sync::Arc, time::Duration
 use nexus_core::Session;
 use tokio::net::{TcpListener, TcpSocket};
 
-use self::address::Address;
+use self::address::LoopbackAddress;
 use self::connections::Connections;
 use self::handler::RequestHandler;
 
@@ -74,7 +74,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// When the session is closed every request is refused, like one with a wrong token.
 pub struct McpServer {
     listener: TcpListener,
-    address: Address,
+    address: LoopbackAddress,
     handler: Arc<RequestHandler>,
     connections: Connections,
 }
@@ -89,7 +89,7 @@ impl McpServer {
         let socket = TcpSocket::new_v4()?;
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;
-        let address = Address::new(listener.local_addr()?.port());
+        let address = LoopbackAddress::new(listener.local_addr()?.port());
         let handler = Arc::new(RequestHandler::new(session, address));
         Ok(Self { listener, address, handler, connections: Connections::new() })
     }

@@ -19,11 +19,13 @@ use super::guard::Refusal;
 /// connection that was seen in a client.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-pub(super) type Body = UnsyncBoxBody<Bytes, Infallible>;
-pub(super) type Answer = Response<Body>;
+/// Body of an answer.
+pub(super) type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
+/// HTTP answer of the server.
+pub(super) type McpResponse = Response<ResponseBody>;
 
 /// One that turns the request away.
-pub(super) fn refused(refusal: Refusal) -> Answer {
+pub(super) fn refused(refusal: Refusal) -> McpResponse {
     let (status, words) = refusal.status();
     let mut answer = with_body(status, "text/plain", Bytes::from_static(words.as_bytes()));
     let headers = answer.headers_mut();
@@ -43,25 +45,25 @@ pub(super) fn refused(refusal: Refusal) -> Answer {
 }
 
 /// One that says nothing.
-pub(super) fn empty(status: StatusCode) -> Answer {
+pub(super) fn empty(status: StatusCode) -> McpResponse {
     let mut answer = Response::new(Empty::new().boxed_unsync());
     *answer.status_mut() = status;
     answer
 }
 
 /// What a request asked for.
-pub(super) fn result(id: RequestId, result: impl Serialize) -> Answer {
+pub(super) fn result(id: RequestId, result: impl Serialize) -> McpResponse {
     with_body(StatusCode::OK, "application/json", result_message(id, result))
 }
 
 /// Why a request is not answered.
-pub(super) fn error(status: StatusCode, id: Option<RequestId>, error: ErrorData) -> Answer {
+pub(super) fn error(status: StatusCode, id: Option<RequestId>, error: ErrorData) -> McpResponse {
     with_body(status, "application/json", written(&JsonRpcError::new(id, error)))
 }
 
 /// What a request asked for, once it is there. Meanwhile comments show that it is still to come. If there is `None`
 /// the stream ends without it.
-pub(super) fn once_there(message: impl Future<Output = Option<Bytes>> + Send + 'static) -> Answer {
+pub(super) fn once_there(message: impl Future<Output = Option<Bytes>> + Send + 'static) -> McpResponse {
     let events = stream::unfold(Some(Box::pin(message)), |waiting| async {
         let mut message = waiting?;
         let (bytes, next) = tokio::select! {
@@ -93,7 +95,7 @@ fn written(message: &impl Serialize) -> Bytes {
     serde_json::to_vec(message).unwrap_or_default().into()
 }
 
-fn with_body(status: StatusCode, kind: &'static str, body: Bytes) -> Answer {
+fn with_body(status: StatusCode, kind: &'static str, body: Bytes) -> McpResponse {
     let mut answer = Response::new(Full::new(body).boxed_unsync());
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));

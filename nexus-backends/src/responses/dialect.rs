@@ -35,7 +35,7 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     ) -> Result<ModelPlan, Failure>;
 
     /// The headers of one request, its credential included. The transport adds `content-type` and `accept`.
-    fn headers(&self, call: &CallContext<'_>) -> HeaderMap;
+    fn headers(&self, call: &RequestContext<'_>) -> HeaderMap;
 
     /// Reads the headers of an answer, whatever its status.
     fn head(&self, headers: &HeaderMap) -> HeaderInfo;
@@ -47,9 +47,9 @@ pub(crate) trait Dialect: fmt::Debug + Send + Sync + 'static {
     fn failure(&self, error: &ErrorReply<'_>) -> Option<Failure>;
 }
 
-/// What a request is made for.
+/// Context of a request.
 #[derive(Debug)]
-pub(crate) struct CallContext<'a> {
+pub(crate) struct RequestContext<'a> {
     /// What the turn borrowed, if the server wants anything.
     pub(crate) credential: Option<&'a Credential>,
     /// The model and its shape.

@@ -9,12 +9,12 @@ use nexus_core::{
     turn::{MessageVoided, Retrying, VoidCause},
 };
 
-use super::dialect::CallContext;
+use super::dialect::RequestContext;
 use super::outcome::{ErrorBody, ErrorReply, judge, refuses_field};
-use super::reader::{Ending, ModelReply, ResponseReader};
-use super::request::Conversation;
+use super::reader::{CallEnding, ModelReply, ResponseReader};
+use super::request::ModelConversation;
 use super::retry::Attempts;
-use super::setup::Setup;
+use super::setup::TurnSetup;
 use super::sse::EventSplitter;
 use super::transport::{Body, ServerAnswer};
 use super::turn_context::BodyEnd;
@@ -42,8 +42,8 @@ impl TurnLoop<'_> {
     /// before the repetition; none of its tool calls was dispatched.
     pub(super) async fn ask(
         &mut self,
-        setup: &mut Setup,
-        conversation: &mut Conversation,
+        setup: &mut TurnSetup,
+        conversation: &mut ModelConversation,
         events: &mut dyn EventSink,
     ) -> Result<ModelReply, Failure> {
         let mut attempts = Attempts::new(&self.backend.retry);
@@ -89,15 +89,15 @@ impl TurnLoop<'_> {
     /// Makes one request. `Err` on the outside ends the turn: it was cancelled, or out of time.
     async fn request(
         &mut self,
-        setup: &mut Setup,
-        conversation: &Conversation,
+        setup: &mut TurnSetup,
+        conversation: &ModelConversation,
         events: &mut dyn EventSink,
     ) -> Result<Result<ModelReply, Box<Failed>>, Failure> {
         let backend = self.backend;
         self.requests += 1;
         let calls_before = self.context.log.recorder.tool_calls().len();
         self.context.watch.heard(Phase::FirstByte);
-        let headers = backend.dialect.headers(&CallContext {
+        let headers = backend.dialect.headers(&RequestContext {
             credential: setup.borrowed.credential.as_ref(),
             plan: &setup.plan,
             conversation: conversation.id(),
@@ -157,7 +157,7 @@ impl TurnLoop<'_> {
     }
 
     /// Takes in the headers of an answer: limits, the model, and what is to be sent back.
-    fn head(&mut self, headers: &HeaderMap, setup: &mut Setup) {
+    fn head(&mut self, headers: &HeaderMap, setup: &mut TurnSetup) {
         let head = self.backend.dialect.head(headers);
         if head.sticky.is_some() {
             setup.sticky = head.sticky;
@@ -198,24 +198,26 @@ impl TurnLoop<'_> {
             self.context.log.provenance.model = Some(model.clone());
         }
         arrived.into_iter().for_each(|event| self.context.log.event(event));
-        let failure = match (std::mem::replace(&mut reply.ending, Ending::Missing { unreadable: false }), end)
-        {
-            // The server's own report of the end counts, whatever then became of the connection.
-            (Ending::Failed(failure), _) => failure,
-            (ending @ (Ending::Completed { .. } | Ending::Incomplete { .. }), _) => {
-                reply.ending = ending;
-                return Ok(reply);
-            }
-            (Ending::Missing { .. }, BodyEnd::Broken(error)) => error.into(),
-            (Ending::Missing { .. }, BodyEnd::TooLong(error)) => Failure::of(ErrorKind::Protocol, &error),
-            (Ending::Missing { unreadable: true }, BodyEnd::Over) => {
-                Failure::new(ErrorKind::Protocol, "the answer cannot be read, and has no end")
-            }
-            (Ending::Missing { unreadable: false }, BodyEnd::Over) => {
-                Failure::new(ErrorKind::Transport, "the answer broke off before its end")
-                    .with_retry(Retry::Now)
-            }
-        };
+        let failure =
+            match (std::mem::replace(&mut reply.ending, CallEnding::Missing { unreadable: false }), end) {
+                // The server's own report of the end counts, whatever then became of the connection.
+                (CallEnding::Failed(failure), _) => failure,
+                (ending @ (CallEnding::Completed { .. } | CallEnding::Incomplete { .. }), _) => {
+                    reply.ending = ending;
+                    return Ok(reply);
+                }
+                (CallEnding::Missing { .. }, BodyEnd::Broken(error)) => error.into(),
+                (CallEnding::Missing { .. }, BodyEnd::TooLong(error)) => {
+                    Failure::of(ErrorKind::Protocol, &error)
+                }
+                (CallEnding::Missing { unreadable: true }, BodyEnd::Over) => {
+                    Failure::new(ErrorKind::Protocol, "the answer cannot be read, and has no end")
+                }
+                (CallEnding::Missing { unreadable: false }, BodyEnd::Over) => {
+                    Failure::new(ErrorKind::Transport, "the answer broke off before its end")
+                        .with_retry(Retry::Now)
+                }
+            };
         let mut failed = Failed::new(failure);
         failed.shown = shown;
         // Only tools of the server's own are told while it answers.
@@ -227,7 +229,7 @@ impl TurnLoop<'_> {
     /// Changes what made the server refuse the request, where that is known: leaves out reasoning or items that this account or
     /// model cannot read, pictures, flags, or the one tool that the server does not take. Each change is a warning, and is
     /// made once, since there is nothing left to change then.
-    fn mend(&mut self, failed: &Failed, setup: &mut Setup, conversation: &mut Conversation) -> bool {
+    fn mend(&mut self, failed: &Failed, setup: &mut TurnSetup, conversation: &mut ModelConversation) -> bool {
         let Some((status, body)) = &failed.refusal else { return false };
         let is_bad_request = matches!(*status, StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY);
         let warning = match () {
@@ -259,8 +261,8 @@ impl TurnLoop<'_> {
     fn drop_tool(
         &self,
         body: &ErrorBody,
-        setup: &mut Setup,
-        conversation: &mut Conversation,
+        setup: &mut TurnSetup,
+        conversation: &mut ModelConversation,
     ) -> Option<String> {
         let index = tool_index(body.param.as_deref()?).filter(|index| *index < setup.tools.len())?;
         let tool = setup.tools.remove(index);

@@ -30,26 +30,26 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 pub(crate) struct ModelListCache<List> {
     read: fn(&[u8]) -> Option<List>,
     believed: Duration,
-    known: Mutex<Option<Known<List>>>,
+    known: Mutex<Option<CachedList<List>>>,
 }
 
-/// What was found out last.
+/// Outcome of the last lookup.
 #[derive(Debug)]
-struct Known<List> {
-    found: Found<List>,
+struct CachedList<List> {
+    found: ListLookup<List>,
     etag: Option<HeaderValue>,
     until: Instant,
 }
 
-/// The outcome of a lookup.
-pub(crate) enum Found<List> {
+/// Outcome of a lookup.
+pub(crate) enum ListLookup<List> {
     /// The list.
     List(Arc<List>),
     /// No list is available, for this reason.
     Nothing(String),
 }
 
-impl<List> Clone for Found<List> {
+impl<List> Clone for ListLookup<List> {
     fn clone(&self) -> Self {
         match self {
             Self::List(list) => Self::List(Arc::clone(list)),
@@ -58,7 +58,7 @@ impl<List> Clone for Found<List> {
     }
 }
 
-impl<List> fmt::Debug for Found<List> {
+impl<List> fmt::Debug for ListLookup<List> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::List(_) => "List",
@@ -76,14 +76,14 @@ impl<List: Send + Sync + 'static> ModelListCache<List> {
     /// The list, from memory or from the server.
     ///
     /// Fails where the server refuses the credential; a list that cannot be had for another reason is
-    /// [`Found::Nothing`].
+    /// [`ListLookup::Nothing`].
     pub(crate) async fn look(
         &self,
         transport: &Transport,
         path_and_query: &str,
         headers: HeaderMap,
         dialect: &dyn Dialect,
-    ) -> Result<Found<List>, Failure> {
+    ) -> Result<ListLookup<List>, Failure> {
         let mut known = self.known.lock().await;
         if let Some(known) = known.as_ref().filter(|known| Instant::now() < known.until) {
             return Ok(known.found.clone());
@@ -100,9 +100,9 @@ impl<List: Send + Sync + 'static> ModelListCache<List> {
         path_and_query: &str,
         mut headers: HeaderMap,
         dialect: &dyn Dialect,
-        before: Option<&Known<List>>,
-    ) -> Result<Known<List>, Failure> {
-        let before = before.filter(|before| matches!(before.found, Found::List(_)));
+        before: Option<&CachedList<List>>,
+    ) -> Result<CachedList<List>, Failure> {
+        let before = before.filter(|before| matches!(before.found, ListLookup::List(_)));
         if let Some(etag) = before.and_then(|before| before.etag.clone()) {
             headers.insert(IF_NONE_MATCH, etag);
         }
@@ -110,9 +110,9 @@ impl<List: Send + Sync + 'static> ModelListCache<List> {
         let missed = |reason: String| match before {
             // An old list is better than none.
             Some(before) => {
-                Known { found: before.found.clone(), etag: before.etag.clone(), until: until(MISSED) }
+                CachedList { found: before.found.clone(), etag: before.etag.clone(), until: until(MISSED) }
             }
-            None => Known { found: Found::Nothing(reason), etag: None, until: until(MISSED) },
+            None => CachedList { found: ListLookup::Nothing(reason), etag: None, until: until(MISSED) },
         };
         let answer = match timeout(TIME_LIMIT, transport.get(path_and_query, headers)).await {
             Ok(Ok(answer)) => answer,
@@ -128,14 +128,14 @@ impl<List: Send + Sync + 'static> ModelListCache<List> {
                 let error = ErrorReply { status: Some(answer.status), headers: &answer.headers, body: &body };
                 Err(judge(&error, dialect.failure(&error)))
             }
-            (StatusCode::NOT_MODIFIED, Some(before)) => Ok(Known {
+            (StatusCode::NOT_MODIFIED, Some(before)) => Ok(CachedList {
                 found: before.found.clone(),
                 etag: before.etag.clone(),
                 until: until(self.believed),
             }),
             (status, _) if status.is_success() => Ok(match (self.read)(&answer.body) {
-                Some(list) => Known {
-                    found: Found::List(Arc::new(list)),
+                Some(list) => CachedList {
+                    found: ListLookup::List(Arc::new(list)),
                     etag: answer.headers.get(ETAG).cloned(),
                     until: until(self.believed),
                 },

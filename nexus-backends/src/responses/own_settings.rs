@@ -25,13 +25,13 @@ pub(crate) fn schema<Own: JsonSchema>() -> Value {
 /// credential.
 #[cfg(feature = "login")]
 #[derive(Debug)]
-pub(crate) struct Endpoint {
+pub(crate) struct SubscriptionEndpoint {
     pub(crate) base_url: &'static str,
     pub(crate) login: crate::OwnLogin,
 }
 
 #[cfg(feature = "login")]
-impl Endpoint {
+impl SubscriptionEndpoint {
     /// Builds a backend; `dialect` is how the endpoint is asked, by the settings.
     pub(crate) fn build<D: Dialect>(
         &self,

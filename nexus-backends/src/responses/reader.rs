@@ -30,10 +30,10 @@ use nexus_core::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use self::deltas::{Target, Thinking};
+use self::deltas::{DeltaTarget, Thinking};
 use self::ending::Terminal;
-pub(crate) use self::reply::{Ending, FunctionCall, ModelReply, OutputItem};
-use self::slots::{Slot, SlotKind, Slots};
+pub(crate) use self::reply::{CallEnding, FunctionCall, ModelReply, OutputItem};
+use self::slots::{ItemSlot, ItemSlots, SlotKind};
 use self::template::Template;
 use self::unknown::{Peeked, peek};
 use super::dialect::{CustomCalls, Dialect};
@@ -49,7 +49,7 @@ pub(crate) struct ResponseReader {
     call: u32,
     dialect: Arc<dyn Dialect>,
     custom_calls: CustomCalls,
-    slots: Slots,
+    slots: ItemSlots,
     /// Messages named so far.
     named: u32,
     /// Hosted calls named so far.
@@ -64,7 +64,7 @@ pub(crate) struct ResponseReader {
     usage: Option<Usage>,
     cost: Option<Cost>,
     model: Option<ModelId>,
-    ending: Option<Ending>,
+    ending: Option<CallEnding>,
     is_unreadable: bool,
     halves: HalfJoiner,
     /// Halves of characters at the ends of the event that is read.
@@ -85,7 +85,7 @@ impl ResponseReader {
             call,
             dialect,
             custom_calls,
-            slots: Slots::default(),
+            slots: ItemSlots::default(),
             named: 0,
             hosted: 0,
             thinking: Thinking::default(),
@@ -178,10 +178,10 @@ impl ResponseReader {
         if self.awaits_reason() {
             self.fail(&Value::Null);
         }
-        let mut ending = self.ending.take().unwrap_or(Ending::Missing { unreadable: self.is_unreadable });
+        let mut ending = self.ending.take().unwrap_or(CallEnding::Missing { unreadable: self.is_unreadable });
         let has_open = self.finish_halves(events);
-        if self.has_lost_delta && has_open && matches!(ending, Ending::Completed { .. }) {
-            ending = Ending::Incomplete { reason: LOST_DELTA.to_owned() };
+        if self.has_lost_delta && has_open && matches!(ending, CallEnding::Completed { .. }) {
+            ending = CallEnding::Incomplete { reason: LOST_DELTA.to_owned() };
         }
         let mut items = Vec::new();
         for slot in mem::take(&mut self.slots).into_ordered() {
@@ -194,7 +194,7 @@ impl ResponseReader {
             }
         }
         let calls_tools = items.iter().any(OutputItem::is_call);
-        let is_answer = matches!(ending, Ending::Completed { .. } | Ending::Incomplete { .. });
+        let is_answer = matches!(ending, CallEnding::Completed { .. } | CallEnding::Incomplete { .. });
         if is_answer && !calls_tools {
             self.put_answer_last(&mut ended, events);
         }
@@ -291,7 +291,7 @@ impl ResponseReader {
     }
 
     fn read(&mut self, kind: &str, data: &str, events: &mut Vec<TurnEvent>) -> Result<(), serde_json::Error> {
-        if let Some(target) = Target::of(kind.as_bytes()) {
+        if let Some(target) = DeltaTarget::of(kind.as_bytes()) {
             self.delta(target, parse(data)?, events);
             return Ok(());
         }

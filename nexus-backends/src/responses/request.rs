@@ -25,9 +25,9 @@ const FEWEST_OUTPUT_TOKENS: u64 = 16;
 /// The version of what a resume handle holds.
 const HANDLE_VERSION: u32 = 1;
 
-/// What stays the same over all requests of a turn.
+/// Parts that are the same in all requests of a turn.
 #[derive(Debug)]
-pub(crate) struct Opening<'a> {
+pub(crate) struct TurnConstants<'a> {
     /// The model and its shape.
     pub(crate) plan: &'a ModelPlan,
     /// Instructions that stand above the prompt.
@@ -40,9 +40,9 @@ pub(crate) struct Opening<'a> {
     pub(crate) output_format: Option<&'a Value>,
 }
 
-/// A conversation with a model: what every request begins with, and what was said so far.
+/// Conversation with a model: the beginning of every request, and what was said so far.
 #[derive(Debug)]
-pub(crate) struct Conversation {
+pub(crate) struct ModelConversation {
     /// Names it: the same over all requests and over the turns that resume it.
     id: String,
     carry: Carry,
@@ -124,9 +124,9 @@ struct Reasoning {
     context: Option<&'static str>,
 }
 
-impl Conversation {
+impl ModelConversation {
     /// A conversation in which nothing has been said.
-    pub(crate) fn new(opening: &Opening<'_>) -> Self {
+    pub(crate) fn new(opening: &TurnConstants<'_>) -> Self {
         let mut conversation = Self {
             id: uuid::Uuid::new_v4().to_string(),
             carry: opening.plan.shape.carry,
@@ -145,7 +145,7 @@ impl Conversation {
     }
 
     /// The conversation that a handle holds. `None` if it holds none.
-    pub(crate) fn resume(opening: &Opening<'_>, handle: &ResumeHandle) -> Option<Self> {
+    pub(crate) fn resume(opening: &TurnConstants<'_>, handle: &ResumeHandle) -> Option<Self> {
         let kept = kept_in(handle)?;
         let items: Vec<&RawValue> = serde_json::from_str(&kept.items).ok()?;
         // Whether they are what a server takes is for the server to say; nothing but objects ever was.
@@ -178,7 +178,7 @@ impl Conversation {
         &self.id
     }
 
-    fn open(&mut self, opening: &Opening<'_>) {
+    fn open(&mut self, opening: &TurnConstants<'_>) {
         let shape = opening.plan.shape;
         let (effort, summary, context) = (opening.effort, shape.reasoning_summary, shape.reasoning_context);
         let has_reasoning = effort.is_some() || summary.is_some() || context.is_some();
@@ -366,7 +366,7 @@ impl Conversation {
     }
 
     /// Replaces what the requests begin with; what was said stays.
-    pub(crate) fn reopen(&mut self, opening: &Opening<'_>) {
+    pub(crate) fn reopen(&mut self, opening: &TurnConstants<'_>) {
         self.open(opening);
     }
 

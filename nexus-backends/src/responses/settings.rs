@@ -93,7 +93,7 @@ impl NativeSettings {
         own: crate::OwnLogin,
         context: &BuildContext,
     ) -> Result<Option<std::sync::Arc<dyn nexus_core::CredentialSource>>, SettingsError> {
-        let reach = crate::own_login::Reach {
+        let reach = crate::own_login::ServerAccess {
             inherit_proxy: self.network.inherit_proxy,
             proxy: self.network.proxy.as_deref(),
             ca_file: self.network.ca_file.as_deref(),

@@ -14,7 +14,7 @@ use nexus_core::{
 use serde_json::Value;
 
 use super::dialect::ModelPlan;
-use super::request::{Conversation, Opening};
+use super::request::{ModelConversation, TurnConstants};
 use super::tools::{offer, output_format};
 use super::turn_loop::TurnLoop;
 use crate::auth::Credential;
@@ -22,9 +22,9 @@ use crate::auth::Credential;
 /// How long a turn without a deadline is taken to last, when a credential is borrowed for it.
 const USUAL_LIFETIME: Duration = Duration::from_secs(3600);
 
-/// What a turn is run with.
+/// Setup of a turn.
 #[derive(Debug)]
-pub(super) struct Setup {
+pub(super) struct TurnSetup {
     pub(super) borrowed: BorrowedCredential,
     pub(super) plan: ModelPlan,
     effort: Option<Effort>,
@@ -47,10 +47,10 @@ pub(super) struct BorrowedCredential {
     renewal: Renewal,
 }
 
-impl Setup {
+impl TurnSetup {
     /// What every request of the turn begins with.
-    pub(super) fn opening<'a>(&'a self, request: &'a TurnRequest) -> Opening<'a> {
-        Opening {
+    pub(super) fn opening<'a>(&'a self, request: &'a TurnRequest) -> TurnConstants<'a> {
+        TurnConstants {
             plan: &self.plan,
             system: request.system.as_deref(),
             effort: self.effort,
@@ -79,7 +79,7 @@ impl TurnLoop<'_> {
         &mut self,
         definitions: &[ToolDefinition],
         events: &mut dyn EventSink,
-    ) -> Result<Setup, Failure> {
+    ) -> Result<TurnSetup, Failure> {
         let mut borrowed = self.borrow(events).await?;
         let plan = self.plan(&mut borrowed, events).await?;
         let effort = self.request.effort.and_then(|effort| effort.clamp_to(&plan.efforts));
@@ -111,7 +111,7 @@ impl TurnLoop<'_> {
             self.context.log.event(TurnEvent::warning(warning));
         }
         let effort = effort.map(|effort| effort.applied);
-        Ok(Setup {
+        Ok(TurnSetup {
             borrowed,
             plan,
             effort,
@@ -123,10 +123,11 @@ impl TurnLoop<'_> {
     }
 
     /// Begins the conversation, or takes up the one that the request names, with what is asked now.
-    pub(super) fn open(&mut self, setup: &Setup) -> Result<Conversation, Failure> {
+    pub(super) fn open(&mut self, setup: &TurnSetup) -> Result<ModelConversation, Failure> {
         let opening = setup.opening(&self.request);
         let mut conversation = match &self.request.conversation {
-            ConversationMode::Resume { handle, on_lost } => match Conversation::resume(&opening, handle) {
+            ConversationMode::Resume { handle, on_lost } => match ModelConversation::resume(&opening, handle)
+            {
                 Some(conversation) => conversation,
                 None => {
                     let lost = "the handle holds no conversation of this version";
@@ -134,10 +135,10 @@ impl TurnLoop<'_> {
                         return Err(Failure::new(ErrorKind::ConversationLost, lost));
                     }
                     self.context.log.event(TurnEvent::warning(format!("{lost}; a new one begins")));
-                    Conversation::new(&opening)
+                    ModelConversation::new(&opening)
                 }
             },
-            _ => Conversation::new(&opening),
+            _ => ModelConversation::new(&opening),
         };
         // What the server is not told of the answer's shape, the model is.
         match self.request.output.as_ref().filter(|_| setup.output_format.is_none()) {

@@ -95,9 +95,9 @@ enum Value {
     Kept(Range<usize>),
 }
 
-/// What a line says, with the range of its value within it.
+/// Field of a line, with the range of its value.
 #[derive(Debug, PartialEq, Eq)]
-enum Field {
+enum LineField {
     Name(Range<usize>),
     Data(Range<usize>),
     Ignored,
@@ -229,11 +229,11 @@ impl EventSplitter {
         }
         let in_chunk = |value: &Range<usize>| line.start + value.start..line.start + value.end;
         match field(bytes) {
-            Field::Name(value) => {
+            LineField::Name(value) => {
                 self.event_bytes += bytes.len();
                 self.name = Value::InChunk(in_chunk(&value));
             }
-            Field::Data(value) => {
+            LineField::Data(value) => {
                 self.event_bytes += bytes.len();
                 if self.data == Value::Missing {
                     self.data = Value::InChunk(in_chunk(&value));
@@ -242,7 +242,7 @@ impl EventSplitter {
                     self.data.add_line(&mut self.kept_data, bytes.get(value).unwrap_or_default());
                 }
             }
-            Field::Ignored => return bytes.is_empty(),
+            LineField::Ignored => return bytes.is_empty(),
         }
         false
     }
@@ -260,13 +260,13 @@ impl EventSplitter {
         let bytes = line.get(start..).unwrap_or_default();
         let is_blank = bytes.is_empty();
         match field(bytes) {
-            Field::Name(value) => {
+            LineField::Name(value) => {
                 self.event_bytes += bytes.len();
                 self.kept_name.clear();
                 self.kept_name.extend_from_slice(bytes.get(value).unwrap_or_default());
                 self.name = Value::Kept(0..self.kept_name.len());
             }
-            Field::Data(value) => {
+            LineField::Data(value) => {
                 self.event_bytes += bytes.len();
                 if self.data == Value::Missing {
                     self.data = Value::Kept(start + value.start..start + value.end);
@@ -276,7 +276,7 @@ impl EventSplitter {
                     self.data.add_line(&mut self.kept_data, bytes.get(value).unwrap_or_default());
                 }
             }
-            Field::Ignored => {}
+            LineField::Ignored => {}
         }
         line.clear();
         if line.capacity() <= KEPT_CAPACITY_BYTES {
@@ -351,13 +351,13 @@ impl fmt::Debug for EventSplitter {
 }
 
 /// Reads a line. `id` and `retry` are for clients that reconnect by themselves.
-fn field(line: &[u8]) -> Field {
+fn field(line: &[u8]) -> LineField {
     if let Some(value) = line.strip_prefix(b"data").and_then(value_bytes) {
-        Field::Data(line.len() - value..line.len())
+        LineField::Data(line.len() - value..line.len())
     } else if let Some(value) = line.strip_prefix(b"event").and_then(value_bytes) {
-        Field::Name(line.len() - value..line.len())
+        LineField::Name(line.len() - value..line.len())
     } else {
-        Field::Ignored
+        LineField::Ignored
     }
 }
 

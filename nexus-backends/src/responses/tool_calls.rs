@@ -21,9 +21,9 @@ pub(super) struct ToolDispatcher {
     seen: BTreeSet<String>,
 }
 
-/// A call that is to be answered.
+/// Call that the model requested.
 #[derive(Debug)]
-pub(super) struct Call {
+pub(super) struct RequestedCall {
     /// The call id, unique within the turn, by which the server pairs a call with its result.
     pub(super) id: String,
     /// The tool.
@@ -92,11 +92,11 @@ impl ToolDispatcher {
     }
 
     /// The calls of a batch, in order, and what is decided on each.
-    pub(super) fn calls(&self, batch: &[&OutputItem]) -> (Vec<Call>, Vec<Decided<'_>>) {
+    pub(super) fn calls(&self, batch: &[&OutputItem]) -> (Vec<RequestedCall>, Vec<Decided<'_>>) {
         batch.iter().filter_map(|item| self.call(item)).unzip()
     }
 
-    fn call(&self, item: &OutputItem) -> Option<(Call, Decided<'_>)> {
+    fn call(&self, item: &OutputItem) -> Option<(RequestedCall, Decided<'_>)> {
         let (id, name, text, is_custom) = match item {
             OutputItem::Call(call) => (&call.call_id, &call.name, &call.arguments, false),
             OutputItem::CustomCall { call_id, name, input, .. } => (call_id, name, input, true),
@@ -105,7 +105,7 @@ impl ToolDispatcher {
         let arguments = read(text, is_custom);
         let decided = self.session.authorize(self.session.token(), name, &arguments);
         let tool = decided.as_ref().ok().map(Permit::definition);
-        let call = Call {
+        let call = RequestedCall {
             id: id.clone(),
             name: name.clone(),
             text: text.clone(),
@@ -121,11 +121,14 @@ impl ToolDispatcher {
     /// Dropping the stream cancels the calls that still run.
     pub(super) fn answers<'c>(
         &'c self,
-        calls: &'c [Call],
+        calls: &'c [RequestedCall],
         decided: Vec<Decided<'c>>,
         spans: Vec<ToolSpan>,
     ) -> impl Stream<Item = (usize, ToolResult, ToolCallStatus)> + use<'c> {
-        let answer = move |(index, ((call, decided), span)): (usize, ((&'c Call, Decided<'c>), ToolSpan))| async move {
+        let answer = move |(index, ((call, decided), span)): (
+            usize,
+            ((&'c RequestedCall, Decided<'c>), ToolSpan),
+        )| async move {
             let (result, status) = span.run(answer(&self.session, call, decided)).await;
             (index, result, status)
         };
@@ -155,7 +158,11 @@ fn read(text: &str, is_custom: bool) -> Value {
         .unwrap_or_else(|| Value::String(text.to_owned()))
 }
 
-async fn answer(session: &Session, call: &Call, decided: Decided<'_>) -> (ToolResult, ToolCallStatus) {
+async fn answer(
+    session: &Session,
+    call: &RequestedCall,
+    decided: Decided<'_>,
+) -> (ToolResult, ToolCallStatus) {
     let answered = match decided {
         Ok(permit) => session.answer(call.id.as_str().into(), permit).await,
         Err(denial) => Err(denial),

@@ -21,9 +21,9 @@ const MAX_NAME_BYTES: usize = 64;
 /// Longest piece of a tool's name that is repeated in a warning, in bytes.
 const MAX_SHOWN_BYTES: usize = 120;
 
-/// What a request offers.
+/// Tools that a request offers.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Offer {
+pub(crate) struct OfferedTools {
     /// The functions, as the request lists them.
     pub(crate) tools: Vec<Value>,
     /// What the schemas no longer say, one sentence each.
@@ -35,8 +35,8 @@ pub(crate) struct Offer {
 /// `strict` is always false, and said wherever the server takes the field: strict functions must have closed schemas without optional
 /// properties, which is not ours to demand of a caller's tool, and a server that finds nothing said may
 /// tighten the schema by itself.
-pub(crate) fn offer(definitions: &[ToolDefinition], writes_strict: bool) -> Offer {
-    let mut offer = Offer::default();
+pub(crate) fn offer(definitions: &[ToolDefinition], writes_strict: bool) -> OfferedTools {
+    let mut offer = OfferedTools::default();
     let mut names = BTreeSet::new();
     for definition in definitions {
         let label = format!("tool {:?}", shortened(&definition.name));

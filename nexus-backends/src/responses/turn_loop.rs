@@ -17,9 +17,9 @@ use nexus_core::{
 use serde_json::Value;
 
 use super::model_server::ModelServer;
-use super::reader::{Ending, ModelReply, OutputItem};
-use super::request::Conversation;
-use super::tool_calls::{Call, Decided, ToolDispatcher};
+use super::reader::{CallEnding, ModelReply, OutputItem};
+use super::request::ModelConversation;
+use super::tool_calls::{Decided, RequestedCall, ToolDispatcher};
 use super::turn_context::TurnContext;
 use crate::redact::with_key_prefixes;
 
@@ -52,8 +52,8 @@ pub(crate) struct TurnLoop<'a> {
     limits: Limits,
 }
 
-/// Whether the turn goes on after a reply.
-enum Next {
+/// Continuation of the turn after a reply.
+enum AfterReply {
     /// With the answers to its calls.
     Answer,
     /// To go on, or once more.
@@ -118,7 +118,7 @@ impl<'a> TurnLoop<'a> {
 
     async fn iterate(
         &mut self,
-        kept: &mut Option<Conversation>,
+        kept: &mut Option<ModelConversation>,
         events: &mut dyn EventSink,
     ) -> Result<(FinishReason, Option<Value>), Failure> {
         let session = self.host.open_turn(&self.request);
@@ -151,9 +151,9 @@ impl<'a> TurnLoop<'a> {
             conversation.model(&reply.items);
             self.account(&reply)?;
             match self.judge(&reply, &dispatcher, &mut repeats, conversation, events).await? {
-                Next::Answer => has_answers = true,
-                Next::Ask => has_answers = false,
-                Next::Answered { finish, output } => return Ok((finish, output)),
+                AfterReply::Answer => has_answers = true,
+                AfterReply::Ask => has_answers = false,
+                AfterReply::Answered { finish, output } => return Ok((finish, output)),
             }
         }
     }
@@ -179,7 +179,7 @@ impl<'a> TurnLoop<'a> {
 
     /// Adds what was said to the agent meanwhile. Nothing but the request itself can keep it from the model now, and a conversation
     /// that is taken up again has it.
-    fn add_input(&mut self, conversation: &mut Conversation) {
+    fn add_input(&mut self, conversation: &mut ModelConversation) {
         while let Some(input) = self.steered.take() {
             let text = input.delivered();
             conversation.remark(&text);
@@ -209,29 +209,29 @@ impl<'a> TurnLoop<'a> {
         reply: &ModelReply,
         dispatcher: &ToolDispatcher,
         repeats: &mut Repeats,
-        conversation: &mut Conversation,
+        conversation: &mut ModelConversation,
         events: &mut dyn EventSink,
-    ) -> Result<Next, Failure> {
+    ) -> Result<AfterReply, Failure> {
         // First, since the arguments of its last call may be cut off: no call of such a reply is dispatched.
-        if let Ending::Incomplete { reason } = &reply.ending {
+        if let CallEnding::Incomplete { reason } = &reply.ending {
             return Err(self.incomplete(reason));
         }
         let batches = dispatcher.batches(&reply.items);
         if !batches.is_empty() {
             self.answer_calls(&batches, dispatcher, repeats, conversation, events).await?;
             return Ok(match self.is_submitted {
-                true => Next::Answered { finish: FinishReason::Submitted, output: None },
-                false => Next::Answer,
+                true => AfterReply::Answered { finish: FinishReason::Submitted, output: None },
+                false => AfterReply::Answer,
             });
         }
-        if matches!(reply.ending, Ending::Completed { end_turn: Some(false) }) {
+        if matches!(reply.ending, CallEnding::Completed { end_turn: Some(false) }) {
             self.continuations += 1;
             if self.continuations > MAX_CONTINUATIONS {
                 let reason =
                     format!("the model asked {MAX_CONTINUATIONS} times to go on, and came to no end");
                 return Err(Failure::new(ErrorKind::Incomplete, reason));
             }
-            return Ok(Next::Ask);
+            return Ok(AfterReply::Ask);
         }
         let refusal = reply.items.iter().find_map(|item| match item {
             OutputItem::Message { refusal: Some(refusal), .. } => Some(refusal),
@@ -246,12 +246,12 @@ impl<'a> TurnLoop<'a> {
             return Err(Failure::new(ErrorKind::Incomplete, "the model answered nothing"));
         }
         match self.answer.check(None, &mut self.context.log) {
-            Checked::Fits(output) => Ok(Next::Answered { finish: FinishReason::Stop, output }),
+            Checked::Fits(output) => Ok(AfterReply::Answered { finish: FinishReason::Stop, output }),
             Checked::Useless(failure) => Err(failure),
             Checked::AskAgain(instruction) => {
                 conversation.remark(&instruction);
                 self.context.log.provenance.attempts += 1;
-                Ok(Next::Ask)
+                Ok(AfterReply::Ask)
             }
         }
     }
@@ -276,7 +276,7 @@ impl<'a> TurnLoop<'a> {
         batches: &[Vec<&OutputItem>],
         dispatcher: &ToolDispatcher,
         repeats: &mut Repeats,
-        conversation: &mut Conversation,
+        conversation: &mut ModelConversation,
         events: &mut dyn EventSink,
     ) -> Result<(), Failure> {
         let mut round = Round::default();
@@ -305,7 +305,7 @@ impl<'a> TurnLoop<'a> {
     /// Runs the calls of a batch. The results are in their order.
     async fn answer_batch(
         &mut self,
-        calls: &[Call],
+        calls: &[RequestedCall],
         decided: Vec<Decided<'_>>,
         dispatcher: &ToolDispatcher,
         events: &mut dyn EventSink,

@@ -18,9 +18,9 @@ const SESSIONS: &str = "sessions/claude-cli";
 /// The note in such a folder.
 const NOTE: &str = "kept.json";
 
-/// What a [`ResumeHandle`] of this backend says.
+/// Content of this backend's [`ResumeHandle`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct RetainedSession {
     /// The CLI's own name for the conversation.
     pub(super) session: String,
     /// Where the turn worked. Claude 2.1.197 finds a conversation only from there.
@@ -36,7 +36,7 @@ pub(super) struct Kept {
     cost: f64,
 }
 
-impl Kept {
+impl RetainedSession {
     /// Reads the state of a handle. It may come from anywhere: what is in it is checked.
     pub(super) fn read(state: &Value) -> Option<Self> {
         let kept: Self = serde_json::from_value(state.clone()).ok()?;
@@ -144,7 +144,7 @@ impl Note {
 pub(super) struct ConversationState {
     backend: BackendId,
     place: Option<ConversationFolder>,
-    before: Option<Kept>,
+    before: Option<RetainedSession>,
     id: Option<String>,
     usage: Usage,
     cost: f64,
@@ -170,7 +170,7 @@ impl ConversationState {
         directory: &Path,
         folder: KeptFolder,
         users: Option<PathBuf>,
-        before: Option<Kept>,
+        before: Option<RetainedSession>,
     ) -> Self {
         let place = Some(ConversationFolder { directory: directory.to_owned(), folder, users });
         Self { place, before, ..Self::forgotten(backend) }
@@ -194,7 +194,7 @@ impl ConversationState {
     /// How a later turn goes on from here.
     pub(super) fn handle(&self) -> Option<ResumeHandle> {
         let place = self.place.as_ref()?;
-        let kept = Kept {
+        let kept = RetainedSession {
             session: self.id.clone()?,
             directory: place.directory.clone(),
             folder: place.folder.name.clone(),
@@ -282,7 +282,7 @@ mod tests {
         usage
     }
 
-    fn kept(before: Option<Kept>) -> ConversationState {
+    fn kept(before: Option<RetainedSession>) -> ConversationState {
         let folder = KeptFolder::of(Path::new("/nexus"), "run");
         ConversationState::kept("claude-cli".into(), Path::new("/work"), folder, None, before)
     }
@@ -292,7 +292,7 @@ mod tests {
         let mut first = kept(None);
         first.is_at("a-b".into());
         first.account(&result(25, 17, 0.5), &own(25, 17)).unwrap();
-        let before = Kept::read(first.handle().unwrap().state()).unwrap();
+        let before = RetainedSession::read(first.handle().unwrap().state()).unwrap();
         kept(Some(before))
     }
 
@@ -311,10 +311,10 @@ mod tests {
     #[test]
     fn a_handle_that_leads_elsewhere_is_no_handle() {
         let state = |session: &str, folder: &str, directory: &str| json!({ "session": session, "folder": folder, "directory": directory });
-        assert!(Kept::read(&state("a-1", "b-2", "/work")).is_some());
-        assert_eq!(Kept::read(&state("a-1", "../b", "/work")), None);
-        assert_eq!(Kept::read(&state("--continue=x", "b", "/work")), None);
-        assert_eq!(Kept::read(&state("a-1", "b", "work")), None);
-        assert_eq!(Kept::read(&json!("x")), None);
+        assert!(RetainedSession::read(&state("a-1", "b-2", "/work")).is_some());
+        assert_eq!(RetainedSession::read(&state("a-1", "../b", "/work")), None);
+        assert_eq!(RetainedSession::read(&state("--continue=x", "b", "/work")), None);
+        assert_eq!(RetainedSession::read(&state("a-1", "b", "work")), None);
+        assert_eq!(RetainedSession::read(&json!("x")), None);
     }
 }

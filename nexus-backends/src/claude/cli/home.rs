@@ -16,7 +16,7 @@ use std::{
 
 use nexus_core::{BuildContext, ConversationMode, ErrorKind, OnLost, Secret, ToolAccess, harness::Failure};
 
-use super::conversation::{ConversationState, Kept, KeptFolder};
+use super::conversation::{ConversationState, KeptFolder, RetainedSession};
 use crate::cli::caller_tools;
 use crate::cli::refusal;
 use crate::cli::settings::{Billing, Settings};
@@ -101,7 +101,7 @@ struct Location {
     working_directory: PathBuf,
     /// The folder of the conversation, if it is kept.
     folder: Option<KeptFolder>,
-    before: Option<Kept>,
+    before: Option<RetainedSession>,
 }
 
 /// The CLI's own folder where it runs with the user's login.
@@ -134,7 +134,7 @@ fn keep(plan: &TurnPlan) -> Result<Location, Failure> {
 
 /// A conversation that an earlier turn kept.
 fn resume(plan: &TurnPlan, state: &serde_json::Value) -> Result<Location, Failure> {
-    let kept = Kept::read(state).ok_or_else(|| {
+    let kept = RetainedSession::read(state).ok_or_else(|| {
         Failure::new(ErrorKind::InvalidRequest, "the handle to resume is not one of this backend")
     })?;
     let folder = KeptFolder::of(&plan.nexus_home, &kept.folder);
@@ -437,7 +437,7 @@ mod tests {
         }
         std::fs::create_dir_all(users.join(".claude/session-env/a-1")).unwrap();
         let forget = |state: &serde_json::Value| {
-            let kept = Kept::read(state)?.place(bench.folder.path())?;
+            let kept = RetainedSession::read(state)?.place(bench.folder.path())?;
             Some(kept.forget(bench.folder.path(), &"claude-cli".into()))
         };
         // Nobody's conversation but that of the note, by whatever else a handle says.

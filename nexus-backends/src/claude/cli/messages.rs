@@ -49,14 +49,15 @@ struct Open {
     vendor_id: String,
     id: MessageId,
     parent: Option<CallId>,
-    blocks: Vec<Block>,
+    blocks: Vec<ContentBlock>,
     is_confirmed: bool,
     usage: Option<ApiUsage>,
     stop_reason: Option<String>,
 }
 
+/// Content block of a message.
 #[derive(Debug)]
-struct Block {
+struct ContentBlock {
     kind: BlockKind,
     has_streamed: bool,
     confirmed: Option<String>,
@@ -88,7 +89,7 @@ impl Messages {
         }
         match open.blocks.last_mut() {
             Some(block) if block.kind == kind && block.confirmed.is_none() => block.has_streamed = true,
-            _ => open.blocks.push(Block { kind, has_streamed: true, confirmed: None }),
+            _ => open.blocks.push(ContentBlock { kind, has_streamed: true, confirmed: None }),
         }
         open.deliver(kind, &text, step);
     }
@@ -159,7 +160,7 @@ impl Messages {
             Some(block) => block.confirmed = Some(text),
             None => {
                 open.deliver(kind, &text, step);
-                open.blocks.push(Block { kind, has_streamed: false, confirmed: Some(text) });
+                open.blocks.push(ContentBlock { kind, has_streamed: false, confirmed: Some(text) });
             }
         }
     }
@@ -193,7 +194,8 @@ impl Messages {
             return;
         }
         step.event(MessageVoided::new(open.id.clone(), VoidCause::Retry));
-        let blocks: Vec<Block> = open.blocks.into_iter().filter(|block| block.confirmed.is_some()).collect();
+        let blocks: Vec<ContentBlock> =
+            open.blocks.into_iter().filter(|block| block.confirmed.is_some()).collect();
         if blocks.is_empty() {
             return;
         }

@@ -73,7 +73,7 @@ use nexus_core::{
     SettingsError, Support, TextGranularity, harness::Failure,
 };
 
-use self::conversation::Kept;
+use self::conversation::RetainedSession;
 use self::startup_throttle::FirstTurn;
 use self::translate::{ClaudeTranslator, Opening};
 use self::version::VERSIONS;
@@ -83,7 +83,7 @@ use crate::cli::StartupWait;
 use crate::cli::permission::Permissions;
 use crate::cli::refusal;
 use crate::cli::settings::Settings;
-use crate::cli::versions::Admitted;
+use crate::cli::versions::AdmittedVersion;
 use crate::cli::{Attempt, Cli, KeptConversation, Prepared, TurnPlan};
 use crate::vendor::backend_kind;
 use nexus_core::settings_schema;
@@ -135,7 +135,7 @@ impl Claude {
     }
 
     /// The version, if it may be run.
-    async fn version(&self, executable: &Executable) -> Result<Admitted, Failure> {
+    async fn version(&self, executable: &Executable) -> Result<AdmittedVersion, Failure> {
         let host = self.context.environment.iter().map(|(name, value)| (name.into(), value.into()));
         let environment = Environment::from_host(host).with("DISABLE_AUTOUPDATER", "1").build();
         let environment = environment.unwrap_or_default();
@@ -152,28 +152,28 @@ impl Claude {
     }
 
     /// Whether the user has logged in, as far as that shows without opening anything.
-    fn login(&self) -> Login {
+    fn login(&self) -> VisibleLogin {
         let variable = |name: &str| self.context.environment.get(name).filter(|value| !value.is_empty());
         let (folder, settings) = match (variable("CLAUDE_CONFIG_DIR"), variable("HOME")) {
             (Some(folder), _) => (PathBuf::from(folder), PathBuf::from(folder).join(".claude.json")),
             (None, Some(home)) => {
                 (PathBuf::from(home).join(".claude"), PathBuf::from(home).join(".claude.json"))
             }
-            (None, None) => return Login::Unknown,
+            (None, None) => return VisibleLogin::Unknown,
         };
         if folder.join(".credentials.json").exists() {
-            Login::Likely
+            VisibleLogin::Likely
         } else if settings.exists() {
             // A keychain, or a key that the CLI keeps itself.
-            Login::Unknown
+            VisibleLogin::Unknown
         } else {
-            Login::None
+            VisibleLogin::None
         }
     }
 }
 
-/// What shows of the user's login from outside.
-enum Login {
+/// Login of the user, as far as it is visible from outside.
+enum VisibleLogin {
     Likely,
     Unknown,
     None,
@@ -223,7 +223,7 @@ impl Cli for Claude {
             }
             Err(error) => return Availability::Unusable { reason: error.to_string() },
         };
-        let Admitted { version, note } = match self.version(&executable).await {
+        let AdmittedVersion { version, note } = match self.version(&executable).await {
             Ok(admitted) => admitted,
             Err(failure) => return Availability::Unusable { reason: failure.message.unwrap_or_default() },
         };
@@ -234,9 +234,11 @@ impl Cli for Claude {
             }
         } else {
             match self.login() {
-                Login::Likely => {}
-                Login::Unknown => notes.push("whether it is logged in shows only in a turn".to_owned()),
-                Login::None => {
+                VisibleLogin::Likely => {}
+                VisibleLogin::Unknown => {
+                    notes.push("whether it is logged in shows only in a turn".to_owned());
+                }
+                VisibleLogin::None => {
                     let remedy = "run `claude auth login`, or name a `credential`".to_owned();
                     return Availability::Unauthenticated { remedy };
                 }
@@ -251,7 +253,7 @@ impl Cli for Claude {
         attempt: Attempt,
     ) -> Result<Prepared<Self::Translator>, Failure> {
         let executable = self.executable().map_err(|error| Failure::of(ErrorKind::NotInstalled, &error))?;
-        let Admitted { version, note } = self.version(&executable).await?;
+        let AdmittedVersion { version, note } = self.version(&executable).await?;
         let mut warnings = Vec::from_iter(note);
         let request = &plan.request;
         VERSIONS.admit_output(&version, request, self.settings.versions)?;
@@ -316,6 +318,6 @@ impl Cli for Claude {
     }
 
     fn kept(&self, nexus_home: &Path, handle: &ResumeHandle) -> Option<KeptConversation> {
-        Kept::read(handle.state())?.place(nexus_home)
+        RetainedSession::read(handle.state())?.place(nexus_home)
     }
 }

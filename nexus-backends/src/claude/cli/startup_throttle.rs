@@ -56,7 +56,7 @@ impl FirstTurn {
     }
 
     fn wait_for(&self, nexus_home: &Path, patience: Duration) -> StartupWait {
-        let waiting = Waiting {
+        let waiting = QueuedProcess {
             nexus_home: nexus_home.to_owned(),
             alone: Arc::clone(&self.alone),
             until: Instant::now() + patience,
@@ -64,7 +64,7 @@ impl FirstTurn {
             has_looked: false,
             pause: LOOKS.0,
         };
-        StartupWait::until(stream::unfold(waiting, Waiting::wait))
+        StartupWait::until(stream::unfold(waiting, QueuedProcess::wait))
     }
 
     /// The model has answered: the others may start.
@@ -75,8 +75,8 @@ impl FirstTurn {
     }
 }
 
-/// One process in the queue.
-struct Waiting {
+/// Process in the queue.
+struct QueuedProcess {
     nexus_home: PathBuf,
     alone: Arc<Mutex<Option<Alone>>>,
     until: Instant,
@@ -86,17 +86,17 @@ struct Waiting {
     pause: Duration,
 }
 
-impl Waiting {
+impl QueuedProcess {
     /// Waits until there is something to report; `None` once the process may start.
     async fn wait(mut self) -> Option<(String, Self)> {
         loop {
             match self.look().await {
-                Ok(Look::Alone(alone)) => {
+                Ok(PollOutcome::Alone(alone)) => {
                     *self.alone.lock().unwrap_or_else(PoisonError::into_inner) = Some(alone);
                     return None;
                 }
-                Ok(Look::Open) => return None,
-                Ok(Look::Wait) => {}
+                Ok(PollOutcome::Open) => return None,
+                Ok(PollOutcome::Wait) => {}
                 Err(error) => {
                     tracing::warn!(%error, "first processes cannot be spaced");
                     return None;
@@ -119,24 +119,24 @@ impl Waiting {
         }
     }
 
-    async fn look(&mut self) -> io::Result<Look> {
+    async fn look(&mut self) -> io::Result<PollOutcome> {
         let home = self.nexus_home.clone();
         let has_waited = std::mem::replace(&mut self.has_looked, true);
-        run_blocking(move || Look::at(&home, has_waited))
+        run_blocking(move || PollOutcome::at(&home, has_waited))
             .await
             .unwrap_or_else(|_| Err(io::Error::other("the look at them did not end")))
     }
 }
 
-/// The outcome of one poll.
+/// Outcome of one poll.
 #[derive(Debug)]
-enum Look {
+enum PollOutcome {
     Alone(Alone),
     Open,
     Wait,
 }
 
-impl Look {
+impl PollOutcome {
     /// Reads the files. A process that `has_waited` does not run alone: the one before it was the test of the login.
     fn at(nexus_home: &Path, has_waited: bool) -> io::Result<Self> {
         let folder = nexus_home.join(FOLDER);
@@ -273,13 +273,15 @@ mod tests {
     #[test]
     fn a_lock_that_is_not_marked_yet_is_looked_at_again() {
         let home = tempfile::tempdir().unwrap();
-        let Look::Alone(first) = Look::at(home.path(), false).unwrap() else { panic!("it is the first") };
+        let PollOutcome::Alone(first) = PollOutcome::at(home.path(), false).unwrap() else {
+            panic!("it is the first")
+        };
         age(home.path(), LOCK, ALONE.as_secs() + 1);
-        assert!(matches!(Look::at(home.path(), false).unwrap(), Look::Wait));
+        assert!(matches!(PollOutcome::at(home.path(), false).unwrap(), PollOutcome::Wait));
         first.lock.file().set_modified(SystemTime::now()).unwrap();
-        assert!(matches!(Look::at(home.path(), true).unwrap(), Look::Wait));
+        assert!(matches!(PollOutcome::at(home.path(), true).unwrap(), PollOutcome::Wait));
         age(home.path(), LOCK, ALONE.as_secs() + 1);
-        assert!(matches!(Look::at(home.path(), true).unwrap(), Look::Open));
+        assert!(matches!(PollOutcome::at(home.path(), true).unwrap(), PollOutcome::Open));
     }
 
     #[tokio::test]

@@ -15,13 +15,13 @@ use super::{mcp_config, tools};
 use crate::cli::Step;
 use crate::cli::caller_tools::CallerTools;
 
-/// The calls of one process.
+/// Calls of one process.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
+pub(super) struct ProcessCalls {
     access: ToolAccess,
     callers: Option<CallerTools>,
     /// Those without an answer, oldest first.
-    waiting: Vec<Waiting>,
+    waiting: Vec<WaitingCall>,
     /// How many calls had each of the vendor's ids, which may come twice.
     known: BTreeMap<String, u32>,
     denied: BTreeSet<String>,
@@ -30,15 +30,17 @@ pub(super) struct Calls {
     is_stopping: bool,
 }
 
+/// Call that waits for its result.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingCall {
     vendor_id: String,
     id: CallId,
-    kind: Kind,
+    kind: WaitingKind,
 }
 
+/// Kind of a call that waits for its result.
 #[derive(Clone, Debug)]
-enum Kind {
+enum WaitingKind {
     /// A tool of the harness's own, or of the vendor's server.
     Own {
         /// The tool, if it is in no list of those that the model has: a call of it does nothing.
@@ -50,7 +52,7 @@ enum Kind {
     Answer,
 }
 
-impl Calls {
+impl ProcessCalls {
     /// None yet. Those of `callers` are told apart from the harness's own.
     pub(super) fn new(access: ToolAccess, callers: Option<CallerTools>) -> Self {
         Self { access, callers, ..Self::default() }
@@ -66,7 +68,7 @@ impl Calls {
         if block.name == tools::STRUCTURED_OUTPUT && block.kind == "tool_use" {
             *self.known.entry(block.id.clone()).or_default() += 1;
             let id = CallId::new(block.id.as_str());
-            self.waiting.push(Waiting { vendor_id: block.id, id, kind: Kind::Answer });
+            self.waiting.push(WaitingCall { vendor_id: block.id, id, kind: WaitingKind::Answer });
             return;
         }
         let count = self.known.entry(block.id.clone()).or_default();
@@ -79,16 +81,16 @@ impl Calls {
             Some((callers, name)) => {
                 let effects = callers.effects(name);
                 let started = ToolCallStarted::new(call.clone(), name, ToolOrigin::Caller, effects);
-                (started, Kind::Callers { name: name.to_owned(), arguments: block.input.clone() })
+                (started, WaitingKind::Callers { name: name.to_owned(), arguments: block.input.clone() })
             }
             None => {
                 let (started, is_listed) = self.own(call.clone(), &block);
-                (started, Kind::Own { unlisted: (!is_listed).then(|| block.name.clone()) })
+                (started, WaitingKind::Own { unlisted: (!is_listed).then(|| block.name.clone()) })
             }
         };
         step.event(started.with_parent(parent.map(CallId::new)));
         step.event(ToolCallArguments::new(call.clone(), block.input));
-        self.waiting.push(Waiting { vendor_id: block.id, id: call, kind });
+        self.waiting.push(WaitingCall { vendor_id: block.id, id: call, kind });
     }
 
     /// The start of a call that is not the caller's to answer, and whether the model has its tool.
@@ -130,9 +132,9 @@ impl Calls {
             }
             return;
         };
-        let Waiting { id: call, kind, .. } = self.waiting.remove(at);
+        let WaitingCall { id: call, kind, .. } = self.waiting.remove(at);
         let is_denied = match kind {
-            Kind::Answer => {
+            WaitingKind::Answer => {
                 if block.is_error {
                     step.event(TurnEvent::warning(
                         "the answer did not fit the schema; the CLI told the model",
@@ -140,19 +142,19 @@ impl Calls {
                 }
                 return;
             }
-            Kind::Callers { .. } if self.is_stopping && block.is_error => return,
-            Kind::Callers { name, arguments } => {
+            WaitingKind::Callers { .. } if self.is_stopping && block.is_error => return,
+            WaitingKind::Callers { name, arguments } => {
                 if tools::is_cut(block) {
                     let reason = "is too long for the CLI, which shows the model the beginning of it";
                     step.event(TurnEvent::warning(format!("the answer of the tool {name} {reason}")));
                 }
                 self.was_denied(&name, &arguments) || self.denied.contains(&block.tool_use_id)
             }
-            Kind::Own { unlisted: Some(tool) } if !block.is_error => {
+            WaitingKind::Own { unlisted: Some(tool) } if !block.is_error => {
                 self.ran_unlisted(&tool, step);
                 false
             }
-            Kind::Own { .. } => self.denied.contains(&block.tool_use_id) || tools::is_refusal(block),
+            WaitingKind::Own { .. } => self.denied.contains(&block.tool_use_id) || tools::is_refusal(block),
         };
         let status = match (block.is_error, is_denied) {
             (false, _) => ToolCallStatus::Succeeded,
@@ -190,7 +192,7 @@ impl Calls {
 
     /// Whether a call has no answer yet that the model goes on from.
     pub(super) fn is_going_on(&self) -> bool {
-        self.waiting.iter().any(|waiting| !matches!(waiting.kind, Kind::Answer))
+        self.waiting.iter().any(|waiting| !matches!(waiting.kind, WaitingKind::Answer))
     }
 
     /// No answer comes any more.
@@ -230,7 +232,7 @@ mod tests {
     /// What is recorded of two calls of one reply.
     async fn record(session: &Arc<Session>, inputs: [Value; 2]) -> (Vec<ToolCallStatus>, Effects) {
         let callers = CallerTools::new(Arc::clone(session), "http://127.0.0.1:1/mcp".into());
-        let mut calls = Calls::new(ToolAccess::ScopedOnly, Some(callers));
+        let mut calls = ProcessCalls::new(ToolAccess::ScopedOnly, Some(callers));
         let mut step = Step::default();
         for (id, input) in ["1", "2"].into_iter().zip(&inputs) {
             let call = json!({ "type": "tool_use", "id": id, "name": "mcp__nexus__pay", "input": input });

@@ -23,7 +23,7 @@ use super::outgoing::{
     System, allow, deny, initialize, input, interrupt, refuse, server_status, set_servers, user,
 };
 use super::startup_throttle::FirstTurn;
-use super::tool_calls::Calls;
+use super::tool_calls::ProcessCalls;
 use super::wire::{
     AskedLine, AssistantLine, Block, ControlAnswer, ControlLine, ControlResponse, Head, RateLimitLine,
     ResultLine, StreamLine, SystemLine, UserLine,
@@ -84,7 +84,7 @@ pub(crate) struct ClaudeTranslator {
     is_streaming: bool,
     is_stopping: bool,
     messages: Messages,
-    calls: Calls,
+    calls: ProcessCalls,
     /// Background tasks that have not ended.
     tasks: BTreeSet<String>,
     /// The verdict that waits for them.
@@ -122,7 +122,7 @@ impl ClaudeTranslator {
     /// Nothing has been read.
     pub(super) fn new(opening: Opening) -> Self {
         let witness = Witness { resumes: opening.session.resumes(), ..Witness::default() };
-        let calls = Calls::new(opening.access, opening.tools.clone());
+        let calls = ProcessCalls::new(opening.access, opening.tools.clone());
         Self {
             opening,
             stage: Stage::Starting,

@@ -18,13 +18,13 @@ use self::login::LOGIN;
 use super::model_list::{ModelEntry, Models};
 use crate::auth::Credential;
 use crate::responses::dialect::{
-    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPosition, TextShape,
+    Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, RequestContext, Shape, SystemPosition, TextShape,
     ToolPosition,
 };
 use crate::responses::kind::name_a_model;
-use crate::responses::models::{Found, ModelListCache};
+use crate::responses::models::{ListLookup, ModelListCache};
 use crate::responses::outcome::ErrorReply;
-use crate::responses::own_settings::Endpoint;
+use crate::responses::own_settings::SubscriptionEndpoint;
 use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
@@ -60,7 +60,7 @@ const SHAPE: Shape = Shape {
     custom_calls: CustomCalls::Client,
 };
 
-const ENDPOINT: Endpoint = Endpoint { base_url: BASE_URL, login: LOGIN };
+const ENDPOINT: SubscriptionEndpoint = SubscriptionEndpoint { base_url: BASE_URL, login: LOGIN };
 
 backend_kind! {
     /// The kind `chatgpt-sub-token`: a loop of our own at the public API, on a ChatGPT plan.
@@ -122,22 +122,22 @@ impl Dialect for Chatgpt {
     ) -> Result<ModelPlan, Failure> {
         let found = self.model_lists.look(transport, "/models", bearer::headers(credential), self).await?;
         match (found, model.or(self.default_model.as_ref())) {
-            (Found::List(list), Some(model)) => {
+            (ListLookup::List(list), Some(model)) => {
                 let entry = list.entry(model.as_str());
                 let warning =
                     entry.is_none().then(|| format!("{model} is not in the account's list of models"));
                 Ok(Self::plan(model.clone(), entry, warning))
             }
-            (Found::List(list), None) => match list.default_entry() {
+            (ListLookup::List(list), None) => match list.default_entry() {
                 Some(entry) => Ok(Self::plan(ModelId::from(entry.slug.as_str()), Some(entry), None)),
                 None => Err(name_a_model("the account has none that is shown")),
             },
-            (Found::Nothing(reason), Some(model)) => Ok(Self::plan(model.clone(), None, Some(reason))),
-            (Found::Nothing(reason), None) => Err(name_a_model(&reason)),
+            (ListLookup::Nothing(reason), Some(model)) => Ok(Self::plan(model.clone(), None, Some(reason))),
+            (ListLookup::Nothing(reason), None) => Err(name_a_model(&reason)),
         }
     }
 
-    fn headers(&self, call: &CallContext<'_>) -> HeaderMap {
+    fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
         bearer::headers(call.credential)
     }
 

@@ -92,7 +92,7 @@ use crate::cli::caller_tools;
 use crate::cli::provider::CredentialProvider;
 use crate::cli::refusal;
 use crate::cli::settings::{Billing, Settings};
-use crate::cli::versions::Admitted;
+use crate::cli::versions::AdmittedVersion;
 use crate::cli::{Attempt, Cli, KeptConversation, Prepared, TurnPlan};
 use crate::codex::{chatgpt, login};
 use crate::own_login::OwnLogin;
@@ -255,7 +255,7 @@ impl Cli for Codex {
         let Ok(environment) = self.bare_environment(&Folders::below(Path::new("/nonexistent"))) else {
             return Availability::Unusable { reason: "the host's environment cannot be passed on".into() };
         };
-        let Admitted { version, note } =
+        let AdmittedVersion { version, note } =
             match version::version(&executable, &environment, self.settings.versions).await {
                 Ok(admitted) => admitted,
                 Err(failure) => {
@@ -280,7 +280,8 @@ impl Cli for Codex {
             home.folder(folder).map_err(unwritable)?;
         }
         let bare = self.bare_environment(&folders)?;
-        let Admitted { version, note } = version::version(&executable, &bare, self.settings.versions).await?;
+        let AdmittedVersion { version, note } =
+            version::version(&executable, &bare, self.settings.versions).await?;
         version::VERSIONS.admit_output(&version, request, self.settings.versions)?;
         let version = version.to_string();
         // The program takes whatever is in its environment to the end, and asks for nothing else.

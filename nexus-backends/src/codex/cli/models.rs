@@ -30,9 +30,9 @@ pub(super) struct ModelList {
     models: Vec<Map<String, Value>>,
 }
 
-/// One model's entry.
+/// JSON object of one model.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry<'a>(&'a Map<String, Value>);
+pub(super) struct ModelObject<'a>(&'a Map<String, Value>);
 
 impl ModelList {
     /// Asks the program, once per state of its file; `None` if it does not tell. Needs a `CODEX_HOME` that
@@ -51,24 +51,24 @@ impl ModelList {
     }
 
     /// The entry that the program uses for `model`: of that name, else of the longest beginning of it.
-    pub(super) fn entry(&self, model: &str) -> Option<Entry<'_>> {
+    pub(super) fn entry(&self, model: &str) -> Option<ModelObject<'_>> {
         let named = self.entries().filter(|entry| model.starts_with(entry.slug()));
         named.max_by_key(|entry| entry.slug().len())
     }
 
     /// The entry that the program uses where no model is named: the first of those it shows.
-    pub(super) fn default_entry(&self) -> Option<Entry<'_>> {
+    pub(super) fn default_entry(&self) -> Option<ModelObject<'_>> {
         let shown =
             self.entries().filter(|entry| entry.0.get("visibility").is_some_and(|word| word == "list"));
         shown.min_by_key(|entry| entry.0.get("priority").and_then(Value::as_i64).unwrap_or(i64::MAX))
     }
 
-    fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        self.models.iter().map(Entry).filter(|entry| !entry.slug().is_empty())
+    fn entries(&self) -> impl Iterator<Item = ModelObject<'_>> {
+        self.models.iter().map(ModelObject).filter(|entry| !entry.slug().is_empty())
     }
 }
 
-impl Entry<'_> {
+impl ModelObject<'_> {
     fn slug(&self) -> &str {
         self.0.get("slug").and_then(Value::as_str).unwrap_or_default()
     }

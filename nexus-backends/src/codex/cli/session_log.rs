@@ -36,9 +36,9 @@ const DENIALS: &[&str] = &[
     "patch rejected: writing is blocked by read-only", // apply-patch-readonly
 ];
 
-/// What the record says about the turns of one process.
+/// Record of one process's turns.
 #[derive(Debug, Default)]
-pub(super) struct Record {
+pub(super) struct ProcessRecord {
     /// Calls and their outputs, in order.
     calls: Vec<RecordedCall>,
     /// How the last turn ended, if it did.
@@ -67,15 +67,16 @@ struct RecordedCall {
     output: Option<String>,
 }
 
+/// Line of the log.
 #[derive(Deserialize)]
-struct Line {
+struct LogLine {
     #[serde(rename = "type", default)]
     kind: String,
     #[serde(default)]
     payload: Value,
 }
 
-impl Record {
+impl ProcessRecord {
     /// Reads what the file says about `turns`. What cannot be read is passed over: the file may end anywhere.
     pub(super) fn read(path: &Path, turns: &BTreeSet<String>) -> Self {
         let mut record = Self::default();
@@ -89,7 +90,7 @@ impl Record {
                 Ok(0) | Err(_) => return record,
                 Ok(_) => {}
             }
-            let Ok((line, _)) = lenient_json::from_slice::<Line>(&bytes) else { continue };
+            let Ok((line, _)) = lenient_json::from_slice::<LogLine>(&bytes) else { continue };
             let word = line.payload.get("type").and_then(Value::as_str).unwrap_or_default();
             match (line.kind.as_str(), word) {
                 ("event_msg", "task_started") => {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::conversation::KeptSession;
 use super::messages::{Messages, Names};
 use super::sandbox::SandboxWords;
-use super::session_log::{Record, RecordedEnd};
+use super::session_log::{ProcessRecord, RecordedEnd};
 use super::setting::Setting;
 use super::usage::UsageTotals;
 use super::wire::{Line, Problem, RateLimits, RpcError, ThreadOpened, TurnNotification};
@@ -281,7 +281,7 @@ impl AppServer {
         let sessions = super::home::sessions(home);
         if let Some(path) = session_log::find(&sessions, &thread) {
             let turns = self.turns.iter().cloned().collect();
-            let mut record = Record::read(&path, &turns);
+            let mut record = ProcessRecord::read(&path, &turns);
             let end = record.end.take();
             let events = record.unseen_calls(&self.calls, &self.setting);
             step.events.extend(events);

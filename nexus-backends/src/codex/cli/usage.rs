@@ -9,13 +9,13 @@ use super::wire::{ThreadUsage, Tokens};
 /// Counts the tokens of a turn: the program reports totals of a whole conversation, earlier turns included.
 #[derive(Debug, Default)]
 pub(super) struct UsageTotals {
-    threads: HashMap<String, Span>,
+    threads: HashMap<String, TokenSpan>,
     model_calls: u32,
 }
 
-/// A conversation's total before the turn's first model call, and now.
+/// Total of a conversation before the turn's first model call, and now.
 #[derive(Debug)]
-struct Span {
+struct TokenSpan {
     before: Tokens,
     now: Tokens,
 }
@@ -24,7 +24,7 @@ impl UsageTotals {
     /// Takes the report after a model call of `thread`, and returns what the call used.
     pub(super) fn take(&mut self, thread: String, usage: &ThreadUsage) -> Option<Usage> {
         let before = usage.total.less(&usage.last);
-        let span = self.threads.entry(thread).or_insert(Span { before, now: before });
+        let span = self.threads.entry(thread).or_insert(TokenSpan { before, now: before });
         // A call that was refused repeats what the last one used.
         if span.now == usage.total {
             return None;

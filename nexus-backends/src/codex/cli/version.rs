@@ -7,7 +7,7 @@ use nexus_core::{Availability, ErrorKind, harness::Failure};
 
 use crate::cli::refusal;
 use crate::cli::settings::VersionsSetting;
-use crate::cli::versions::{Admitted, VersionTable};
+use crate::cli::versions::{AdmittedVersion, VersionTable};
 use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableError};
 use nexus_process::version::version_line;
@@ -67,7 +67,7 @@ pub(super) async fn version(
     executable: &Executable,
     environment: &Environment,
     setting: VersionsSetting,
-) -> Result<Admitted, Failure> {
+) -> Result<AdmittedVersion, Failure> {
     let line = version_line(executable, environment)
         .await
         .map_err(|error| refusal::untold(executable.path(), &error, INSTALL))?;

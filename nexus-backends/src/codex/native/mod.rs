@@ -24,13 +24,13 @@ use super::model_list::{ModelEntry, Models};
 use crate::auth::Credential;
 use crate::responses::bearer::OUR_NAME;
 use crate::responses::dialect::{
-    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPosition, TextShape,
+    Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, RequestContext, Shape, SystemPosition, TextShape,
     ToolPosition,
 };
 use crate::responses::kind::name_a_model;
-use crate::responses::models::{Found, ModelListCache};
+use crate::responses::models::{ListLookup, ModelListCache};
 use crate::responses::outcome::ErrorReply;
-use crate::responses::own_settings::{ClientVersion, Endpoint};
+use crate::responses::own_settings::{ClientVersion, SubscriptionEndpoint};
 use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
@@ -80,7 +80,7 @@ const LITE_HEADER: &str = "x-openai-internal-codex-responses-lite";
 /// What the server wants back within the same turn.
 const TURN_STATE: &str = "x-codex-turn-state";
 
-const ENDPOINT: Endpoint = Endpoint { base_url: BASE_URL, login: LOGIN };
+const ENDPOINT: SubscriptionEndpoint = SubscriptionEndpoint { base_url: BASE_URL, login: LOGIN };
 
 backend_kind! {
     /// The kind `codex-sub-token`: a loop of our own at the endpoint that Codex uses, on a ChatGPT plan.
@@ -91,20 +91,20 @@ backend_kind! {
     settings ClientVersion::schema(CLIENT_VERSION),
     built by |id, settings, context| {
         let (version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
-        ENDPOINT.build(id, &settings, context, |settings| Codex::new(settings, &version))
+        ENDPOINT.build(id, &settings, context, |settings| CodexEndpoint::new(settings, &version))
     }
 }
 
-/// The endpoint's way.
+/// Dialect of the endpoint.
 #[derive(Debug)]
-struct Codex {
+struct CodexEndpoint {
     default_model: Option<ModelId>,
     billing: Billing,
     model_lists: ModelListCache<Models>,
     model_list_path: String,
 }
 
-impl Codex {
+impl CodexEndpoint {
     fn new(settings: &NativeSettings, client_version: &str) -> Self {
         Self {
             default_model: settings.model.as_deref().map(ModelId::from),
@@ -126,7 +126,7 @@ impl Codex {
 }
 
 #[async_trait]
-impl Dialect for Codex {
+impl Dialect for CodexEndpoint {
     fn capabilities(&self) -> Capabilities {
         kind::capabilities("openai", &EFFORTS, CostReport::Never)
     }
@@ -149,7 +149,7 @@ impl Dialect for Codex {
         let found = self.model_lists.look(transport, &self.model_list_path, headers, self).await?;
         let named = model.or(self.default_model.as_ref());
         match (found, named) {
-            (Found::List(list), Some(model)) => {
+            (ListLookup::List(list), Some(model)) => {
                 let entry = list.entry(model.as_str());
                 let warning = entry.is_none().then(|| {
                     format!(
@@ -158,19 +158,19 @@ impl Dialect for Codex {
                 });
                 Ok(Self::plan(model.clone(), entry, warning))
             }
-            (Found::List(list), None) => match list.default_entry() {
+            (ListLookup::List(list), None) => match list.default_entry() {
                 Some(entry) => Ok(Self::plan(ModelId::from(entry.slug.as_str()), Some(entry), None)),
                 None => Err(name_a_model("the endpoint lists none that it shows")),
             },
-            (Found::Nothing(reason), Some(model)) => {
+            (ListLookup::Nothing(reason), Some(model)) => {
                 let warning = format!("{reason}: {model} is asked in the classic shape");
                 Ok(Self::plan(model.clone(), None, Some(warning)))
             }
-            (Found::Nothing(reason), None) => Err(name_a_model(&reason)),
+            (ListLookup::Nothing(reason), None) => Err(name_a_model(&reason)),
         }
     }
 
-    fn headers(&self, call: &CallContext<'_>) -> HeaderMap {
+    fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
         let mut headers = account_headers(call.credential);
         for name in ["session-id", "thread-id", "x-client-request-id"] {
             bearer::set(&mut headers, name, call.conversation);

@@ -18,16 +18,16 @@ const USED: &str = "-used-percent";
 /// The meter that has no name of its own.
 const MAIN_METER: &str = "codex";
 
-/// How much of a window is used.
+/// Used share of a rate-limit window.
 #[derive(Clone, Copy, Debug, Deserialize)]
-struct Window {
+struct UsageWindow {
     used_percent: f64,
     window_minutes: Option<u64>,
     /// Seconds since 1970.
     reset_at: Option<u64>,
 }
 
-impl Window {
+impl UsageWindow {
     fn notification(&self, meter: Option<&str>, is_reached: bool) -> RateLimitNotification {
         let status = match self.used_percent {
             used if used >= 100.0 && is_reached => RateLimitStatus::Rejected,
@@ -87,8 +87,8 @@ pub(super) fn in_event(data: &[u8]) -> Option<Vec<RateLimitNotification>> {
     }
     #[derive(Deserialize)]
     struct Windows {
-        primary: Option<Window>,
-        secondary: Option<Window>,
+        primary: Option<UsageWindow>,
+        secondary: Option<UsageWindow>,
     }
     let limits = serde_json::from_slice::<Event>(data).ok()?.rate_limits;
     let windows = limits.into_iter().flat_map(|limits| [limits.primary, limits.secondary]).flatten();
@@ -97,8 +97,8 @@ pub(super) fn in_event(data: &[u8]) -> Option<Vec<RateLimitNotification>> {
 }
 
 /// The windows in the headers, each with the name of its meter, in the order of the names.
-fn windows(headers: &HeaderMap) -> impl Iterator<Item = (&str, Window)> {
-    let mut found: Vec<(&str, &str, Window)> = headers
+fn windows(headers: &HeaderMap) -> impl Iterator<Item = (&str, UsageWindow)> {
+    let mut found: Vec<(&str, &str, UsageWindow)> = headers
         .keys()
         .filter_map(|name| {
             let (meter, which) = name.as_str().strip_prefix("x-")?.strip_suffix(USED)?.rsplit_once('-')?;
@@ -106,7 +106,7 @@ fn windows(headers: &HeaderMap) -> impl Iterator<Item = (&str, Window)> {
                 return None;
             }
             let number = |what: &str| text(headers, &format!("x-{meter}-{which}-{what}"));
-            let window = Window {
+            let window = UsageWindow {
                 used_percent: number("used-percent")?.parse().ok().filter(|used: &f64| used.is_finite())?,
                 window_minutes: number("window-minutes").and_then(|minutes| minutes.parse().ok()),
                 reset_at: number("reset-at").and_then(|seconds| seconds.parse().ok()),

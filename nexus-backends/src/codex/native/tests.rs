@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::responses::outcome::ErrorBody;
 
-fn codex() -> Codex {
-    Codex::new(&NativeSettings::default(), CLIENT_VERSION)
+fn codex() -> CodexEndpoint {
+    CodexEndpoint::new(&NativeSettings::default(), CLIENT_VERSION)
 }
 
 fn entry(lite: bool) -> ModelEntry {
@@ -19,12 +19,12 @@ fn entry(lite: bool) -> ModelEntry {
 fn sent(plan: &ModelPlan, sticky: Option<&str>) -> HeaderMap {
     let credential = Credential::new(Secret::new("canary")).with_account("account-1");
     let conversation = "5f8f3c5e-0000-4000-8000-000000000000";
-    codex().headers(&CallContext { credential: Some(&credential), plan, conversation, sticky })
+    codex().headers(&RequestContext { credential: Some(&credential), plan, conversation, sticky })
 }
 
 #[test]
 fn the_flag_decides_the_shape_and_the_name_does_not() {
-    let plan = |lite| Codex::plan(ModelId::from("gpt-6-lite"), Some(&entry(lite)), None);
+    let plan = |lite| CodexEndpoint::plan(ModelId::from("gpt-6-lite"), Some(&entry(lite)), None);
     assert_eq!(plan(true).shape.tools, ToolPosition::FirstItem);
     assert_eq!(plan(true).shape.parallel_tool_calls, Some(false));
     assert_eq!(plan(true).shape.reasoning_context, Some("all_turns"));
@@ -35,14 +35,14 @@ fn the_flag_decides_the_shape_and_the_name_does_not() {
 
 #[test]
 fn the_lite_header_goes_with_the_lite_shape_alone() {
-    let plan = |lite| Codex::plan(ModelId::from("m"), Some(&entry(lite)), None);
+    let plan = |lite| CodexEndpoint::plan(ModelId::from("m"), Some(&entry(lite)), None);
     assert_eq!(sent(&plan(true), None)[LITE_HEADER], "true");
     assert!(!sent(&plan(false), None).contains_key(LITE_HEADER));
 }
 
 #[test]
 fn we_go_by_our_own_name() {
-    let plan = Codex::plan(ModelId::from("m"), None, None);
+    let plan = CodexEndpoint::plan(ModelId::from("m"), None, None);
     let headers = sent(&plan, Some("state-1"));
     assert_eq!(headers["originator"], "nexus");
     assert!(headers["user-agent"].to_str().unwrap().starts_with("nexus/"));
@@ -60,7 +60,8 @@ fn we_go_by_our_own_name() {
 #[test]
 fn a_key_is_not_taken_for_a_plan_nor_a_plan_for_a_key() {
     let accepts = |billing, token: &str| {
-        let codex = Codex::new(&NativeSettings { billing, ..NativeSettings::default() }, CLIENT_VERSION);
+        let codex =
+            CodexEndpoint::new(&NativeSettings { billing, ..NativeSettings::default() }, CLIENT_VERSION);
         codex.accepts(&Credential::new(Secret::new(token))).map_err(|failure| failure.kind)
     };
     assert_eq!(accepts(None, "sk-1"), Err(ErrorKind::BillingMismatch));

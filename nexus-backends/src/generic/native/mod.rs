@@ -30,7 +30,7 @@ use serde_json::{Map, Value, json};
 
 use crate::auth::Credential;
 use crate::responses::dialect::{
-    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPosition, TextShape,
+    Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, RequestContext, Shape, SystemPosition, TextShape,
     ToolPosition,
 };
 use crate::responses::outcome::{ErrorBody, ErrorReply, named_field, refuses_field};
@@ -294,7 +294,7 @@ impl Dialect for Generic {
         Ok(ModelPlan { model, shape: self.shape, efforts: self.efforts.clone(), warnings: Vec::new() })
     }
 
-    fn headers(&self, call: &CallContext<'_>) -> HeaderMap {
+    fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
         bearer::headers(call.credential)
     }
 

@@ -166,7 +166,7 @@ fn without_a_credential_nothing_is_said_of_one() {
     let plan = ModelPlan { model, shape: generic.shape, efforts: Vec::new(), warnings: Vec::new() };
     let key = Credential::new(Secret::new("canary"));
     let headers = |credential| {
-        let call = CallContext { credential, plan: &plan, conversation: "c", sticky: None };
+        let call = RequestContext { credential, plan: &plan, conversation: "c", sticky: None };
         generic.headers(&call)
     };
     assert!(!headers(None).contains_key("authorization"));

@@ -123,9 +123,9 @@ pub(in crate::grok) const SWITCHES: [(&str, &str); 18] = [
     ("GROK_CURSOR_AGENTS_ENABLED", "0"),
 ];
 
-/// What is written again for each process of a turn.
+/// Parameters that are written again for each process of a turn.
 #[derive(Debug)]
-pub(super) struct Setup<'a> {
+pub(super) struct ProcessParameters<'a> {
     pub(super) billing: Billing,
     /// The caller's tools, if there are any.
     pub(super) tools: Option<&'a CallerTools>,
@@ -138,7 +138,7 @@ pub(super) struct Setup<'a> {
 }
 
 /// Writes the configuration, and the hook that makes the CLI's folder fit for a prompt.
-pub(super) fn furnish(home: &PrivateHome, setup: &Setup<'_>) -> io::Result<()> {
+pub(super) fn furnish(home: &PrivateHome, setup: &ProcessParameters<'_>) -> io::Result<()> {
     let method = match setup.billing {
         Billing::Plan => "oidc",
         Billing::Metered => "api_key",
@@ -344,7 +344,7 @@ mod tests {
         let tools = Toolbox::new().with(Tool::without_arguments("noon", "Says when.", || async { "12:00" }));
         let session = Session::mint("clerk", ParticipantScope::unrestricted(), Arc::new(tools));
         let tools = CallerTools::new(Arc::clone(&session), "http://127.0.0.1:1/mcp".into());
-        let setup = Setup {
+        let setup = ProcessParameters {
             billing: Billing::Plan,
             tools: Some(&tools),
             deadline: None,

@@ -60,7 +60,7 @@ use self::translate::GrokTranslator;
 use crate::cli::CliBackend;
 use crate::cli::provider::CredentialProvider;
 use crate::cli::settings::{Billing, Settings, VersionsSetting};
-use crate::cli::versions::Admitted;
+use crate::cli::versions::AdmittedVersion;
 use crate::cli::{Attempt, Cli, KeptConversation, Prepared, TurnPlan};
 use crate::grok::login::LOGIN;
 use crate::vendor::backend_kind;
@@ -152,7 +152,7 @@ impl Cli for Grok {
             }
             Err(error) => return Availability::Unusable { reason: format!("{error}: {INSTALL}") },
         };
-        let Admitted { version, note } = match self.version_in_passing(&executable).await {
+        let AdmittedVersion { version, note } = match self.version_in_passing(&executable).await {
             Ok(admitted) => admitted,
             Err(failure) => return Availability::Unusable { reason: failure.message.unwrap_or_default() },
         };

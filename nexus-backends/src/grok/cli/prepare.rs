@@ -15,7 +15,7 @@ use crate::cli::StartupWait;
 use crate::cli::caller_tools;
 use crate::cli::refusal;
 use crate::cli::settings::Billing;
-use crate::cli::versions::Admitted;
+use crate::cli::versions::AdmittedVersion;
 use crate::cli::{Attempt, Prepared, TurnPlan};
 use nexus_process::environment::{Environment, EnvironmentError};
 use nexus_process::executable::Executable;
@@ -47,7 +47,8 @@ impl Grok {
         let (home, start) = self.home(plan, attempt)?;
         let mut warnings = Vec::new();
 
-        let Admitted { version: known, note } = self.version(&executable, &home::user_home(&home)).await?;
+        let AdmittedVersion { version: known, note } =
+            self.version(&executable, &home::user_home(&home)).await?;
         version::VERSIONS.admit_output(&known, request, self.versions)?;
         warnings.extend(note);
         warnings.extend(version::launcher_warning(&executable));
@@ -76,7 +77,7 @@ impl Grok {
         let old_session = session_log::session_folder(&grok_home, &session_id);
         let length = |file| home::length_in(old_session.as_deref(), file);
         let watch = RetryWatch::new(&grok_home, &session_id, length("updates.jsonl"));
-        let setup = home::Setup {
+        let setup = home::ProcessParameters {
             billing: self.billing,
             tools: plan.tools.as_ref(),
             deadline: request.limits.deadline,
@@ -150,7 +151,7 @@ impl Grok {
     }
 
     /// The home of the process, with its files and the conversation that it resumes.
-    fn home(&self, plan: &TurnPlan, attempt: Attempt) -> Result<(PrivateHome, Start), Failure> {
+    fn home(&self, plan: &TurnPlan, attempt: Attempt) -> Result<(PrivateHome, SessionStart), Failure> {
         let handle = match (&attempt, &plan.request.conversation) {
             (Attempt::Repair { resume, .. }, _) => Some(resume),
             (Attempt::First, ConversationMode::Resume { handle, .. }) => Some(handle),
@@ -188,7 +189,7 @@ impl Grok {
             }
             None => ConversationId::New(conversation::new_id()),
         };
-        let start = Start { session, question: instruction, writes_system: is_new_home };
+        let start = SessionStart { session, question: instruction, writes_system: is_new_home };
         Ok((home, start))
     }
 
@@ -282,8 +283,8 @@ fn refuse_nameless(plan: &TurnPlan) -> Result<(), Failure> {
     Err(Failure::new(ErrorKind::Unsupported, reason))
 }
 
-/// How a process starts.
-struct Start {
+/// Start of a process.
+struct SessionStart {
     session: ConversationId,
     /// What is asked instead of the prompt.
     question: Option<String>,

@@ -26,9 +26,9 @@ pub(super) fn session_folder(grok_home: &Path, id: &str) -> Option<PathBuf> {
     directories.flatten().map(|directory| directory.path().join(id)).find(|folder| folder.is_dir())
 }
 
-/// One answer of the model, as the conversation keeps it.
+/// Answer of the model, as the conversation's log stores it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct LoggedAnswer {
     pub(super) text: String,
     pub(super) thinking: String,
 }
@@ -45,7 +45,7 @@ struct HistoryLine {
 }
 
 /// The model's answers to the last prompt, in order. `None` if there is no record to read.
-pub(super) fn answers(session: &Path) -> Option<Vec<Answer>> {
+pub(super) fn answers(session: &Path) -> Option<Vec<LoggedAnswer>> {
     let history = read_from(&session.join("chat_history.jsonl"), 0)?;
     let mut answers = Vec::new();
     let mut has_prompt = false;
@@ -64,7 +64,7 @@ pub(super) fn answers(session: &Path) -> Option<Vec<Answer>> {
             }
             "assistant" => {
                 let text = line.content.as_str().unwrap_or_default().to_owned();
-                answers.push(Answer { text, thinking: std::mem::take(&mut thinking) });
+                answers.push(LoggedAnswer { text, thinking: std::mem::take(&mut thinking) });
             }
             _ => {}
         }
@@ -79,7 +79,7 @@ struct UpdateLine {
 
 #[derive(Deserialize)]
 struct UpdateParams {
-    update: Update,
+    update: LoggedUpdate,
     #[serde(rename = "_meta")]
     meta: Option<UpdateMeta>,
 }
@@ -90,8 +90,9 @@ struct UpdateMeta {
     timestamp_ms: Option<u64>,
 }
 
+/// Update line of the log.
 #[derive(Deserialize)]
-struct Update {
+struct LoggedUpdate {
     #[serde(rename = "sessionUpdate")]
     kind: String,
     #[serde(rename = "type")]
@@ -103,9 +104,9 @@ struct Update {
     stop_reason: Option<String>,
 }
 
-/// A retry inside the CLI.
+/// Retry inside the CLI.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Retry {
+pub(super) struct LoggedRetry {
     /// The retry's number; the first is 1.
     pub(super) attempt: u32,
     pub(super) reason: String,
@@ -143,7 +144,7 @@ pub(super) fn turn_end(session: &Path) -> Option<TurnEnd> {
     let updates = read_from(&session.join("updates.jsonl"), 0)?;
     let mut end = TurnEnd::default();
     for update in updates.split(|byte| *byte == b'\n').filter_map(read_update) {
-        let Update { kind, state, error_type, is_rate_limited, stop_reason, .. } = update.params.update;
+        let LoggedUpdate { kind, state, error_type, is_rate_limited, stop_reason, .. } = update.params.update;
         match (kind.as_str(), state.as_deref()) {
             ("user_message_chunk", _) => end = TurnEnd::default(),
             ("retry_state", Some("retrying")) => end.retries = end.retries.saturating_add(1),
@@ -180,7 +181,7 @@ impl RetryWatch {
     }
 
     /// The last retry that was written since the last poll.
-    pub(super) fn look(&mut self) -> Option<Retry> {
+    pub(super) fn look(&mut self) -> Option<LoggedRetry> {
         if self.updates.is_none() {
             self.updates = Some(session_folder(&self.grok_home, &self.session)?.join("updates.jsonl"));
         }
@@ -196,13 +197,13 @@ impl RetryWatch {
     }
 }
 
-fn into_retry(line: UpdateLine) -> Option<Retry> {
+fn into_retry(line: UpdateLine) -> Option<LoggedRetry> {
     let update = line.params.update;
     if update.kind != "retry_state" || update.state.as_deref() != Some("retrying") {
         return None;
     }
     let millis = line.params.meta?.timestamp_ms?;
-    Some(Retry {
+    Some(LoggedRetry {
         attempt: update.attempt.unwrap_or(1),
         reason: update.reason.unwrap_or_default(),
         at: UNIX_EPOCH.checked_add(Duration::from_millis(millis))?,
@@ -242,7 +243,7 @@ mod tests {
              {\"type\":\"reasoning\",\"summary\":[{\"text\":\"hm\"}]}\n{\"type\":\"assistant\",\"content\":\"new\"}\n",
         )]);
         let session = session_folder(home.path(), "s").unwrap();
-        assert_eq!(answers(&session).unwrap(), [Answer { text: "new".into(), thinking: "hm".into() }]);
+        assert_eq!(answers(&session).unwrap(), [LoggedAnswer { text: "new".into(), thinking: "hm".into() }]);
         assert_eq!(session_folder(home.path(), "other"), None);
     }
 

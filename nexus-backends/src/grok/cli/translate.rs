@@ -32,7 +32,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::conversation::StoredConversation;
-use super::session_log::{Answer, RetryWatch, TurnEnd};
+use super::session_log::{LoggedAnswer, RetryWatch, TurnEnd};
 use super::tools::CallersCall;
 use super::{failure, mcp_config, outcome, session_log, tool_result, tools, wire};
 use crate::cli::caller_tools::CallerTools;
@@ -52,7 +52,7 @@ pub(crate) struct GrokTranslator {
     access: ToolAccess,
     session: Option<StoredConversation>,
     watch: Option<RetryWatch>,
-    retry: Option<session_log::Retry>,
+    retry: Option<session_log::LoggedRetry>,
     messages: MessageNames,
     open: Option<Open>,
     closed: Vec<Closed>,
@@ -446,8 +446,8 @@ impl GrokTranslator {
     }
 
     /// Replaces what the record does not hold by what it does.
-    fn correct(&mut self, answers: &[Answer], cause: VoidCause, step: &mut Step) {
-        let is_same = |(shown, kept): (&Closed, &Answer)| shown.text.trim() == kept.text.trim();
+    fn correct(&mut self, answers: &[LoggedAnswer], cause: VoidCause, step: &mut Step) {
+        let is_same = |(shown, kept): (&Closed, &LoggedAnswer)| shown.text.trim() == kept.text.trim();
         let first = if answers.len() == self.closed.len() {
             match self.closed.iter().zip(answers).position(|pair| !is_same(pair)) {
                 Some(first) => first,
@@ -551,7 +551,7 @@ impl Translator for GrokTranslator {
             .zip(end.home)
             .and_then(|(session, home)| session_log::session_folder(&grok_home(home), session.id()));
         let answers = folder.as_deref().and_then(session_log::answers);
-        let is_comparable = |answers: &Vec<Answer>| {
+        let is_comparable = |answers: &Vec<LoggedAnswer>| {
             matches!(self.last, Some(Last::End(_))) || answers.len() == self.closed.len()
         };
         let turn_end = folder.as_deref().and_then(session_log::turn_end);

@@ -6,7 +6,7 @@ use nexus_core::{ErrorKind, harness::Failure};
 
 use super::{Grok, INSTALL, home};
 use crate::cli::refusal;
-use crate::cli::versions::{Admitted, VersionTable};
+use crate::cli::versions::{AdmittedVersion, VersionTable};
 use nexus_process::executable::Executable;
 use nexus_process::version::version_line;
 
@@ -30,7 +30,10 @@ pub(super) fn launcher_warning(executable: &Executable) -> Option<String> {
 
 impl Grok {
     /// Asks for the version without a turn.
-    pub(super) async fn version_in_passing(&self, executable: &Executable) -> Result<Admitted, Failure> {
+    pub(super) async fn version_in_passing(
+        &self,
+        executable: &Executable,
+    ) -> Result<AdmittedVersion, Failure> {
         let folder = tempfile::tempdir().map_err(|error| {
             let place = std::env::temp_dir();
             let reason =
@@ -45,7 +48,7 @@ impl Grok {
         &self,
         executable: &Executable,
         folder: &std::path::Path,
-    ) -> Result<Admitted, Failure> {
+    ) -> Result<AdmittedVersion, Failure> {
         let untold = |reason: String| Failure::new(ErrorKind::NotInstalled, format!("{reason}: {INSTALL}"));
         let environment = self
             .environment()

@@ -26,13 +26,13 @@ use super::login::LOGIN;
 use crate::auth::Credential;
 use crate::responses::bearer::OUR_NAME;
 use crate::responses::dialect::{
-    CallContext, Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, Shape, SystemPosition, TextShape,
+    Carry, CustomCalls, Dialect, HeaderInfo, ModelPlan, RequestContext, Shape, SystemPosition, TextShape,
     ToolPosition,
 };
 use crate::responses::kind::name_a_model;
-use crate::responses::models::{Found, ModelListCache};
+use crate::responses::models::{ListLookup, ModelListCache};
 use crate::responses::outcome::ErrorReply;
-use crate::responses::own_settings::{ClientVersion, Endpoint};
+use crate::responses::own_settings::{ClientVersion, SubscriptionEndpoint};
 use crate::responses::settings::NativeSettings;
 use crate::responses::transport::Transport;
 use crate::responses::{bearer, kind};
@@ -70,7 +70,7 @@ const SHAPE: Shape = Shape {
     custom_calls: CustomCalls::Server,
 };
 
-const ENDPOINT: Endpoint = Endpoint { base_url: BASE_URL, login: LOGIN };
+const ENDPOINT: SubscriptionEndpoint = SubscriptionEndpoint { base_url: BASE_URL, login: LOGIN };
 
 backend_kind! {
     /// The kind `grok-sub-token`: a loop of our own at the endpoint that Grok Build uses, on a subscription.
@@ -81,20 +81,20 @@ backend_kind! {
     settings ClientVersion::schema(CLIENT_VERSION),
     built by |id, settings, context| {
         let (version, settings) = ClientVersion::part(settings, CLIENT_VERSION)?;
-        ENDPOINT.build(id, &settings, context, |settings| Grok::new(settings, version))
+        ENDPOINT.build(id, &settings, context, |settings| GrokEndpoint::new(settings, version))
     }
 }
 
-/// The endpoint's way.
+/// Dialect of the endpoint.
 #[derive(Debug)]
-struct Grok {
+struct GrokEndpoint {
     default_model: Option<ModelId>,
     billing: Billing,
     client_version: String,
     model_lists: ModelListCache<Models>,
 }
 
-impl Grok {
+impl GrokEndpoint {
     fn new(settings: &NativeSettings, client_version: String) -> Self {
         Self {
             default_model: settings.model.as_deref().map(ModelId::from),
@@ -115,7 +115,7 @@ impl Grok {
 }
 
 #[async_trait]
-impl Dialect for Grok {
+impl Dialect for GrokEndpoint {
     fn capabilities(&self) -> Capabilities {
         kind::capabilities("x_ai", &EFFORTS, CostReport::Reported)
     }
@@ -141,23 +141,23 @@ impl Dialect for Grok {
             Ok(ModelPlan { model, shape: SHAPE, efforts, warnings: warning.into_iter().collect() })
         };
         match (found, named) {
-            (Found::List(list), Some(model)) => {
+            (ListLookup::List(list), Some(model)) => {
                 let efforts = list.entry(model.as_str()).map(|entry| entry.efforts()).unwrap_or_default();
                 plan(model, efforts, None)
             }
-            (Found::List(list), None) => match list.default_entry() {
+            (ListLookup::List(list), None) => match list.default_entry() {
                 Some(entry) => plan(ModelId::from(entry.id.as_str()), entry.efforts(), None),
                 None => Err(name_a_model("the endpoint lists none")),
             },
-            (Found::Nothing(reason), Some(model)) => {
+            (ListLookup::Nothing(reason), Some(model)) => {
                 let warning = format!("{reason}: {model} is asked without effort");
                 plan(model, Vec::new(), Some(warning))
             }
-            (Found::Nothing(reason), None) => Err(name_a_model(&reason)),
+            (ListLookup::Nothing(reason), None) => Err(name_a_model(&reason)),
         }
     }
 
-    fn headers(&self, call: &CallContext<'_>) -> HeaderMap {
+    fn headers(&self, call: &RequestContext<'_>) -> HeaderMap {
         let mut headers = self.account_headers(call.credential);
         bearer::set(&mut headers, "x-grok-conv-id", call.conversation);
         bearer::set(&mut headers, "x-grok-session-id", call.conversation);

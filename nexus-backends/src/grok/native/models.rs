@@ -26,13 +26,13 @@ pub(super) struct ModelEntry {
     hidden: bool,
     supports_reasoning_effort: Option<bool>,
     #[serde(deserialize_with = "models::readable")]
-    reasoning_efforts: Vec<Step>,
+    reasoning_efforts: Vec<EffortStep>,
 }
 
-/// A step of effort: its name alone, or with words about it.
+/// Step of effort: its name alone, or with a description.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Step {
+enum EffortStep {
     Name(String),
     ModelEntry {
         #[serde(alias = "id", alias = "effort")]
@@ -61,7 +61,7 @@ impl ModelEntry {
     /// The steps of effort; empty where the model takes none.
     pub(super) fn efforts(&self) -> Vec<Effort> {
         let names = self.reasoning_efforts.iter().map(|step| match step {
-            Step::Name(name) | Step::ModelEntry { value: name } => name.as_str(),
+            EffortStep::Name(name) | EffortStep::ModelEntry { value: name } => name.as_str(),
         });
         match (self.supports_reasoning_effort, models::efforts(names)) {
             (Some(false), _) => Vec::new(),

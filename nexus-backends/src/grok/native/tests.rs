@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::responses::outcome::ErrorBody;
 
-fn grok() -> Grok {
-    Grok::new(&NativeSettings::default(), CLIENT_VERSION.to_owned())
+fn grok() -> GrokEndpoint {
+    GrokEndpoint::new(&NativeSettings::default(), CLIENT_VERSION.to_owned())
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn we_go_by_our_own_name() {
         efforts: Vec::new(),
         warnings: Vec::new(),
     };
-    let call = CallContext {
+    let call = RequestContext {
         credential: Some(&credential),
         plan: &plan,
         conversation: "conversation-1",

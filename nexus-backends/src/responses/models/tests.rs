@@ -52,8 +52,8 @@ async fn look(
 ) -> Result<Result<String, String>, Failure> {
     let found = model_lists.look(transport, "/models?x=1", HeaderMap::new(), &Generic::default()).await?;
     Ok(match found {
-        Found::List(list) => Ok(list.to_string()),
-        Found::Nothing(reason) => Err(reason),
+        ListLookup::List(list) => Ok(list.to_string()),
+        ListLookup::Nothing(reason) => Err(reason),
     })
 }
 

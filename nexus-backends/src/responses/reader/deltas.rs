@@ -22,9 +22,9 @@ pub(super) struct Thinking {
     pub(super) part_ended: bool,
 }
 
-/// What is added to.
+/// Text that a delta extends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum DeltaTarget {
     Text,
     Refusal,
     Summary,
@@ -33,7 +33,7 @@ pub(super) enum Target {
     Input,
 }
 
-impl Target {
+impl DeltaTarget {
     /// By the type of the event.
     pub(super) fn of(kind: &[u8]) -> Option<Self> {
         Some(match kind {
@@ -50,14 +50,14 @@ impl Target {
 
 impl ResponseReader {
     /// Reads a delta.
-    pub(super) fn delta(&mut self, target: Target, event: DeltaEvent<'_>, events: &mut Vec<TurnEvent>) {
+    pub(super) fn delta(&mut self, target: DeltaTarget, event: DeltaEvent<'_>, events: &mut Vec<TurnEvent>) {
         match target {
-            Target::Text => self.text(event, false, events),
-            Target::Refusal => self.text(event, true, events),
-            Target::Summary => self.thought(event, true, events),
-            Target::Thought => self.thought(event, false, events),
-            Target::Arguments => self.piece(SlotKind::Call, event),
-            Target::Input => self.piece(SlotKind::CustomCall, event),
+            DeltaTarget::Text => self.text(event, false, events),
+            DeltaTarget::Refusal => self.text(event, true, events),
+            DeltaTarget::Summary => self.thought(event, true, events),
+            DeltaTarget::Thought => self.thought(event, false, events),
+            DeltaTarget::Arguments => self.piece(SlotKind::Call, event),
+            DeltaTarget::Input => self.piece(SlotKind::CustomCall, event),
         }
     }
 

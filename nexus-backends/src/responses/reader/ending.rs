@@ -4,7 +4,7 @@ use http::header::HeaderMap;
 use nexus_core::{ErrorKind, ModelId, TurnEvent, harness::Failure};
 use serde_json::Value;
 
-use super::{Ending, ResponseReader, parse, usage};
+use super::{CallEnding, ResponseReader, parse, usage};
 use crate::responses::outcome::{ErrorBody, ErrorReply, error_headers, judge};
 use crate::responses::wire::{Response, ResponseEvent};
 
@@ -68,7 +68,9 @@ impl ResponseReader {
             _ => terminal,
         };
         match terminal {
-            Terminal::Completed => self.ending = Some(Ending::Completed { end_turn: response.end_turn.0 }),
+            Terminal::Completed => {
+                self.ending = Some(CallEnding::Completed { end_turn: response.end_turn.0 });
+            }
             Terminal::Incomplete => {
                 let reason = response.incomplete_details.0.map(|details| details.reason.0.into_owned());
                 let reason = reason.filter(|reason| !reason.is_empty());
@@ -76,7 +78,7 @@ impl ResponseReader {
                     "" => "incomplete".to_owned(),
                     status => status.to_owned(),
                 };
-                self.ending = Some(Ending::Incomplete { reason: reason.unwrap_or_else(status) });
+                self.ending = Some(CallEnding::Incomplete { reason: reason.unwrap_or_else(status) });
             }
             Terminal::Failed => match error.and_then(|error| serde_json::from_str(error.get()).ok()) {
                 Some(error) => self.fail(&error),
@@ -88,7 +90,7 @@ impl ResponseReader {
     /// The reply is longer than `bound`.
     pub(super) fn too_long(&mut self, bound: &str) {
         let failure = Failure::new(ErrorKind::Protocol, format!("the reply is longer than {bound}"));
-        self.ending = Some(Ending::Failed(failure));
+        self.ending = Some(CallEnding::Failed(failure));
     }
 
     /// Notes the headers of the answer that an error in its stream goes by.
@@ -105,7 +107,7 @@ impl ResponseReader {
     /// The server told an error.
     pub(super) fn fail(&mut self, error: &Value) {
         let failure = self.judged(error);
-        self.ending = Some(Ending::Failed(failure));
+        self.ending = Some(CallEnding::Failed(failure));
     }
 
     pub(super) fn judged(&self, error: &Value) -> Failure {

@@ -9,7 +9,7 @@ use nexus_core::{
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
-use super::{Ending, FunctionCall, OutputItem, ResponseReader, Slot, SlotKind, hosted};
+use super::{CallEnding, FunctionCall, ItemSlot, OutputItem, ResponseReader, SlotKind, hosted};
 use crate::responses::dialect::CustomCalls;
 use crate::responses::wire::{Item, ItemEvent, Parts};
 
@@ -199,15 +199,15 @@ fn is_silent(kind: &str) -> bool {
 /// What a slot became, now that the reply is over. An item that never ended by itself is what its deltas add up to,
 /// if the reply has an end: a call only if that was the good one.
 pub(super) fn finished(
-    mut slot: Slot,
-    ending: &Ending,
+    mut slot: ItemSlot,
+    ending: &CallEnding,
     next_message: impl FnOnce() -> MessageId,
 ) -> Option<OutputItem> {
     if let Some(item) = slot.item.take() {
         return Some(item);
     }
-    let is_completed = matches!(ending, Ending::Completed { .. });
-    let is_answer = is_completed || matches!(ending, Ending::Incomplete { .. });
+    let is_completed = matches!(ending, CallEnding::Completed { .. });
+    let is_answer = is_completed || matches!(ending, CallEnding::Incomplete { .. });
     match slot.kind {
         SlotKind::Message if is_answer && !slot.text.is_empty() => {
             let message = slot.message.take().unwrap_or_else(next_message);
@@ -221,7 +221,7 @@ pub(super) fn finished(
 
 /// A message of what its deltas add up to. Its content is plain: as parts, servers that check their input want an
 /// `id` and a `status` along with it, which only they could have given.
-fn message_of(slot: &mut Slot, message: MessageId) -> OutputItem {
+fn message_of(slot: &mut ItemSlot, message: MessageId) -> OutputItem {
     let text = std::mem::take(&mut slot.text);
     let refusal = std::mem::take(&mut slot.refusal);
     let raw = json!({ "type": "message", "role": "assistant", "content": text });
@@ -230,7 +230,7 @@ fn message_of(slot: &mut Slot, message: MessageId) -> OutputItem {
 }
 
 /// A call of what its deltas add up to.
-fn call_of(slot: &mut Slot) -> FunctionCall {
+fn call_of(slot: &mut ItemSlot) -> FunctionCall {
     let call_id = call_id_of(slot);
     let name = std::mem::take(&mut slot.name);
     let arguments = std::mem::take(&mut slot.text);
@@ -248,7 +248,7 @@ fn call_of(slot: &mut Slot) -> FunctionCall {
 }
 
 /// A custom call of what its deltas add up to.
-fn custom_call_of(slot: &mut Slot) -> OutputItem {
+fn custom_call_of(slot: &mut ItemSlot) -> OutputItem {
     let call_id = call_id_of(slot);
     let name = std::mem::take(&mut slot.name);
     let input = std::mem::take(&mut slot.text);
@@ -257,7 +257,7 @@ fn custom_call_of(slot: &mut Slot) -> OutputItem {
 }
 
 /// Its call id; after the item, else after its place, where the server gave it none.
-fn call_id_of(slot: &mut Slot) -> String {
+fn call_id_of(slot: &mut ItemSlot) -> String {
     if slot.call_id.is_empty() { slot.unnamed() } else { std::mem::take(&mut slot.call_id) }
 }
 
@@ -288,7 +288,7 @@ impl Item<'_> {
     }
 
     /// Names a slot as the item is named.
-    fn name_into(&self, slot: &mut Slot) {
+    fn name_into(&self, slot: &mut ItemSlot) {
         for (from, to) in [
             (&self.call_id, &mut slot.call_id),
             (&self.name, &mut slot.name),

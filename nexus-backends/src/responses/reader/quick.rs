@@ -8,14 +8,14 @@ use std::{borrow::Cow, str};
 
 use memchr::memchr;
 
-use super::deltas::Target;
+use super::deltas::DeltaTarget;
 use super::unknown::first_key;
 use crate::responses::wire::{Count, DeltaEvent, Text};
 
 /// What a delta adds to, and its event.
-pub(super) fn delta(data: &[u8]) -> Option<(Target, DeltaEvent<'_>)> {
+pub(super) fn delta(data: &[u8]) -> Option<(DeltaTarget, DeltaEvent<'_>)> {
     let mut rest = data.get(first_key(data)?..)?;
-    let target = Target::of(string(&mut rest)?)?;
+    let target = DeltaTarget::of(string(&mut rest)?)?;
     if !is_plain(data) {
         return None;
     }
@@ -24,7 +24,7 @@ pub(super) fn delta(data: &[u8]) -> Option<(Target, DeltaEvent<'_>)> {
     loop {
         match next(&mut rest)? {
             b',' => {}
-            b'}' if rest.is_empty() && told & Key::Delta.bit() != 0 => return Some((target, event)),
+            b'}' if rest.is_empty() && told & DeltaMember::Delta.bit() != 0 => return Some((target, event)),
             _ => return None,
         }
         (next(&mut rest)? == b'"').then_some(())?;
@@ -35,12 +35,12 @@ pub(super) fn delta(data: &[u8]) -> Option<(Target, DeltaEvent<'_>)> {
         }
         told |= key.bit();
         match key {
-            Key::Delta => event.delta = text(&mut rest)?,
-            Key::ItemId => event.item_id = text(&mut rest)?,
-            Key::OutputIndex => event.output_index = count(&mut rest)?,
-            Key::SummaryIndex => event.summary_index = count(&mut rest)?,
-            Key::ContentIndex => event.content_index = count(&mut rest)?,
-            Key::Other => skip(&mut rest)?,
+            DeltaMember::Delta => event.delta = text(&mut rest)?,
+            DeltaMember::ItemId => event.item_id = text(&mut rest)?,
+            DeltaMember::OutputIndex => event.output_index = count(&mut rest)?,
+            DeltaMember::SummaryIndex => event.summary_index = count(&mut rest)?,
+            DeltaMember::ContentIndex => event.content_index = count(&mut rest)?,
+            DeltaMember::Other => skip(&mut rest)?,
         }
     }
 }
@@ -103,9 +103,9 @@ fn string<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(string)
 }
 
-/// A member of a delta that is read, or passed over.
+/// Member of a delta.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Key {
+enum DeltaMember {
     Delta,
     ItemId,
     OutputIndex,
@@ -114,7 +114,7 @@ enum Key {
     Other,
 }
 
-impl Key {
+impl DeltaMember {
     /// A bit of its own, for each that is read.
     fn bit(self) -> u8 {
         match self {
@@ -129,13 +129,13 @@ impl Key {
 }
 
 /// Reads a key, from within its quotation marks to behind its colon.
-fn key(rest: &mut &[u8]) -> Option<Key> {
+fn key(rest: &mut &[u8]) -> Option<DeltaMember> {
     let known = match rest.first()? {
-        b'd' => rest.strip_prefix(b"delta\":").map(|after| (Key::Delta, after)),
-        b'i' => rest.strip_prefix(b"item_id\":").map(|after| (Key::ItemId, after)),
-        b'o' => rest.strip_prefix(b"output_index\":").map(|after| (Key::OutputIndex, after)),
-        b'c' => rest.strip_prefix(b"content_index\":").map(|after| (Key::ContentIndex, after)),
-        b's' => rest.strip_prefix(b"sequence_number\":").map(|after| (Key::Other, after)),
+        b'd' => rest.strip_prefix(b"delta\":").map(|after| (DeltaMember::Delta, after)),
+        b'i' => rest.strip_prefix(b"item_id\":").map(|after| (DeltaMember::ItemId, after)),
+        b'o' => rest.strip_prefix(b"output_index\":").map(|after| (DeltaMember::OutputIndex, after)),
+        b'c' => rest.strip_prefix(b"content_index\":").map(|after| (DeltaMember::ContentIndex, after)),
+        b's' => rest.strip_prefix(b"sequence_number\":").map(|after| (DeltaMember::Other, after)),
         _ => None,
     };
     if let Some((key, after)) = known {
@@ -143,12 +143,12 @@ fn key(rest: &mut &[u8]) -> Option<Key> {
         return Some(key);
     }
     let key = match string(rest)? {
-        b"delta" => Key::Delta,
-        b"item_id" => Key::ItemId,
-        b"output_index" => Key::OutputIndex,
-        b"summary_index" => Key::SummaryIndex,
-        b"content_index" => Key::ContentIndex,
-        _ => Key::Other,
+        b"delta" => DeltaMember::Delta,
+        b"item_id" => DeltaMember::ItemId,
+        b"output_index" => DeltaMember::OutputIndex,
+        b"summary_index" => DeltaMember::SummaryIndex,
+        b"content_index" => DeltaMember::ContentIndex,
+        _ => DeltaMember::Other,
     };
     (next(rest)? == b':').then_some(key)
 }
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn a_plain_delta_is_read() {
         let (target, event) = delta(PLAIN.as_bytes()).unwrap();
-        assert_eq!(target, Target::Text);
+        assert_eq!(target, DeltaTarget::Text);
         assert_eq!((event.item_id.as_str(), event.delta.as_str()), ("m", "é"));
         assert_eq!((event.output_index.0, event.content_index.0), (Some(0), Some(3)));
         assert_eq!(event.summary_index.0, None);

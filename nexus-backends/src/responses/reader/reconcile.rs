@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use serde_json::value::RawValue;
 
 use super::reply::OutputItem;
-use super::slots::{Slot, SlotKind, Slots};
+use super::slots::{ItemSlot, ItemSlots, SlotKind};
 use crate::responses::wire::{Item, ItemHead};
 
 /// An item of the final output that did not arrive as a finished item before.
@@ -21,14 +21,14 @@ pub(super) struct Unfinished<'a> {
 
 /// The slots that no item of the final output was found for yet.
 struct Unmatched<'a> {
-    slots: &'a [Slot],
+    slots: &'a [ItemSlot],
     in_order: Vec<usize>,
     is_taken: Vec<bool>,
     by_name: HashMap<SlotKind, HashMap<&'a str, VecDeque<usize>>>,
     by_kind: HashMap<SlotKind, VecDeque<usize>>,
 }
 
-impl Slots {
+impl ItemSlots {
     /// The items of `output` that are not over, in order.
     ///
     /// Items are the same if they came word for word, or by id, or by call id. What is left on both sides is paired
@@ -67,7 +67,7 @@ impl Slots {
 }
 
 impl<'a> Unmatched<'a> {
-    fn new(slots: &'a [Slot]) -> Self {
+    fn new(slots: &'a [ItemSlot]) -> Self {
         let mut in_order: Vec<(u64, usize)> =
             slots.iter().enumerate().map(|(index, slot)| (slot.order, index)).collect();
         in_order.sort_unstable();

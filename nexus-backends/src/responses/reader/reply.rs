@@ -19,12 +19,12 @@ pub(crate) struct ModelReply {
     /// The model that the server says it was.
     pub(crate) model: Option<ModelId>,
     /// How it ended.
-    pub(crate) ending: Ending,
+    pub(crate) ending: CallEnding,
 }
 
-/// How a model call ended.
+/// End of a model call.
 #[derive(Debug)]
-pub(crate) enum Ending {
+pub(crate) enum CallEnding {
     /// With the answer.
     Completed {
         /// `Some(false)` asks for another request, although no tool was called.
@@ -44,7 +44,7 @@ pub(crate) enum Ending {
     },
 }
 
-impl Ending {
+impl CallEnding {
     /// Why the model stopped; `calls_tools` says whether the reply holds a call that we answer.
     pub(super) fn finish(&self, calls_tools: bool) -> Option<FinishReason> {
         match self {

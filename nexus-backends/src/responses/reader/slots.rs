@@ -1,7 +1,7 @@
 //! The items of an output while it streams in.
 //!
 //! Deltas name their item by id, by index, by both, or not at all, and some servers change the id within a response.
-//! [`Slots`] finds the item in each of these cases.
+//! [`ItemSlots`] finds the item in each of these cases.
 
 use nexus_core::MessageId;
 use serde_json::value::RawValue;
@@ -34,9 +34,9 @@ impl SlotKind {
     }
 }
 
-/// One item, from its first sign to its end.
+/// Slot of one item, from its first sign to its end.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct ItemSlot {
     pub(super) kind: SlotKind,
     /// The index that the server sent.
     output_index: Option<u64>,
@@ -60,33 +60,33 @@ pub(super) struct Slot {
     pub(super) item: Option<OutputItem>,
 }
 
-impl Slot {
+impl ItemSlot {
     /// The call id where the server sends none: the item's id, else one made of its position.
     pub(super) fn unnamed(&self) -> String {
         if self.item_id.is_empty() { format!("call_{}", self.order) } else { self.item_id.clone() }
     }
 }
 
-/// The items of one output.
+/// Slots of one output's items.
 #[derive(Debug, Default)]
-pub(super) struct Slots {
-    slots: Vec<Slot>,
+pub(super) struct ItemSlots {
+    slots: Vec<ItemSlot>,
     /// The one that the last delta was for.
     current: usize,
 }
 
-impl Slots {
-    pub(super) fn slot_mut(&mut self, index: usize) -> Option<&mut Slot> {
+impl ItemSlots {
+    pub(super) fn slot_mut(&mut self, index: usize) -> Option<&mut ItemSlot> {
         self.slots.get_mut(index)
     }
 
     /// Everything, in the order in which it came.
-    pub(super) fn as_slice(&self) -> &[Slot] {
+    pub(super) fn as_slice(&self) -> &[ItemSlot] {
         &self.slots
     }
 
     /// Everything, in the order of the output.
-    pub(super) fn into_ordered(mut self) -> Vec<Slot> {
+    pub(super) fn into_ordered(mut self) -> Vec<ItemSlot> {
         self.slots.sort_by_key(|slot| slot.order);
         self.slots
     }
@@ -137,7 +137,7 @@ impl Slots {
         let newest =
             || self.slots.iter().enumerate().rev().take(SEARCHED).filter(|(_, slot)| slot.kind == kind);
         let open = || newest().filter(|(_, slot)| slot.item.is_none());
-        let has_id = |slot: &Slot| !item_id.is_empty() && slot.item_id == item_id;
+        let has_id = |slot: &ItemSlot| !item_id.is_empty() && slot.item_id == item_id;
         let by_id = || open().find(|(_, slot)| has_id(slot));
         let by_place =
             || open().find(|(_, slot)| output_index.is_some() && slot.output_index == output_index);
@@ -168,7 +168,7 @@ impl Slots {
             // Most answers are one item.
             self.slots.reserve_exact(1);
         }
-        self.slots.push(Slot {
+        self.slots.push(ItemSlot {
             kind,
             output_index,
             order,

@@ -8,7 +8,7 @@ use std::{borrow::Cow, ops::Range, str};
 
 use memchr::memchr2;
 
-use super::deltas::Target;
+use super::deltas::DeltaTarget;
 use crate::responses::wire::{Count, DeltaEvent, Text};
 
 /// How many templates may turn out useless before no more are made.
@@ -20,8 +20,8 @@ pub(super) struct Template {
     /// The bytes that deltas have in common, without what stands in the places between them.
     common: Vec<u8>,
     /// The places, each with the end of the common bytes before it.
-    places: Vec<(usize, Slot)>,
-    target: Option<Target>,
+    places: Vec<(usize, TemplateGap)>,
+    target: Option<DeltaTarget>,
     item_id: String,
     output_index: Option<u64>,
     summary_index: Option<u64>,
@@ -31,9 +31,9 @@ pub(super) struct Template {
     useless: u32,
 }
 
-/// What stands between two stretches of common bytes.
+/// Gap between two stretches of common bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Slot {
+enum TemplateGap {
     /// A whole number.
     Number,
     /// A text, without its quotation marks.
@@ -44,7 +44,7 @@ enum Slot {
 
 impl Template {
     /// The delta that `data` is, if it has the shape of the one before.
-    pub(super) fn read<'a>(&'a self, data: &'a [u8]) -> Option<(Target, DeltaEvent<'a>)> {
+    pub(super) fn read<'a>(&'a self, data: &'a [u8]) -> Option<(DeltaTarget, DeltaEvent<'a>)> {
         let target = self.target?;
         let mut rest = data;
         let mut from = 0;
@@ -53,9 +53,9 @@ impl Template {
             rest = rest.strip_prefix(self.common.get(from..*to)?)?;
             from = *to;
             match place {
-                Slot::Number => rest = after_number(rest)?,
-                Slot::Padding => rest = text(rest)?.1,
-                Slot::Delta => (delta, rest) = text(rest)?,
+                TemplateGap::Number => rest = after_number(rest)?,
+                TemplateGap::Padding => rest = text(rest)?.1,
+                TemplateGap::Delta => (delta, rest) = text(rest)?,
             }
         }
         (rest == self.common.get(from..)?).then_some(())?;
@@ -75,7 +75,7 @@ impl Template {
     }
 
     /// Takes the shape of `data`, a flat object without escapes that was read as `event`.
-    pub(super) fn learn(&mut self, data: &[u8], target: Target, event: &DeltaEvent<'_>) {
+    pub(super) fn learn(&mut self, data: &[u8], target: DeltaTarget, event: &DeltaEvent<'_>) {
         if self.useless > MAX_USELESS {
             return;
         }
@@ -101,7 +101,7 @@ impl Template {
 }
 
 /// The places in a flat object without escapes, in order. `None`: it has no delta, or something else is odd.
-fn places(data: &[u8]) -> Option<Vec<(Range<usize>, Slot)>> {
+fn places(data: &[u8]) -> Option<Vec<(Range<usize>, TemplateGap)>> {
     let mut found = Vec::new();
     let mut at = 0;
     let quote = |from: usize| {
@@ -123,17 +123,17 @@ fn places(data: &[u8]) -> Option<Vec<(Range<usize>, Slot)>> {
             b'"' => {
                 let end = quote(value + 1)?;
                 let place = match key {
-                    b"delta" => Some(Slot::Delta),
+                    b"delta" => Some(TemplateGap::Delta),
                     b"type" | b"item_id" => None,
-                    _ => Some(Slot::Padding),
+                    _ => Some(TemplateGap::Padding),
                 };
-                has_delta |= place == Some(Slot::Delta);
+                has_delta |= place == Some(TemplateGap::Delta);
                 found.extend(place.map(|place| (value + 1..end, place)));
                 end + 1
             }
             b'0'..=b'9' if key == b"sequence_number" => {
                 let digits = data.get(value..)?.iter().take_while(|byte| byte.is_ascii_digit()).count();
-                found.push((value..value + digits, Slot::Number));
+                found.push((value..value + digits, TemplateGap::Number));
                 value + digits
             }
             _ => value + 1,
@@ -180,7 +180,10 @@ mod tests {
         let template = learned(FIRST);
         let next = FIRST.replace(":9,", ":10,").replace("é", "Hello, you").replace("xY", "");
         let (target, event) = template.read(next.as_bytes()).unwrap();
-        assert_eq!((target, event.delta.as_str(), event.item_id.as_str()), (Target::Text, "Hello, you", "m"));
+        assert_eq!(
+            (target, event.delta.as_str(), event.item_id.as_str()),
+            (DeltaTarget::Text, "Hello, you", "m")
+        );
         assert_eq!(event.output_index.0, Some(0));
     }
 

@@ -329,7 +329,7 @@ fn what_was_shown_can_be_taken_back() {
     }
     assert_eq!(reader.shown(), [MessageId::from("c3.1")]);
     let reply = reader.into_reply(&mut events);
-    assert!(matches!(reply.ending, Ending::Missing { unreadable: false }));
+    assert!(matches!(reply.ending, CallEnding::Missing { unreadable: false }));
     assert!(!events.iter().any(|event| matches!(event, TurnEvent::MessageEnded(_))));
 }
 
@@ -349,24 +349,24 @@ fn the_status_of_the_response_says_how_it_ended() {
         |kind: &str, response: Value| read(&[json!({ "type": kind, "response": response })]).1.ending;
     assert!(matches!(
         response("response.done", json!({ "status": "incomplete", "incomplete_details": { "reason": "x" } })),
-        Ending::Incomplete { reason } if reason == "x"
+        CallEnding::Incomplete { reason } if reason == "x"
     ));
     assert!(matches!(
         response("response.incomplete", json!({ "incomplete_details": null })),
-        Ending::Incomplete { reason } if reason == "incomplete"
+        CallEnding::Incomplete { reason } if reason == "incomplete"
     ));
     assert!(matches!(
         response("response.cancelled", json!({ "status": "cancelled" })),
-        Ending::Incomplete { reason } if reason == "cancelled"
+        CallEnding::Incomplete { reason } if reason == "cancelled"
     ));
-    assert!(matches!(response("response.failed", json!(null)), Ending::Failed(_)));
+    assert!(matches!(response("response.failed", json!(null)), CallEnding::Failed(_)));
     assert!(matches!(
         response("response.completed", json!({ "error": { "message": "m" } })),
-        Ending::Failed(_)
+        CallEnding::Failed(_)
     ));
     assert!(matches!(
         response("response.completed", json!({ "status": "in_progress", "end_turn": true })),
-        Ending::Completed { end_turn: Some(true) }
+        CallEnding::Completed { end_turn: Some(true) }
     ));
 }
 
@@ -379,7 +379,7 @@ fn an_error_is_found_in_whatever_form() {
         json!({ "type": "response.failed", "response": { "error": { "code": "rate_limit_exceeded" } } }),
     ] {
         let (_, reply) = read(&[text_delta("a"), data.clone()]);
-        let Ending::Failed(failure) = reply.ending else { panic!("{data}") };
+        let CallEnding::Failed(failure) = reply.ending else { panic!("{data}") };
         assert_eq!(failure.kind, ErrorKind::RateLimited, "{data}");
         assert!(reply.items.is_empty());
     }
@@ -396,26 +396,26 @@ fn a_failure_keeps_its_usage() {
 #[test]
 fn nothing_counts_after_the_end() {
     let (events, reply) = read(&[completed(&[]), text_delta("late"), json!({ "type": "error" })]);
-    assert!(matches!(reply.ending, Ending::Completed { .. }));
+    assert!(matches!(reply.ending, CallEnding::Completed { .. }));
     assert_eq!(events.len(), 1);
 }
 
 #[test]
 fn garbage_and_an_end_that_is_missing_are_told_apart() {
     let ending = |data: &[&str]| read_text(data).1.ending;
-    assert!(matches!(ending(&["{\"type\":\"response.output_te"]), Ending::Missing { unreadable: false }));
+    assert!(matches!(ending(&["{\"type\":\"response.output_te"]), CallEnding::Missing { unreadable: false }));
     assert!(matches!(
         ending(&["{\"type\":\"response.completed\",\"resp"]),
-        Ending::Missing { unreadable: false }
+        CallEnding::Missing { unreadable: false }
     ));
     for garbage in ["<html>", "{nothing", "42", "[1]", "{\"choices\":[]}", "\u{0}"] {
         let (events, reply) = read_text(&[garbage]);
-        assert!(matches!(reply.ending, Ending::Missing { unreadable: true }), "{garbage}");
+        assert!(matches!(reply.ending, CallEnding::Missing { unreadable: true }), "{garbage}");
         assert_eq!(unrecognized(&events), 1, "{garbage}");
     }
     for nothing in ["", " ", "[DONE]"] {
         let (events, reply) = read_text(&[nothing]);
-        assert!(matches!(reply.ending, Ending::Missing { unreadable: false }), "{nothing}");
+        assert!(matches!(reply.ending, CallEnding::Missing { unreadable: false }), "{nothing}");
         assert_eq!(unrecognized(&events), 0, "{nothing}");
     }
 }
@@ -463,7 +463,7 @@ fn null_is_as_good_as_nothing() {
         r#"{"type":"response.output_item.done","item":3}"#,
         r#"{"type":"response.completed","response":{"output":null,"usage":null,"error":null,"end_turn":"no","model":null}}"#,
     ]);
-    assert!(matches!(reply.ending, Ending::Completed { end_turn: None }), "{events:?}");
+    assert!(matches!(reply.ending, CallEnding::Completed { end_turn: None }), "{events:?}");
     assert_eq!(texts(&reply), ["a"]);
     assert_eq!(reply.usage, None);
 }
@@ -499,9 +499,9 @@ fn a_server_that_does_not_stream_is_read_too() {
     assert_eq!((texts(&reply), calls(&reply)), (vec!["Hello"], vec![("1", "{}")]));
     assert_eq!(reply.model, Some("m".into()));
     assert_eq!(last_end(&events).usage.and_then(|usage| usage.input_tokens), Some(3));
-    assert!(matches!(whole(&json!({ "error": { "message": "m" } })).1.ending, Ending::Failed(_)));
-    assert!(matches!(whole(&json!({ "ok": true })).1.ending, Ending::Missing { unreadable: true }));
-    assert!(matches!(whole(&json!("text")).1.ending, Ending::Missing { unreadable: true }));
+    assert!(matches!(whole(&json!({ "error": { "message": "m" } })).1.ending, CallEnding::Failed(_)));
+    assert!(matches!(whole(&json!({ "ok": true })).1.ending, CallEnding::Missing { unreadable: true }));
+    assert!(matches!(whole(&json!("text")).1.ending, CallEnding::Missing { unreadable: true }));
 }
 
 /// A delta costs the allocation of its text, not a copy of the text so far.
@@ -575,7 +575,7 @@ fn a_reply_without_an_end_is_ended() {
         assert!(pieces < 40, "it is still read");
     }
     let reply = reader.into_reply(&mut events);
-    assert!(matches!(reply.ending, Ending::Failed(failure) if failure.kind == ErrorKind::Protocol));
+    assert!(matches!(reply.ending, CallEnding::Failed(failure) if failure.kind == ErrorKind::Protocol));
 }
 
 #[test]
@@ -586,7 +586,7 @@ fn a_reply_of_too_many_items_is_ended() {
     let data = format!(r#"{{"type":"response.completed","response":{{"output":[{items}]}}}}"#);
     reader.event(Event { name: "", data: data.as_bytes() }, &mut events);
     assert!(
-        matches!(reader.into_reply(&mut events).ending, Ending::Failed(failure) if failure.kind == ErrorKind::Protocol)
+        matches!(reader.into_reply(&mut events).ending, CallEnding::Failed(failure) if failure.kind == ErrorKind::Protocol)
     );
 }
 
@@ -637,7 +637,7 @@ fn a_finished_item_with_half_a_character_is_the_answer() {
         let (events, reply) = read_text(&data);
         assert_eq!(texts(&reply), ["cut \u{fffd}"], "{events:?}");
         serde_json::from_str::<Value>(reply.items[0].raw().get()).expect("what goes back is valid");
-        assert!(matches!(reply.ending, Ending::Completed { .. }));
+        assert!(matches!(reply.ending, CallEnding::Completed { .. }));
     }
 }
 
@@ -657,11 +657,11 @@ fn a_delta_that_cannot_be_read_makes_the_answer_incomplete_unless_its_item_ends(
     let delta = r#"{"type":"response.output_text.delta","item_id":"m","delta":"a"}"#;
     let end = r#"{"type":"response.completed","response":{"status":"completed"}}"#;
     let (events, reply) = read_text(&[delta, &broken, end]);
-    assert!(matches!(reply.ending, Ending::Incomplete { .. }), "{:?}", reply.ending);
+    assert!(matches!(reply.ending, CallEnding::Incomplete { .. }), "{:?}", reply.ending);
     assert!(events.iter().any(|event| matches!(event, TurnEvent::Warning(_))), "{events:?}");
     let item = done(0, &message("m", "ab")).to_string();
     let (_, reply) = read_text(&[delta, &broken, &item, end]);
-    assert!(matches!(reply.ending, Ending::Completed { .. }), "{:?}", reply.ending);
+    assert!(matches!(reply.ending, CallEnding::Completed { .. }), "{:?}", reply.ending);
     assert_eq!(texts(&reply), ["ab"]);
 }
 
@@ -680,9 +680,9 @@ fn a_response_that_failed_without_a_reason_takes_the_one_that_follows() {
     let failed = r#"{"type":"response.failed","response":{"status":"failed","error":null,"output":[]}}"#;
     let reason = r#"{"type":"error","error":{"code":"too_many_requests","message":"over its rate limit"}}"#;
     let (_, reply) = read_text(&[failed, reason]);
-    let Ending::Failed(failure) = reply.ending else { panic!("{:?}", reply.ending) };
+    let CallEnding::Failed(failure) = reply.ending else { panic!("{:?}", reply.ending) };
     assert_eq!(failure.kind, ErrorKind::RateLimited);
     assert!(failure.message.unwrap().contains("over its rate limit"));
     let (_, reply) = read_text(&[failed]);
-    assert!(matches!(reply.ending, Ending::Failed(failure) if failure.kind == ErrorKind::VendorFailure));
+    assert!(matches!(reply.ending, CallEnding::Failed(failure) if failure.kind == ErrorKind::VendorFailure));
 }

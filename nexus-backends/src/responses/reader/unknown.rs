@@ -9,7 +9,7 @@ use memchr::memchr2;
 use nexus_core::{TurnEvent, turn::Unrecognized};
 use serde_json::Value;
 
-use super::{Ending, LOST_DELTA, ResponseReader, Target, Terminal};
+use super::{CallEnding, DeltaTarget, LOST_DELTA, ResponseReader, Terminal};
 use crate::responses::wire::Typed;
 
 /// What is kept of an event that cannot be read, in bytes.
@@ -135,10 +135,10 @@ impl ResponseReader {
         self.broken(Some(kind), data, Some(error), events);
         match Terminal::of(kind) {
             Some(Terminal::Failed) if !error.is_eof() => self.fail(&Value::Null),
-            Some(_) => self.ending = Some(Ending::Missing { unreadable: !error.is_eof() }),
+            Some(_) => self.ending = Some(CallEnding::Missing { unreadable: !error.is_eof() }),
             None => {
-                let is_delta = Target::of(kind.as_bytes())
-                    .is_some_and(|target| !matches!(target, Target::Summary | Target::Thought));
+                let is_delta = DeltaTarget::of(kind.as_bytes())
+                    .is_some_and(|target| !matches!(target, DeltaTarget::Summary | DeltaTarget::Thought));
                 if is_delta && !mem::replace(&mut self.has_lost_delta, true) {
                     events.push(TurnEvent::warning(LOST_DELTA));
                 }

@@ -41,8 +41,8 @@ fn plan(shape: &'static Shape) -> ModelPlan {
     ModelPlan { model: ModelId::new("m"), shape: *shape, efforts: Vec::new(), warnings: Vec::new() }
 }
 
-fn opening<'a>(plan: &'a ModelPlan, tools: &'a [Value]) -> Opening<'a> {
-    Opening { plan, system: Some("Be brief."), effort: Some(Effort::Low), tools, output_format: None }
+fn opening<'a>(plan: &'a ModelPlan, tools: &'a [Value]) -> TurnConstants<'a> {
+    TurnConstants { plan, system: Some("Be brief."), effort: Some(Effort::Low), tools, output_format: None }
 }
 
 fn raw(json: &Value) -> Box<RawValue> {
@@ -70,7 +70,7 @@ fn call(id: &str) -> OutputItem {
     })
 }
 
-fn body(conversation: &Conversation) -> Value {
+fn body(conversation: &ModelConversation) -> Value {
     serde_json::from_slice(&conversation.request(None)).unwrap()
 }
 
@@ -78,7 +78,7 @@ fn body(conversation: &Conversation) -> Value {
 fn a_plain_request_has_strings_for_texts() {
     let plan = plan(&PLAIN);
     let tools = [json!({ "type": "function", "name": "add" })];
-    let mut conversation = Conversation::new(&opening(&plan, &tools));
+    let mut conversation = ModelConversation::new(&opening(&plan, &tools));
     conversation.user(&[PromptBlock::text("Hello.")]);
     assert_eq!(
         body(&conversation),
@@ -99,7 +99,7 @@ fn a_plain_request_has_strings_for_texts() {
 fn a_lite_request_opens_with_its_tools() {
     let plan = plan(&LITE);
     let tools = [json!({ "type": "function", "name": "add" })];
-    let mut conversation = Conversation::new(&opening(&plan, &tools));
+    let mut conversation = ModelConversation::new(&opening(&plan, &tools));
     conversation.user(&[PromptBlock::text("Hello.")]);
     let body = body(&conversation);
     assert_eq!(body.get("tools"), None);
@@ -115,7 +115,7 @@ fn a_lite_request_opens_with_its_tools() {
 #[test]
 fn what_the_model_said_goes_back_as_it_came() {
     let plan = plan(&LITE);
-    let mut conversation = Conversation::new(&opening(&plan, &[]));
+    let mut conversation = ModelConversation::new(&opening(&plan, &[]));
     conversation.model(&[reasoning(), call("call_1")]);
     conversation.tool_output("call_1", false, &ToolResult::error("no"));
     let body = body(&conversation);
@@ -130,7 +130,7 @@ fn what_the_model_said_goes_back_as_it_came() {
 #[test]
 fn bare_items_lose_what_the_server_refuses() {
     let plan = plan(&PLAIN);
-    let mut conversation = Conversation::new(&opening(&plan, &[]));
+    let mut conversation = ModelConversation::new(&opening(&plan, &[]));
     conversation.model(&[reasoning(), call("call_1")]);
     let body = body(&conversation);
     assert_eq!(body["input"][1].get("status"), None);
@@ -145,7 +145,7 @@ fn a_picture_makes_parts_of_an_answer() {
         ToolContent::Image { media_type: "image/png".to_owned(), data: "AAAA".to_owned() },
     ]);
     let plan = plan(&PLAIN);
-    let mut conversation = Conversation::new(&opening(&plan, &[]));
+    let mut conversation = ModelConversation::new(&opening(&plan, &[]));
     conversation.tool_output("c", false, &result);
     let output = &body(&conversation)["input"][1]["output"];
     assert_eq!(output[0], json!({ "type": "input_text", "text": "Look:" }));
@@ -156,14 +156,14 @@ fn a_picture_makes_parts_of_an_answer() {
 #[test]
 fn a_kept_conversation_goes_on_where_every_call_has_its_answer() {
     let plan = plan(&PLAIN);
-    let mut conversation = Conversation::new(&opening(&plan, &[]));
+    let mut conversation = ModelConversation::new(&opening(&plan, &[]));
     conversation.user(&[PromptBlock::text("Hello.")]);
     conversation.model(&[reasoning(), call("call_1")]);
     let handle = ResumeHandle::new(BackendId::new("b"), conversation.keep());
     let stored = serde_json::to_string(&handle).unwrap();
     let handle: ResumeHandle = serde_json::from_str(&stored).unwrap();
 
-    let mut resumed = Conversation::resume(&opening(&plan, &[]), &handle).unwrap();
+    let mut resumed = ModelConversation::resume(&opening(&plan, &[]), &handle).unwrap();
     assert_eq!(resumed.id(), conversation.id());
     resumed.user(&[PromptBlock::text("And now?")]);
     let body = body(&resumed);
@@ -179,14 +179,14 @@ fn a_resumed_conversation_is_the_same_byte_for_byte() {
     let message =
         OutputItem::Message { message: "c1.1".into(), text: "é /".into(), refusal: None, raw: raw(odd) };
     let plan = plan(&LITE);
-    let mut conversation = Conversation::new(&opening(&plan, &[]));
+    let mut conversation = ModelConversation::new(&opening(&plan, &[]));
     conversation.user(&[PromptBlock::text("Hello.")]);
     conversation.model(&[OutputItem::Reasoning { raw: raw(thought) }, message]);
     let handle = ResumeHandle::new(BackendId::new("b"), conversation.keep());
     let stored = serde_json::to_string(&handle).unwrap();
     let handle: ResumeHandle = serde_json::from_str(&stored).unwrap();
 
-    let mut resumed = Conversation::resume(&opening(&plan, &[]), &handle).unwrap();
+    let mut resumed = ModelConversation::resume(&opening(&plan, &[]), &handle).unwrap();
     assert_eq!(resumed.request(None), conversation.request(None));
     assert_eq!(resumed.keep(), conversation.keep());
     assert!(resumed.drop_reasoning(), "what is reasoning is known still");
@@ -204,7 +204,7 @@ fn a_handle_that_holds_something_else_holds_no_conversation() {
         json!({ "version": 1, "conversation": "00000000-0000-0000-0000-000000000000", "items": "[{]" }),
     ] {
         let handle = ResumeHandle::new(BackendId::new("b"), state);
-        assert!(Conversation::resume(&opening(&plan, &[]), &handle).is_none(), "{handle:?}");
+        assert!(ModelConversation::resume(&opening(&plan, &[]), &handle).is_none(), "{handle:?}");
     }
 }
 
@@ -212,7 +212,7 @@ fn a_handle_that_holds_something_else_holds_no_conversation() {
 fn reasoning_can_be_left_out_wherever_it_stands() {
     for items in [vec![reasoning(), call("a")], vec![call("a"), reasoning()], vec![reasoning()]] {
         let plan = plan(&LITE);
-        let mut conversation = Conversation::new(&opening(&plan, &[]));
+        let mut conversation = ModelConversation::new(&opening(&plan, &[]));
         conversation.user(&[PromptBlock::text("Hello.")]);
         let count = items.len();
         conversation.model(&items);
@@ -232,7 +232,7 @@ fn reasoning_can_be_left_out_wherever_it_stands() {
 fn the_bound_on_output_is_sent_where_it_is_taken() {
     let (plain, lite) = (plan(&PLAIN), plan(&LITE));
     let bound = |plan: &ModelPlan, tokens| -> Value {
-        let conversation = Conversation::new(&opening(plan, &[]));
+        let conversation = ModelConversation::new(&opening(plan, &[]));
         let body: Value = serde_json::from_slice(&conversation.request(Some(tokens))).unwrap();
         body["max_output_tokens"].clone()
     };

@@ -45,7 +45,7 @@ fn a_plain_schema_is_offered_as_it_is() {
     let function = json!({
         "type": "function", "name": "read", "description": "Does it.", "parameters": schema, "strict": false,
     });
-    assert_eq!(offer, Offer { tools: vec![function], warnings: Vec::new() });
+    assert_eq!(offer, OfferedTools { tools: vec![function], warnings: Vec::new() });
 }
 
 #[test]

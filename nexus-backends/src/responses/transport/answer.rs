@@ -41,9 +41,9 @@ pub(crate) enum ServerAnswer {
     },
 }
 
-/// What a body begins like.
+/// Format that the first bytes of a body suggest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beginning {
+enum BodyFormat {
     Events,
     Json,
     Other,
@@ -71,9 +71,9 @@ impl ServerAnswer {
             return Ok(Self::Stream { headers, body });
         }
         match body.sniff(begins_like).await? {
-            None | Some(Beginning::Events) => Ok(Self::Stream { headers, body }),
-            Some(Beginning::Other) => Ok(Self::refused(status, headers, &body::beginning(body).await)),
-            Some(Beginning::Json) => {
+            None | Some(BodyFormat::Events) => Ok(Self::Stream { headers, body }),
+            Some(BodyFormat::Other) => Ok(Self::refused(status, headers, &body::beginning(body).await)),
+            Some(BodyFormat::Json) => {
                 let body = body::whole(body, max_answer_bytes).await?;
                 match is_response(&body) {
                     true => Ok(Self::Whole { headers, body }),
@@ -104,20 +104,20 @@ const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What the body is, as soon as its beginning tells; `None`: more is needed, or there is nothing.
-fn begins_like(beginning: &[u8], is_all: bool) -> Option<Beginning> {
+fn begins_like(beginning: &[u8], is_all: bool) -> Option<BodyFormat> {
     let text = beginning.strip_prefix(BYTE_ORDER_MARK).unwrap_or(beginning).trim_ascii_start();
     match text.first()? {
-        b'{' | b'[' | b'"' => return Some(Beginning::Json),
-        b':' => return Some(Beginning::Events),
+        b'{' | b'[' | b'"' => return Some(BodyFormat::Json),
+        b':' => return Some(BodyFormat::Events),
         _ => {}
     }
     let name_end = text.iter().position(|byte| matches!(byte, b':' | b'\n' | b'\r'));
     match name_end {
-        Some(end) if FIELDS.iter().any(|field| text.get(..end) == Some(field)) => Some(Beginning::Events),
+        Some(end) if FIELDS.iter().any(|field| text.get(..end) == Some(field)) => Some(BodyFormat::Events),
         None if !is_all && FIELDS.iter().chain([&BYTE_ORDER_MARK]).any(|field| field.starts_with(text)) => {
             None
         }
-        _ => Some(Beginning::Other),
+        _ => Some(BodyFormat::Other),
     }
 }
 
@@ -141,17 +141,17 @@ mod tests {
     #[test]
     fn a_beginning_is_decided_as_early_as_it_can_be_and_never_otherwise() {
         for (text, wanted) in [
-            ("data: {}\n\n", Beginning::Events),
-            ("event: response.created\n", Beginning::Events),
-            (": ping\n\n", Beginning::Events),
-            ("\n\nretry:10\n", Beginning::Events),
-            ("data\n", Beginning::Events),
-            ("\u{feff}data: 1\n", Beginning::Events),
-            (" {\"error\":1}", Beginning::Json),
-            ("\"no\"", Beginning::Json),
-            ("<html>", Beginning::Other),
-            ("database error", Beginning::Other),
-            ("dat", Beginning::Other),
+            ("data: {}\n\n", BodyFormat::Events),
+            ("event: response.created\n", BodyFormat::Events),
+            (": ping\n\n", BodyFormat::Events),
+            ("\n\nretry:10\n", BodyFormat::Events),
+            ("data\n", BodyFormat::Events),
+            ("\u{feff}data: 1\n", BodyFormat::Events),
+            (" {\"error\":1}", BodyFormat::Json),
+            ("\"no\"", BodyFormat::Json),
+            ("<html>", BodyFormat::Other),
+            ("database error", BodyFormat::Other),
+            ("dat", BodyFormat::Other),
         ] {
             assert_eq!(begins_like(text.as_bytes(), true), Some(wanted), "{text:?}");
             for end in 0..text.len() {

@@ -7,19 +7,20 @@ use thiserror::Error;
 
 use crate::http::{HttpError, HttpProblem};
 
-type Cause = Box<dyn Error + Send + Sync>;
+/// Error of another crate.
+type BoxError = Box<dyn Error + Send + Sync>;
 
 /// No answer, or not all of it.
 #[derive(Debug, Error)]
 #[error("{fault}")]
 pub(crate) struct TransportError {
-    fault: Fault,
-    source: Option<Cause>,
+    fault: AnswerFault,
+    source: Option<BoxError>,
 }
 
-/// An answer that was not to be had, or is not to be used.
+/// Reason why there is no answer, or none that is usable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fault {
+enum AnswerFault {
     /// It was lost on the way.
     Way(HttpProblem),
     /// It has an encoding that was not asked for and is not known.
@@ -28,7 +29,7 @@ enum Fault {
     TooLarge(usize),
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for AnswerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Way(problem) => match remedy(*problem) {
@@ -58,7 +59,7 @@ fn remedy(problem: HttpProblem) -> Option<&'static str> {
     })
 }
 
-impl Fault {
+impl AnswerFault {
     /// As a kind, and when the same request may be tried again.
     fn outcome(self) -> (ErrorKind, Retry) {
         match self {
@@ -81,18 +82,18 @@ impl Fault {
 impl TransportError {
     /// The answer has more than `limit` bytes.
     pub(super) fn too_large(limit: usize) -> Self {
-        Self { fault: Fault::TooLarge(limit), source: None }
+        Self { fault: AnswerFault::TooLarge(limit), source: None }
     }
 
     /// The answer has an encoding that is not known.
     pub(super) fn unknown_encoding() -> Self {
-        Self { fault: Fault::UnknownEncoding, source: None }
+        Self { fault: AnswerFault::UnknownEncoding, source: None }
     }
 }
 
 impl From<HttpError> for TransportError {
     fn from(error: HttpError) -> Self {
-        Self { fault: Fault::Way(error.problem), source: Some(error.source) }
+        Self { fault: AnswerFault::Way(error.problem), source: Some(error.source) }
     }
 }
 
