@@ -112,20 +112,21 @@ pub async fn run_agent<T>(
     assignment: &Assignment<T>,
     events: &mut dyn EventSink,
 ) -> AgentReport<T> {
-    let mut agent = Agent { router, assignment, turns: Vec::new(), unrecorded: Vec::new() };
+    let mut agent = AssignmentRun { router, assignment, turns: Vec::new(), unrecorded: Vec::new() };
     let answer = agent.run(events).await;
     let left_behind = agent.forget().await;
     AgentReport { answer, turns: agent.turns, left_behind, unrecorded: agent.unrecorded }
 }
 
-struct Agent<'a, T> {
+/// Run of one assignment, with its turns so far.
+struct AssignmentRun<'a, T> {
     router: &'a Router,
     assignment: &'a Assignment<T>,
     turns: Vec<AgentTurn>,
     unrecorded: Vec<RecordError>,
 }
 
-impl<T> Agent<'_, T> {
+impl<T> AssignmentRun<'_, T> {
     async fn run(&mut self, events: &mut dyn EventSink) -> Result<T, AgentFailure> {
         let keep = || self.assignment.request.clone().with_conversation(ConversationMode::Keep);
         let first = keep();

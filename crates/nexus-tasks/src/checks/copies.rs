@@ -34,7 +34,7 @@ use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard};
 
 use super::{
     error::CheckError,
-    keep::{self, Kept},
+    keep::{self, ShownPath},
 };
 use crate::settings::SandboxSettings;
 
@@ -60,60 +60,61 @@ pub(super) struct Copies {
     setup: Vec<Vec<String>>,
     /// Folders that tests fill and that clean copies take over.
     caches: Vec<PathBuf>,
-    shared: Arc<Shared>,
+    shared: Arc<CopyPool>,
 }
 
+/// Copies that clones share.
 #[derive(Debug, Default)]
-struct Shared {
-    room: OnceCell<Room>,
-    prepared: Mutex<HashMap<TreeId, Slot>>,
+struct CopyPool {
+    room: OnceCell<LockedFolder>,
+    prepared: Mutex<HashMap<TreeId, CopySlot>>,
     idle: Mutex<Vec<TestCopy>>,
 }
 
-/// The place for one tree's prepared copy.
+/// Slot of one tree's prepared copy.
 #[derive(Debug, Default)]
-struct Slot {
-    cell: Arc<AsyncMutex<Option<Arc<Prepared>>>>,
+struct CopySlot {
+    cell: Arc<AsyncMutex<Option<Arc<PreparedCopy>>>>,
     /// The higher, the more recently it was asked for.
     used: u64,
 }
 
-/// A folder that this process holds.
+/// Folder that this process has locked.
 #[derive(Debug)]
-struct Room {
+struct LockedFolder {
     path: PathBuf,
     /// Locked for as long as the room is held.
     _lock: FileLock,
 }
 
-/// What is written down of a copy that is whole.
+/// Marker that a copy is whole.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Ready {
+struct CopyMarker {
     tree: TreeId,
     setup: Vec<Vec<String>>,
 }
 
-/// A copy of a tree that is ready for use. Nothing runs in it.
+/// Copy of a tree that is ready for use. Nothing runs in it.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct PreparedCopy {
     path: PathBuf,
     pub(super) tree: TreeId,
 }
 
-impl Prepared {
+impl PreparedCopy {
     /// The files of the tree.
     pub(super) fn files(&self) -> PathBuf {
         self.path.join("tree")
     }
 }
 
-/// A folder with a copy and an empty home, for one run at a time. It is removed when it is dropped.
+/// Folder with a copy and an empty home, for one run at a time. It is removed on drop.
 #[derive(Debug)]
-pub(super) struct Copy {
+pub(super) struct RunFolder {
     path: PathBuf,
 }
 
-impl Copy {
+impl RunFolder {
     /// The files of the tree.
     pub(super) fn files(&self) -> PathBuf {
         self.path.join("tree")
@@ -125,7 +126,7 @@ impl Copy {
     }
 }
 
-impl Drop for Copy {
+impl Drop for RunFolder {
     fn drop(&mut self) {
         remove_later(std::mem::take(&mut self.path));
     }
@@ -143,7 +144,7 @@ pub(super) enum Beginning {
 /// A copy that the tests of one tree run in.
 #[derive(Debug)]
 pub(super) struct TestCopy {
-    pub(super) copy: Copy,
+    pub(super) copy: RunFolder,
     tree: TreeId,
 }
 
@@ -151,15 +152,15 @@ pub(super) struct TestCopy {
 #[derive(Debug)]
 pub(super) struct Unprepared {
     /// The files, as they are in the tree.
-    pub(super) copy: Copy,
+    pub(super) copy: RunFolder,
     tree: TreeId,
-    cell: OwnedMutexGuard<Option<Arc<Prepared>>>,
+    cell: OwnedMutexGuard<Option<Arc<PreparedCopy>>>,
 }
 
 /// What is there for a tree.
 #[derive(Debug)]
 pub(super) enum Preparation {
-    Done(Arc<Prepared>),
+    Done(Arc<PreparedCopy>),
     /// The caller prepares it, and says so.
     Needed(Unprepared),
 }
@@ -197,8 +198,8 @@ impl Copies {
         let (place, setup) = (room.join("prepared").join(tree.as_str()), self.setup.clone());
         let new = room.join("scratch");
         let made = blocking(move || {
-            if read_ready(&place).is_some_and(|ready| ready == (Ready { tree: id.clone(), setup })) {
-                return Ok(Err(Prepared { path: place, tree: id }));
+            if read_ready(&place).is_some_and(|ready| ready == (CopyMarker { tree: id.clone(), setup })) {
+                return Ok(Err(PreparedCopy { path: place, tree: id }));
             }
             remove(&place)?;
             let copy = new_copy(&new)?;
@@ -216,11 +217,11 @@ impl Copies {
     }
 
     /// Takes a copy that the caller has prepared, for all who want one of this tree.
-    pub(super) async fn prepared(&self, unprepared: Unprepared) -> Result<Arc<Prepared>, CheckError> {
+    pub(super) async fn prepared(&self, unprepared: Unprepared) -> Result<Arc<PreparedCopy>, CheckError> {
         let room = self.room().await?;
         let Unprepared { mut copy, tree, mut cell } = unprepared;
         let place = room.join("prepared").join(tree.as_str());
-        let ready = Ready { tree: tree.clone(), setup: self.setup.clone() };
+        let ready = CopyMarker { tree: tree.clone(), setup: self.setup.clone() };
         let path = place.clone();
         blocking(move || {
             write_ready(&copy.path, &ready)?;
@@ -231,7 +232,7 @@ impl Copies {
             Ok(())
         })
         .await?;
-        let prepared = Arc::new(Prepared { path: place, tree });
+        let prepared = Arc::new(PreparedCopy { path: place, tree });
         *cell = Some(Arc::clone(&prepared));
         drop(cell);
         self.make_room_for_prepared().await;
@@ -239,7 +240,11 @@ impl Copies {
     }
 
     /// A copy for one run.
-    pub(super) async fn scratch(&self, of: &Arc<Prepared>, cancel: &CancelToken) -> Result<Copy, CheckError> {
+    pub(super) async fn scratch(
+        &self,
+        of: &Arc<PreparedCopy>,
+        cancel: &CancelToken,
+    ) -> Result<RunFolder, CheckError> {
         let room = self.room().await?;
         let (of, stop) = (Arc::clone(of), CancelOnDrop(cancel.child()));
         let (token, place) = (stop.0.clone(), room.join("scratch"));
@@ -255,7 +260,7 @@ impl Copies {
     /// other file as it is in the tree.
     pub(super) async fn for_tests(
         &self,
-        of: &Arc<Prepared>,
+        of: &Arc<PreparedCopy>,
         beginning: Beginning,
         cancel: &CancelToken,
     ) -> Result<TestCopy, CheckError> {
@@ -296,7 +301,7 @@ impl Copies {
 
     /// Takes a copy back in which tests ran to their end, for the next run of the same tree.
     pub(super) async fn give_back(&self, copy: TestCopy) {
-        let ready = Ready { tree: copy.tree.clone(), setup: self.setup.clone() };
+        let ready = CopyMarker { tree: copy.tree.clone(), setup: self.setup.clone() };
         let kept = blocking(move || {
             remove(&copy.copy.home())?;
             write_ready(&copy.copy.path, &ready)?;
@@ -351,7 +356,7 @@ impl Copies {
             let folder = self.folder.clone();
             let (room, idle) = blocking(move || open_room(&folder)).await?;
             let ours = idle.into_iter().filter(|(_, ready)| ready.setup == self.setup);
-            let copies = ours.map(|(path, ready)| TestCopy { copy: Copy { path }, tree: ready.tree });
+            let copies = ours.map(|(path, ready)| TestCopy { copy: RunFolder { path }, tree: ready.tree });
             self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(copies);
             Ok::<_, CheckError>(room)
         };
@@ -359,7 +364,7 @@ impl Copies {
     }
 }
 
-impl Drop for Shared {
+impl Drop for CopyPool {
     fn drop(&mut self) {
         // What is whole stays for the next host.
         for copy in self.idle.get_mut().unwrap_or_else(PoisonError::into_inner) {
@@ -385,7 +390,7 @@ pub(super) async fn blocking<T: Send + 'static>(
 }
 
 /// Shows what is kept of the project in a copy without a sandbox: by links. What the tree itself has there stays.
-pub(super) fn link_kept(files: &Path, kept: &[Kept]) -> Result<(), CheckError> {
+pub(super) fn link_kept(files: &Path, kept: &[ShownPath]) -> Result<(), CheckError> {
     for kept in kept {
         let place = files.join(&kept.place);
         let failed = |error| CheckError::from_io(&place, error);
@@ -444,7 +449,7 @@ fn take_over(earlier: &Path, files: &Path, caches: &[PathBuf], paths: &[PathBuf]
 
 /// Takes the first folder that no other process holds, and cleans it up, as well as those that others held who were killed. Gives
 /// the copies for tests that are in it.
-fn open_room(folder: &Path) -> Result<(Room, Vec<(PathBuf, Ready)>), CheckError> {
+fn open_room(folder: &Path) -> Result<(LockedFolder, Vec<(PathBuf, CopyMarker)>), CheckError> {
     for number in 0..ROOMS {
         let path = folder.join(number.to_string());
         private(&path)?;
@@ -468,7 +473,7 @@ fn open_room(folder: &Path) -> Result<(Room, Vec<(PathBuf, Ready)>), CheckError>
                 PARTS.iter().try_for_each(|below| remove(&other.join(below)))?;
             }
         }
-        return Ok((Room { path, _lock: held }, idle));
+        return Ok((LockedFolder { path, _lock: held }, idle));
     }
     let source = io::Error::other("other processes hold every folder for copies: end one of them");
     Err(CheckError::Io { path: folder.to_owned(), source })
@@ -485,9 +490,9 @@ fn names(folder: &Path) -> Result<Vec<PathBuf>, CheckError> {
     fs::read_dir(folder).map_err(failed)?.map(|entry| Ok(entry.map_err(failed)?.path())).collect()
 }
 
-fn new_copy(place: &Path) -> Result<Copy, CheckError> {
+fn new_copy(place: &Path) -> Result<RunFolder, CheckError> {
     let path = place.join(WorkspaceId::random().as_str());
-    let copy = Copy { path };
+    let copy = RunFolder { path };
     for folder in [&copy.path, &copy.home(), &copy.files()] {
         private(folder)?;
     }
@@ -528,14 +533,14 @@ fn remove_later(path: PathBuf) {
     }
 }
 
-fn write_ready(folder: &Path, ready: &Ready) -> Result<(), CheckError> {
+fn write_ready(folder: &Path, ready: &CopyMarker) -> Result<(), CheckError> {
     let path = folder.join(READY);
     let bytes = serde_json::to_vec(ready).map_err(|error| CheckError::from_io(&path, error.into()))?;
     fs::write(&path, bytes).map_err(|error| CheckError::from_io(&path, error))
 }
 
 /// What is written down of a copy, if that is whole.
-fn read_ready(folder: &Path) -> Option<Ready> {
+fn read_ready(folder: &Path) -> Option<CopyMarker> {
     let path = folder.join(READY);
     let found = path.symlink_metadata().ok()?;
     if !found.is_file() || found.len() > READY_BYTES {

@@ -6,9 +6,9 @@ use nexus_core::scope::is_dot_git;
 
 use super::error::CheckError;
 
-/// A path of the project that is shown, read-only.
+/// Project path that a program sees, read-only.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct ShownPath {
     /// Where it lies in the project, and in every copy.
     pub(super) place: PathBuf,
     /// What lies there, without a link on the way.
@@ -20,8 +20,8 @@ pub(super) struct Kept {
 /// # Errors
 ///
 /// [`CheckError::Settings`] for a path that is none, and for a link that leads out of the project.
-pub(super) fn find(project: &Path, keep: &[String]) -> Result<Vec<Kept>, CheckError> {
-    let mut found: Vec<Kept> = Vec::new();
+pub(super) fn find(project: &Path, keep: &[String]) -> Result<Vec<ShownPath>, CheckError> {
+    let mut found: Vec<ShownPath> = Vec::new();
     for (number, path) in keep.iter().enumerate() {
         let refused =
             |reason: String| CheckError::Settings { setting: format!("sandbox.keep[{number}]"), reason };
@@ -40,7 +40,7 @@ pub(super) fn find(project: &Path, keep: &[String]) -> Result<Vec<Kept>, CheckEr
             return Err(refused(format!("{path:?} leads into the repository itself")));
         }
         if !found.iter().any(|kept| kept.place == place) {
-            found.push(Kept { place, outside });
+            found.push(ShownPath { place, outside });
         }
     }
     Ok(found)
@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    fn found(project: &Path, path: &str) -> Result<Vec<Kept>, CheckError> {
+    fn found(project: &Path, path: &str) -> Result<Vec<ShownPath>, CheckError> {
         find(project, &[path.to_owned()])
     }
 
@@ -107,7 +107,8 @@ mod tests {
             symlink(target, project.join(link)).unwrap();
         }
         let project = project.canonicalize().unwrap();
-        let place = |place: &str, real: &str| vec![Kept { place: place.into(), outside: project.join(real) }];
+        let place =
+            |place: &str, real: &str| vec![ShownPath { place: place.into(), outside: project.join(real) }];
         assert_eq!(found(&project, "vendor").unwrap(), place("vendor", "vendor"));
         assert_eq!(found(&project, "./vendor//deep/").unwrap(), place("vendor/deep", "vendor/deep"));
         assert_eq!(found(&project, "in").unwrap(), place("in", "vendor"));

@@ -7,12 +7,12 @@ use nexus_trees::{CommitId, TreeId};
 
 use super::{
     Checks,
-    copies::{Preparation, Prepared, blocking},
+    copies::{Preparation, PreparedCopy, blocking},
     error::CheckError,
-    keep::{self, Kept},
+    keep::{self, ShownPath},
     missing,
     output::CheckOutput,
-    runner::{Ended, Program},
+    runner::{Program, ProgramEnd},
 };
 
 /// The most that a command may write that prepares a tree, in bytes.
@@ -22,7 +22,7 @@ const KEPT_BYTES: usize = 64 << 10;
 
 /// What came of preparing a tree.
 pub(super) enum Prepare {
-    Done(Arc<Prepared>),
+    Done(Arc<PreparedCopy>),
     /// A command ended with an error, or not at all.
     Failed {
         missing: String,
@@ -48,7 +48,7 @@ impl Checks {
     }
 
     /// What is kept of the project, as it is there now.
-    pub(super) async fn kept(&self) -> Result<Vec<Kept>, CheckError> {
+    pub(super) async fn kept(&self) -> Result<Vec<ShownPath>, CheckError> {
         let (project, keep) = (self.runner.project.clone(), self.runner.settings().keep.clone());
         blocking(move || keep::find(&project, &keep)).await
     }
@@ -57,7 +57,7 @@ impl Checks {
     pub(super) async fn prepare(
         &self,
         tree: &TreeId,
-        kept: &[Kept],
+        kept: &[ShownPath],
         cancel: &CancelToken,
     ) -> Result<Prepare, CheckError> {
         let unprepared = match self.copies.prepare(tree, cancel).await? {
@@ -77,14 +77,14 @@ impl Checks {
             let ran = self.runner.run(&files, &home, kept, program, cancel).await?;
             let output = ran.output(KEPT_BYTES);
             let how = match &ran.ended {
-                Ended::Exited(exit) if exit.is_success() => continue,
-                Ended::Exited(exit) => match missing::tool(*exit, &output.stderr.head) {
+                ProgramEnd::Exited(exit) if exit.is_success() => continue,
+                ProgramEnd::Exited(exit) => match missing::tool(*exit, &output.stderr.head) {
                     Some(missing) => missing,
                     None => format!("it ended with {exit}"),
                 },
-                Ended::TimedOut => "it did not end in time".to_owned(),
-                Ended::Limit(limit) => format!("it reached the limit on {limit}"),
-                Ended::NotStarted(missing) => missing.clone(),
+                ProgramEnd::TimedOut => "it did not end in time".to_owned(),
+                ProgramEnd::Limit(limit) => format!("it reached the limit on {limit}"),
+                ProgramEnd::NotStarted(missing) => missing.clone(),
             };
             let missing = format!("`{}`, which prepares the tree: {how}", argv.join(" "));
             return Ok(Prepare::Failed { missing, output, elapsed: ran.elapsed });

@@ -15,9 +15,9 @@ use nexus_trees::TreeId;
 
 use super::{
     Checks,
-    copies::{Prepared, blocking},
+    copies::{PreparedCopy, blocking},
     error::CheckError,
-    keep::Kept,
+    keep::ShownPath,
     missing,
     output::{CheckOutput, ProgramExit},
     prepare::Prepare,
@@ -25,7 +25,7 @@ use super::{
     probe_record::{
         ProbeAnswer, ProbeDifference, ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, ProbeSides, SideOutcome,
     },
-    runner::{Ended, Program, Ran},
+    runner::{Program, ProgramEnd, Ran},
 };
 use crate::draft_fault::{DraftError, Faults};
 
@@ -36,16 +36,16 @@ const STORED_BYTES: usize = 64 << 10;
 /// How often the longest run of one program all runs of a probe may take. A probe of sixteen inputs is 96 runs.
 const WALLS: u32 = 4;
 
-/// One tree, for all the sides that have it.
-struct Side {
+/// Tree that is probed, for all the sides that have it.
+struct ProbedTree {
     tree: TreeId,
     prepare: Prepare,
     /// One for each input.
     runs: Vec<[Ran; 2]>,
 }
 
-impl Side {
-    fn prepared(&self) -> Option<&Arc<Prepared>> {
+impl ProbedTree {
+    fn prepared(&self) -> Option<&Arc<PreparedCopy>> {
         match &self.prepare {
             Prepare::Done(prepared) => Some(prepared),
             Prepare::Failed { .. } => None,
@@ -108,14 +108,14 @@ impl Checks {
         probe.check()?;
         let began = SystemTime::now();
         let kept = self.kept().await?;
-        let (mut trees, mut index): (Vec<Side>, Vec<usize>) = (Vec::new(), Vec::new());
+        let (mut trees, mut index): (Vec<ProbedTree>, Vec<usize>) = (Vec::new(), Vec::new());
         for side in ProbeSide::ALL {
             let tree = self.tree_of(sides.commit(side), cancel).await?;
             let at = trees.iter().position(|known| known.tree == tree).unwrap_or(trees.len());
             index.push(at);
             if at == trees.len() {
                 let prepare = self.prepare(&tree, &kept, cancel).await?;
-                trees.push(Side { tree, prepare, runs: Vec::new() });
+                trees.push(ProbedTree { tree, prepare, runs: Vec::new() });
             }
         }
         self.refuse_overwriting(&probe, &trees, &kept).await?;
@@ -168,11 +168,11 @@ impl Checks {
     #[expect(clippy::too_many_arguments, reason = "what all runs of a probe share, and what is this one's")]
     async fn once(
         &self,
-        prepared: &Arc<Prepared>,
+        prepared: &Arc<PreparedCopy>,
         files: &Arc<[ProbeFile]>,
         argv: &[String],
         stdin: &[u8],
-        kept: &[Kept],
+        kept: &[ShownPath],
         deadline: Instant,
         cancel: &CancelToken,
     ) -> Result<Ran, CheckError> {
@@ -183,7 +183,7 @@ impl Checks {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             let (stdout, stderr) = (KeptOutput::default(), KeptOutput::default());
-            return Ok(Ran { ended: Ended::TimedOut, stdout, stderr, elapsed: Duration::ZERO });
+            return Ok(Ran { ended: ProgramEnd::TimedOut, stdout, stderr, elapsed: Duration::ZERO });
         }
         let program = Program {
             argv,
@@ -199,11 +199,11 @@ impl Checks {
     async fn refuse_overwriting(
         &self,
         probe: &ProbeDraft,
-        trees: &[Side],
-        kept: &[Kept],
+        trees: &[ProbedTree],
+        kept: &[ShownPath],
     ) -> Result<(), CheckError> {
         let trees: Vec<PathBuf> =
-            trees.iter().filter_map(Side::prepared).map(|prepared| prepared.files()).collect();
+            trees.iter().filter_map(ProbedTree::prepared).map(|prepared| prepared.files()).collect();
         let (files, kept) = (probe.files.clone(), kept.to_vec());
         blocking(move || {
             let mut faults = Faults::default();
@@ -270,8 +270,9 @@ fn lay(tree: &Path, file: &ProbeFile) -> Result<(), CheckError> {
 }
 
 /// What came of each tree with one input.
-fn outcomes(trees: &[Side], input: usize, project: &Path) -> Vec<SideOutcome> {
-    let prepared: Vec<PathBuf> = trees.iter().filter_map(Side::prepared).map(|other| other.files()).collect();
+fn outcomes(trees: &[ProbedTree], input: usize, project: &Path) -> Vec<SideOutcome> {
+    let prepared: Vec<PathBuf> =
+        trees.iter().filter_map(ProbedTree::prepared).map(|other| other.files()).collect();
     let mut all: Vec<SideOutcome> = Vec::with_capacity(trees.len());
     for side in trees {
         let mut outcome = match (&side.prepare, side.runs.get(input)) {
@@ -286,7 +287,7 @@ fn outcomes(trees: &[Side], input: usize, project: &Path) -> Vec<SideOutcome> {
         }
         all.push(outcome);
     }
-    let said = |(side, outcome): (&Side, &SideOutcome)| match outcome {
+    let said = |(side, outcome): (&ProbedTree, &SideOutcome)| match outcome {
         SideOutcome::DidNotStart { missing } => Some(missing.clone()),
         _ => silent_failure(side, outcome, input).and_then(|(exit, stderr)| missing::said(exit, &stderr)),
     };
@@ -298,7 +299,7 @@ fn outcomes(trees: &[Side], input: usize, project: &Path) -> Vec<SideOutcome> {
 }
 
 /// How a run ended that wrote nothing to standard output and returned an error, and what it wrote to standard error.
-fn silent_failure(side: &Side, outcome: &SideOutcome, input: usize) -> Option<(ProgramExit, String)> {
+fn silent_failure(side: &ProbedTree, outcome: &SideOutcome, input: usize) -> Option<(ProgramExit, String)> {
     let SideOutcome::Ran { exit, .. } = outcome else { return None };
     let [first, _] = side.runs.get(input)?;
     let is_silent = !exit.is_success() && first.stdout.total_bytes() == 0;
@@ -309,14 +310,14 @@ fn silent_failure(side: &Side, outcome: &SideOutcome, input: usize) -> Option<(P
 fn outcome([first, second]: &[Ran; 2]) -> SideOutcome {
     let output = || first.output(STORED_BYTES);
     match (&first.ended, &second.ended) {
-        (Ended::NotStarted(missing), Ended::NotStarted(_)) => {
+        (ProgramEnd::NotStarted(missing), ProgramEnd::NotStarted(_)) => {
             SideOutcome::DidNotStart { missing: missing.clone() }
         }
-        (Ended::TimedOut, Ended::TimedOut) => SideOutcome::TimedOut { output: output() },
-        (Ended::Limit(limit), Ended::Limit(other)) if limit == other => {
+        (ProgramEnd::TimedOut, ProgramEnd::TimedOut) => SideOutcome::TimedOut { output: output() },
+        (ProgramEnd::Limit(limit), ProgramEnd::Limit(other)) if limit == other => {
             SideOutcome::ReachedLimit { limit: limit.clone(), output: output() }
         }
-        (Ended::Exited(exit), Ended::Exited(_)) if is_same(first, second) => {
+        (ProgramEnd::Exited(exit), ProgramEnd::Exited(_)) if is_same(first, second) => {
             SideOutcome::Ran { exit: *exit, output: output() }
         }
         _ => SideOutcome::Unstable { first: run(first), second: run(second) },
@@ -326,10 +327,10 @@ fn outcome([first, second]: &[Ran; 2]) -> SideOutcome {
 /// One of two runs that were not the same.
 fn run(ran: &Ran) -> ProbeRun {
     let end = match &ran.ended {
-        Ended::Exited(exit) => ProbeRunEnd::Exited(*exit),
-        Ended::TimedOut => ProbeRunEnd::TimedOut,
-        Ended::Limit(limit) => ProbeRunEnd::ReachedLimit(limit.clone()),
-        Ended::NotStarted(missing) => ProbeRunEnd::DidNotStart(missing.clone()),
+        ProgramEnd::Exited(exit) => ProbeRunEnd::Exited(*exit),
+        ProgramEnd::TimedOut => ProbeRunEnd::TimedOut,
+        ProgramEnd::Limit(limit) => ProbeRunEnd::ReachedLimit(limit.clone()),
+        ProgramEnd::NotStarted(missing) => ProbeRunEnd::DidNotStart(missing.clone()),
     };
     ProbeRun { end, output: ran.output(STORED_BYTES) }
 }
@@ -341,7 +342,7 @@ fn is_same(one: &Ran, other: &Ran) -> bool {
 
 /// The pairs of sides that differ with one input, where both ran.
 fn differences(
-    trees: &[Side],
+    trees: &[ProbedTree],
     outcomes: &[SideOutcome],
     index: &[usize],
     input: usize,

@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 
 use super::{
     error::CheckError,
-    keep::Kept,
+    keep::ShownPath,
     output::{CheckOutput, KeptText, ProgramExit},
 };
 use crate::settings::{SandboxKind, SandboxSettings};
@@ -80,9 +80,9 @@ pub(super) struct Program<'a> {
     pub(super) kept_bytes: usize,
 }
 
-/// How a program ended.
+/// End of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum ProgramEnd {
     Exited(ProgramExit),
     TimedOut,
     Limit(String),
@@ -93,7 +93,7 @@ pub(super) enum Ended {
 /// One run of a program.
 #[derive(Clone, Debug)]
 pub(super) struct Ran {
-    pub(super) ended: Ended,
+    pub(super) ended: ProgramEnd,
     pub(super) stdout: KeptOutput,
     pub(super) stderr: KeptOutput,
     pub(super) elapsed: Duration,
@@ -139,7 +139,7 @@ impl Runner {
         &self,
         copy: &Path,
         home: &Path,
-        kept: &[Kept],
+        kept: &[ShownPath],
         program: Program<'_>,
         cancel: &CancelToken,
     ) -> Result<Ran, CheckError> {
@@ -169,7 +169,7 @@ impl Runner {
     async fn in_sandbox(
         &self,
         copy: &Path,
-        kept: &[Kept],
+        kept: &[ShownPath],
         program: Program<'_>,
         entry: Option<RunEntry>,
         cancel: &CancelToken,
@@ -245,7 +245,7 @@ impl Runner {
 
     /// What is passed on of this machine's variables: language and time zone, the folders of programs that are shown, and those that
     /// name a tool chain that is.
-    fn environment_inside(&self, kept: &[Kept]) -> Environment {
+    fn environment_inside(&self, kept: &[ShownPath]) -> Environment {
         let mut shown = self.tool_chains();
         shown.extend(kept.iter().map(|kept| self.project.join(&kept.place)));
         let is_shown = |folder: &Path| {
@@ -352,9 +352,9 @@ impl Runner {
         let is_over = is_over || run_blocking(move || watch.look_again()).await.unwrap_or_default();
         let [stdout, stderr] = process.take_kept();
         let ended = match exit.ended_by {
-            _ if is_over => Ended::Limit(SandboxLimit::Disk.to_string()),
-            EndedBy::TimeLimit => Ended::TimedOut,
-            EndedBy::OutputLimit => Ended::Limit(SandboxLimit::Output.to_string()),
+            _ if is_over => ProgramEnd::Limit(SandboxLimit::Disk.to_string()),
+            EndedBy::TimeLimit => ProgramEnd::TimedOut,
+            EndedBy::OutputLimit => ProgramEnd::Limit(SandboxLimit::Output.to_string()),
             _ => exited(exit.status)?,
         };
         Ok(within(Ran { ended, stdout, stderr, elapsed: exit.elapsed }, &program))
@@ -364,8 +364,8 @@ impl Runner {
 /// A program that ended before it was seen that it wrote too much reached the limit, too: the same program always ends alike.
 fn within(mut ran: Ran, program: &Program<'_>) -> Ran {
     let written = ran.stdout.total_bytes() + ran.stderr.total_bytes();
-    if matches!(ran.ended, Ended::Exited(_)) && written > program.output_bytes {
-        ran.ended = Ended::Limit(SandboxLimit::Output.to_string());
+    if matches!(ran.ended, ProgramEnd::Exited(_)) && written > program.output_bytes {
+        ran.ended = ProgramEnd::Limit(SandboxLimit::Output.to_string());
     }
     ran
 }
@@ -386,18 +386,18 @@ fn with_default_homes(mut environment: Environment, home: Option<&OsStr>) -> Env
 fn of_sandbox(outcome: SandboxOutcome) -> Result<Ran, CheckError> {
     let ended = match outcome.end {
         SandboxEnd::Cancelled => return Err(CheckError::Cancelled),
-        SandboxEnd::Limit(SandboxLimit::Wall) => Ended::TimedOut,
-        SandboxEnd::Limit(limit) => Ended::Limit(limit.to_string()),
+        SandboxEnd::Limit(SandboxLimit::Wall) => ProgramEnd::TimedOut,
+        SandboxEnd::Limit(limit) => ProgramEnd::Limit(limit.to_string()),
         // An end that is not known here is told by its status.
         _ => exited(outcome.status)?,
     };
     Ok(Ran { ended, stdout: outcome.stdout, stderr: outcome.stderr, elapsed: outcome.elapsed })
 }
 
-fn exited(status: ExitStatus) -> Result<Ended, CheckError> {
+fn exited(status: ExitStatus) -> Result<ProgramEnd, CheckError> {
     match status {
-        ExitStatus::Code(code) => Ok(Ended::Exited(ProgramExit::Code(code))),
-        ExitStatus::Signal(signal) => Ok(Ended::Exited(ProgramExit::Signal(signal))),
+        ExitStatus::Code(code) => Ok(ProgramEnd::Exited(ProgramExit::Code(code))),
+        ExitStatus::Signal(signal) => Ok(ProgramEnd::Exited(ProgramExit::Signal(signal))),
         ExitStatus::Unknown => Err(CheckError::Runner {
             reason:
                 "the system did not say how a program ended: SIGCHLD is ignored by whoever started this one"
@@ -409,7 +409,7 @@ fn exited(status: ExitStatus) -> Result<Ended, CheckError> {
 
 fn not_started(missing: String) -> Ran {
     Ran {
-        ended: Ended::NotStarted(missing),
+        ended: ProgramEnd::NotStarted(missing),
         stdout: KeptOutput::default(),
         stderr: KeptOutput::default(),
         elapsed: Duration::ZERO,
@@ -473,7 +473,7 @@ mod tests {
         assert!(matches!(refused(full), Err(CheckError::NoSpace { path }) if path == Path::new("/tmp")));
         let missing = SandboxError::DidNotStart { program: "tool".into(), said: "execvp tool".to_owned() };
         assert!(
-            matches!(refused(missing).unwrap().ended, Ended::NotStarted(missing) if missing.contains("tool"))
+            matches!(refused(missing).unwrap().ended, ProgramEnd::NotStarted(missing) if missing.contains("tool"))
         );
     }
 
@@ -501,7 +501,7 @@ mod tests {
         ];
         let settings = SandboxSettings { tool_chains: vec!["~/chain".into()], ..SandboxSettings::default() };
         let runner = Runner::new(home.join("project"), &settings, host);
-        let kept = Kept { place: ".venv".into(), outside: home.join("project/.venv") };
+        let kept = ShownPath { place: ".venv".into(), outside: home.join("project/.venv") };
         let environment = runner.environment_inside(&[kept]);
         let names: Vec<_> = environment.names().collect();
         assert_eq!(names, ["CARGO_HOME", "PATH"]);

@@ -13,7 +13,7 @@ use super::{
     missing,
     output::CheckOutput,
     prepare::Prepare,
-    runner::{Ended, Program, Ran},
+    runner::{Program, ProgramEnd, Ran},
     test_run::{Baseline, SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun},
 };
 
@@ -133,7 +133,7 @@ impl Checks {
         };
         let ran = self.runner.run(&files, &home, &kept, program, cancel).await?;
         // What a program filled that was ended for it is not kept.
-        if matches!(ran.ended, Ended::Exited(_)) {
+        if matches!(ran.ended, ProgramEnd::Exited(_)) {
             self.copies.give_back(copy).await;
         }
         Ok(of(&ran))
@@ -143,7 +143,7 @@ impl Checks {
     pub(super) async fn link(
         &self,
         files: &std::path::Path,
-        kept: &[super::keep::Kept],
+        kept: &[super::keep::ShownPath],
     ) -> Result<(), CheckError> {
         if self.runner.settings().kind != crate::settings::SandboxKind::None || kept.is_empty() {
             return Ok(());
@@ -156,11 +156,11 @@ impl Checks {
 fn of(ran: &Ran) -> SuiteRun {
     let output = ran.output(KEPT_BYTES);
     let end = match &ran.ended {
-        Ended::TimedOut => SuiteEnd::TimedOut,
-        Ended::Limit(limit) => SuiteEnd::ReachedLimit { limit: limit.clone() },
-        Ended::NotStarted(missing) => SuiteEnd::DidNotStart { missing: missing.clone() },
-        Ended::Exited(exit) if exit.is_success() => SuiteEnd::Passed,
-        Ended::Exited(exit) => match missing::tool(*exit, end_of(&output)) {
+        ProgramEnd::TimedOut => SuiteEnd::TimedOut,
+        ProgramEnd::Limit(limit) => SuiteEnd::ReachedLimit { limit: limit.clone() },
+        ProgramEnd::NotStarted(missing) => SuiteEnd::DidNotStart { missing: missing.clone() },
+        ProgramEnd::Exited(exit) if exit.is_success() => SuiteEnd::Passed,
+        ProgramEnd::Exited(exit) => match missing::tool(*exit, end_of(&output)) {
             Some(missing) => SuiteEnd::DidNotStart { missing },
             None => SuiteEnd::Failed { exit: *exit },
         },

@@ -27,11 +27,11 @@ const MAX_BYTES: usize = 4_096 + 32;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "String", into = "String")]
 #[schemars(with = "String")]
-pub struct EvidenceId(Named);
+pub struct EvidenceId(EvidenceTarget);
 
-/// What an id names.
+/// Item that an evidence id names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-enum Named {
+enum EvidenceTarget {
     Test(u32),
     Probe(u32),
     Diff { path: String, first: u32, last: u32 },
@@ -40,40 +40,40 @@ enum Named {
 impl EvidenceId {
     /// The `number`-th run of the tests in a step, from 1 on.
     pub fn test(number: u32) -> Self {
-        Self(Named::Test(number))
+        Self(EvidenceTarget::Test(number))
     }
 
     /// The probe with this number.
     pub fn probe(number: u32) -> Self {
-        Self(Named::Probe(number))
+        Self(EvidenceTarget::Probe(number))
     }
 
     /// Whether it names lines.
     pub(crate) fn is_diff(&self) -> bool {
-        matches!(self.0, Named::Diff { .. })
+        matches!(self.0, EvidenceTarget::Diff { .. })
     }
 
     /// The number of the probe that it names.
     pub(crate) fn probe_number(&self) -> Option<u32> {
         match self.0 {
-            Named::Probe(number) => Some(number),
-            Named::Test(_) | Named::Diff { .. } => None,
+            EvidenceTarget::Probe(number) => Some(number),
+            EvidenceTarget::Test(_) | EvidenceTarget::Diff { .. } => None,
         }
     }
 
     /// Lines `first..=last` of the new file at `path`.
     pub fn diff(path: impl Into<String>, first: u32, last: u32) -> Self {
-        Self(Named::Diff { path: path.into(), first, last })
+        Self(EvidenceTarget::Diff { path: path.into(), first, last })
     }
 }
 
 impl fmt::Display for EvidenceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Named::Test(number) => write!(f, "test-{number}"),
-            Named::Probe(number) => write!(f, "probe-{number}"),
-            Named::Diff { path, first, last } if first == last => write!(f, "diff:{path}:{first}"),
-            Named::Diff { path, first, last } => write!(f, "diff:{path}:{first}-{last}"),
+            EvidenceTarget::Test(number) => write!(f, "test-{number}"),
+            EvidenceTarget::Probe(number) => write!(f, "probe-{number}"),
+            EvidenceTarget::Diff { path, first, last } if first == last => write!(f, "diff:{path}:{first}"),
+            EvidenceTarget::Diff { path, first, last } => write!(f, "diff:{path}:{first}-{last}"),
         }
     }
 }
@@ -87,9 +87,9 @@ impl FromStr for EvidenceId {
             return Err(invalid());
         }
         let named = if let Some(number) = text.strip_prefix("test-") {
-            number_of(number).map(Named::Test)
+            number_of(number).map(EvidenceTarget::Test)
         } else if let Some(number) = text.strip_prefix("probe-") {
-            number_of(number).map(Named::Probe)
+            number_of(number).map(EvidenceTarget::Probe)
         } else {
             text.strip_prefix("diff:").and_then(lines_of)
         };
@@ -103,11 +103,11 @@ fn number_of(text: &str) -> Option<u32> {
     if begins_well { text.parse().ok() } else { None }
 }
 
-fn lines_of(text: &str) -> Option<Named> {
+fn lines_of(text: &str) -> Option<EvidenceTarget> {
     let (path, lines) = text.rsplit_once(':')?;
     let (first, last) = lines.split_once('-').unwrap_or((lines, lines));
     let (first, last) = (number_of(first)?, number_of(last)?);
-    (!path.is_empty() && first <= last).then(|| Named::Diff { path: path.to_owned(), first, last })
+    (!path.is_empty() && first <= last).then(|| EvidenceTarget::Diff { path: path.to_owned(), first, last })
 }
 
 impl TryFrom<String> for EvidenceId {
@@ -208,9 +208,9 @@ impl StepEvidence {
     /// Whether `id` names something of this step. Lines are, if one of them was changed.
     pub fn contains(&self, id: &EvidenceId) -> bool {
         match &id.0 {
-            Named::Test(number) => self.tests.contains(number),
-            Named::Probe(number) => self.probes.contains(number),
-            Named::Diff { path, first, last } => {
+            EvidenceTarget::Test(number) => self.tests.contains(number),
+            EvidenceTarget::Probe(number) => self.probes.contains(number),
+            EvidenceTarget::Diff { path, first, last } => {
                 let changed = self.diff.get(path).map(Vec::as_slice).unwrap_or_default();
                 changed.iter().any(|lines| lines.start() <= last && first <= lines.end())
             }

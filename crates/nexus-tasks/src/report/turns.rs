@@ -36,16 +36,16 @@ pub(super) fn time_line(turns: &[TurnRecord]) -> Markup {
     }
 }
 
-/// What the turns of one phase used.
+/// Usage of one phase's turns.
 #[derive(Debug, Default)]
-struct Used {
+struct PhaseUsage {
     turns: u32,
     usd: Option<f64>,
     output_tokens: u64,
 }
 
 pub(super) fn cost(events: &[WorkspaceEvent]) -> Markup {
-    let mut phases: BTreeMap<String, Used> = BTreeMap::new();
+    let mut phases: BTreeMap<String, PhaseUsage> = BTreeMap::new();
     let ended = events.iter().filter(|event| event.kind == "turn_ended");
     for turn in ended.filter_map(|event| serde_json::from_value::<LoggedTurn>(event.data.clone()).ok()) {
         let used = phases.entry(turn.phase).or_default();
@@ -58,8 +58,9 @@ pub(super) fn cost(events: &[WorkspaceEvent]) -> Markup {
     if phases.is_empty() {
         return html! { p.soft { "No turn has ended yet." } };
     }
-    let dollars = |used: &Used| used.usd.map_or_else(|| "not told".to_owned(), |usd| format!("${usd:.4}"));
-    let tokens = |(phase, used): (&String, &Used)| Bar {
+    let dollars =
+        |used: &PhaseUsage| used.usd.map_or_else(|| "not told".to_owned(), |usd| format!("${usd:.4}"));
+    let tokens = |(phase, used): (&String, &PhaseUsage)| Bar {
         label: phase.clone(),
         value: used.output_tokens as f64,
         shown: format!("{} tokens, {}", used.output_tokens, dollars(used)),

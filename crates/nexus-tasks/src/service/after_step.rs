@@ -9,7 +9,7 @@ use super::{
     blocking::blocking,
     framing_job::ORCHESTRATOR,
     holding::{LOOK, PAUSE},
-    inner::{Inner, lock, read},
+    inner::{TasksCore, lock, read},
     memory::CompletedTask,
     recovery::clear_copies,
     report::outcome,
@@ -20,7 +20,7 @@ use crate::{
     task_state::TaskStatus,
 };
 
-impl Inner {
+impl TasksCore {
     /// Does what follows a settled step: removes the copies of a task that has ended, and begins what follows its completion.
     pub(super) async fn after_step(&self, task: &Task) {
         let clearing = task.clone();
@@ -70,8 +70,9 @@ impl Inner {
         });
     }
 
-    /// Does what follows the completion of a task that recovery may just have completed, if [`Inner::follow_up_all`] has begun here: it
-    /// may have listed the tasks before. A server that only looked at tasks so far leaves it to the first call that runs agents.
+    /// Does what follows the completion of a task that recovery may just have completed, if
+    /// [`TasksCore::follow_up_all`] has begun here: it may have listed the tasks before. A server that only looked at
+    /// tasks so far leaves it to the first call that runs agents.
     pub(super) fn follow_up_recovered(&self, task: &Task) {
         if self.follows_up.load(Ordering::SeqCst) {
             self.follow_up(task);

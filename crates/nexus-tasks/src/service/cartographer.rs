@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::{
     blocking::blocking,
-    inner::{Inner, read},
+    inner::{TasksCore, read},
     maps::MOST_MAP_BYTES,
     watch::{LogWriter, MAP_TURNS, log_unlogged},
 };
@@ -32,7 +32,7 @@ struct MapDraft {
     map: String,
 }
 
-impl Inner {
+impl TasksCore {
     /// Whether the configuration binds somebody to drawing maps.
     pub(super) fn has_cartographer(&self) -> bool {
         self.router.binding(WorkKind::from(CARTOGRAPHER)).is_ok()

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::{
     blocking::blocking,
     creation::TaskCreation,
-    inner::{Inner, read},
+    inner::{TasksCore, read},
     registry::TypeFile,
     report::baseline_view,
     settle::{draft_of, pin_head},
@@ -36,7 +36,7 @@ pub(super) const ORCHESTRATOR: &str = "orchestrator";
 /// Most paths that a remark names.
 const MOST_PATHS: usize = 20;
 
-impl Inner {
+impl TasksCore {
     /// Makes the task's repository, unless it is there; what is odd about the project's files is taken down.
     pub(super) fn prepare_tree(&self, task: &Task) -> Result<Tree, TaskError> {
         self.prepare_tree_with(task, &TaskCreation::default())

@@ -9,7 +9,7 @@ use tokio::{sync::watch, time::Instant};
 
 use super::{
     blocking::blocking,
-    inner::{Inner, read},
+    inner::{TasksCore, read},
     report::RunningNow,
 };
 use crate::{
@@ -24,7 +24,7 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// How often a running job looks whether another process wants the task cancelled.
 const STOP_PAUSE: Duration = Duration::from_millis(500);
 
-impl Inner {
+impl TasksCore {
     /// Does `work` with the task's step held, once nobody else has it.
     pub(super) async fn held<F>(
         self: Arc<Self>,

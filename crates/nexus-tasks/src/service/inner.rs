@@ -69,8 +69,8 @@ pub(super) enum JobKind {
 /// Something that runs for a task.
 pub(super) type TaskJob = Job<JobKind, TaskError>;
 
-/// What clones share.
-pub(super) struct Inner {
+/// Data that clones share.
+pub(super) struct TasksCore {
     this: Weak<Self>,
     pub(super) router: Router,
     pub(super) store: TaskStore,
@@ -98,7 +98,7 @@ pub(super) struct Background {
     pub(super) running: Mutex<Vec<tokio::task::JoinHandle<()>>>,
 }
 
-impl Inner {
+impl TasksCore {
     /// Nothing is read or made yet.
     pub(super) fn new(router: Router, options: TasksOptions) -> Arc<Self> {
         let TasksOptions { home, roots, settings, clock, memory } = options;

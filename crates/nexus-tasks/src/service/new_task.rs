@@ -10,7 +10,7 @@ use nexus_router::{ExplainedTarget, KindError, Panel, WorkKind};
 use nexus_trees::Project;
 use nexus_workspace::WorkspaceId;
 
-use super::{framing_job::ORCHESTRATOR, inner::Inner, request::TaskCreateRequest};
+use super::{framing_job::ORCHESTRATOR, inner::TasksCore, request::TaskCreateRequest};
 use crate::{
     checks::check_settings,
     settings::{SandboxKind, TaskSettings},
@@ -27,7 +27,7 @@ const MOST_LABEL_BYTES: usize = 256;
 const EXECUTOR: &str = "executor";
 const REVIEWER: &str = "reviewer";
 
-impl Inner {
+impl TasksCore {
     /// What a new task is made of, once all that its caller said was checked.
     pub(super) fn new_data(
         &self,

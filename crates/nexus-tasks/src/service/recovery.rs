@@ -7,7 +7,7 @@ use nexus_workspace::WorkspaceState as _;
 
 use super::{
     blocking::blocking,
-    inner::{Inner, read},
+    inner::{TasksCore, read},
     settle::{carry_out, reset_head},
     watch::{MAP_TURNS, log_unlogged},
 };
@@ -17,7 +17,7 @@ use crate::{
     task_state::{TaskEvent, TaskState, TaskStatus},
 };
 
-impl Inner {
+impl TasksCore {
     /// Carries out what a process that was killed left half done, if nobody works on the task.
     pub(super) async fn recover_if_free(&self, task: &Task) -> Result<(), TaskError> {
         let inner = self.handle();

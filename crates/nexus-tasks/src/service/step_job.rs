@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::{
     blocking::blocking,
-    inner::Inner,
+    inner::TasksCore,
     recovery::{put_back, recover},
     report::outcome_of,
     settle::settle,
@@ -35,7 +35,7 @@ pub(super) fn is_used_up(budget: Option<&Budget>) -> bool {
     left.output_tokens == Some(0) || left.cost.is_some_and(|usd| usd.0 <= 0.0)
 }
 
-impl Inner {
+impl TasksCore {
     /// Runs the step that begins with `entry`, if it is the one that is to be done. The caller holds it.
     pub(super) async fn run_step(
         &self,

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use super::{
     answer::{AgentList, AgentView, TierList, TierView},
     blocking::blocking,
-    inner::{Inner, TasksOptions, lock},
+    inner::{TasksCore, TasksOptions, lock},
     registry::{agent_list, tier_list},
     request::{
         AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TierListRequest, TierRegisterRequest,
@@ -42,12 +42,12 @@ const MOST_WAIT: Duration = Duration::from_secs(50);
 ///
 /// Every call gives a [`TaskError`], whose `instead` says what to do or to call.
 #[derive(Clone)]
-pub struct Tasks(Arc<Inner>);
+pub struct Tasks(Arc<TasksCore>);
 
 impl Tasks {
     /// The tasks of a home. Nothing is read or made yet.
     pub fn new(router: Router, options: TasksOptions) -> Self {
-        Self(Inner::new(router, options))
+        Self(TasksCore::new(router, options))
     }
 
     /// Registers a tier.

@@ -12,15 +12,16 @@ use crate::evidence::{EvidenceId, StepEvidence};
 pub(super) struct AgentEvidence {
     before: Arc<StepEvidence>,
     numbers: TestNumbers,
-    own: Arc<Mutex<Own>>,
+    own: Arc<Mutex<OwnEvidence>>,
 }
 
 /// The numbers of an attempt's tests. Clones share the sequence.
 #[derive(Clone, Debug)]
 pub(super) struct TestNumbers(Arc<Mutex<u32>>);
 
+/// Evidence of the agent's own runs.
 #[derive(Debug, Default)]
-struct Own {
+struct OwnEvidence {
     runs: StepEvidence,
     /// The lines that it changed, as of when it was last looked at.
     lines: StepEvidence,
@@ -76,10 +77,10 @@ impl AgentEvidence {
 
     /// Forgets what it ran and changed: another backend does its part again.
     pub(super) fn take_back(&self) {
-        *self.own() = Own::default();
+        *self.own() = OwnEvidence::default();
     }
 
-    fn own(&self) -> MutexGuard<'_, Own> {
+    fn own(&self) -> MutexGuard<'_, OwnEvidence> {
         self.own.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

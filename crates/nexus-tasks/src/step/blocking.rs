@@ -39,7 +39,7 @@ async fn off_thread<T: Send + 'static>(
             false => Some(work(cancel_of_work)),
         }
     });
-    let mut job = Job { handle, is_settled, ended, cancel };
+    let mut job = BlockingTask { handle, is_settled, ended, cancel };
     match (&mut job.handle).await {
         Ok(Some(done)) => done,
         // Only the drop gives it up, and the runtime aborts it only where it ends itself: nobody reads the answer then.
@@ -51,7 +51,8 @@ async fn off_thread<T: Send + 'static>(
     }
 }
 
-struct Job<T> {
+/// Task on a blocking thread.
+struct BlockingTask<T> {
     handle: JoinHandle<T>,
     /// Set by the work when it begins, or by the drop, whichever comes first: work that still waits for a thread is not begun.
     is_settled: Arc<AtomicBool>,
@@ -60,7 +61,7 @@ struct Job<T> {
     cancel: CancelToken,
 }
 
-impl<T> Drop for Job<T> {
+impl<T> Drop for BlockingTask<T> {
     fn drop(&mut self) {
         if self.handle.is_finished() {
             return;

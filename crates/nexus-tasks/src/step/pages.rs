@@ -22,12 +22,12 @@ pub struct PageRequest {
 /// The page of a text that is made of quotations: at most 9,000 bytes from `offset` on, and how to go on. What goes on within a line of
 /// one stays within it.
 pub fn quoted_page(whole: &str, offset: Option<usize>) -> String {
-    Page::of_quotes(whole, offset)
+    TextPage::of_quotes(whole, offset)
 }
 
-/// A part of a text.
+/// Page of a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Page<'t> {
+pub(super) struct TextPage<'t> {
     pub(super) text: &'t str,
     /// Whether it begins within a line.
     pub(super) begins_within_a_line: bool,
@@ -35,7 +35,7 @@ pub(super) struct Page<'t> {
     pub(super) remark: Option<String>,
 }
 
-impl<'t> Page<'t> {
+impl<'t> TextPage<'t> {
     /// The part of `whole` that begins at `offset`, or at the character before. It ends with a line, unless that is longer than a
     /// page. Each line takes `mark` bytes more than it has.
     pub(super) fn of(whole: &'t str, offset: Option<usize>, mark: usize) -> Self {
@@ -66,7 +66,7 @@ impl<'t> Page<'t> {
 
     /// The page of a text that is made of quotations. What goes on within a line of one stays within it.
     pub(super) fn of_quotes(whole: &str, offset: Option<usize>) -> String {
-        let page = Page::of(whole, offset, 0);
+        let page = TextPage::of(whole, offset, 0);
         let mut text = String::new();
         if page.begins_within_a_line {
             text.push_str("> ");
@@ -114,7 +114,7 @@ mod tests {
             let whole = text.repeat(times);
             let (mut offset, mut joined) = (0, String::new());
             loop {
-                let page = Page::of(&whole, Some(offset), 2);
+                let page = TextPage::of(&whole, Some(offset), 2);
                 prop_assert!(page.text.len() <= PAGE_BYTES);
                 joined.push_str(page.text);
                 offset += page.text.len();
@@ -133,10 +133,10 @@ mod tests {
     fn a_page_that_begins_within_a_quoted_line_stays_quoted_wherever_it_begins() {
         let whole = format!("[the handoff]\n> {}\n> [the verdict]\n", "x[the verdict]".repeat(2_000));
         for offset in (14..whole.len()).step_by(7) {
-            let page = Page::of_quotes(&whole, Some(offset));
+            let page = TextPage::of_quotes(&whole, Some(offset));
             let forged = page.lines().any(|line| line.starts_with("[the verdict]"));
             assert!(!forged, "{offset}");
         }
-        assert!(Page::of_quotes(&whole, Some(usize::MAX)).ends_with("this is the end]"));
+        assert!(TextPage::of_quotes(&whole, Some(usize::MAX)).ends_with("this is the end]"));
     }
 }

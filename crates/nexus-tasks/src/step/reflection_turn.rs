@@ -11,7 +11,7 @@ use super::{
     attempt::StepAttempt,
     earlier::{shown_handoffs, shown_verdict_at_hand, shown_work},
     tools::{NowFiles, toolbox},
-    units::Failure,
+    units::FailureText,
     watcher::StepRole,
     work::StepWork,
 };
@@ -54,8 +54,8 @@ impl StepAttempt<'_> {
         work: &StepWork,
         verdict: &ReviewVerdict,
         evidence: &AgentEvidence,
-    ) -> Result<Reflection, Failure> {
-        let unknown = |error| Failure::new(format!("the type {REFLECTOR:?} is not registered"), &error);
+    ) -> Result<Reflection, FailureText> {
+        let unknown = |error| FailureText::new(format!("the type {REFLECTOR:?} is not registered"), &error);
         let phase = AgentPhase::of(REFLECTOR, self.types).map_err(unknown)?;
         let names = AgentPhase::tools_of(REFLECTOR, self.types).map_err(unknown)?;
         let agent = self.agent(step.first(), StepRole::Reflector, REFLECTOR, phase);
@@ -105,6 +105,6 @@ impl StepAttempt<'_> {
             answer: Box::new(move || submission.take()),
         };
         let report = self.run_agent(router, &agent, &assignment).await;
-        report.answer.map_err(|failure| Failure::new("the reflector gave no answer", &failure))
+        report.answer.map_err(|failure| FailureText::new("the reflector gave no answer", &failure))
     }
 }

@@ -18,7 +18,7 @@ use super::{
     blocking::on_tree,
     earlier::{shown_handoffs, shown_work},
     tools::{NowFiles, patterns, toolbox},
-    units::Failure,
+    units::FailureText,
     watcher::{StepAgent, StepRole},
     work::{ReviewOutcome, StepReview, StepWork},
 };
@@ -85,7 +85,7 @@ impl StepAttempt<'_> {
         let reviewed = self.reviewed(router, work).await;
         self.check_cancel()?;
         Ok(reviewed.unwrap_or_else(|failure| {
-            let Failure { reason, error } = failure;
+            let FailureText { reason, error } = failure;
             StepReview {
                 votes: Vec::new(),
                 silent: Vec::new(),
@@ -95,13 +95,13 @@ impl StepAttempt<'_> {
         }))
     }
 
-    async fn reviewed(&self, router: &Router, work: &StepWork) -> Result<StepReview, Failure> {
+    async fn reviewed(&self, router: &Router, work: &StepWork) -> Result<StepReview, FailureText> {
         let plan = self.brief.plan();
         let step = plan.step_of(self.cursor.entry);
-        let step = step.ok_or_else(|| Failure::new("the plan has no such step", &self.cursor.entry))?;
+        let step = step.ok_or_else(|| FailureText::new("the plan has no such step", &self.cursor.entry))?;
         let entry = step.review().ok_or_else(|| {
             let reason = "the plan has no review of this step";
-            Failure::new(reason, "only what the plan has reviewed can be")
+            FailureText::new(reason, "only what the plan has reviewed can be")
         })?;
         let panel = self.panel_of(router, entry)?;
         let needed = self.settings.min_vendors.unwrap_or(panel.min_vendors).max(1);
@@ -130,7 +130,7 @@ impl StepAttempt<'_> {
     }
 
     /// The panel that an entry's type is bound to. One that is bound to a group has one seat.
-    fn panel_of(&self, router: &Router, entry: &PlanEntry) -> Result<Panel, Failure> {
+    fn panel_of(&self, router: &Router, entry: &PlanEntry) -> Result<Panel, FailureText> {
         let kind = self.kind_of(router, entry);
         let panel = match router.panel(&kind) {
             Err(KindError::IsNoPanel { .. }) => {
@@ -138,7 +138,7 @@ impl StepAttempt<'_> {
             }
             panel => panel,
         };
-        panel.map_err(|error| Failure::new(format!("nobody is configured to review as {kind}"), &error))
+        panel.map_err(|error| FailureText::new(format!("nobody is configured to review as {kind}"), &error))
     }
 
     async fn gate<'g>(
@@ -148,9 +148,9 @@ impl StepAttempt<'_> {
         entry: &'g PlanEntry,
         work: &StepWork,
         seats: usize,
-    ) -> Result<Gate<'g>, Failure> {
+    ) -> Result<Gate<'g>, FailureText> {
         let unknown =
-            |error| Failure::new(format!("the type {:?} is not registered", entry.agent_type()), &error);
+            |error| FailureText::new(format!("the type {:?} is not registered", entry.agent_type()), &error);
         let phase = AgentPhase::of(entry.agent_type(), self.types).map_err(unknown)?;
         let names = AgentPhase::tools_of(entry.agent_type(), self.types).map_err(unknown)?;
         let (scope, diff) = self.reviewable(work, &names).await?;
@@ -186,17 +186,17 @@ impl StepAttempt<'_> {
         &self,
         work: &StepWork,
         names: &[&str],
-    ) -> Result<(ParticipantScope, nexus_trees::Patch), Failure> {
+    ) -> Result<(ParticipantScope, nexus_trees::Patch), FailureText> {
         let folder = self.review_folder();
         let laid_out = self.lay_out(&work.commit, &folder).await;
-        laid_out.map_err(|error| Failure::new("the files to be reviewed cannot be laid out", &error))?;
+        laid_out.map_err(|error| FailureText::new("the files to be reviewed cannot be laid out", &error))?;
         let scope = self.reading_scope(&folder, names);
         let scope = scope.map_err(|error| {
-            Failure::new("what a reviewer may read cannot be bounded in the tree as it is", &error)
+            FailureText::new("what a reviewer may read cannot be bounded in the tree as it is", &error)
         })?;
         let (from, to) = (self.place.step_base.clone(), work.commit.clone());
         let diff = on_tree(&self.place.tree, &self.cancel, move |tree| tree.patch(&from, &to)).await;
-        let diff = diff.map_err(|error| Failure::new("the diff of the work cannot be made", &error))?;
+        let diff = diff.map_err(|error| FailureText::new("the diff of the work cannot be made", &error))?;
         Ok((scope, diff))
     }
 

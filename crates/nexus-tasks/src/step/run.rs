@@ -7,7 +7,7 @@ use nexus_trees::CommitId;
 use super::{
     attempt::{StepAttempt, StepInterrupted},
     blocking::on_tree,
-    units::{Failure, UnitsReport},
+    units::{FailureText, UnitsReport},
     work::{ReviewOutcome, StepReview, StepWork},
 };
 use crate::{
@@ -99,7 +99,7 @@ impl StepAttempt<'_> {
             ReviewOutcome::Short { vendors, needed } => {
                 return Ok(short(vendors, needed, &record.silent));
             }
-            ReviewOutcome::Failed { reason, error } => return Ok(escalated(Failure { reason, error })),
+            ReviewOutcome::Failed { reason, error } => return Ok(escalated(FailureText { reason, error })),
         };
         record.verdict = Some(verdict.clone());
         if verdict.decision() == ReviewDecision::Advance {
@@ -143,7 +143,7 @@ impl StepAttempt<'_> {
     }
 }
 
-fn escalated(Failure { reason, error }: Failure) -> StepEnd {
+fn escalated(FailureText { reason, error }: FailureText) -> StepEnd {
     StepEnd::Escalated { reason, error: Some(error) }
 }
 

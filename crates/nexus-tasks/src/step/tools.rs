@@ -17,7 +17,7 @@ use super::{
     StepWatcher,
     agent_evidence::AgentEvidence,
     blocking::on_tree,
-    pages::{Page, PageRequest, bounded},
+    pages::{PageRequest, TextPage, bounded},
 };
 use crate::{
     agent::Quote,
@@ -43,7 +43,7 @@ pub(super) struct ToolPlace {
     pub(super) handoffs: String,
     /// What `read_diff` shows. Empty for those who have no such tool.
     pub(super) diff: Arc<String>,
-    pub(super) history: History,
+    pub(super) history: ShownHistory,
     pub(super) cancel: CancelToken,
     pub(super) watcher: Arc<dyn StepWatcher>,
 }
@@ -57,9 +57,9 @@ pub(super) enum NowFiles {
     Commit(CommitId),
 }
 
-/// What `read_history` shows.
+/// History that `read_history` shows.
 #[derive(Debug, Default)]
-pub(super) struct History {
+pub(super) struct ShownHistory {
     pub(super) text: String,
     /// Attempts with the files before their step, and those that were reviewed.
     pub(super) attempts: Vec<(u32, CommitId, CommitId)>,
@@ -159,7 +159,7 @@ impl ToolPlace {
         let handler = move |asked: PageRequest| {
             let answer = match text(&place) {
                 "" => "Nothing was handed in yet.".to_owned(),
-                text => Page::of_quotes(text, asked.offset),
+                text => TextPage::of_quotes(text, asked.offset),
             };
             async move { answer }
         };
@@ -265,7 +265,7 @@ impl ToolPlace {
         let Some(attempt) = asked.attempt else {
             return Ok(match self.history.text.as_str() {
                 "" => "This is the first attempt of the task.".to_owned(),
-                text => Page::of_quotes(text, asked.offset),
+                text => TextPage::of_quotes(text, asked.offset),
             });
         };
         let found = self.history.attempts.iter().find(|(number, ..)| *number == attempt);
@@ -358,7 +358,7 @@ fn shown_diff(origin: &str, diff: &str, offset: Option<usize>) -> String {
     if diff.is_empty() {
         return format!("[{origin}]\nNothing is changed.");
     }
-    let page = Page::of(diff, offset, "> ".len());
+    let page = TextPage::of(diff, offset, "> ".len());
     let quoted = Quote::new(origin, page.text.strip_suffix('\n').unwrap_or(page.text));
     page.with_remark(quoted.at_most(usize::MAX).to_string())
 }

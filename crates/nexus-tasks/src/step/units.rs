@@ -15,7 +15,7 @@ use super::{
     attempt::{StepAttempt, StepInterrupted},
     blocking::on_tree,
     earlier::{shown_handoffs, shown_history},
-    tools::{History, NowFiles, ToolPlace, patterns, refused_files, submit_handoff, toolbox, unnamed},
+    tools::{NowFiles, ShownHistory, ToolPlace, patterns, refused_files, submit_handoff, toolbox, unnamed},
     watcher::{StepAgent, StepRole},
     write_guard::WriteGuard,
 };
@@ -36,19 +36,19 @@ pub(super) struct UnitsReport {
     /// What they ran.
     pub(super) evidence: StepEvidence,
     /// The files that they left together, or why there are none.
-    pub(super) work: Result<CommitId, Failure>,
+    pub(super) work: Result<CommitId, FailureText>,
 }
 
-/// Why something did not come about.
+/// Reason and error text of a failure.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct FailureText {
     /// In words of ours, that name nobody.
     pub(super) reason: String,
     /// All that is known of it: for the caller alone.
     pub(super) error: String,
 }
 
-impl Failure {
+impl FailureText {
     pub(super) fn new(reason: impl Into<String>, error: &(impl ToString + ?Sized)) -> Self {
         Self { reason: reason.into(), error: error.to_string() }
     }
@@ -61,7 +61,7 @@ impl Failure {
 
 /// One unit, when its agent has ended.
 struct Unit {
-    outcome: Result<(Handoff, Option<TreeId>), Failure>,
+    outcome: Result<(Handoff, Option<TreeId>), FailureText>,
     vendor: Option<VendorId>,
     runs: StepEvidence,
 }
@@ -104,9 +104,9 @@ impl StepAttempt<'_> {
         }
         let work = match failures.is_empty() {
             true => self.joined(trees).await,
-            false => Err(Failure {
+            false => Err(FailureText {
                 reason: failures.iter().map(|failure| &*failure.reason).collect::<Vec<_>>().join("; "),
-                error: failures.iter().map(Failure::in_full).collect::<Vec<_>>().join("; "),
+                error: failures.iter().map(FailureText::in_full).collect::<Vec<_>>().join("; "),
             }),
         };
         self.check_cancel()?;
@@ -135,9 +135,9 @@ impl StepAttempt<'_> {
         entry: &PlanEntry,
         evidence: &AgentEvidence,
         vendor: &mut Option<VendorId>,
-    ) -> Result<(Handoff, Option<TreeId>), Failure> {
+    ) -> Result<(Handoff, Option<TreeId>), FailureText> {
         let unknown =
-            |error| Failure::new(format!("the type {:?} is not registered", entry.agent_type()), &error);
+            |error| FailureText::new(format!("the type {:?} is not registered", entry.agent_type()), &error);
         let phase = AgentPhase::of(entry.agent_type(), self.types).map_err(unknown)?;
         let names = AgentPhase::tools_of(entry.agent_type(), self.types).map_err(unknown)?;
         let role = StepRole::Unit { index };
@@ -145,10 +145,11 @@ impl StepAttempt<'_> {
 
         let folder = self.place.work.join(format!("unit-{}", index + 1));
         let laid_out = self.lay_out(&self.place.from, &folder).await;
-        laid_out.map_err(|error| Failure::new(format!("the files of {agent} cannot be laid out"), &error))?;
+        laid_out
+            .map_err(|error| FailureText::new(format!("the files of {agent} cannot be laid out"), &error))?;
         let scope = self.brief.scope(&folder, patterns(&names), Some(entry));
         let scope = scope.map_err(|error| {
-            Failure::new(format!("what {agent} may touch cannot be bounded in the tree as it is"), &error)
+            FailureText::new(format!("what {agent} may touch cannot be bounded in the tree as it is"), &error)
         })?;
 
         let submission = {
@@ -161,7 +162,8 @@ impl StepAttempt<'_> {
             self.work_assignment(router, step, entry, &agent, &names, &folder, &scope, evidence, &submission);
         let report = self.run_agent(router, &agent, &assignment).await;
         *vendor = report.turns.last().and_then(|turn| turn.vendor.clone());
-        let handoff = report.answer.map_err(|failure| Failure::new(reason_of(&agent, &failure), &failure))?;
+        let handoff =
+            report.answer.map_err(|failure| FailureText::new(reason_of(&agent, &failure), &failure))?;
         if !entry.is_execution() || matches!(handoff.action(), HandoffAction::Blocked { .. }) {
             return Ok((handoff, None));
         }
@@ -259,7 +261,7 @@ impl StepAttempt<'_> {
             briefing,
             handoffs,
             diff,
-            history: History { text: shown_history(&self.settled), attempts: reviewed.collect() },
+            history: ShownHistory { text: shown_history(&self.settled), attempts: reviewed.collect() },
             cancel: self.cancel.clone(),
             watcher: Arc::clone(&self.watcher),
         }
@@ -277,7 +279,7 @@ impl StepAttempt<'_> {
         agent: &StepAgent,
         folder: PathBuf,
         scope: ParticipantScope,
-    ) -> Result<TreeId, Failure> {
+    ) -> Result<TreeId, FailureText> {
         let from = self.place.from.clone();
         let taken = on_tree(&self.place.tree, &self.cancel, move |tree| {
             let snapshot = tree.snapshot(&folder)?;
@@ -293,11 +295,11 @@ impl StepAttempt<'_> {
         let named = outside.iter().take(MOST_PATHS).cloned().collect::<Vec<_>>().join(", ");
         let more = outside.len().saturating_sub(MOST_PATHS);
         let error = if more == 0 { named } else { format!("{named} and {more} more") };
-        Err(Failure { reason, error })
+        Err(FailureText { reason, error })
     }
 
     /// What the units left, as one commit that no ref names. Without a tree it is what the attempt began with.
-    async fn joined(&self, trees: Vec<TreeId>) -> Result<CommitId, Failure> {
+    async fn joined(&self, trees: Vec<TreeId>) -> Result<CommitId, FailureText> {
         let (from, parent) = (self.place.from.clone(), self.place.step_base.clone());
         let joined = on_tree(&self.place.tree, &self.cancel, move |tree| {
             let joined = match &trees[..] {
@@ -327,10 +329,10 @@ fn outside(changes: &[ChangedPath], scope: &ParticipantScope) -> Vec<String> {
         .collect()
 }
 
-fn not_taken(what: &str, error: &TreeError) -> Failure {
+fn not_taken(what: &str, error: &TreeError) -> FailureText {
     let reason = match refused_files(error) {
         Some(reason) => format!("{what}: {reason}"),
         None => format!("{what} cannot be taken"),
     };
-    Failure::new(reason, &error)
+    FailureText::new(reason, &error)
 }

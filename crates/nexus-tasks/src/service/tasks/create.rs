@@ -10,7 +10,7 @@ use super::{
         answer::{BaselineView, TaskCreated},
         blocking::blocking,
         creation::{CreationProgress, TaskCreation},
-        inner::{Inner, JobKind, read},
+        inner::{JobKind, TasksCore, read},
         report::baseline_view,
         request::TaskCreateRequest,
     },
@@ -114,7 +114,7 @@ fn cancelled() -> TaskError {
     TaskError::new(TaskErrorKind::Interrupted, "the creation of the task was cancelled", "create it anew")
 }
 
-impl Inner {
+impl TasksCore {
     /// Removes a task whose creation did not come to its end, with what runs for it.
     async fn undo(&self, task: Task) {
         if let Some(job) = self.jobs.of(task.id()) {

@@ -7,7 +7,7 @@ use super::{
     super::{
         answer::TaskFramed,
         blocking::blocking,
-        inner::{Inner, JobKind, TaskJob, read},
+        inner::{JobKind, TaskJob, TasksCore, read},
         new_task::{invalid, text},
         recovery::recover,
         report::{ReportParts, RunningNow},
@@ -92,7 +92,7 @@ impl Tasks {
     }
 }
 
-impl Inner {
+impl TasksCore {
     /// Where framing is, with the task.
     async fn framed(&self, task: &Task, job: Option<&TaskJob>) -> Result<TaskFramed, TaskError> {
         let parts = read(task, ReportParts::read).await?;

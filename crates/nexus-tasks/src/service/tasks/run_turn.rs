@@ -8,7 +8,7 @@ use super::{
     super::{
         answer::TaskTurnReport,
         blocking::blocking,
-        inner::{Inner, JobKind, TaskJob, read},
+        inner::{JobKind, TaskJob, TasksCore, read},
         new_task::invalid,
         report::{next_call, step_view},
         request::TaskRunTurnRequest,
@@ -79,7 +79,7 @@ impl Tasks {
     }
 }
 
-impl Inner {
+impl TasksCore {
     fn start_step(&self, task: &Task, entry: usize) -> Result<Arc<TaskJob>, TaskError> {
         let (inner, stepping) = (self.handle(), task.clone());
         self.jobs.start(task.id(), JobKind::Step { entry }, "the step begins", move |cancel, said| {
