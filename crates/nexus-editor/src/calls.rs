@@ -6,22 +6,22 @@ use agent_client_protocol_schema::v1::ToolCallId;
 use nexus_core::{CallId, Effects};
 use serde_json::Value;
 
-use crate::diff::Seen;
+use crate::diff::SeenContent;
 
-/// The tool calls of one prompt that have not ended.
+/// Tool calls of one prompt that have not ended.
 #[derive(Debug)]
-pub(crate) struct Calls {
+pub(crate) struct OpenCalls {
     /// What is before every id: ids are unique in a session, those of a turn within it.
     prefix: String,
-    open: Vec<Call>,
+    open: Vec<OpenCall>,
     /// Calls that a permission was asked for before they were told of: by which name, and under which id.
     ahead: Vec<(String, ToolCallId)>,
     next_ahead: u64,
 }
 
-/// A call that has not ended.
+/// Call that has not ended.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct OpenCall {
     pub(crate) call: CallId,
     /// What the client calls it.
     pub(crate) id: ToolCallId,
@@ -29,12 +29,12 @@ pub(crate) struct Call {
     pub(crate) effects: Effects,
     pub(crate) arguments: Option<Value>,
     /// The files that it names, as they were before.
-    pub(crate) before: Vec<(PathBuf, Seen)>,
+    pub(crate) before: Vec<(PathBuf, SeenContent)>,
     /// Whether a permission was asked for.
     is_asked: bool,
 }
 
-impl Calls {
+impl OpenCalls {
     pub(crate) fn new(prefix: String) -> Self {
         Self { prefix, open: Vec::new(), ahead: Vec::new(), next_ahead: 0 }
     }
@@ -45,7 +45,7 @@ impl Calls {
         let known = ahead.map(|place| self.ahead.remove(place).1);
         let is_known = known.is_some();
         let id = known.unwrap_or_else(|| ToolCallId::new(format!("{}-{call}", self.prefix)));
-        self.open.push(Call {
+        self.open.push(OpenCall {
             call: call.clone(),
             id: id.clone(),
             name: name.to_owned(),
@@ -57,12 +57,12 @@ impl Calls {
         (id, is_known)
     }
 
-    pub(crate) fn find(&mut self, call: &CallId) -> Option<&mut Call> {
+    pub(crate) fn find(&mut self, call: &CallId) -> Option<&mut OpenCall> {
         self.open.iter_mut().find(|open| open.call == *call)
     }
 
     /// A call ended.
-    pub(crate) fn end(&mut self, call: &CallId) -> Option<Call> {
+    pub(crate) fn end(&mut self, call: &CallId) -> Option<OpenCall> {
         let place = self.open.iter().position(|open| open.call == *call)?;
         Some(self.open.remove(place))
     }
@@ -70,8 +70,8 @@ impl Calls {
     /// The call that a permission is asked for: the first of this name and these arguments for which none was asked. One whose arguments
     /// are not told yet is it only if there is no other of its name.
     pub(crate) fn asked(&mut self, name: &str, arguments: &Value) -> Option<ToolCallId> {
-        let is_open = |open: &Call| open.name == name && !open.is_asked;
-        let fits = |open: &Call| is_open(open) && open.arguments.as_ref() == Some(arguments);
+        let is_open = |open: &OpenCall| open.name == name && !open.is_asked;
+        let fits = |open: &OpenCall| is_open(open) && open.arguments.as_ref() == Some(arguments);
         let place = self.open.iter().position(fits).or_else(|| {
             let mut of_name = (0..).zip(&self.open).filter(|(_, open)| is_open(open));
             let (place, only) = of_name.next()?;
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_question_is_shown_with_its_own_call() {
-        let mut calls = Calls::new("p".into());
+        let mut calls = OpenCalls::new("p".into());
         for call in ["one", "two"] {
             calls.begin(&CallId::new(call), "Bash", Effects::Unknown);
         }

@@ -62,11 +62,11 @@ pub(crate) struct Connection {
     prompted: AtomicU64,
 }
 
-/// An answer, and what is told after it.
-type Answer = Result<(Value, Vec<(SessionClient, SessionUpdate)>), Error>;
+/// Answer, and the updates that follow it.
+type AnswerAndUpdates = Result<(Value, Vec<(SessionClient, SessionUpdate)>), Error>;
 
-/// Work that ends in an answer.
-type Work = BoxFuture<'static, Answer>;
+/// Future of an answer.
+type AnswerFuture = BoxFuture<'static, AnswerAndUpdates>;
 
 impl Connection {
     pub(crate) fn new(setup: Arc<Setup>, out: Outgoing) -> Self {
@@ -107,7 +107,7 @@ impl Connection {
         join_all(sessions.iter().map(|session| session.servers.stop())).await;
     }
 
-    async fn answer(&self, id: Value, work: Result<Work, Error>) {
+    async fn answer(&self, id: Value, work: Result<AnswerFuture, Error>) {
         let answer = match work {
             Ok(work) => AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_panic| {
                 tracing::error!("a request of the client ended in a panic");
@@ -143,7 +143,7 @@ impl Connection {
     }
 
     /// Begins a request. What must happen in the order in which requests come happens here, the rest in the work.
-    fn requested(self: &Arc<Self>, id: &Value, method: &str, value: Value) -> Result<Work, Error> {
+    fn requested(self: &Arc<Self>, id: &Value, method: &str, value: Value) -> Result<AnswerFuture, Error> {
         if method == "initialize" {
             let answer = self.initialize(&params(value)?);
             return Ok(Box::pin(async move { answer }));
@@ -209,7 +209,7 @@ impl Connection {
         })
     }
 
-    fn initialize(&self, request: &InitializeRequest) -> Answer {
+    fn initialize(&self, request: &InitializeRequest) -> AnswerAndUpdates {
         *lock(&self.client) = Some(request.client_capabilities.clone());
         let sessions = SessionCapabilities::new()
             .list(SessionListCapabilities::new())
@@ -227,7 +227,13 @@ impl Connection {
     }
 
     /// Sets an option for the next prompt.
-    fn set(&self, session: Arc<Session>, option: &str, value: &str, is_mode: bool) -> Result<Work, Error> {
+    fn set(
+        &self,
+        session: Arc<Session>,
+        option: &str,
+        value: &str,
+        is_mode: bool,
+    ) -> Result<AnswerFuture, Error> {
         // Read here, as what comes next may be the prompt that this is for.
         let router = configured(&self.setup)?;
         let most = self.setup.options.access;
@@ -267,7 +273,7 @@ impl Connection {
         }))
     }
 
-    fn prompt(self: &Arc<Self>, id: &Value, request: PromptRequest) -> Result<Work, Error> {
+    fn prompt(self: &Arc<Self>, id: &Value, request: PromptRequest) -> Result<AnswerFuture, Error> {
         let session = self.session(&request.session_id)?;
         let running = session.begin()?;
         let listed = ListedPrompt::new(Arc::clone(self), id.to_string(), &session);
@@ -356,6 +362,6 @@ fn value_of(response: &impl Serialize) -> Result<Value, Error> {
     serde_json::to_value(response).map_err(Error::into_internal_error)
 }
 
-fn answered(response: &impl Serialize, updates: Vec<(SessionClient, SessionUpdate)>) -> Answer {
+fn answered(response: &impl Serialize, updates: Vec<(SessionClient, SessionUpdate)>) -> AnswerAndUpdates {
     Ok((value_of(response)?, updates))
 }

@@ -23,9 +23,9 @@ pub(crate) struct Files {
     redactor: Redactor,
 }
 
-/// What is known of a file.
+/// Content of a file, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum SeenContent {
     Absent,
     Text(String),
     /// It is elsewhere, too large, no text, or cannot be read.
@@ -39,31 +39,31 @@ impl Files {
     }
 
     /// What a file holds now.
-    pub(crate) fn look(&self, path: &Path) -> Seen {
-        let (Some(files), Some(path)) = (&self.files, path.to_str()) else { return Seen::Unknown };
+    pub(crate) fn look(&self, path: &Path) -> SeenContent {
+        let (Some(files), Some(path)) = (&self.files, path.to_str()) else { return SeenContent::Unknown };
         let file = match files.open(path) {
             Ok(file) => file,
             Err(FileError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
-                return Seen::Absent;
+                return SeenContent::Absent;
             }
-            Err(_) => return Seen::Unknown,
+            Err(_) => return SeenContent::Unknown,
         };
         let mut bytes = Vec::new();
         let read = file.take(MAX_BYTES + 1).read_to_end(&mut bytes);
         match String::from_utf8(bytes) {
             Ok(text) if read.is_ok() && text.len() as u64 <= MAX_BYTES && !text.contains('\0') => {
-                Seen::Text(text)
+                SeenContent::Text(text)
             }
-            _ => Seen::Unknown,
+            _ => SeenContent::Unknown,
         }
     }
 
     /// What changed in a file since it was looked at.
-    pub(crate) fn changed(&self, path: &Path, before: &Seen) -> Option<ToolCallContent> {
+    pub(crate) fn changed(&self, path: &Path, before: &SeenContent) -> Option<ToolCallContent> {
         match self.look(path) {
             // One that is gone has no new text.
-            Seen::Text(after) => self.diff(path, before, after),
-            Seen::Absent | Seen::Unknown => None,
+            SeenContent::Text(after) => self.diff(path, before, after),
+            SeenContent::Absent | SeenContent::Unknown => None,
         }
     }
 
@@ -78,7 +78,7 @@ impl Files {
         if let Some(after) = text(&whole, arguments) {
             return self.diff(path, &before, after);
         }
-        let Seen::Text(mut after) = before.clone() else { return None };
+        let SeenContent::Text(mut after) = before.clone() else { return None };
         let edits = arguments.get("edits").and_then(Value::as_array);
         for edit in edits.map_or(std::slice::from_ref(arguments), Vec::as_slice) {
             let old = text(&["old_string", "old_str", "old_text", "oldText"], edit)?;
@@ -93,11 +93,11 @@ impl Files {
         self.diff(path, &before, after)
     }
 
-    fn diff(&self, path: &Path, before: &Seen, after: String) -> Option<ToolCallContent> {
+    fn diff(&self, path: &Path, before: &SeenContent, after: String) -> Option<ToolCallContent> {
         let before = match before {
-            Seen::Absent => None,
-            Seen::Text(before) => Some(before.clone()),
-            Seen::Unknown => return None,
+            SeenContent::Absent => None,
+            SeenContent::Text(before) => Some(before.clone()),
+            SeenContent::Unknown => return None,
         };
         let holds_secret = |text: &str| self.redactor.without_secrets(text).is_some();
         let is_none = before.as_ref() == Some(&after)
@@ -129,7 +129,7 @@ mod tests {
         let files = Files::below(folder.path(), Redactor::default());
         let path = folder.path().join("a.txt");
         let before = files.look(&path);
-        assert_eq!(before, Seen::Absent);
+        assert_eq!(before, SeenContent::Absent);
         fs::write(&path, "one\ntwo\n").unwrap();
         assert_eq!(shown(files.changed(&path, &before)), Some((None, "one\ntwo\n".into())));
         let before = files.look(&path);
@@ -158,9 +158,9 @@ mod tests {
         fs::write(folder.path().join("bytes"), b"\xff\0").unwrap();
         fs::write(folder.path().join("large"), "x".repeat(300 << 10)).unwrap();
         for name in ["link", "folder/private", "bytes", "large", "..", "."] {
-            assert_eq!(files.look(&folder.path().join(name)), Seen::Unknown, "{name}");
+            assert_eq!(files.look(&folder.path().join(name)), SeenContent::Unknown, "{name}");
         }
-        assert_eq!(files.look(&other.path().join("private")), Seen::Unknown);
+        assert_eq!(files.look(&other.path().join("private")), SeenContent::Unknown);
         let whole = json!({ "content": "x" });
         assert_eq!(files.proposed(&[folder.path().join("link")], &whole), None);
     }

@@ -27,26 +27,29 @@ pub(crate) const INPUT_WAITS_BYTES: usize = 16 << 20;
 
 /// The way to the client. Clones lead to the same one.
 #[derive(Clone, Debug)]
-pub(crate) struct Outgoing(Arc<Shared>);
+pub(crate) struct Outgoing(Arc<ClientLink>);
 
+/// Link to the client that clones share.
 #[derive(Debug)]
-struct Shared {
+struct ClientLink {
     lines: mpsc::UnboundedSender<Option<Vec<u8>>>,
-    queue: Mutex<Queue>,
+    queue: Mutex<QueuedBytes>,
     /// Requests of ours that have no answer yet.
     asked: Mutex<HashMap<i64, oneshot::Sender<Result<Value, Error>>>>,
     next_id: AtomicI64,
 }
 
+/// Bytes that are not written yet, and the tasks that wait for room.
 #[derive(Debug, Default)]
-struct Queue {
+struct QueuedBytes {
     bytes: usize,
     waiting: Vec<Waker>,
     is_closed: bool,
 }
 
+/// Request, or notification if it has no id.
 #[derive(Serialize)]
-struct Message<'m, P> {
+struct RequestMessage<'m, P> {
     jsonrpc: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'m Value>,
@@ -54,17 +57,19 @@ struct Message<'m, P> {
     params: &'m P,
 }
 
+/// Response to a client's request.
 #[derive(Serialize)]
-struct Answer<'m> {
+struct ResponseMessage<'m> {
     jsonrpc: &'static str,
     id: &'m Value,
     #[serde(flatten)]
-    outcome: Outcome<'m>,
+    outcome: ResponseOutcome<'m>,
 }
 
+/// Result or error of a response.
 #[derive(Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Outcome<'m> {
+enum ResponseOutcome<'m> {
     Result(&'m Value),
     Error(&'m Error),
 }
@@ -73,7 +78,7 @@ impl Outgoing {
     /// The way to the client that reads from `output`, and what writes there until the last line is written, or one cannot be.
     pub(crate) fn new(output: impl AsyncWrite + Unpin) -> (Self, impl Future<Output = io::Result<()>>) {
         let (lines, waiting) = mpsc::unbounded_channel();
-        let outgoing = Self(Arc::new(Shared {
+        let outgoing = Self(Arc::new(ClientLink {
             lines,
             queue: Mutex::default(),
             asked: Mutex::default(),
@@ -131,15 +136,15 @@ impl Outgoing {
     }
 
     pub(crate) fn notify(&self, method: &str, params: &impl Serialize) {
-        self.send(&Message { jsonrpc: "2.0", id: None, method, params });
+        self.send(&RequestMessage { jsonrpc: "2.0", id: None, method, params });
     }
 
     pub(crate) fn answer(&self, id: &Value, outcome: &Result<Value, Error>) {
         let outcome = match outcome {
-            Ok(result) => Outcome::Result(result),
-            Err(error) => Outcome::Error(error),
+            Ok(result) => ResponseOutcome::Result(result),
+            Err(error) => ResponseOutcome::Error(error),
         };
-        self.send(&Answer { jsonrpc: "2.0", id, outcome });
+        self.send(&ResponseMessage { jsonrpc: "2.0", id, outcome });
     }
 
     /// Asks the client, and waits for its answer. Whoever stops waiting has it told that the answer is not needed.
@@ -155,8 +160,8 @@ impl Outgoing {
         let id = self.0.next_id.fetch_add(1, Ordering::Relaxed);
         let (sender, answer) = oneshot::channel();
         lock(&self.0.asked).insert(id, sender);
-        let asking = Asking { outgoing: self, id };
-        self.send(&Message { jsonrpc: "2.0", id: Some(&json!(id)), method, params });
+        let asking = OpenRequest { outgoing: self, id };
+        self.send(&RequestMessage { jsonrpc: "2.0", id: Some(&json!(id)), method, params });
         let answer = answer.await.map_err(|_| Error::internal_error())?;
         drop(asking);
         serde_json::from_value(answer?).map_err(Error::into_internal_error)
@@ -191,19 +196,19 @@ impl Outgoing {
     }
 }
 
-impl Queue {
+impl QueuedBytes {
     fn wake(&mut self) {
         self.waiting.drain(..).for_each(Waker::wake);
     }
 }
 
-/// A request that has no answer yet.
-struct Asking<'o> {
+/// Request without an answer yet.
+struct OpenRequest<'o> {
     outgoing: &'o Outgoing,
     id: i64,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for OpenRequest<'_> {
     fn drop(&mut self) {
         if lock(&self.outgoing.0.asked).remove(&self.id).is_some() {
             self.outgoing.notify("$/cancel_request", &json!({ "requestId": self.id }));

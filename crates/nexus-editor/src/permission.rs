@@ -15,7 +15,7 @@ use nexus_core::{Approval, ApprovalRequest, Approver};
 use serde_json::Value;
 
 use crate::{
-    calls::Calls,
+    calls::OpenCalls,
     client_text::title,
     diff::Files,
     outgoing::lock,
@@ -37,7 +37,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub(crate) struct Asking {
     pub(crate) client: SessionClient,
     pub(crate) cwd: PathBuf,
-    pub(crate) calls: Arc<Mutex<Calls>>,
+    pub(crate) calls: Arc<Mutex<OpenCalls>>,
     pub(crate) files: Arc<Files>,
 }
 

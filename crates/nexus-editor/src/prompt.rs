@@ -63,7 +63,7 @@ impl Asked {
         {
             return Ok(Self::Servers);
         }
-        let mut reading = Reading::default();
+        let mut reading = BlockReader::default();
         content.into_iter().try_for_each(|block| reading.block(block))?;
         reading.end_text();
         if reading.blocks.is_empty() {
@@ -73,14 +73,15 @@ impl Asked {
     }
 }
 
+/// Reader of a prompt's blocks.
 #[derive(Default)]
-struct Reading {
+struct BlockReader {
     blocks: Vec<PromptBlock>,
     text: String,
     bytes: usize,
 }
 
-impl Reading {
+impl BlockReader {
     fn block(&mut self, block: ContentBlock) -> Result<(), Error> {
         match block {
             ContentBlock::Text(text) => self.push(&text.text),

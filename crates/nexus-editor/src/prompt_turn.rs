@@ -12,7 +12,7 @@ use nexus_router::Router;
 use serde_json::{Value, json};
 
 use crate::{
-    calls::Calls,
+    calls::OpenCalls,
     client_text,
     diff::Files,
     failure::{of_configuration, of_conversation, stop_reason},
@@ -67,7 +67,7 @@ pub(crate) async fn prompt(
         () = running.cancel.cancelled() => return Ok(PromptResponse::new(StopReason::Cancelled)),
     };
     let host = TurnHost::new().with_cancel(running.cancel.clone()).with_tools(Arc::new(tools));
-    let calls = Arc::new(Mutex::new(Calls::new(prefix.clone())));
+    let calls = Arc::new(Mutex::new(OpenCalls::new(prefix.clone())));
     let (folder, redactor) = (session.cwd.clone(), host.session().redactor().clone());
     let files = blocking(setup, move |_| Files::below(&folder, redactor)).await?;
     let files = Arc::new(files);

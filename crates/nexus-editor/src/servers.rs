@@ -27,11 +27,12 @@ pub(crate) struct Servers {
     refused: Vec<String>,
     /// How long a call may take without a word of progress.
     call_within: Duration,
-    state: Mutex<State>,
+    state: Mutex<ServerSlots>,
 }
 
+/// Slots of the session's servers.
 #[derive(Debug)]
-struct State {
+struct ServerSlots {
     /// In the order of those that are wanted.
     slots: Vec<ServerSlot>,
     /// What the person was told already. Of a server that does not start, its number: the reason may be worded another way each time.
@@ -54,13 +55,13 @@ impl Servers {
             }
         }
         let slots = wanted.iter().map(|_| ServerSlot::Empty).collect();
-        Self { wanted, refused, call_within, state: Mutex::new(State { slots, told: HashSet::new() }) }
+        Self { wanted, refused, call_within, state: Mutex::new(ServerSlots { slots, told: HashSet::new() }) }
     }
 
     /// The tools of the servers, which are started if they do not run; and what the person is to know of them
     /// and was not told yet. Dropping the future leaves the servers that it started to the next one.
     pub(crate) async fn tools(&self, folder: &Path) -> (Toolbox, Vec<String>) {
-        let State { slots, told } = &mut *self.state.lock().await;
+        let ServerSlots { slots, told } = &mut *self.state.lock().await;
         let starting = self.wanted.iter().zip(slots.iter_mut());
         let starting = starting.map(|(wanted, slot)| slot.fill(wanted, folder));
         let mut faults = self.refused.clone();
@@ -110,7 +111,7 @@ impl Servers {
 
     /// Has the next look for the tools start those again that were set aside, and tell again what is wrong.
     pub(crate) async fn try_again(&self) {
-        let State { slots, told } = &mut *self.state.lock().await;
+        let ServerSlots { slots, told } = &mut *self.state.lock().await;
         told.clear();
         slots.iter_mut().for_each(ServerSlot::try_again);
     }

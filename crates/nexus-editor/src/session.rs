@@ -39,11 +39,12 @@ pub(crate) struct SessionState {
     pub(crate) title: Option<String>,
     /// The lower access level that the person was told of last, and of which mode.
     pub(crate) told_level: Option<(String, ToolAccess)>,
-    running: Option<Running>,
+    running: Option<PromptSignals>,
 }
 
+/// Signals of a running prompt: to cancel it, and that it has ended.
 #[derive(Clone, Debug)]
-struct Running {
+struct PromptSignals {
     cancel: CancelToken,
     /// Cancelled once the prompt is answered.
     done: CancelToken,
@@ -73,7 +74,7 @@ impl Session {
             return Err(busy());
         }
         let (cancel, done) = (CancelToken::new(), CancelToken::new());
-        state.running = Some(Running { cancel: cancel.clone(), done: done.clone() });
+        state.running = Some(PromptSignals { cancel: cancel.clone(), done: done.clone() });
         Ok(RunningPrompt { session: Arc::clone(self), cancel, done })
     }
 

@@ -22,7 +22,7 @@ use nexus_core::{
 use serde_json::{Value, json};
 
 use crate::{
-    calls::Calls,
+    calls::OpenCalls,
     client_text::{cut, harmless},
     diff::Files,
     outgoing::{TURN_WAITS_BYTES, lock},
@@ -39,7 +39,7 @@ pub(crate) struct Updates {
     client: SessionClient,
     prefix: String,
     cwd: PathBuf,
-    calls: Arc<Mutex<Calls>>,
+    calls: Arc<Mutex<OpenCalls>>,
     files: Arc<Files>,
     /// What the client was told of each message that has not ended.
     said: HashMap<MessageId, String>,
@@ -55,7 +55,7 @@ impl Updates {
         client: SessionClient,
         prefix: String,
         cwd: PathBuf,
-        calls: Arc<Mutex<Calls>>,
+        calls: Arc<Mutex<OpenCalls>>,
         files: Arc<Files>,
     ) -> Self {
         Self { client, prefix, cwd, calls, files, said: HashMap::new(), ended: HashSet::new(), finish: None }

@@ -14,7 +14,7 @@ use nexus_conversations::{Conversation, ConversationErrorKind, ConversationName}
 use nexus_core::ToolAccess;
 use nexus_router::Router;
 
-use super::{Answer, Connection, answered, configured, not_found};
+use super::{AnswerAndUpdates, Connection, answered, configured, not_found};
 use crate::{
     failure::{of_configuration, of_conversation},
     incoming::with_reason,
@@ -41,7 +41,7 @@ struct Reopening {
 }
 
 impl Connection {
-    pub(super) async fn new_session(self: Arc<Self>, request: NewSessionRequest) -> Answer {
+    pub(super) async fn new_session(self: Arc<Self>, request: NewSessionRequest) -> AnswerAndUpdates {
         let cwd = request.cwd.clone();
         let router =
             blocking(&self.setup, move |setup| folder(&cwd).and_then(|()| configured(setup))).await??;
@@ -58,7 +58,7 @@ impl Connection {
         answered(&response, vec![self.commands(&session)])
     }
 
-    pub(super) async fn load_session(self: Arc<Self>, request: LoadSessionRequest) -> Answer {
+    pub(super) async fn load_session(self: Arc<Self>, request: LoadSessionRequest) -> AnswerAndUpdates {
         let (id, mcp_servers) = (request.session_id, request.mcp_servers);
         let reopening = Reopening { id, cwd: request.cwd, mcp_servers };
         let (router, session, conversation) = self.reopen(reopening).await?;
@@ -71,7 +71,7 @@ impl Connection {
         answered(&response, vec![self.commands(&session)])
     }
 
-    pub(super) async fn resume_session(self: Arc<Self>, request: ResumeSessionRequest) -> Answer {
+    pub(super) async fn resume_session(self: Arc<Self>, request: ResumeSessionRequest) -> AnswerAndUpdates {
         let (id, mcp_servers) = (request.session_id, request.mcp_servers);
         let reopening = Reopening { id, cwd: request.cwd, mcp_servers };
         let (router, session, _) = self.reopen(reopening).await?;
@@ -125,13 +125,13 @@ impl Connection {
         Ok((router, session, conversation))
     }
 
-    pub(super) async fn list_sessions(self: Arc<Self>, request: ListSessionsRequest) -> Answer {
+    pub(super) async fn list_sessions(self: Arc<Self>, request: ListSessionsRequest) -> AnswerAndUpdates {
         let listed = blocking(&self.setup, move |setup| list(&setup.conversations, &setup.records, &request));
         answered(&listed.await?.map_err(|error| of_conversation(&error))?, Vec::new())
     }
 
     /// Deletes a session with its conversation. One that is not there is deleted: so the protocol has it.
-    pub(super) async fn delete_session(self: Arc<Self>, request: DeleteSessionRequest) -> Answer {
+    pub(super) async fn delete_session(self: Arc<Self>, request: DeleteSessionRequest) -> AnswerAndUpdates {
         let open = self.session(&request.session_id).ok();
         // No prompt begins in it any more.
         let deleting = open.as_ref().map(Session::begin).transpose()?;
