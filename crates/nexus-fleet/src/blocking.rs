@@ -29,13 +29,14 @@ pub(crate) async fn off_thread<T: Send + 'static>(
             false => work(cancel_of_work),
         }
     });
-    let mut job = Job { handle, is_settled, ended, cancel };
+    let mut job = BlockingTask { handle, is_settled, ended, cancel };
     (&mut job.handle).await.unwrap_or_else(|error| {
         Err(Failure::new(ErrorKind::Crashed, format!("the work on the files broke off: {error}")))
     })
 }
 
-struct Job<T> {
+/// Task on a blocking thread.
+struct BlockingTask<T> {
     handle: JoinHandle<T>,
     /// Set by the work when it begins, or by the drop, whichever comes first: work that still waits for a thread is not begun.
     is_settled: Arc<AtomicBool>,
@@ -44,7 +45,7 @@ struct Job<T> {
     cancel: CancelToken,
 }
 
-impl<T> Drop for Job<T> {
+impl<T> Drop for BlockingTask<T> {
     fn drop(&mut self) {
         if self.handle.is_finished() {
             return;

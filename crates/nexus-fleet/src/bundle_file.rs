@@ -39,7 +39,7 @@ pub(crate) fn write(
         Failure::new(ErrorKind::InvalidRequest, format!("{} cannot be written: {error}", path.display()))
     };
     let file = File::create(path).map_err(unwritten)?;
-    let mut writer = Bounded { file, hash: Sha256::new(), bytes: 0, max_bytes, is_full: false };
+    let mut writer = BoundedFile { file, hash: Sha256::new(), bytes: 0, max_bytes, is_full: false };
     let written = bundle(&mut writer);
     if writer.is_full {
         let reason = format!(
@@ -56,7 +56,8 @@ pub(crate) fn write(
     })
 }
 
-struct Bounded {
+/// File that is written up to a size, with its hash.
+struct BoundedFile {
     file: File,
     hash: Sha256,
     bytes: u64,
@@ -64,7 +65,7 @@ struct Bounded {
     is_full: bool,
 }
 
-impl Write for Bounded {
+impl Write for BoundedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if self.bytes + bytes.len() as u64 > self.max_bytes {
             self.is_full = true;

@@ -34,9 +34,10 @@ const LAST_WORK: Duration = Duration::from_secs(1);
 /// It connects when it is first used, and again by itself. The connection is served by a thread of its own, so that a turn that is
 /// dropped can be stopped wherever it was polled.
 #[derive(Clone)]
-pub struct Fleet(pub(crate) Arc<Shared>);
+pub struct Fleet(pub(crate) Arc<FleetCore>);
 
-pub(crate) struct Shared {
+/// Data that clones of a fleet share.
+pub(crate) struct FleetCore {
     pub(crate) settings: Arc<FleetSettings>,
     /// Names this process among those of the same caller.
     pub(crate) instance: String,
@@ -109,7 +110,7 @@ impl Fleet {
             });
             runtime.shutdown_background();
         })?;
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(FleetCore {
             settings: Arc::new(settings),
             instance: uuid::Uuid::new_v4().simple().to_string(),
             handle,
@@ -149,7 +150,7 @@ impl Fleet {
     }
 }
 
-impl Shared {
+impl FleetCore {
     /// The connection, made now if there was none.
     pub(crate) async fn link(&self) -> Result<Link, FleetError> {
         let mut link = self.link.lock().await;
@@ -235,7 +236,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for FleetCore {
     fn drop(&mut self) {
         if let Some(stop) = self.stop.take() {
             let _ = stop.send(self.link.get_mut().take());
@@ -261,9 +262,9 @@ async fn sort(mut frames: async_nats::Subscriber, inboxes: Weak<Inboxes>, link: 
     }
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for FleetCore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("FleetCore").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 

@@ -23,9 +23,9 @@ const OPERATION: &str = "KV-Operation";
 /// The mark of a key that was deleted. Source: ADR-8 of NATS.
 const DELETED: &str = "DEL";
 
-/// A key of a bucket.
+/// Key of a bucket.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
+pub(crate) struct BucketKey {
     pub(crate) bucket: &'static str,
     pub(crate) name: String,
 }
@@ -39,7 +39,7 @@ pub(crate) struct KeyState {
     pub(crate) value: Option<Bytes>,
 }
 
-impl Key {
+impl BucketKey {
     pub(crate) fn new(bucket: &'static str, name: impl Into<String>) -> Self {
         Self { bucket, name: name.into() }
     }

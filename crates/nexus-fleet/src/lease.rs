@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::{sync::watch, time::Instant};
 
-use crate::{error::FleetError, key::Key, link::Link};
+use crate::{error::FleetError, key::BucketKey, link::Link};
 
 /// How long a key stays without being renewed.
 pub(crate) const LEASE_TIME: Duration = Duration::from_secs(30);
@@ -14,11 +14,11 @@ pub(crate) const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// After how long without a renewal its holder acts no more on it, by its own clock.
 pub(crate) const HELD_FOR: Duration = Duration::from_secs(20);
 
-/// Whether its holder may still act on a lease, by its own clock. Clones share it.
+/// Time until which its holder may act on a lease, by its own clock. Clones share it.
 #[derive(Clone, Debug)]
-pub(crate) struct Held(watch::Sender<Instant>);
+pub(crate) struct Tenure(watch::Sender<Instant>);
 
-impl Held {
+impl Tenure {
     /// Held from the moment on in which the server was asked.
     pub(crate) fn since(asked_at: Instant) -> Self {
         Self(watch::channel(asked_at).0)
@@ -45,7 +45,7 @@ impl Held {
 #[derive(Debug)]
 pub(crate) struct Lease {
     link: Link,
-    key: Key,
+    key: BucketKey,
     revision: u64,
 }
 
@@ -61,7 +61,7 @@ impl Lease {
         key: String,
         value: Bytes,
     ) -> Result<Option<Self>, FleetError> {
-        let key = Key::new(bucket, key);
+        let key = BucketKey::new(bucket, key);
         let found = key.read(link).await?;
         if found.value.is_some() {
             return Ok(None);
@@ -128,7 +128,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_that_was_not_renewed_is_not_held_from_the_moment_on_in_which_its_time_is_over() {
-        let held = Held::since(Instant::now());
+        let held = Tenure::since(Instant::now());
         tokio::time::advance(HELD_FOR - Duration::from_millis(1)).await;
         assert!(held.is_held() && held.held().now_or_never().is_some());
         tokio::time::advance(Duration::from_millis(1)).await;

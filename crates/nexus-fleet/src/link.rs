@@ -53,13 +53,13 @@ pub(crate) struct Link {
     pub(crate) jetstream: Context,
     pub(crate) settings: Arc<FleetSettings>,
     denials: Arc<Denials>,
-    outgoing: mpsc::UnboundedSender<Outgoing>,
+    outgoing: mpsc::UnboundedSender<QueuedSend>,
     /// What waits to be sent, in bytes.
     behind: Arc<AtomicUsize>,
 }
 
-/// What is sent in its order.
-enum Outgoing {
+/// Message or flush that is sent in its order.
+enum QueuedSend {
     Message(String, Bytes),
     /// Everything before this is to be on its way.
     Flush(oneshot::Sender<()>),
@@ -125,7 +125,7 @@ impl Link {
         let message = message.into();
         self.behind.fetch_add(message.len(), Ordering::Relaxed);
         // The other end goes with the runtime of the connection.
-        let _ = self.outgoing.send(Outgoing::Message(subject.to_owned(), message));
+        let _ = self.outgoing.send(QueuedSend::Message(subject.to_owned(), message));
     }
 
     /// Whether so much waits to be sent that nothing is to be sent twice.
@@ -136,7 +136,7 @@ impl Link {
     /// Waits until everything that was sent is on its way, but not for long.
     pub(crate) async fn flush(&self) {
         let (sender, flushed) = oneshot::channel();
-        let _ = self.outgoing.send(Outgoing::Flush(sender));
+        let _ = self.outgoing.send(QueuedSend::Flush(sender));
         let _ = tokio::time::timeout(FLUSH_TIME, flushed).await;
     }
 
@@ -302,15 +302,15 @@ impl Denials {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn add(&self, denial: Denial) {
+    fn add(&self, denial: RefusedSubject) {
         let mut seen = self.lock();
         match denial {
-            Denial::Publish(subject) => {
+            RefusedSubject::Publish(subject) => {
                 seen.publish.truncate(MAX_DENIALS - 1);
                 seen.publish.push_front((Instant::now(), subject));
             }
-            Denial::Subscribe(subject) if seen.subscribe.contains(&subject) => {}
-            Denial::Subscribe(subject) => {
+            RefusedSubject::Subscribe(subject) if seen.subscribe.contains(&subject) => {}
+            RefusedSubject::Subscribe(subject) => {
                 seen.subscribe.truncate(MAX_DENIALS - 1);
                 seen.subscribe.push_front(subject);
             }
@@ -328,16 +328,16 @@ impl Denials {
     }
 }
 
-async fn send_on(client: Client, mut queue: mpsc::UnboundedReceiver<Outgoing>, behind: Arc<AtomicUsize>) {
+async fn send_on(client: Client, mut queue: mpsc::UnboundedReceiver<QueuedSend>, behind: Arc<AtomicUsize>) {
     while let Some(next) = queue.recv().await {
         match next {
-            Outgoing::Message(subject, message) => {
+            QueuedSend::Message(subject, message) => {
                 behind.fetch_sub(message.len(), Ordering::Relaxed);
                 if let Err(error) = client.publish(subject, message).await {
                     tracing::warn!(%error, "a message of the fleet could not be sent");
                 }
             }
-            Outgoing::Flush(flushed) => {
+            QueuedSend::Flush(flushed) => {
                 let _ = client.flush().await;
                 let _ = flushed.send(());
             }
@@ -380,7 +380,7 @@ async fn options(settings: &FleetSettings, denials: &Arc<Denials>) -> Result<Con
             let denials = Arc::clone(&denials);
             async move {
                 match &event {
-                    Event::ServerError(error) => match Denial::of(&error.to_string()) {
+                    Event::ServerError(error) => match RefusedSubject::of(&error.to_string()) {
                         Some(denial) => denials.add(denial),
                         None => tracing::warn!(%event, "a server of the fleet reports an error"),
                     },
@@ -403,14 +403,14 @@ async fn options(settings: &FleetSettings, denials: &Arc<Denials>) -> Result<Con
     Ok(options)
 }
 
-/// A subject that a server refuses.
+/// Subject that a server refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Denial {
+enum RefusedSubject {
     Publish(String),
     Subscribe(String),
 }
 
-impl Denial {
+impl RefusedSubject {
     /// Reads `Permissions Violation for Publish to "…"`, or `Subscription`, in either case of letters.
     fn of(error: &str) -> Option<Self> {
         let subject = |word: &str| {
@@ -452,11 +452,14 @@ mod tests {
     #[test]
     fn a_denial_names_its_subject() {
         let text = "nats: Permissions Violation for Publish to \"nexus.queue.builders.normal.eve\"";
-        assert_eq!(Denial::of(text), Some(Denial::Publish("nexus.queue.builders.normal.eve".to_owned())));
+        assert_eq!(
+            RefusedSubject::of(text),
+            Some(RefusedSubject::Publish("nexus.queue.builders.normal.eve".to_owned()))
+        );
         let text = "permissions violation for subscription to \"_INBOX_eve.X.*\"";
-        assert_eq!(Denial::of(text), Some(Denial::Subscribe("_INBOX_eve.X.*".to_owned())));
+        assert_eq!(RefusedSubject::of(text), Some(RefusedSubject::Subscribe("_INBOX_eve.X.*".to_owned())));
         for other in ["Authorization Violation", "publish to \"x", ""] {
-            assert_eq!(Denial::of(other), None, "{other}");
+            assert_eq!(RefusedSubject::of(other), None, "{other}");
         }
     }
 }

@@ -20,9 +20,9 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How long to wait after an unclear answer.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What came of trying to create a started key.
+/// Outcome of trying to create a started key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Claim {
+pub(crate) enum KeyClaim {
     /// The key is ours.
     Won,
     /// It is another's.
@@ -42,7 +42,7 @@ pub(crate) async fn claim(
     turn: &str,
     worker: Option<&str>,
     attempt: &str,
-) -> Result<Claim, FleetError> {
+) -> Result<KeyClaim, FleetError> {
     let subject = started_subject(caller, turn);
     let ours =
         StartedBy { worker: worker.map(str::to_owned), attempt: attempt.to_owned(), at: now_milliseconds() };
@@ -52,12 +52,12 @@ pub(crate) async fn claim(
     loop {
         let message = PublishMessage::build().payload(value.clone().into()).expected_last_subject_sequence(0);
         match link.store(&subject, message).await {
-            Ok(_) => return Ok(Claim::Won),
+            Ok(_) => return Ok(KeyClaim::Won),
             // By an earlier try of this very claim, whose answer was lost, or by another.
             Err(FleetStoreError::Superseded | FleetStoreError::Full) => {
                 match read(link, caller, turn).await {
-                    Ok(Some(holder)) if holder.attempt == attempt => return Ok(Claim::Won),
-                    Ok(Some(holder)) => return Ok(Claim::Lost(holder)),
+                    Ok(Some(holder)) if holder.attempt == attempt => return Ok(KeyClaim::Won),
+                    Ok(Some(holder)) => return Ok(KeyClaim::Lost(holder)),
                     // The answer of a server that lags behind.
                     Ok(None) | Err(FleetError::Unclear { .. }) => {}
                     Err(error) => return Err(error),
@@ -67,7 +67,7 @@ pub(crate) async fn claim(
             Err(error @ FleetStoreError::Forbidden(_)) => return Err(error.into()),
         }
         if Instant::now() >= until {
-            return Ok(Claim::Unclear);
+            return Ok(KeyClaim::Unclear);
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -15,7 +15,7 @@ use nexus_core::{ApprovalRequest, Denial, Session, ToolCall, ToolResult};
 use crate::{
     link::Link,
     objects,
-    protocol::{Answer, Payload},
+    protocol::{CallerAnswer, Payload},
 };
 
 /// Calls that a turn may have under way. Source: our own bound; models were seen to make tens at once.
@@ -49,8 +49,8 @@ impl Answers {
         let session = Arc::clone(&self.session);
         self.begin(id, async move {
             match session.try_call(session.token(), call).await {
-                Ok(result) => Answer::Result(result),
-                Err(denial) => Answer::Denied(denial),
+                Ok(result) => CallerAnswer::Result(result),
+                Err(denial) => CallerAnswer::Denied(denial),
             }
         })
     }
@@ -60,13 +60,17 @@ impl Answers {
         let session = Arc::clone(&self.session);
         self.begin(id, async move {
             match session.approve(request).await {
-                Ok(()) => Answer::Approved,
-                Err(denial) => Answer::Denied(denial),
+                Ok(()) => CallerAnswer::Approved,
+                Err(denial) => CallerAnswer::Denied(denial),
             }
         })
     }
 
-    fn begin(&mut self, id: u64, work: impl Future<Output = Answer> + Send + 'static) -> Option<Payload> {
+    fn begin(
+        &mut self,
+        id: u64,
+        work: impl Future<Output = CallerAnswer> + Send + 'static,
+    ) -> Option<Payload> {
         if let Some(answer) = self.done.get(&id) {
             return Some(answer.clone());
         }
@@ -79,7 +83,7 @@ impl Answers {
         let (link, owner) = (self.link.clone(), self.owner.clone());
         let answering = async move {
             let answer = match is_refused {
-                true => Answer::Denied(Denial::Closed),
+                true => CallerAnswer::Denied(Denial::Closed),
                 false => work.await,
             };
             packed(&link, &owner, &answer).await
@@ -119,14 +123,14 @@ impl Answers {
 }
 
 /// An answer as it is sent. One that cannot be stored is told to be lost.
-async fn packed(link: &Link, owner: &str, answer: &Answer) -> Payload {
+async fn packed(link: &Link, owner: &str, answer: &CallerAnswer) -> Payload {
     match objects::pack(link, owner, answer).await {
         Ok(payload) => payload,
         Err(error) => {
             tracing::warn!(%error, "the answer of a tool could not be sent");
             let lost =
                 ToolResult::error(format!("the tool answered, and its answer was lost on the way: {error}"));
-            let lost = serde_json::value::to_raw_value(&Answer::Result(lost)).unwrap_or_default();
+            let lost = serde_json::value::to_raw_value(&CallerAnswer::Result(lost)).unwrap_or_default();
             Payload::Inline(lost)
         }
     }

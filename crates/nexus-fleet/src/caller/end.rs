@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nexus_core::Effects;
 
-use super::stop::{Place, remove_from_queue};
+use super::stop::{TurnAddress, remove_from_queue};
 use crate::{
     error::FleetError,
     objects,
@@ -12,7 +12,7 @@ use crate::{
         Payload, RESULTS_STREAM, StartedBy, StoredEffects, StoredResult, WireOutcome, effects_subject,
         result_subject,
     },
-    started_key::{self, Claim},
+    started_key::{self, KeyClaim},
 };
 
 /// How often a result is looked for that is not there. A copy that lags behind may not have it yet.
@@ -20,8 +20,8 @@ const LOOKS: u32 = 3;
 /// How long to wait between two looks.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What was found.
-pub(super) enum Found {
+/// Trace that a lookup found of a turn.
+pub(super) enum FoundEnd {
     /// Nobody has started the turn.
     Nothing,
     /// This worker has.
@@ -41,43 +41,43 @@ pub(super) enum Found {
 }
 
 /// Looks whether somebody has started the turn.
-pub(super) async fn look_for_worker(place: Place) -> Found {
-    let Place { link, turn, .. } = place;
+pub(super) async fn look_for_worker(place: TurnAddress) -> FoundEnd {
+    let TurnAddress { link, turn, .. } = place;
     match started_key::read(&link, link.settings.name(), &turn).await {
-        Ok(Some(holder)) => Found::StartedBy(holder),
-        Ok(None) => Found::Nothing,
-        Err(error @ FleetError::Forbidden { .. }) => Found::Unreadable(error.to_string()),
-        Err(_) => Found::Unclear,
+        Ok(Some(holder)) => FoundEnd::StartedBy(holder),
+        Ok(None) => FoundEnd::Nothing,
+        Err(error @ FleetError::Forbidden { .. }) => FoundEnd::Unreadable(error.to_string()),
+        Err(_) => FoundEnd::Unclear,
     }
 }
 
 /// Takes the turn back, unless somebody has started it.
-pub(super) async fn take_back(place: Place) -> Found {
-    let Place { link, turn, pool, queue_number, .. } = place;
+pub(super) async fn take_back(place: TurnAddress) -> FoundEnd {
+    let TurnAddress { link, turn, pool, queue_number, .. } = place;
     let attempt = uuid::Uuid::new_v4().simple().to_string();
     match started_key::claim(&link, link.settings.name(), &turn, None, &attempt).await {
-        Ok(Claim::Won) => {
+        Ok(KeyClaim::Won) => {
             remove_from_queue(&link, &pool, queue_number).await;
-            Found::TakenBack
+            FoundEnd::TakenBack
         }
-        Ok(Claim::Lost(holder)) => Found::StartedBy(holder),
-        Ok(Claim::Unclear) | Err(_) => Found::Unclear,
+        Ok(KeyClaim::Lost(holder)) => FoundEnd::StartedBy(holder),
+        Ok(KeyClaim::Unclear) | Err(_) => FoundEnd::Unclear,
     }
 }
 
 /// Reads the end that a worker told of.
-pub(super) async fn read(place: Place, payload: Payload) -> Found {
+pub(super) async fn read(place: TurnAddress, payload: Payload) -> FoundEnd {
     let (link, owner) = (&place.link, place.owner());
     match objects::unpack::<WireOutcome>(link, &owner, &payload).await {
-        Ok(outcome) => Found::End(Box::new(outcome)),
-        Err(error) => Found::Unreadable(error.to_string()),
+        Ok(outcome) => FoundEnd::End(Box::new(outcome)),
+        Err(error) => FoundEnd::Unreadable(error.to_string()),
     }
 }
 
 /// Looks for what a worker stored that is silent.
-pub(super) async fn after_silence(place: Place) -> Found {
+pub(super) async fn after_silence(place: TurnAddress) -> FoundEnd {
     let owner = place.owner();
-    let Place { link, turn, attempt, .. } = place;
+    let TurnAddress { link, turn, attempt, .. } = place;
     let name = link.settings.name().to_owned();
     for look in 0..LOOKS {
         if look > 0 {
@@ -85,20 +85,20 @@ pub(super) async fn after_silence(place: Place) -> Found {
         }
         let stored = match link.last(RESULTS_STREAM, &result_subject(&name, &turn)).await {
             Ok(stored) => stored,
-            Err(FleetError::Unclear { .. }) => return Found::Unclear,
-            Err(error) => return Found::Unreadable(error.to_string()),
+            Err(FleetError::Unclear { .. }) => return FoundEnd::Unclear,
+            Err(error) => return FoundEnd::Unreadable(error.to_string()),
         };
         let Some(stored) = stored else { continue };
         let stored: StoredResult = match serde_json::from_slice(&stored) {
             Ok(stored) => stored,
-            Err(error) => return Found::Unreadable(error.to_string()),
+            Err(error) => return FoundEnd::Unreadable(error.to_string()),
         };
         if attempt.as_ref().is_some_and(|attempt| *attempt != stored.attempt) {
             continue;
         }
         return match objects::unpack(&link, &owner, &stored.outcome).await {
-            Ok(outcome) => Found::Stored(Box::new(outcome)),
-            Err(error) => Found::Unreadable(error.to_string()),
+            Ok(outcome) => FoundEnd::Stored(Box::new(outcome)),
+            Err(error) => FoundEnd::Unreadable(error.to_string()),
         };
     }
     match link.last(RESULTS_STREAM, &effects_subject(&name, &turn)).await {
@@ -107,8 +107,8 @@ pub(super) async fn after_silence(place: Place) -> Found {
             // Whoever else may write there tells nothing of this attempt.
             let ours =
                 stored.filter(|stored| attempt.as_ref().is_none_or(|attempt| *attempt == stored.attempt));
-            Found::Silent { effects: ours.map(|stored| stored.effects) }
+            FoundEnd::Silent { effects: ours.map(|stored| stored.effects) }
         }
-        Err(_) => Found::Unclear,
+        Err(_) => FoundEnd::Unclear,
     }
 }

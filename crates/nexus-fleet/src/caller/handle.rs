@@ -6,9 +6,9 @@ use serde_json::json;
 
 use crate::protocol::token_fault;
 
-/// A handle of a worker's, and where it is good.
+/// Resume handle of a worker, and the worker that accepts it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct WorkerHandle {
     pub(super) worker: String,
     /// The worker's own handle.
     pub(super) inner: ResumeHandle,
@@ -16,7 +16,7 @@ pub(super) struct Kept {
     pub(super) place: Option<String>,
 }
 
-impl Kept {
+impl WorkerHandle {
     /// The handle that a caller sees.
     pub(super) fn wrap(self, backend: &BackendId) -> ResumeHandle {
         let Self { worker, inner, place } = self;
@@ -49,8 +49,8 @@ mod tests {
         let backend = BackendId::new("alpha");
         let inner = ResumeHandle::new(backend.clone(), json!({ "thread": 1 }));
         for place in [None, Some("0f3c".to_owned())] {
-            let kept = Kept { worker: "w1".to_owned(), inner: inner.clone(), place };
-            assert_eq!(Kept::of(&kept.clone().wrap(&backend)), Some(kept));
+            let kept = WorkerHandle { worker: "w1".to_owned(), inner: inner.clone(), place };
+            assert_eq!(WorkerHandle::of(&kept.clone().wrap(&backend)), Some(kept));
         }
         for state in [
             json!({}),
@@ -58,7 +58,7 @@ mod tests {
             json!({ "worker": "a", "state": 1, "place": "../x" }),
             json!({ "worker": "a", "state": 1, "more": 1 }),
         ] {
-            assert_eq!(Kept::of(&ResumeHandle::new(backend.clone(), state.clone())), None, "{state}");
+            assert_eq!(WorkerHandle::of(&ResumeHandle::new(backend.clone(), state.clone())), None, "{state}");
         }
     }
 }

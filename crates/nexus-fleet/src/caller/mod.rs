@@ -12,7 +12,7 @@ mod turn;
 
 pub(crate) use turn::SILENCE;
 
-use handle::Kept;
+use handle::WorkerHandle;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -161,7 +161,7 @@ impl ExecutionBackend for FleetBackend {
     async fn forget(&self, handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
         ForgetError::unless_of(self.id(), handle)?;
         let backend = self.id().clone();
-        let Some(Kept { worker, inner, .. }) = Kept::of(handle) else {
+        let Some(WorkerHandle { worker, inner, .. }) = WorkerHandle::of(handle) else {
             return Err(ForgetError::InvalidHandle { backend });
         };
         if self.capabilities.forget == ForgetSupport::InHandle {

@@ -8,8 +8,8 @@ use crate::{
     fleet::{Fleet, Inbox},
     link::{API, Link},
     objects::{self, owner},
-    protocol::{CallerMessage, Command, Control, Frame, Item, Payload, control_subject, queue_stream},
-    started_key::{self, Claim},
+    protocol::{CallerMessage, Control, Frame, Item, Payload, WorkerCommand, control_subject, queue_stream},
+    started_key::{self, KeyClaim},
 };
 
 /// How long a drop waits for the worker's word that nothing of the turn is left. Source: our own choice; a worker on the same network
@@ -39,9 +39,9 @@ pub(super) struct StopGuard {
     payloads: Vec<Payload>,
 }
 
-/// What names a turn to whoever looks something up about it.
+/// Address of a turn for lookups.
 #[derive(Clone)]
-pub(super) struct Place {
+pub(super) struct TurnAddress {
     pub(super) link: Link,
     pub(super) turn: String,
     pub(super) attempt: Option<String>,
@@ -49,7 +49,7 @@ pub(super) struct Place {
     pub(super) queue_number: Option<u64>,
 }
 
-impl Place {
+impl TurnAddress {
     /// What the names of the turn's objects begin with.
     pub(super) fn owner(&self) -> String {
         owner(self.link.settings.name(), &self.turn)
@@ -92,8 +92,8 @@ impl StopGuard {
         self.session.as_ref().map(|session| session.effects()).unwrap_or_default()
     }
 
-    pub(super) fn place(&self) -> Place {
-        Place {
+    pub(super) fn place(&self) -> TurnAddress {
+        TurnAddress {
             link: self.link.clone(),
             turn: self.turn.clone(),
             attempt: self.worker.as_ref().map(|(_, attempt)| attempt.clone()),
@@ -117,7 +117,7 @@ impl StopGuard {
     }
 
     /// Tells the worker something, if there is one.
-    pub(super) fn tell(&self, command: Command) {
+    pub(super) fn tell(&self, command: WorkerCommand) {
         if let Some((worker, _)) = &self.worker {
             tell(&self.link, &self.pool, worker, &self.turn, &self.key, command);
         }
@@ -132,7 +132,7 @@ fn is_of(frame: &Frame, key: &str, worker: &mut Option<(String, String)>) -> boo
     *name == frame.worker && *attempt == frame.attempt
 }
 
-fn tell(link: &Link, pool: &str, worker: &str, turn: &str, key: &str, command: Command) {
+fn tell(link: &Link, pool: &str, worker: &str, turn: &str, key: &str, command: WorkerCommand) {
     let message = CallerMessage::Turn(Control { turn: turn.to_owned(), key: key.to_owned(), command });
     match serde_json::to_vec(&message) {
         Ok(text) => link.send(&control_subject(pool, worker), text),
@@ -157,7 +157,7 @@ impl Drop for StopGuard {
         let Some(inbox) = self.inbox.take() else { return };
         let (done, wait) = mpsc::channel();
         let is_connected = link.is_connected();
-        let ending = Ending {
+        let ending = AbandonedTurn {
             link,
             pool: self.pool.clone(),
             turn: self.turn.clone(),
@@ -185,8 +185,8 @@ impl Drop for StopGuard {
     }
 }
 
-/// The end of a turn that nobody waits for.
-struct Ending {
+/// Turn that ends without a waiting caller.
+struct AbandonedTurn {
     link: Link,
     pool: String,
     turn: String,
@@ -196,26 +196,26 @@ struct Ending {
     queue_number: Option<u64>,
 }
 
-impl Ending {
+impl AbandonedTurn {
     async fn run(mut self) {
         if self.worker.is_none() {
             let (name, attempt) =
                 (self.link.settings.name().to_owned(), uuid::Uuid::new_v4().simple().to_string());
             match started_key::claim(&self.link, &name, &self.turn, None, &attempt).await {
-                Ok(Claim::Won) => {
+                Ok(KeyClaim::Won) => {
                     remove_from_queue(&self.link, &self.pool, self.queue_number).await;
                     return;
                 }
-                Ok(Claim::Lost(holder)) => match holder.worker {
+                Ok(KeyClaim::Lost(holder)) => match holder.worker {
                     Some(worker) => self.worker = Some((worker, holder.attempt)),
                     None => return,
                 },
-                Ok(Claim::Unclear) | Err(_) => return,
+                Ok(KeyClaim::Unclear) | Err(_) => return,
             }
         }
         let Some((worker, _)) = self.worker.clone() else { return };
         loop {
-            tell(&self.link, &self.pool, &worker, &self.turn, &self.key, Command::Abandon);
+            tell(&self.link, &self.pool, &worker, &self.turn, &self.key, WorkerCommand::Abandon);
             let again = tokio::time::sleep(TELL_AGAIN);
             tokio::pin!(again);
             loop {
@@ -225,7 +225,7 @@ impl Ending {
                         let Some(frame) = frame else { return };
                         let ends = frame.items.iter().any(|item| matches!(item, Item::End(_) | Item::Abandoned));
                         if is_of(&frame, &self.key, &mut self.worker) && ends {
-                            tell(&self.link, &self.pool, &worker, &self.turn, &self.key, Command::Done);
+                            tell(&self.link, &self.pool, &worker, &self.turn, &self.key, WorkerCommand::Done);
                             return;
                         }
                     }

@@ -13,15 +13,15 @@ use bytes::Bytes;
 use nexus_router::Hold;
 
 use super::{
-    State,
+    StoreState,
     names::{PROBE, account_of_key, probe_key},
     parse,
     slots::SlotsHere,
-    watch::{Heard, Watch},
+    watch::{BucketWatch, Heard},
 };
 use crate::{
     error::FleetError,
-    fleet::{Fleet, Shared},
+    fleet::{Fleet, FleetCore},
     protocol::{HOLDS_BUCKET, SLOTS_BUCKET},
 };
 
@@ -30,16 +30,16 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// As [`PAUSE`], where it is not permitted.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
 
-/// The holds as they were seen last.
+/// Holds as they were seen last.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    seen: Mutex<Seen>,
+pub(super) struct KnownHolds {
+    seen: Mutex<SeenKeys>,
     is_followed: AtomicBool,
 }
 
 /// By key, with the revision. `None` and `false`: the key ended.
 #[derive(Debug, Default)]
-struct Seen {
+struct SeenKeys {
     holds: BTreeMap<String, (u64, Option<Hold>)>,
     probes: BTreeMap<String, (u64, bool)>,
 }
@@ -51,7 +51,7 @@ struct Revisions {
     probes: BTreeMap<String, u64>,
 }
 
-impl Known {
+impl KnownHolds {
     /// Remembers a hold, unless a later one was seen.
     pub(super) fn see_hold(&self, key: &str, revision: u64, value: Option<&Bytes>) {
         let mut seen = self.lock();
@@ -88,7 +88,7 @@ impl Known {
     }
 
     /// Hears of holds from now on, until the state or the fleet is dropped.
-    pub(super) fn follow(&self, fleet: &Fleet, state: &Arc<State>) {
+    pub(super) fn follow(&self, fleet: &Fleet, state: &Arc<StoreState>) {
         if !self.is_followed.swap(true, Ordering::Relaxed) {
             fleet.0.start(follow(Arc::downgrade(&fleet.0), Arc::downgrade(state)));
         }
@@ -115,12 +115,12 @@ impl Known {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Seen> {
+    fn lock(&self) -> MutexGuard<'_, SeenKeys> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn follow(fleet: Weak<Shared>, state: Weak<State>) {
+async fn follow(fleet: Weak<FleetCore>, state: Weak<StoreState>) {
     let mut was_told = false;
     loop {
         let mut pause = PAUSE;
@@ -142,15 +142,15 @@ async fn follow(fleet: Weak<Shared>, state: Weak<State>) {
 }
 
 /// Follows until a watch breaks.
-async fn follow_once(fleet: &Weak<Shared>, state: &Weak<State>) -> Result<(), FleetError> {
+async fn follow_once(fleet: &Weak<FleetCore>, state: &Weak<StoreState>) -> Result<(), FleetError> {
     let link = match fleet.upgrade() {
         // This runs where the connection is served: the fleet must not be kept beyond this.
         Some(fleet) => fleet.link().await?,
         None => return Ok(()),
     };
     let Some(before) = state.upgrade().map(|state| state.known.revisions()) else { return Ok(()) };
-    let mut holds = Watch::open(&link, HOLDS_BUCKET, "*").await?;
-    let mut probes = Watch::open(&link, SLOTS_BUCKET, &format!("*.{PROBE}")).await?;
+    let mut holds = BucketWatch::open(&link, HOLDS_BUCKET, "*").await?;
+    let mut probes = BucketWatch::open(&link, SLOTS_BUCKET, &format!("*.{PROBE}")).await?;
     loop {
         let (heard, is_hold) = tokio::select! {
             heard = holds.next() => (heard, true),

@@ -32,15 +32,15 @@ use nexus_router::{
 use tokio::time::Instant;
 
 use self::{
-    known::Known,
+    known::KnownHolds,
     names::{account_of_key, hold_key, probe_key, slot_key},
     slots::{Slots, SlotsHere},
-    waiting::Waiting,
+    waiting::SlotWaits,
 };
 use crate::{
     error::FleetError,
     fleet::Fleet,
-    key::Key,
+    key::BucketKey,
     link::{API, Link},
     protocol::{HOLDS_BUCKET, SLOTS_BUCKET, key_of_subject, key_subject},
     setup,
@@ -72,32 +72,33 @@ pub struct FleetHoldStore {
     fleet: Fleet,
     accounts: Arc<BTreeMap<BackendId, String>>,
     local: Arc<dyn HoldStore>,
-    state: Arc<State>,
+    state: Arc<StoreState>,
 }
 
+/// State that the store shares with its tasks.
 #[derive(Debug, Default)]
-struct State {
-    known: Known,
+struct StoreState {
+    known: KnownHolds,
     here: Arc<SlotsHere>,
-    waiting: Waiting,
+    waiting: SlotWaits,
     /// Until when the servers are not asked again, and why.
-    unreachable: Mutex<Option<(Instant, Trouble)>>,
+    unreachable: Mutex<Option<(Instant, NoAnswer)>>,
     /// Whether it was said that there is no connection.
     has_warned: AtomicBool,
 }
 
-/// Why the servers give no answer.
+/// Reason why the servers give no answer.
 #[derive(Clone, Debug)]
-enum Trouble {
+enum NoAnswer {
     /// There is no connection: nothing was asked.
     Away(String),
     /// It is not known what came of it.
     Unclear(String),
 }
 
-impl From<Trouble> for HoldStoreError {
-    fn from(trouble: Trouble) -> Self {
-        let (Trouble::Away(reason) | Trouble::Unclear(reason)) = trouble;
+impl From<NoAnswer> for HoldStoreError {
+    fn from(trouble: NoAnswer) -> Self {
+        let (NoAnswer::Away(reason) | NoAnswer::Unclear(reason)) = trouble;
         Self::new(reason)
     }
 }
@@ -155,7 +156,10 @@ impl FleetHoldStore {
     }
 
     /// Does something with the connection, where it is served; the buckets are made if they are not there.
-    async fn ask<T, F>(&self, what: impl Fn(Link, Arc<State>) -> F + Send + 'static) -> Result<T, Trouble>
+    async fn ask<T, F>(
+        &self,
+        what: impl Fn(Link, Arc<StoreState>) -> F + Send + 'static,
+    ) -> Result<T, NoAnswer>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, FleetError>> + Send,
@@ -164,8 +168,8 @@ impl FleetHoldStore {
         self.state.refuse_while_unreachable()?;
         let link = match self.fleet.0.link().await {
             Ok(link) if link.is_connected() => link,
-            Ok(_) => return Err(Trouble::Away("there is no connection to the fleet just now".to_owned())),
-            Err(error) => return Err(self.state.pause(Trouble::Away(error.to_string()))),
+            Ok(_) => return Err(NoAnswer::Away("there is no connection to the fleet just now".to_owned())),
+            Err(error) => return Err(self.state.pause(NoAnswer::Away(error.to_string()))),
         };
         let state = Arc::clone(&self.state);
         let done = self.fleet.0.run(async move {
@@ -178,8 +182,8 @@ impl FleetHoldStore {
             }
         });
         let done = done.await.map_err(|error| match error {
-            FleetError::Unclear { .. } => self.state.pause(Trouble::Unclear(error.to_string())),
-            error => Trouble::Unclear(error.to_string()),
+            FleetError::Unclear { .. } => self.state.pause(NoAnswer::Unclear(error.to_string())),
+            error => NoAnswer::Unclear(error.to_string()),
         })?;
         self.state.has_warned.store(false, Ordering::Relaxed);
         Ok(done)
@@ -205,11 +209,11 @@ impl FleetHoldStore {
     }
 }
 
-impl State {
+impl StoreState {
     /// The hold on an account, and whether a turn is finding out whether it is over.
     async fn read(&self, link: &Link, account: &str) -> Result<Option<StoredHold>, FleetError> {
         let key = hold_key(account);
-        let found = Key::new(HOLDS_BUCKET, key.clone()).read(link).await?;
+        let found = BucketKey::new(HOLDS_BUCKET, key.clone()).read(link).await?;
         self.known.see_hold(&key, found.revision, found.value.as_ref());
         let Some(mut hold) = found.value.as_ref().and_then(|value| parse(&key, value)) else {
             return Ok(None);
@@ -218,7 +222,7 @@ impl State {
         hold.probing = match self.here.settled(&probe).await {
             true => true,
             false => {
-                let slot = Key::new(SLOTS_BUCKET, probe.clone()).read(link).await?;
+                let slot = BucketKey::new(SLOTS_BUCKET, probe.clone()).read(link).await?;
                 self.known.see_probe(&probe, slot.revision, slot.value.is_some());
                 slot.value.is_some()
             }
@@ -227,12 +231,12 @@ impl State {
     }
 
     /// Asks no more for a while.
-    fn pause(&self, trouble: Trouble) -> Trouble {
+    fn pause(&self, trouble: NoAnswer) -> NoAnswer {
         *self.lock_unreachable() = Some((Instant::now() + PAUSE, trouble.clone()));
         trouble
     }
 
-    fn refuse_while_unreachable(&self) -> Result<(), Trouble> {
+    fn refuse_while_unreachable(&self) -> Result<(), NoAnswer> {
         match &*self.lock_unreachable() {
             Some((until, trouble)) if Instant::now() < *until => Err(trouble.clone()),
             _ => Ok(()),
@@ -246,7 +250,7 @@ impl State {
         }
     }
 
-    fn lock_unreachable(&self) -> MutexGuard<'_, Option<(Instant, Trouble)>> {
+    fn lock_unreachable(&self) -> MutexGuard<'_, Option<(Instant, NoAnswer)>> {
         self.unreachable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -329,7 +333,7 @@ impl HoldStore for FleetHoldStore {
             async move { slots.claim(key).await }
         });
         match asked.await {
-            Err(Trouble::Away(reason)) => {
+            Err(NoAnswer::Away(reason)) => {
                 self.state.warn(&reason);
                 self.local.claim(slot).await
             }
@@ -366,7 +370,7 @@ impl HoldStore for FleetHoldStore {
     }
 }
 
-impl State {
+impl StoreState {
     async fn swap(
         &self,
         link: &Link,
@@ -374,7 +378,7 @@ impl State {
         expected: Option<Revision>,
         value: Option<Bytes>,
     ) -> Result<bool, FleetError> {
-        let key = Key::new(HOLDS_BUCKET, name);
+        let key = BucketKey::new(HOLDS_BUCKET, name);
         // A key that ended has a revision all the same.
         let last = match expected {
             Some(Revision(revision)) => revision,
@@ -431,7 +435,7 @@ fn not_listed(error: &InfoError) -> FleetError {
 
 /// The hold on an account that has one. What it says of a probe may be old.
 pub(crate) async fn hold_on(link: &Link, account: &str) -> Result<Option<Hold>, FleetError> {
-    let stored = State::default().read(link, account).await?;
+    let stored = StoreState::default().read(link, account).await?;
     Ok(stored.map(|stored| stored.hold))
 }
 

@@ -15,7 +15,7 @@ use tokio::{
 
 use crate::{
     error::FleetError,
-    fleet::Shared,
+    fleet::FleetCore,
     lease::{HELD_FOR, Lease, RENEW_EVERY},
     link::Link,
     protocol::SLOTS_BUCKET,
@@ -28,10 +28,11 @@ const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// The slots that this process has, or is giving back.
 #[derive(Debug, Default)]
-pub(super) struct SlotsHere(Mutex<BTreeMap<String, Here>>);
+pub(super) struct SlotsHere(Mutex<BTreeMap<String, LocalSlot>>);
 
+/// Slot that this process has.
 #[derive(Debug)]
-enum Here {
+enum LocalSlot {
     Taken,
     /// It ends when the slot is free.
     GivingBack(watch::Receiver<()>),
@@ -40,15 +41,15 @@ enum Here {
 impl SlotsHere {
     /// Whether a slot is taken here. `None`: it is not, or not any more, and the server has to be asked.
     pub(super) fn contains(&self, key: &str) -> Option<bool> {
-        self.lock().get(key).map(|here| matches!(here, Here::Taken))
+        self.lock().get(key).map(|here| matches!(here, LocalSlot::Taken))
     }
 
     /// Whether a slot is taken here, once it is clear.
     pub(super) async fn settled(&self, key: &str) -> bool {
         let mut giving_back = match self.lock().get(key) {
             None => return false,
-            Some(Here::Taken) => return true,
-            Some(Here::GivingBack(until)) => until.clone(),
+            Some(LocalSlot::Taken) => return true,
+            Some(LocalSlot::GivingBack(until)) => until.clone(),
         };
         let _ = tokio::time::timeout(SETTLE_TIME, giving_back.changed()).await;
         self.contains(key) == Some(true)
@@ -56,17 +57,17 @@ impl SlotsHere {
 
     /// Waits until nothing is being given back.
     pub(super) async fn settle(&self) {
-        let waiting: Vec<_> = self.lock().values().filter_map(Here::giving_back).collect();
+        let waiting: Vec<_> = self.lock().values().filter_map(LocalSlot::giving_back).collect();
         let all = futures::future::join_all(waiting.into_iter().map(async |mut until| until.changed().await));
         let _ = tokio::time::timeout(SETTLE_TIME, all).await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Here>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, LocalSlot>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Here {
+impl LocalSlot {
     fn giving_back(&self) -> Option<watch::Receiver<()>> {
         match self {
             Self::Taken => None,
@@ -80,7 +81,7 @@ impl Here {
 pub(super) struct Slots {
     pub(super) link: Link,
     /// Not kept by a claim: a program that lets go of its fleet lets go of its slots.
-    pub(super) fleet: Weak<Shared>,
+    pub(super) fleet: Weak<FleetCore>,
     pub(super) here: Arc<SlotsHere>,
 }
 
@@ -97,7 +98,7 @@ impl Slots {
             return Ok(None);
         };
         let (give_back, told) = oneshot::channel();
-        self.here.lock().insert(key.clone(), Here::Taken);
+        self.here.lock().insert(key.clone(), LocalSlot::Taken);
         let claim =
             SlotGuard { key: key.clone(), here: self.here, fleet: self.fleet, give_back: Some(give_back) };
         tokio::spawn(keep(self.link, key, value, lease, told));
@@ -109,7 +110,7 @@ impl Slots {
 struct SlotGuard {
     key: String,
     here: Arc<SlotsHere>,
-    fleet: Weak<Shared>,
+    fleet: Weak<FleetCore>,
     give_back: Option<oneshot::Sender<GivingBack>>,
 }
 
@@ -118,7 +119,7 @@ struct GivingBack {
     key: String,
     here: Arc<SlotsHere>,
     _ended: watch::Sender<()>,
-    _fleet: Arc<Shared>,
+    _fleet: Arc<FleetCore>,
 }
 
 impl Drop for SlotGuard {
@@ -129,7 +130,7 @@ impl Drop for SlotGuard {
             return;
         };
         let (ended, until) = watch::channel(());
-        here.lock().insert(key.clone(), Here::GivingBack(until));
+        here.lock().insert(key.clone(), LocalSlot::GivingBack(until));
         // Without a task to take it, the slot was lost, and the drop of this says so here.
         drop(give_back.send(GivingBack { key, here, _ended: ended, _fleet: fleet }));
     }

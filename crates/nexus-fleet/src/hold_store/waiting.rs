@@ -9,12 +9,12 @@ use std::{
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    State,
+    StoreState,
     names::slots_of,
-    watch::{Heard, Watch},
+    watch::{BucketWatch, Heard},
 };
 use crate::{
-    fleet::{Fleet, Shared},
+    fleet::{Fleet, FleetCore},
     protocol::SLOTS_BUCKET,
 };
 
@@ -30,22 +30,23 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// By key: whether a slot is free.
 type Free = BTreeMap<String, bool>;
 
-/// The accounts of which slots are waited for.
+/// Accounts of the slots that turns wait for.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(Mutex<BTreeMap<String, Account>>);
+pub(super) struct SlotWaits(Mutex<BTreeMap<String, SlotAccount>>);
 
+/// Account of one slot.
 #[derive(Debug)]
-struct Account {
+struct SlotAccount {
     free: watch::Sender<Free>,
     waited_at: Instant,
 }
 
-impl Waiting {
+impl SlotWaits {
     /// Waits until one of these slots, which were found to be taken `tries` times before this one, may be free.
     pub(super) async fn wait_for(
         &self,
         fleet: &Fleet,
-        state: &Arc<State>,
+        state: &Arc<StoreState>,
         account: &str,
         keys: Vec<String>,
         tries: u32,
@@ -69,7 +70,7 @@ impl Waiting {
     }
 
     /// What is heard of the slots of an account, which is listened to from now on.
-    fn listen(&self, fleet: &Fleet, state: &Arc<State>, account: &str) -> watch::Receiver<Free> {
+    fn listen(&self, fleet: &Fleet, state: &Arc<StoreState>, account: &str) -> watch::Receiver<Free> {
         match self.lock().entry(account.to_owned()) {
             Entry::Occupied(mut known) => {
                 known.get_mut().waited_at = Instant::now();
@@ -77,7 +78,7 @@ impl Waiting {
             }
             Entry::Vacant(place) => {
                 let (free, heard) = watch::channel(Free::new());
-                place.insert(Account { free, waited_at: Instant::now() });
+                place.insert(SlotAccount { free, waited_at: Instant::now() });
                 fleet.0.start(follow(Arc::downgrade(&fleet.0), Arc::downgrade(state), account.to_owned()));
                 heard
             }
@@ -100,12 +101,12 @@ impl Waiting {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Account>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, SlotAccount>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn follow(fleet: Weak<Shared>, state: Weak<State>, account: String) {
+async fn follow(fleet: Weak<FleetCore>, state: Weak<StoreState>, account: String) {
     loop {
         if let Err(reason) = follow_once(&fleet, &state, &account).await {
             tracing::debug!(reason, account, "the slots of an account are not heard of just now");
@@ -122,13 +123,13 @@ async fn follow(fleet: Weak<Shared>, state: Weak<State>, account: String) {
 }
 
 /// Follows until the watch breaks, or nobody waits any more.
-async fn follow_once(fleet: &Weak<Shared>, state: &Weak<State>, account: &str) -> Result<(), String> {
+async fn follow_once(fleet: &Weak<FleetCore>, state: &Weak<StoreState>, account: &str) -> Result<(), String> {
     let link = match fleet.upgrade() {
         // This runs where the connection is served: the fleet must not be kept beyond this.
         Some(fleet) => fleet.link().await.map_err(|error| error.to_string())?,
         None => return Ok(()),
     };
-    let slots = Watch::open(&link, SLOTS_BUCKET, &slots_of(account)).await;
+    let slots = BucketWatch::open(&link, SLOTS_BUCKET, &slots_of(account)).await;
     let mut slots = slots.map_err(|error| error.to_string())?;
     loop {
         let heard = tokio::time::timeout(LINGER, slots.next()).await;

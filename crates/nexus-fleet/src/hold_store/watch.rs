@@ -34,9 +34,9 @@ const LOOK: Duration = Duration::from_secs(1);
 /// How long the consumer stays when nobody listens.
 const GONE: Duration = Duration::from_secs(30);
 
-/// What the keys of a bucket have, and each change.
+/// Watch over the keys of a bucket.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct BucketWatch {
     link: Link,
     bucket: &'static str,
     subscriber: Subscriber,
@@ -60,7 +60,7 @@ pub(super) enum Heard {
     Present(BTreeSet<String>),
 }
 
-impl Watch {
+impl BucketWatch {
     /// Listens to the keys that a pattern includes.
     ///
     /// # Errors

@@ -63,8 +63,8 @@ struct Borrower {
     permits: Arc<Semaphore>,
 }
 
-/// A question that is answered under seal.
-struct Admitted {
+/// Question that is answered under seal.
+struct AdmittedQuestion {
     question: LoginQuestion,
     /// The borrower's public key.
     by: String,
@@ -171,7 +171,7 @@ impl TokenProvider {
     }
 
     /// Opens a request, once it is known that its sender is listed. `None` in place of a refusal: it is no request at all.
-    fn admit(&self, payload: &[u8]) -> Result<Admitted, Option<LoginRefusal>> {
+    fn admit(&self, payload: &[u8]) -> Result<AdmittedQuestion, Option<LoginRefusal>> {
         if payload.len() > MAX_REQUEST_BYTES {
             return Err(None);
         }
@@ -183,12 +183,12 @@ impl TokenProvider {
         let permit = Arc::clone(&borrower.permits).try_acquire_owned();
         let permit = permit.map_err(|_| Some(LoginRefusal::Busy))?;
         let question = self.key.open(&request.sealed, &borrower.key).ok_or(Some(LoginRefusal::Seal))?;
-        Ok(Admitted { question, by: request.key, borrower: borrower.clone(), _permit: permit })
+        Ok(AdmittedQuestion { question, by: request.key, borrower: borrower.clone(), _permit: permit })
     }
 
     /// The answer, sealed to the machine that asked.
-    async fn answer(&self, admitted: Admitted) -> Option<Vec<u8>> {
-        let Admitted { question, by, borrower, _permit } = admitted;
+    async fn answer(&self, admitted: AdmittedQuestion) -> Option<Vec<u8>> {
+        let AdmittedQuestion { question, by, borrower, _permit } = admitted;
         let outcome = match self.source_for(&question, &by) {
             Ok(source) => match timeout(LONGEST_LENDING, lend(source, &question)).await {
                 Ok(outcome) => outcome,

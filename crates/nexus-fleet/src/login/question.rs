@@ -31,8 +31,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// How long the owner's own answer is waited for when a refusal came that anybody could have sent.
 const AFTER_REFUSAL: Duration = Duration::from_secs(1);
 
-/// What is asked, and of whom.
-pub(super) struct Question {
+/// Question for a credential, and its addressee.
+pub(super) struct CredentialQuestion {
     pub(super) key: FleetKey,
     pub(super) owner: LoginOwner,
     pub(super) login: String,
@@ -40,7 +40,7 @@ pub(super) struct Question {
     pub(super) instead_of: Option<String>,
 }
 
-impl Question {
+impl CredentialQuestion {
     /// Asks until the owner answers. What does not bear its seal, or answers another question, counts for nothing.
     ///
     /// # Errors
@@ -157,7 +157,7 @@ mod tests {
     use super::*;
     use crate::protocol::LentToken;
 
-    fn question(owner: &FleetKey) -> Question {
+    fn question(owner: &FleetKey) -> CredentialQuestion {
         let owner = LoginOwner {
             pool: "p".into(),
             worker: "w".into(),
@@ -165,7 +165,7 @@ mod tests {
             ..LoginOwner::default()
         };
         let (key, login) = (FleetKey::random(), "codex".to_owned());
-        Question { key, owner, login, life: Duration::from_millis(1_500), instead_of: None }
+        CredentialQuestion { key, owner, login, life: Duration::from_millis(1_500), instead_of: None }
     }
 
     fn reply(request: &str, login: &str) -> LoginReply {

@@ -12,7 +12,7 @@ use futures::{FutureExt as _, future::Shared};
 use nexus_core::{Credential, CredentialError, CredentialSource, Standing};
 use tokio::{sync::oneshot, time::Instant};
 
-use super::{fingerprint, question::Question};
+use super::{fingerprint, question::CredentialQuestion};
 use crate::{
     fleet::Fleet,
     fleet_key::FleetKey,
@@ -30,19 +30,21 @@ const LEFT_ALONE_FOR: Duration = Duration::from_secs(5);
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// Lends the tokens of a login that its owner keeps. Clones of one process share what was lent, and their questions.
-pub(super) struct SharedLogin(Arc<Inner>);
+pub(super) struct SharedLogin(Arc<BorrowedLogin>);
 
-struct Inner {
+/// Login that clones share.
+struct BorrowedLogin {
     fleet: Fleet,
     login: String,
     owner: LoginOwner,
     /// Read when it is first needed: a machine whose turns all run elsewhere needs none.
     key: Mutex<Option<FleetKey>>,
-    state: Mutex<State>,
+    state: Mutex<LoanState>,
 }
 
+/// Credential on loan, and the questions under way.
 #[derive(Default)]
-struct State {
+struct LoanState {
     lent: Option<Lent>,
     /// The questions that are under way, by the fingerprint of the token that was refused.
     under_way: HashMap<Option<String>, UnderWay>,
@@ -58,15 +60,15 @@ struct Lent {
 #[derive(Clone)]
 struct UnderWay {
     life: Duration,
-    answer: Shared<oneshot::Receiver<Answer>>,
+    answer: Shared<oneshot::Receiver<CredentialAnswer>>,
 }
 
-/// What came of a question: a credential, none other than the refused one, or a failure of the owner's.
-type Answer = Result<Option<Credential>, LoginFailure>;
+/// Answer to a question: a credential, no other than the refused one, or the owner's failure.
+type CredentialAnswer = Result<Option<Credential>, LoginFailure>;
 
 impl SharedLogin {
     pub(super) fn new(fleet: Fleet, login: String, owner: LoginOwner) -> Self {
-        Self(Arc::new(Inner { fleet, login, owner, key: Mutex::default(), state: Mutex::default() }))
+        Self(Arc::new(BorrowedLogin { fleet, login, owner, key: Mutex::default(), state: Mutex::default() }))
     }
 
     /// Asks the owner, or waits for the answer to the same question of another turn.
@@ -148,8 +150,8 @@ impl CredentialSource for SharedLogin {
     }
 }
 
-impl Inner {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl BorrowedLogin {
+    fn lock(&self) -> MutexGuard<'_, LoanState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -182,9 +184,9 @@ impl Inner {
         let under_way = UnderWay { life, answer: answer.shared() };
         state.under_way.insert(instead_of.clone(), under_way.clone());
         drop(state);
-        let entry = Entry { inner: Arc::clone(self), question: instead_of.clone() };
+        let entry = QuestionGuard { inner: Arc::clone(self), question: instead_of.clone() };
         let (owner, login) = (self.owner.clone(), self.login.clone());
-        let question = Question { key, owner, login, life, instead_of };
+        let question = CredentialQuestion { key, owner, login, life, instead_of };
         self.fleet.0.start(async move {
             let inner = Arc::clone(&entry.inner);
             let answer = inner.put(question).await;
@@ -196,7 +198,7 @@ impl Inner {
         Ok(under_way)
     }
 
-    async fn put(&self, question: Question) -> Answer {
+    async fn put(&self, question: CredentialQuestion) -> CredentialAnswer {
         let link = self.fleet.0.link().await.map_err(|error| self.unreachable(error.to_string()))?;
         match question.ask(&link).await? {
             LoginOutcome::Lent(lent) => self.credential_of(lent).map(Some),
@@ -226,7 +228,7 @@ impl Inner {
         Ok(credential)
     }
 
-    fn keep(&self, answer: &Answer) {
+    fn keep(&self, answer: &CredentialAnswer) {
         let mut state = self.lock();
         match answer {
             Ok(Some(credential)) => {
@@ -290,13 +292,13 @@ impl Inner {
     }
 }
 
-/// Takes a question off the list of those under way, also where its task is dropped.
-struct Entry {
-    inner: Arc<Inner>,
+/// Guard that removes a question from those under way, also if its task is dropped.
+struct QuestionGuard {
+    inner: Arc<BorrowedLogin>,
     question: Option<String>,
 }
 
-impl Drop for Entry {
+impl Drop for QuestionGuard {
     fn drop(&mut self) {
         self.inner.lock().under_way.remove(&self.question);
     }

@@ -53,7 +53,7 @@ fn every_example_is_the_message_that_it_says() {
             "StartedBy" => check::<StartedBy>(example),
             "Frame" => check::<Frame>(example),
             "CallerMessage" => check::<CallerMessage>(example),
-            "Answer" => check::<Answer>(example),
+            "Answer" => check::<CallerAnswer>(example),
             "WireOutcome" => check::<WireOutcome>(example),
             "StoredEffects" => check::<StoredEffects>(example),
             "StoredResult" => check::<StoredResult>(example),

@@ -146,13 +146,13 @@ pub(crate) struct Control {
     pub(crate) turn: String,
     pub(crate) key: String,
     // Not flattened, nor with a tag within: a payload is raw text, which only its own place can hold.
-    pub(crate) command: Command,
+    pub(crate) command: WorkerCommand,
 }
 
-/// What a worker is told.
+/// Command of a caller to a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Command {
+pub(crate) enum WorkerCommand {
     /// Every frame up to this number arrived. It also says that the caller is there.
     Ack {
         /// The number.
@@ -171,17 +171,17 @@ pub(crate) enum Command {
     Answer {
         /// Which one.
         id: u64,
-        /// An [`Answer`].
+        /// A [`CallerAnswer`].
         answer: Payload,
     },
     /// The caller has the end, or wants to hear no more.
     Done,
 }
 
-/// What became of a call or of a question.
+/// Caller's answer to a call or a question: `Answer` in `PROTOCOL.md`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
+pub(crate) enum CallerAnswer {
     /// The tool answered.
     Result(ToolResult),
     /// The call is approved.
@@ -245,11 +245,11 @@ mod tests {
 
     #[test]
     fn a_command_with_a_payload_survives_the_way() {
-        let answer = serde_json::value::to_raw_value(&Answer::Result(ToolResult::text("5"))).unwrap();
-        let command = Command::Answer { id: 7, answer: Payload::Inline(answer) };
+        let answer = serde_json::value::to_raw_value(&CallerAnswer::Result(ToolResult::text("5"))).unwrap();
+        let command = WorkerCommand::Answer { id: 7, answer: Payload::Inline(answer) };
         let message = CallerMessage::Turn(Control { turn: "t".into(), key: "k".into(), command });
         let text = serde_json::to_string(&message).unwrap();
-        let CallerMessage::Turn(Control { command: Command::Answer { id, answer }, .. }) =
+        let CallerMessage::Turn(Control { command: WorkerCommand::Answer { id, answer }, .. }) =
             serde_json::from_str(&text).unwrap()
         else {
             panic!("{text}");
@@ -257,8 +257,8 @@ mod tests {
         let Payload::Inline(answer) = answer else { panic!("{text}") };
         assert_eq!(id, 7);
         assert_eq!(
-            serde_json::from_str::<Answer>(answer.get()).unwrap(),
-            Answer::Result(ToolResult::text("5"))
+            serde_json::from_str::<CallerAnswer>(answer.get()).unwrap(),
+            CallerAnswer::Result(ToolResult::text("5"))
         );
     }
 }

@@ -12,8 +12,8 @@ pub(crate) use login::{
     LoginReply, LoginRequest,
 };
 pub(crate) use messages::{
-    Answer, CallerMessage, Command, Control, Frame, Item, Payload, QueuedTurn, StartedBy, StoredEffects,
-    StoredObject, StoredResult, TravellingFiles, TurnBody, WorkerCard,
+    CallerAnswer, CallerMessage, Control, Frame, Item, Payload, QueuedTurn, StartedBy, StoredEffects,
+    StoredObject, StoredResult, TravellingFiles, TurnBody, WorkerCard, WorkerCommand,
 };
 pub(crate) use outcome::{WireForget, WireOutcome};
 pub(crate) use subjects::*;

@@ -107,7 +107,7 @@ impl WireError {
         match causes
             .into_iter()
             .rev()
-            .fold(None, |source, text| Some(Cause { text, source: source.map(Box::new) }))
+            .fold(None, |source, text| Some(RemoteCause { text, source: source.map(Box::new) }))
         {
             Some(cause) => error.with_source(cause),
             None => error,
@@ -115,20 +115,20 @@ impl WireError {
     }
 }
 
-/// A cause that happened elsewhere.
+/// Cause that happened in another process.
 #[derive(Debug)]
-struct Cause {
+struct RemoteCause {
     text: String,
     source: Option<Box<Self>>,
 }
 
-impl std::fmt::Display for Cause {
+impl std::fmt::Display for RemoteCause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl std::error::Error for Cause {
+impl std::error::Error for RemoteCause {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.source.as_deref().map(|cause| cause as _)
     }

@@ -10,40 +10,43 @@ use async_trait::async_trait;
 use nexus_core::{ApprovalRequest, Denial, RemoteSession, ToolCall, ToolResult};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::protocol::{Answer, Item};
+use crate::protocol::{CallerAnswer, Item};
 
-/// What is asked of the caller, and who waits for the answer. Clones share it.
+/// Requests to the caller, and the tasks that wait for an answer. Clones share it.
 #[derive(Clone)]
-pub(super) struct Calls(Arc<Shared>);
+pub(super) struct CallerRequests(Arc<RequestQueue>);
 
-struct Shared {
-    state: Mutex<State>,
+/// Open requests, and the queue of items to send.
+struct RequestQueue {
+    state: Mutex<UnansweredRequests>,
     /// What is to be sent to the caller.
     outgoing: mpsc::UnboundedSender<Item>,
 }
 
+/// Requests without an answer.
 #[derive(Default)]
-struct State {
+struct UnansweredRequests {
     last_id: u64,
-    waiting: HashMap<u64, Waiting>,
+    waiting: HashMap<u64, UnansweredRequest>,
 }
 
-struct Waiting {
+/// Request without an answer.
+struct UnansweredRequest {
     item: Item,
-    answer: oneshot::Sender<Answer>,
+    answer: oneshot::Sender<CallerAnswer>,
     /// Whether an answer is being read.
     is_read: bool,
 }
 
-impl Calls {
+impl CallerRequests {
     /// The calls of one turn, and what they send.
     pub(super) fn new() -> (Self, mpsc::UnboundedReceiver<Item>) {
         let (outgoing, queue) = mpsc::unbounded_channel();
-        (Self(Arc::new(Shared { state: Mutex::default(), outgoing })), queue)
+        (Self(Arc::new(RequestQueue { state: Mutex::default(), outgoing })), queue)
     }
 
     /// Hands an answer to whoever waits for it.
-    pub(super) fn answer(&self, id: u64, answer: Answer) {
+    pub(super) fn answer(&self, id: u64, answer: CallerAnswer) {
         let waiting = self.lock().waiting.remove(&id);
         if let Some(waiting) = waiting {
             // It was given up meanwhile.
@@ -67,30 +70,32 @@ impl Calls {
             .collect()
     }
 
-    async fn ask(&self, item: impl FnOnce(u64) -> Item) -> Answer {
+    async fn ask(&self, item: impl FnOnce(u64) -> Item) -> CallerAnswer {
         let (sender, answer) = oneshot::channel();
         let (id, item) = {
             let mut state = self.lock();
             state.last_id += 1;
             let id = state.last_id;
             let item = item(id);
-            state.waiting.insert(id, Waiting { item: item.clone(), answer: sender, is_read: false });
+            state
+                .waiting
+                .insert(id, UnansweredRequest { item: item.clone(), answer: sender, is_read: false });
             (id, item)
         };
         let _unless_answered = GiveUp { calls: self, id };
         // The other end goes with the turn.
         let _ = self.0.outgoing.send(item);
-        answer.await.unwrap_or(Answer::Denied(Denial::Closed))
+        answer.await.unwrap_or(CallerAnswer::Denied(Denial::Closed))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, UnansweredRequests> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Tells the caller of a call that nobody waits for any more.
 struct GiveUp<'c> {
-    calls: &'c Calls,
+    calls: &'c CallerRequests,
     id: u64,
 }
 
@@ -103,20 +108,20 @@ impl Drop for GiveUp<'_> {
 }
 
 #[async_trait]
-impl RemoteSession for Calls {
+impl RemoteSession for CallerRequests {
     async fn call(&self, call: ToolCall) -> Result<ToolResult, Denial> {
         match self.ask(|id| Item::Call { id, call: Box::new(call) }).await {
-            Answer::Result(result) => Ok(result),
-            Answer::Denied(denial) => Err(denial),
-            Answer::Approved => Err(Denial::Closed),
+            CallerAnswer::Result(result) => Ok(result),
+            CallerAnswer::Denied(denial) => Err(denial),
+            CallerAnswer::Approved => Err(Denial::Closed),
         }
     }
 
     async fn approve(&self, request: ApprovalRequest) -> Result<(), Denial> {
         match self.ask(|id| Item::Approval { id, request: Box::new(request) }).await {
-            Answer::Approved => Ok(()),
-            Answer::Denied(denial) => Err(denial),
-            Answer::Result(_) => Err(Denial::Closed),
+            CallerAnswer::Approved => Ok(()),
+            CallerAnswer::Denied(denial) => Err(denial),
+            CallerAnswer::Result(_) => Err(Denial::Closed),
         }
     }
 
@@ -125,9 +130,9 @@ impl RemoteSession for Calls {
     }
 }
 
-impl fmt::Debug for Calls {
+impl fmt::Debug for CallerRequests {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Calls").field("waiting", &self.lock().waiting.len()).finish()
+        f.debug_struct("CallerRequests").field("waiting", &self.lock().waiting.len()).finish()
     }
 }
 
@@ -137,7 +142,7 @@ mod tests {
 
     #[tokio::test]
     async fn an_answer_is_read_once_and_only_if_it_is_waited_for() {
-        let (calls, mut asked) = Calls::new();
+        let (calls, mut asked) = CallerRequests::new();
         assert!(!calls.begin_to_read(1), "nobody asked");
         let asking = calls.clone();
         let asking = tokio::spawn(async move { asking.ask(|id| Item::GivenUp { id }).await });
@@ -145,8 +150,8 @@ mod tests {
         assert_eq!(calls.unanswered().len(), 1);
         assert!(calls.begin_to_read(1) && !calls.begin_to_read(1) && !calls.begin_to_read(2));
         assert!(calls.unanswered().is_empty(), "what is being read is not asked for again");
-        calls.answer(1, Answer::Approved);
-        assert_eq!(asking.await.unwrap(), Answer::Approved);
+        calls.answer(1, CallerAnswer::Approved);
+        assert_eq!(asking.await.unwrap(), CallerAnswer::Approved);
         assert!(!calls.begin_to_read(1), "it is answered");
     }
 }

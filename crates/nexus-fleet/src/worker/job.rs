@@ -12,10 +12,10 @@ use tokio::{
 
 use super::{measured::Figures, policy::Policy, queue::give_back, trace::Trace};
 use crate::{
-    lease::Held,
+    lease::Tenure,
     link::Link,
-    protocol::{Command, QueuedTurn, frames_subject},
-    started_key::{self, Claim},
+    protocol::{QueuedTurn, WorkerCommand, frames_subject},
+    started_key::{self, KeyClaim},
 };
 
 /// How long a caller has to say that it is there. One that says nothing is taken to be.
@@ -31,8 +31,8 @@ const DELIVERIES_ELSEWHERE: i64 = 12;
 /// How long after its message was taken a turn may begin. Its caller counts silence from about then.
 pub(super) const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 
-/// A turn that this worker took out of a queue.
-pub(super) struct Job {
+/// Turn that this worker took out of a queue.
+pub(super) struct TakenTurn {
     pub(super) link: Link,
     pub(super) worker: Arc<str>,
     pub(super) router: Router,
@@ -42,7 +42,7 @@ pub(super) struct Job {
     pub(super) queued: QueuedTurn,
     pub(super) figures: Figures,
     pub(super) trace: Trace,
-    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) commands: mpsc::Receiver<WorkerCommand>,
     /// Given back when the turn has ended.
     pub(super) slot: Option<OwnedSemaphorePermit>,
     /// How many ended turns may be without a slot.
@@ -50,7 +50,7 @@ pub(super) struct Job {
     /// When its message was taken.
     pub(super) taken_at: Instant,
     /// Whether the worker has its entry.
-    pub(super) held: Held,
+    pub(super) held: Tenure,
     /// Whether the worker offers its backend just now.
     pub(super) is_offered: bool,
     /// Whether the worker takes no further turn.
@@ -58,7 +58,7 @@ pub(super) struct Job {
 }
 
 /// Claims the turn, and acknowledges its message or gives it back. Its attempt, if this worker is the one that runs it.
-pub(super) async fn claim(job: &Job, message: &async_nats::jetstream::Message) -> Option<String> {
+pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Message) -> Option<String> {
     let deliveries = message.info().map_or(0, |info| info.delivered);
     if !job.is_offered && deliveries < DELIVERIES_ELSEWHERE {
         job.figures.declined("not_offered");
@@ -74,7 +74,7 @@ pub(super) async fn claim(job: &Job, message: &async_nats::jetstream::Message) -
         }
         // One that comes back later finds that nobody started it, and nobody will.
         let attempt = uuid::Uuid::new_v4().simple().to_string();
-        if let Ok(Claim::Won | Claim::Lost(_)) =
+        if let Ok(KeyClaim::Won | KeyClaim::Lost(_)) =
             started_key::claim(&job.link, &job.caller, &job.queued.turn, None, &attempt).await
         {
             let _ = message.ack_with(AckKind::Term).await;
@@ -97,8 +97,8 @@ pub(super) async fn claim(job: &Job, message: &async_nats::jetstream::Message) -
         claims += 1;
         match started_key::claim(&job.link, &job.caller, &job.queued.turn, Some(&job.worker), &attempt).await
         {
-            Ok(Claim::Won) => break,
-            Ok(Claim::Lost(holder)) => {
+            Ok(KeyClaim::Won) => break,
+            Ok(KeyClaim::Lost(holder)) => {
                 job.figures.declined(if holder.worker.is_some() {
                     "started_elsewhere"
                 } else {
@@ -109,8 +109,8 @@ pub(super) async fn claim(job: &Job, message: &async_nats::jetstream::Message) -
             }
             // Whoever gets no clear answer does not start. If the key turns out to be ours after all, the caller is told that
             // nothing was run: see `BEGIN_WITHIN`.
-            Ok(Claim::Unclear) if claims < MAX_CLAIMS => {}
-            Ok(Claim::Unclear) => {
+            Ok(KeyClaim::Unclear) if claims < MAX_CLAIMS => {}
+            Ok(KeyClaim::Unclear) => {
                 job.figures.declined("unclear");
                 return None;
             }
@@ -127,7 +127,7 @@ pub(super) async fn claim(job: &Job, message: &async_nats::jetstream::Message) -
 }
 
 /// Whether its caller is there, as far as the servers know.
-async fn is_waited_for(job: &Job) -> bool {
+async fn is_waited_for(job: &TakenTurn) -> bool {
     let subject = frames_subject(&job.caller, &job.queued.instance, &job.queued.turn);
     let request = Request::new().timeout(Some(CALLER_TIME));
     let asked = job.link.client.send_request(subject, request).await;

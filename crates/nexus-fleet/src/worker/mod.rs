@@ -32,20 +32,20 @@ use tokio::{
 };
 
 use self::{
-    job::Job,
+    job::TakenTurn,
     measured::{Figures, MeasuredSlots},
     policy::Policy,
-    queue::{Queue, give_back},
+    queue::{TurnQueues, give_back},
     trace::Trace,
 };
 use crate::{
     error::FleetError,
-    lease::{Held, LEASE_TIME, Lease, RENEW_EVERY},
+    lease::{LEASE_TIME, Lease, RENEW_EVERY, Tenure},
     link::Link,
     login::TokenProvider,
     protocol::{
-        CallerMessage, Command, INLINE_BYTES, PROTOCOL_VERSION, QueuedTurn, WORKERS_BUCKET, WireForget,
-        WorkerCard, control_subject, login_subject, token_fault, worker_key,
+        CallerMessage, INLINE_BYTES, PROTOCOL_VERSION, QueuedTurn, WORKERS_BUCKET, WireForget, WorkerCard,
+        WorkerCommand, control_subject, login_subject, token_fault, worker_key,
     },
     settings::FleetSettings,
 };
@@ -78,30 +78,30 @@ pub struct Worker {
     policy: Arc<Policy>,
     slots: usize,
     wanted: Option<Vec<String>>,
-    running: Arc<Running>,
+    running: Arc<RunningTurns>,
     /// Lends the logins that this worker owns.
     provider: Option<TokenProvider>,
     lingering: Arc<Semaphore>,
     trace: Trace,
 }
 
-/// The turns that run here.
+/// Turns that run here.
 #[derive(Default)]
-struct Running {
-    turns: Mutex<HashMap<String, (String, mpsc::Sender<Command>)>>,
+struct RunningTurns {
+    turns: Mutex<HashMap<String, (String, mpsc::Sender<WorkerCommand>)>>,
     /// The backends that are offered just now.
     offered: Mutex<BTreeSet<String>>,
     /// In milliseconds: the mean of the last ones, each counting an eighth.
     mean_turn: AtomicU64,
 }
 
-impl Running {
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, (String, mpsc::Sender<Command>)>> {
+impl RunningTurns {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, (String, mpsc::Sender<WorkerCommand>)>> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Hands a command to the turn that it is of, as long as there is room.
-    fn hand_over(&self, turn: &str, key: &str, command: Command) {
+    fn hand_over(&self, turn: &str, key: &str, command: WorkerCommand) {
         if let Some((known, commands)) = self.lock().get(turn)
             && *known == key
         {
@@ -218,7 +218,7 @@ impl Worker {
                 if reasons.is_empty() { "the configuration has none".to_owned() } else { reasons.join("; ") };
             return Err(FleetError::NothingToOffer { reason });
         }
-        let mut queue = Queue::open(&self.link, &self.pool, &self.name).await?;
+        let mut queue = TurnQueues::open(&self.link, &self.pool, &self.name).await?;
         let control = self.link.subscribe(control_subject(&self.pool, &self.name)).await?;
         self.running.offer(&offer.backends);
         let mut background = JoinSet::new();
@@ -237,7 +237,7 @@ impl Worker {
             self.router.clone(),
             Arc::clone(&self.policy),
         ));
-        let entry = Entry { worker: self.card_maker(), lease, held: held.clone(), drain: drain.clone() };
+        let entry = PoolEntry { worker: self.card_maker(), lease, held: held.clone(), drain: drain.clone() };
         let ended = CancelToken::new();
         let (is_lost, mut lost) = tokio::sync::oneshot::channel();
         let keeping = entry.keep(offer.backends.clone(), ended.clone());
@@ -294,7 +294,7 @@ impl Worker {
         &self,
         message: jetstream::Message,
         slot: tokio::sync::OwnedSemaphorePermit,
-        held: &Held,
+        held: &Tenure,
         drain: &CancelToken,
         turns: &mut JoinSet<()>,
     ) {
@@ -331,7 +331,7 @@ impl Worker {
             running.insert(turn.clone(), (queued.key.clone(), sender));
         }
         let is_offered = self.running.is_offered(&queued.backend);
-        let job = Job {
+        let job = TakenTurn {
             link: self.link.clone(),
             worker: Arc::clone(&self.name),
             router: self.router.clone(),
@@ -360,7 +360,7 @@ impl Worker {
     /// Gives each message of a caller to the turn that it is about.
     async fn listen(
         mut control: async_nats::Subscriber,
-        running: Arc<Running>,
+        running: Arc<RunningTurns>,
         link: Link,
         router: Router,
         policy: Arc<Policy>,
@@ -427,13 +427,13 @@ impl Worker {
     }
 
     /// Takes the worker's name in its pool. One whose holder was killed is waited for.
-    async fn register(&self, offer: &Offer) -> Result<(Lease, Held), FleetError> {
+    async fn register(&self, offer: &Offer) -> Result<(Lease, Tenure), FleetError> {
         let card = self.card_maker().card(&offer.backends, false);
         let until = Instant::now() + LEASE_TIME + Duration::from_secs(5);
         let mut was_told = false;
         loop {
             let key = worker_key(&self.pool, &self.name);
-            let held = Held::since(Instant::now());
+            let held = Tenure::since(Instant::now());
             if let Some(lease) = Lease::take(&self.link, WORKERS_BUCKET, key, card.clone().into()).await? {
                 return Ok((lease, held));
             }
@@ -493,7 +493,7 @@ async fn offer_of(router: &Router, wanted: Option<&[String]>) -> Offer {
 
 /// Takes a turn off the list of those that run when it is dropped.
 struct TurnEntry {
-    running: Arc<Running>,
+    running: Arc<RunningTurns>,
     turn: String,
     since: Instant,
 }
@@ -509,7 +509,7 @@ impl Drop for TurnEntry {
 struct CardMaker {
     router: Router,
     wanted: Option<Vec<String>>,
-    running: Arc<Running>,
+    running: Arc<RunningTurns>,
     instance: String,
     slots: usize,
 }
@@ -536,16 +536,16 @@ impl CardMaker {
     }
 }
 
-/// The worker's entry among the workers of its pool.
-struct Entry {
+/// Entry of the worker among the workers of its pool.
+struct PoolEntry {
     worker: CardMaker,
     lease: Lease,
     /// Whether turns may be taken by it.
-    held: Held,
+    held: Tenure,
     drain: CancelToken,
 }
 
-impl Entry {
+impl PoolEntry {
     /// Renews the entry until it is another's, or the worker has ended; then it is given back.
     async fn keep(mut self, mut backends: BTreeMap<String, Option<String>>, ended: CancelToken) {
         let mut last = Vec::new();

@@ -32,8 +32,8 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// One of so many starts asks for low priority first.
 const SHARE_OF_LOW: u64 = 4;
 
-/// The queues that a worker takes turns from.
-pub(super) struct Queue {
+/// Queues that a worker takes turns from.
+pub(super) struct TurnQueues {
     /// Those of high, normal and low priority, and this worker's own.
     consumers: Vec<Consumer<pull::Config>>,
     /// Whether a turn is wanted just now.
@@ -44,7 +44,7 @@ pub(super) struct Queue {
     _waiting: JoinSet<()>,
 }
 
-impl Queue {
+impl TurnQueues {
     /// The queues of a worker, made where they are not there.
     pub(super) async fn open(link: &Link, pool: &str, worker: &str) -> Result<Self, FleetError> {
         setup::ensure_shared(link).await?;

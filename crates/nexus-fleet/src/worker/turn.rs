@@ -16,8 +16,8 @@ use tokio::{
 use tracing::Instrument as _;
 
 use super::{
-    calls::Calls,
-    job::{BEGIN_WITHIN, Job},
+    calls::CallerRequests,
+    job::{BEGIN_WITHIN, TakenTurn},
     measured::{Figures, MeasuredTurn},
     policy::Policy,
     stored::{effects_of, packed, size_of, store_effects, store_result},
@@ -30,8 +30,8 @@ use crate::{
     link::Link,
     objects,
     protocol::{
-        Answer, Command, FILES_VERSION, Frame, INLINE_BYTES, Item, PROTOCOL_VERSION, QueuedTurn,
-        StoredEffects, StoredObject, TravellingFiles, TurnBody, WireOutcome, frames_subject,
+        CallerAnswer, FILES_VERSION, Frame, INLINE_BYTES, Item, PROTOCOL_VERSION, QueuedTurn, StoredEffects,
+        StoredObject, TravellingFiles, TurnBody, WireOutcome, WorkerCommand, frames_subject,
     },
     spoiled::spoiled,
     wait::{done, until as until_time},
@@ -55,13 +55,13 @@ const MAX_ITEMS: usize = 64;
 const MAX_READING: usize = 16;
 
 /// Runs a turn to its end.
-pub(super) async fn run(job: Job, attempt: String) {
+pub(super) async fn run(job: TakenTurn, attempt: String) {
     let measured = MeasuredTurn::begin(job.figures.clone());
-    Running::new(job, attempt).run(measured).await;
+    ServedTurn::new(job, attempt).run(measured).await;
 }
 
-/// A turn that runs here.
-struct Running {
+/// Turn that this worker runs.
+struct ServedTurn {
     link: Link,
     worker: Arc<str>,
     router: Router,
@@ -70,7 +70,7 @@ struct Running {
     queued: QueuedTurn,
     figures: Figures,
     trace: Trace,
-    commands: mpsc::Receiver<Command>,
+    commands: mpsc::Receiver<WorkerCommand>,
     slot: Option<OwnedSemaphorePermit>,
     lingering: Arc<Semaphore>,
     lingers: Option<OwnedSemaphorePermit>,
@@ -80,10 +80,10 @@ struct Running {
     subject: String,
     window: Window,
     cancel: CancelToken,
-    calls: Calls,
+    calls: CallerRequests,
     asked: mpsc::UnboundedReceiver<Item>,
     /// Answers that are being read.
-    reading: FuturesUnordered<BoxFuture<'static, (u64, Answer)>>,
+    reading: FuturesUnordered<BoxFuture<'static, (u64, CallerAnswer)>>,
     resent_at: Instant,
     asked_again: Instant,
     /// How long until it is asked again.
@@ -108,8 +108,8 @@ struct Begun {
     workspace: Option<TravellingFiles>,
 }
 
-/// How a turn ended, and what it changed of the files that travelled.
-type Ended = (Result<TurnResult, TurnError>, Option<StoredObject>);
+/// Result of a turn, and its changes to the files that travelled.
+type EndedTurn = (Result<TurnResult, TurnError>, Option<StoredObject>);
 
 /// What a command comes to.
 #[derive(PartialEq, Eq)]
@@ -121,9 +121,9 @@ enum Next {
     Done,
 }
 
-impl Running {
-    fn new(job: Job, attempt: String) -> Self {
-        let Job {
+impl ServedTurn {
+    fn new(job: TakenTurn, attempt: String) -> Self {
+        let TakenTurn {
             link,
             worker,
             router,
@@ -140,7 +140,7 @@ impl Running {
             is_offered: _,
             drain,
         } = job;
-        let (calls, asked) = Calls::new();
+        let (calls, asked) = CallerRequests::new();
         let now = Instant::now();
         Self {
             subject: frames_subject(&caller, &queued.instance, &queued.turn),
@@ -262,7 +262,7 @@ impl Running {
     }
 
     /// The turn itself: with its files, where they travel.
-    fn turn(&self, begun: Begun, mut sink: EventQueue) -> BoxFuture<'static, Ended> {
+    fn turn(&self, begun: Begun, mut sink: EventQueue) -> BoxFuture<'static, EndedTurn> {
         let Begun { mut request, host, workspace } = begun;
         let (router, backend) = (self.router.clone(), BackendId::new(self.queued.backend.as_str()));
         let (link, caller, owner) = (self.link.clone(), self.caller.clone(), self.owner());
@@ -287,7 +287,7 @@ impl Running {
     }
 
     /// Runs the turn, and talks with its caller meanwhile. `None`: nobody waits for it any more.
-    async fn attend(&mut self, mut turn: BoxFuture<'_, Ended>, queue: &EventQueue) -> Option<Ended> {
+    async fn attend(&mut self, mut turn: BoxFuture<'_, EndedTurn>, queue: &EventQueue) -> Option<EndedTurn> {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -390,8 +390,8 @@ impl Running {
         loop {
             tokio::select! {
                 command = self.commands.recv() => match command {
-                    None | Some(Command::Done) => return,
-                    Some(Command::Abandon) => {
+                    None | Some(WorkerCommand::Done) => return,
+                    Some(WorkerCommand::Abandon) => {
                         let again: Vec<_> = self.window.from(self.window.last_number()).cloned().collect();
                         self.repeat(again);
                     }
@@ -402,37 +402,37 @@ impl Running {
         }
     }
 
-    fn obey(&mut self, command: Option<Command>) -> Next {
+    fn obey(&mut self, command: Option<WorkerCommand>) -> Next {
         self.caller_heard = Instant::now();
         match command {
-            Some(Command::Ack { number }) => self.window.acknowledge(number),
+            Some(WorkerCommand::Ack { number }) => self.window.acknowledge(number),
             // Whoever asks more often is answered less often.
-            Some(Command::Resend { .. }) if self.resent_at.elapsed() < RESEND_AFTER => {}
-            Some(Command::Resend { from }) => {
+            Some(WorkerCommand::Resend { .. }) if self.resent_at.elapsed() < RESEND_AFTER => {}
+            Some(WorkerCommand::Resend { from }) => {
                 self.resent_at = Instant::now();
                 let again: Vec<_> = self.window.from(from).cloned().collect();
                 self.repeat(again);
             }
-            Some(Command::Cancel) => self.cancel.cancel(),
+            Some(WorkerCommand::Cancel) => self.cancel.cancel(),
             // Nobody waits for it, it is being read, or too many are: then it is asked for again.
-            Some(Command::Answer { id, .. })
+            Some(WorkerCommand::Answer { id, .. })
                 if self.reading.len() >= MAX_READING || !self.calls.begin_to_read(id) => {}
-            Some(Command::Answer { id, answer }) => {
+            Some(WorkerCommand::Answer { id, answer }) => {
                 let (link, owner) = (self.link.clone(), self.owner());
                 let reading = async move {
-                    let read = objects::unpack::<Answer>(&link, &owner, &answer).await;
+                    let read = objects::unpack::<CallerAnswer>(&link, &owner, &answer).await;
                     (
                         id,
                         read.unwrap_or_else(|error| {
                             let reason = format!("the tool answered, and its answer cannot be read: {error}");
-                            Answer::Result(ToolResult::error(reason))
+                            CallerAnswer::Result(ToolResult::error(reason))
                         }),
                     )
                 };
                 self.reading.push(reading.boxed());
             }
-            Some(Command::Abandon) => return Next::Abandoned,
-            Some(Command::Done) => return Next::Done,
+            Some(WorkerCommand::Abandon) => return Next::Abandoned,
+            Some(WorkerCommand::Done) => return Next::Done,
             // The worker is ending.
             None => return Next::Abandoned,
         }

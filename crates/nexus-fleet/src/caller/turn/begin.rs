@@ -17,15 +17,15 @@ use nexus_core::{
 };
 use tokio::time::Instant;
 
-use super::{LONGEST_WAIT, RemoteTurn, Reply, TICK, with_effects};
+use super::{LONGEST_WAIT, LatestReply, RemoteTurn, TICK, with_effects};
 use crate::{
     blocking::off_thread,
     caller::{
         FleetBackend,
         answers::Answers,
-        end::{self, Found},
+        end::{self, FoundEnd},
         frames::Frames,
-        handle::Kept,
+        handle::WorkerHandle,
         list_workers,
         stop::StopGuard,
         travelling_files::CallerFiles,
@@ -65,7 +65,7 @@ impl<'b> RemoteTurn<'b> {
         let mut place = turn.clone();
         let lane = match &request.conversation {
             ConversationMode::Resume { handle, .. } => {
-                let Some(Kept { worker, inner, place: kept }) = Kept::of(handle) else {
+                let Some(WorkerHandle { worker, inner, place: kept }) = WorkerHandle::of(handle) else {
                     let reason = "the conversation to resume was not kept by a worker of the fleet";
                     return Err(Failure::new(ErrorKind::ConversationLost, reason).into_error(id.clone()));
                 };
@@ -165,7 +165,7 @@ impl<'b> RemoteTurn<'b> {
             Err(error) => {
                 let error = FleetError::from(error).into_turn_error(id);
                 let taken = tokio::time::timeout(TAKE_BACK_TIME, end::take_back(guard.place())).await;
-                if matches!(taken, Ok(Found::TakenBack)) {
+                if matches!(taken, Ok(FoundEnd::TakenBack)) {
                     guard.is_queued = false;
                     return Err(error);
                 }
@@ -186,7 +186,7 @@ impl<'b> RemoteTurn<'b> {
             deadline,
             frames: Frames::default(),
             log,
-            reply: Reply::default(),
+            reply: LatestReply::default(),
             held: VecDeque::new(),
             fetching: None,
             queued_at: Some(now),

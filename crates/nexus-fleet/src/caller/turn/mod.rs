@@ -20,9 +20,9 @@ use super::{
     FleetBackend,
     answers::Answers,
     arrival::{self, Way},
-    end::{self, Found},
+    end::{self, FoundEnd},
     frames::Frames,
-    handle::Kept,
+    handle::WorkerHandle,
     stop::StopGuard,
     travelling_files::CallerFiles,
 };
@@ -30,7 +30,7 @@ use crate::{
     error::FleetError,
     link::Link,
     measure, objects,
-    protocol::{Command, Frame, Item, Payload, StartedBy, StoredObject, WireOutcome},
+    protocol::{Frame, Item, Payload, StartedBy, StoredObject, WireOutcome, WorkerCommand},
     wait::{done, until},
 };
 
@@ -108,7 +108,7 @@ struct RemoteTurn<'b> {
     frames: Frames,
     /// What the worker told, and the spans of it.
     log: TurnLog,
-    reply: Reply,
+    reply: LatestReply,
     /// Items that wait for the object that holds one of them.
     held: VecDeque<Item>,
     fetching: Option<BoxFuture<'static, Result<Item, FleetError>>>,
@@ -121,7 +121,7 @@ struct RemoteTurn<'b> {
     /// How often in a row the servers could not say what became of the turn.
     unclear: u32,
     /// What is being looked up beside everything else.
-    looking: Option<BoxFuture<'static, Found>>,
+    looking: Option<BoxFuture<'static, FoundEnd>>,
     /// Why the turn is to end, and by when.
     stopping: Option<Stopping>,
     /// Whether the level of the turn lets a program write without its caller.
@@ -132,9 +132,9 @@ struct RemoteTurn<'b> {
     change: Option<StoredObject>,
 }
 
-/// What was seen of the reply that the model gave last.
+/// Progress of the model's latest reply.
 #[derive(Default)]
-struct Reply {
+struct LatestReply {
     /// Whether a message told of its end.
     has_ended: bool,
     /// Its calls that are not answered.
@@ -146,8 +146,8 @@ struct Stopping {
     until: Instant,
 }
 
-/// What a step of the loop came to.
-enum Step {
+/// Outcome of one step of the loop.
+enum LoopStep {
     Goes,
     Ended(Box<Result<TurnResult, TurnError>>),
 }
@@ -166,14 +166,14 @@ impl<'b> RemoteTurn<'b> {
                 biased;
                 () = &mut cancelled, if !is_stopping => {
                     self.stop(Failure::cancelled());
-                    Step::Goes
+                    LoopStep::Goes
                 }
                 () = until(self.deadline), if !is_stopping => {
                     let kind = ErrorKind::LimitReached(Limit::Deadline);
                     self.stop(Failure::out_of_time(kind, self.watch.elapsed()));
-                    Step::Goes
+                    LoopStep::Goes
                 }
-                () = self.log.outbox.flush(events), if has_events => Step::Goes,
+                () = self.log.outbox.flush(events), if has_events => LoopStep::Goes,
                 frame = self.guard.next_frame() => self.take(frame),
                 fetched = done(&mut self.fetching) => {
                     self.fetching = None;
@@ -181,8 +181,8 @@ impl<'b> RemoteTurn<'b> {
                 }
                 (id, answer) = self.answers.next() => {
                     self.guard.keep(&answer);
-                    self.tell(Command::Answer { id, answer });
-                    Step::Goes
+                    self.tell(WorkerCommand::Answer { id, answer });
+                    LoopStep::Goes
                 }
                 found = done(&mut self.looking) => {
                     self.looking = None;
@@ -190,7 +190,7 @@ impl<'b> RemoteTurn<'b> {
                 }
                 _ = tick.tick() => self.look_after(),
             };
-            if let Step::Ended(outcome) = step {
+            if let LoopStep::Ended(outcome) = step {
                 break *outcome;
             }
         };
@@ -238,20 +238,20 @@ impl<'b> RemoteTurn<'b> {
         let time = if self.files.is_some() { arrival::GRACE } else { STOP_TIME };
         self.stopping = Some(Stopping { failure, until: Instant::now() + time });
         match self.guard.worker {
-            Some(_) => self.tell(Command::Cancel),
+            Some(_) => self.tell(WorkerCommand::Cancel),
             // Nobody may have started it: then nobody will.
             None => self.looking = Some(end::take_back(self.guard.place()).boxed()),
         }
     }
 
-    fn tell(&mut self, command: Command) {
+    fn tell(&mut self, command: WorkerCommand) {
         self.guard.tell(command);
         self.last_sent = Instant::now();
     }
 
     fn ask_again(&mut self, from: u64) {
         measure::GAPS.add(1, self.backend.labels());
-        self.tell(Command::Resend { from });
+        self.tell(WorkerCommand::Resend { from });
     }
 
     /// Records how long nothing was heard of a worker, once.
@@ -262,9 +262,9 @@ impl<'b> RemoteTurn<'b> {
     }
 
     /// Takes a frame of the worker's.
-    fn take(&mut self, frame: Frame) -> Step {
+    fn take(&mut self, frame: Frame) -> LoopStep {
         if !self.guard.is_of_turn(&frame) {
-            return Step::Goes;
+            return LoopStep::Goes;
         }
         self.last_heard = Instant::now();
         self.measure_wait();
@@ -280,7 +280,7 @@ impl<'b> RemoteTurn<'b> {
         step
     }
 
-    fn take_held(&mut self) -> Step {
+    fn take_held(&mut self) -> LoopStep {
         while self.fetching.is_none()
             && let Some(item) = self.held.pop_front()
         {
@@ -294,12 +294,12 @@ impl<'b> RemoteTurn<'b> {
                 }
                 Item::Call { id, call } => {
                     if let Some(answer) = self.answers.call(id, *call) {
-                        self.tell(Command::Answer { id, answer });
+                        self.tell(WorkerCommand::Answer { id, answer });
                     }
                 }
                 Item::Approval { id, request } => {
                     if let Some(answer) = self.answers.approve(id, *request) {
-                        self.tell(Command::Answer { id, answer });
+                        self.tell(WorkerCommand::Answer { id, answer });
                     }
                 }
                 Item::Withdraw { tool } => self.answers.withdraw(&tool),
@@ -313,10 +313,10 @@ impl<'b> RemoteTurn<'b> {
                 }
             }
         }
-        Step::Goes
+        LoopStep::Goes
     }
 
-    fn fetched(&mut self, fetched: Result<Item, FleetError>) -> Step {
+    fn fetched(&mut self, fetched: Result<Item, FleetError>) -> LoopStep {
         match fetched {
             Ok(Item::Large(_)) => self.broken("an item within an item".to_owned()),
             Ok(item) => {
@@ -369,11 +369,11 @@ impl<'b> RemoteTurn<'b> {
     /// Tells the worker what has arrived.
     fn acknowledge(&mut self) {
         let number = self.frames.acknowledge();
-        self.tell(Command::Ack { number });
+        self.tell(WorkerCommand::Ack { number });
     }
 
     /// What is done now and then.
-    fn look_after(&mut self) -> Step {
+    fn look_after(&mut self) -> LoopStep {
         let now = Instant::now();
         if self.link.is_connected() {
             self.offline_since = None;
@@ -395,7 +395,7 @@ impl<'b> RemoteTurn<'b> {
                 return self.fail(failure.unwrap_or_else(Failure::cancelled), Effects::Unknown);
             }
             if self.guard.worker.is_some() {
-                self.tell(Command::Cancel);
+                self.tell(WorkerCommand::Cancel);
             }
         }
         if self.guard.worker.is_some() {
@@ -418,30 +418,30 @@ impl<'b> RemoteTurn<'b> {
             self.looked_at = now;
             self.looking = Some(end::look_for_worker(self.guard.place()).boxed());
         }
-        Step::Goes
+        LoopStep::Goes
     }
 
     /// Goes on with what was looked up.
-    fn found(&mut self, found: Found) -> Step {
-        if !matches!(found, Found::Unclear) {
+    fn found(&mut self, found: FoundEnd) -> LoopStep {
+        if !matches!(found, FoundEnd::Unclear) {
             self.unclear = 0;
         }
         match found {
-            Found::Nothing => Step::Goes,
+            FoundEnd::Nothing => LoopStep::Goes,
             // From now on its silence counts.
-            Found::StartedBy(StartedBy { worker: Some(worker), attempt, .. }) => {
+            FoundEnd::StartedBy(StartedBy { worker: Some(worker), attempt, .. }) => {
                 if self.guard.worker.is_none() {
                     self.guard.worker = Some((worker, attempt));
                     self.measure_wait();
                     self.last_heard = Instant::now();
                     if self.stopping.is_some() {
-                        self.tell(Command::Cancel);
+                        self.tell(WorkerCommand::Cancel);
                     }
                 }
-                Step::Goes
+                LoopStep::Goes
             }
             // An earlier try of ours, of which the answer was lost, counts as this one.
-            Found::StartedBy(StartedBy { worker: None, .. }) | Found::TakenBack => {
+            FoundEnd::StartedBy(StartedBy { worker: None, .. }) | FoundEnd::TakenBack => {
                 self.guard.is_queued = false;
                 let failure = self.stopping.take().map_or_else(
                     || {
@@ -452,8 +452,8 @@ impl<'b> RemoteTurn<'b> {
                 );
                 self.fail(failure, Effects::None)
             }
-            Found::End(outcome) => self.end(*outcome),
-            Found::Stored(outcome) => {
+            FoundEnd::End(outcome) => self.end(*outcome),
+            FoundEnd::Stored(outcome) => {
                 if self.frames.lost_for(Duration::ZERO).is_some() || self.guard.worker.is_some() {
                     self.event(TurnEvent::warning(
                         "the worker fell silent; this is the result that it had stored, and events may be missing",
@@ -461,7 +461,7 @@ impl<'b> RemoteTurn<'b> {
                 }
                 self.end(*outcome)
             }
-            Found::Silent { effects } => {
+            FoundEnd::Silent { effects } => {
                 let worker = self.guard.worker.as_ref().map_or("", |(worker, _)| worker.as_str());
                 let reason = format!(
                     "the worker {worker} of the pool {} was not heard of for {} s, and stored no result",
@@ -469,7 +469,7 @@ impl<'b> RemoteTurn<'b> {
                     SILENCE.as_secs()
                 );
                 // It may be paused: then it hears of this when it goes on.
-                self.guard.tell(Command::Abandon);
+                self.guard.tell(WorkerCommand::Abandon);
                 self.guard.is_queued = false;
                 // What a program writes by itself, it tells of afterwards.
                 let effects = match effects {
@@ -478,12 +478,12 @@ impl<'b> RemoteTurn<'b> {
                 };
                 self.fail(Failure::new(ErrorKind::Crashed, reason), effects)
             }
-            Found::Unreadable(reason) => self.broken(reason),
-            Found::Unclear => {
+            FoundEnd::Unreadable(reason) => self.broken(reason),
+            FoundEnd::Unclear => {
                 self.last_heard = Instant::now();
                 self.unclear += 1;
                 if self.unclear < MAX_UNCLEAR {
-                    return Step::Goes;
+                    return LoopStep::Goes;
                 }
                 let reason = "the servers of the fleet do not say what became of the turn";
                 self.fail(Failure::new(ErrorKind::Transport, reason), Effects::Unknown)
@@ -492,9 +492,9 @@ impl<'b> RemoteTurn<'b> {
     }
 
     /// The turn ended as the worker says.
-    fn end(&mut self, outcome: WireOutcome) -> Step {
+    fn end(&mut self, outcome: WireOutcome) -> LoopStep {
         self.guard.is_queued = false;
-        self.guard.tell(Command::Done);
+        self.guard.tell(WorkerCommand::Done);
         let id = self.backend.id();
         let worker = self.guard.worker.as_ref().map(|(worker, _)| worker.clone()).unwrap_or_default();
         let change = outcome.change.clone();
@@ -506,7 +506,7 @@ impl<'b> RemoteTurn<'b> {
         }
         self.change = change;
         let place = self.files.as_ref().map(|(_, place)| place.clone());
-        let wrap = |inner| Kept { worker, inner, place }.wrap(id);
+        let wrap = |inner| WorkerHandle { worker, inner, place }.wrap(id);
         match &mut outcome {
             Ok(result) => result.resume = result.resume.take().map(wrap),
             Err(error) => {
@@ -523,20 +523,20 @@ impl<'b> RemoteTurn<'b> {
                 (stopping.failure.kind, stopping.failure.message.clone().unwrap_or_default());
             outcome = outcome.map_err(|error| error.with_kind(kind).with_message(message));
         }
-        Step::Ended(Box::new(outcome))
+        LoopStep::Ended(Box::new(outcome))
     }
 
     /// The worker cannot be understood.
-    fn broken(&mut self, reason: String) -> Step {
+    fn broken(&mut self, reason: String) -> LoopStep {
         self.fail(Failure::new(ErrorKind::Protocol, reason), Effects::Unknown)
     }
 
     /// The turn ends without a word of the worker's, and may have had these effects beside those of the caller's tools.
-    fn fail(&mut self, failure: Failure, effects: Effects) -> Step {
+    fn fail(&mut self, failure: Failure, effects: Effects) -> LoopStep {
         let mut recorder = self.log.recorder.clone();
         recorder.add_effects(effects.and(self.guard.session_effects()));
         recorder.provenance = Some(self.log.provenance.clone());
         let error = failure.into_error(self.backend.id().clone()).with_partial(recorder.into_partial());
-        Step::Ended(Box::new(Err(error)))
+        LoopStep::Ended(Box::new(Err(error)))
     }
 }
