@@ -108,7 +108,7 @@ struct Parts {
     id: String,
     /// Something was put by this process.
     woken: Notify,
-    here: Mutex<Here>,
+    here: Mutex<LocalWork>,
     /// How many turns wait for messages.
     waiting: AtomicUsize,
 }
@@ -122,9 +122,9 @@ impl Drop for WaitingTurn {
     }
 }
 
-/// What this process is at.
+/// Work of this process.
 #[derive(Default)]
-struct Here {
+struct LocalWork {
     running: BTreeSet<String>,
     /// Agents that are left alone for a time, such as those whose backends could not run a turn.
     suspended: BTreeMap<String, Suspension>,
@@ -619,7 +619,7 @@ impl Broker {
         self.parts.woken.notified().await;
     }
 
-    fn here(&self) -> MutexGuard<'_, Here> {
+    fn here(&self) -> MutexGuard<'_, LocalWork> {
         self.parts.here.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -76,7 +76,7 @@ impl Broker {
             }
             let (broker, name, drain, end) = (self.clone(), name.to_owned(), drain.clone(), end.clone());
             turns.spawn(async move {
-                let entered = Entered { broker: &broker, name: &name };
+                let entered = EnteredAgent { broker: &broker, name: &name };
                 if let Err(error) = turn::handle(&broker, &name, &drain, &end).await {
                     tracing::warn!(agent = %name, %error, "a message could not be handled, and is given out again");
                     broker.suspend(&name, AFTER_FAILURE);
@@ -89,13 +89,13 @@ impl Broker {
     }
 }
 
-/// An agent that this process is at.
-struct Entered<'b> {
+/// Agent that this process works on.
+struct EnteredAgent<'b> {
     broker: &'b Broker,
     name: &'b str,
 }
 
-impl Drop for Entered<'_> {
+impl Drop for EnteredAgent<'_> {
     fn drop(&mut self) {
         self.broker.leave(self.name);
     }

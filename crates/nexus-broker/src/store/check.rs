@@ -19,9 +19,9 @@ const MAX_LEASE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// How many messages come of one at most.
 const MAX_OUTCOME: usize = 1_000;
 
-/// A message that may be stored, as it is stored.
+/// Message that may be stored, in its stored form.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct StorableMessage {
     pub(crate) queue: String,
     pub(crate) envelope: Envelope,
     pub(crate) json: String,
@@ -52,7 +52,11 @@ pub(crate) fn key(text: &str) -> Result<(), BrokerError> {
 }
 
 /// A message for a queue.
-pub(crate) fn message(to: &str, envelope: &Envelope, limits: &QueueLimits) -> Result<Checked, BrokerError> {
+pub(crate) fn message(
+    to: &str,
+    envelope: &Envelope,
+    limits: &QueueLimits,
+) -> Result<StorableMessage, BrokerError> {
     queue(to)?;
     let id = &envelope.message_id;
     let unwritable = |error: serde_json::Error| {
@@ -71,14 +75,14 @@ pub(crate) fn message(to: &str, envelope: &Envelope, limits: &QueueLimits) -> Re
     }
     // A key of `other` that is one of ours would make it unreadable for whoever takes it.
     serde_json::from_str::<Envelope>(&json).map_err(unwritable)?;
-    Ok(Checked { queue: to.to_owned(), envelope: envelope.clone(), json })
+    Ok(StorableMessage { queue: to.to_owned(), envelope: envelope.clone(), json })
 }
 
 /// What came of a message.
 pub(crate) fn outcome(
     outcome: &[(String, Envelope)],
     limits: &QueueLimits,
-) -> Result<Vec<Checked>, BrokerError> {
+) -> Result<Vec<StorableMessage>, BrokerError> {
     if outcome.len() > MAX_OUTCOME {
         return Err(invalid(
             format!("{} messages came of one, and {MAX_OUTCOME} may", outcome.len()),

@@ -29,8 +29,8 @@ pub(super) struct CompletionLog {
     positions: Mutex<HashMap<TriggerId, u64>>,
 }
 
-/// A report that a task has ended.
-struct Ended<'e> {
+/// Report that a task has ended.
+struct EndedTask<'e> {
     agent: &'e str,
     task: &'e str,
     outcome: CompletionOutcome,
@@ -131,8 +131,8 @@ impl Watched<'_> {
         self.position = logged.number;
     }
 
-    fn concerns<'e>(&self, logged: &'e LoggedEnvelope) -> Option<Ended<'e>> {
-        let ended = Ended::read(&logged.envelope).filter(|_| logged.event == LoggedEvent::Put)?;
+    fn concerns<'e>(&self, logged: &'e LoggedEnvelope) -> Option<EndedTask<'e>> {
+        let ended = EndedTask::read(&logged.envelope).filter(|_| logged.event == LoggedEvent::Put)?;
         // A log has no end that could be asked for when a trigger is made.
         let is_new = logged.at >= self.trigger.created_at;
         let schedule = self.schedule;
@@ -144,7 +144,7 @@ impl Watched<'_> {
     }
 }
 
-impl<'e> Ended<'e> {
+impl<'e> EndedTask<'e> {
     fn read(envelope: &'e Envelope) -> Option<Self> {
         let agent = envelope.source_agent_id.agent_name()?;
         let (task, outcome, text) = match &envelope.payload {

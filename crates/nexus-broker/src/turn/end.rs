@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nexus_core::{Effects, Retry};
 
-use super::{AgentTurn, LEASE, lock, prompt, run::Ended};
+use super::{AgentTurnContext, LEASE, lock, prompt, run::AgentTurnEnd};
 use crate::{
     agent::{AgentDocument, AgentStatus},
     broker::Broker,
@@ -23,18 +23,18 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
 /// Stores what a turn led to. False if no further message of the agent is to be taken for now.
 pub(super) async fn after(
-    turn: &AgentTurn,
+    turn: &AgentTurnContext,
     lease: &HandlingLease,
     envelope: &Envelope,
     deliveries: u64,
-    ended: Ended,
+    ended: AgentTurnEnd,
 ) -> Result<bool, BrokerError> {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
     let mut diff = None;
     // What was said last, else what goes back in its place.
     let (said, status) = match ended {
-        Ended::TakenAway => return Ok(false),
-        Ended::Turn(outcome) => match outcome.outcome {
+        AgentTurnEnd::TakenAway => return Ok(false),
+        AgentTurnEnd::Turn(outcome) => match outcome.outcome {
             Ok(result) => {
                 diff = match broker.workers().keep(broker.directory(), name, envelope).await {
                     Ok(diff) => diff,
@@ -60,21 +60,21 @@ pub(super) async fn after(
                 (Err(Some(prompt::failure(&turn.agent, envelope, &error))), AgentStatus::Failed)
             }
         },
-        Ended::Busy(_) if deliveries < MOST_DELIVERIES => {
+        AgentTurnEnd::Busy(_) if deliveries < MOST_DELIVERIES => {
             return again(turn, lease, Retry::Guessed(LEASE), deliveries).await;
         }
-        Ended::Busy(error) | Ended::Conversation(error) => {
+        AgentTurnEnd::Busy(error) | AgentTurnEnd::Conversation(error) => {
             let message = format!("the conversation of {name} cannot be used: {error}");
             (
                 Err(Some(prompt::problem(&envelope.message_id, "no_conversation", &message))),
                 AgentStatus::Failed,
             )
         }
-        Ended::Tools(missing) => {
+        AgentTurnEnd::Tools(missing) => {
             let message = format!("{name} has not every tool that the task needs: {missing}");
             (Err(Some(prompt::problem(&envelope.message_id, "no_tool", &message))), AgentStatus::Failed)
         }
-        Ended::Folder(error) => {
+        AgentTurnEnd::Folder(error) => {
             let message = format!("{name} cannot work: {error}");
             (Err(Some(prompt::problem(&envelope.message_id, "no_folder", &message))), AgentStatus::Failed)
         }
@@ -142,7 +142,7 @@ async fn ended_for_good(broker: &Broker, name: &str, ids: &[&EnvelopeId]) {
 
 /// Puts a message back that no backend could run, and suspends the agent until one may.
 async fn again(
-    turn: &AgentTurn,
+    turn: &AgentTurnContext,
     lease: &HandlingLease,
     retry: Retry,
     deliveries: u64,

@@ -35,9 +35,9 @@ const WHILE_ELSEWHERE: Duration = Duration::from_secs(2);
 /// Longest task id in an agent's record, in bytes.
 const MAX_TASK_ID_BYTES: usize = 256;
 
-/// The state that a turn and its tools share.
+/// Context that a turn and its tools share.
 #[derive(Debug)]
-pub(super) struct AgentTurn {
+pub(super) struct AgentTurnContext {
     pub(super) broker: Broker,
     /// The agent, as it was when the turn began.
     pub(super) agent: AgentDocument,
@@ -62,7 +62,7 @@ pub(super) struct AgentTurn {
     answered: Mutex<BTreeSet<EnvelopeId>>,
 }
 
-impl AgentTurn {
+impl AgentTurnContext {
     pub(super) fn address(&self) -> Address {
         Address::Agent(self.agent.name.clone())
     }
@@ -295,7 +295,7 @@ async fn handle_message(
         }
         Err(error) => return Err(error),
     };
-    let turn = Arc::new(AgentTurn {
+    let turn = Arc::new(AgentTurnContext {
         broker: broker.clone(),
         agent: record,
         queue: queue.to_owned(),
@@ -318,7 +318,7 @@ async fn handle_message(
 }
 
 /// Renews the leases of a turn that has ended, while its end is stored.
-async fn keep_leases(turn: &AgentTurn) {
+async fn keep_leases(turn: &AgentTurnContext) {
     loop {
         tokio::time::sleep(LOOK_EVERY * LOOKS_PER_HEARTBEAT).await;
         // A failure shows when the message is finished.

@@ -10,7 +10,7 @@ use nexus_core::{
     ToolAccess, ToolPattern, ToolRouter as _, Toolbox, TurnHost, TurnRequest,
 };
 
-use super::{AgentTurn, LEASE, LOOK_EVERY, LOOKS_PER_HEARTBEAT, lock, prompt, tools};
+use super::{AgentTurnContext, LEASE, LOOK_EVERY, LOOKS_PER_HEARTBEAT, lock, prompt, tools};
 use crate::{
     agent::{AgentDocument, AgentStatus},
     error::{BrokerError, BrokerErrorKind},
@@ -21,8 +21,8 @@ use crate::{
 /// Longest wait for a conversation that another process holds, before the message is put back.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How a turn ended.
-pub(super) enum Ended {
+/// End of a turn.
+pub(super) enum AgentTurnEnd {
     /// By itself, well or not.
     Turn(Box<ConversationOutcome>),
     /// It did not begin: another process holds its conversation.
@@ -38,11 +38,15 @@ pub(super) enum Ended {
 }
 
 /// Runs the turn, and hands it the urgent messages that arrive meanwhile.
-pub(super) async fn run(turn: &Arc<AgentTurn>, envelope: &Envelope, end: &CancelToken) -> Ended {
+pub(super) async fn run(
+    turn: &Arc<AgentTurnContext>,
+    envelope: &Envelope,
+    end: &CancelToken,
+) -> AgentTurnEnd {
     let options = turn.broker.options();
     let tools = tools::of(turn);
     if let Some(missing) = missing_tools(envelope, &tools) {
-        return Ended::Tools(missing);
+        return AgentTurnEnd::Tools(missing);
     }
     let cancel = end.child();
     let key = SessionKey::of(&turn.agent.name, &envelope.target_agent_id);
@@ -51,13 +55,15 @@ pub(super) async fn run(turn: &Arc<AgentTurn>, envelope: &Envelope, end: &Cancel
     let held = tokio::task::spawn_blocking(move || conversations.hold_within(&name, PATIENCE)).await;
     let mut held: HeldConversation = match held {
         Ok(Ok(held)) => held,
-        Ok(Err(error)) if error.kind() == ConversationErrorKind::InUse => return Ended::Busy(error),
-        Ok(Err(error)) => return Ended::Conversation(error),
-        Err(error) => return Ended::Folder(BrokerError::new(BrokerErrorKind::Failed, error.to_string(), "")),
+        Ok(Err(error)) if error.kind() == ConversationErrorKind::InUse => return AgentTurnEnd::Busy(error),
+        Ok(Err(error)) => return AgentTurnEnd::Conversation(error),
+        Err(error) => {
+            return AgentTurnEnd::Folder(BrokerError::new(BrokerErrorKind::Failed, error.to_string(), ""));
+        }
     };
     let record = match turn.broker.workers().prepare(&turn.agent).await {
         Ok(()) => &turn.agent,
-        Err(error) => return Ended::Folder(error),
+        Err(error) => return AgentTurnEnd::Folder(error),
     };
     let mut request = TurnRequest::new(prompt::prompt(envelope))
         .with_system(instructions(record))
@@ -68,7 +74,7 @@ pub(super) async fn run(turn: &Arc<AgentTurn>, envelope: &Envelope, end: &Cancel
     };
     let scope = match scope(record) {
         Ok(scope) => scope,
-        Err(error) => return Ended::Folder(error),
+        Err(error) => return AgentTurnEnd::Folder(error),
     };
     let session = Session::mint(record.name.as_str(), scope, Arc::new(tools));
     let steering = Steering::new();
@@ -106,15 +112,17 @@ pub(super) async fn run(turn: &Arc<AgentTurn>, envelope: &Envelope, end: &Cancel
     over.cancel();
     handing_in.await;
     let ended = match was_cut && turn.renew().await.is_err() {
-        true => Ended::TakenAway,
-        false => ended.map_or_else(Ended::Conversation, |outcome| Ended::Turn(Box::new(outcome))),
+        true => AgentTurnEnd::TakenAway,
+        false => {
+            ended.map_or_else(AgentTurnEnd::Conversation, |outcome| AgentTurnEnd::Turn(Box::new(outcome)))
+        }
     };
     remember(turn, key, held).await;
     ended
 }
 
 /// Hands urgent messages to the running turn, where its backend takes them, until it is `over`.
-async fn hand_in(turn: &AgentTurn, steering: &Steering, over: &CancelToken) {
+async fn hand_in(turn: &AgentTurnContext, steering: &Steering, over: &CancelToken) {
     let store = turn.broker.store();
     // Else they are there for `wait_for_message`.
     if !turn.broker.takes_input(&turn.agent.kind) {
@@ -178,7 +186,7 @@ async fn hand_in(turn: &AgentTurn, steering: &Steering, over: &CancelToken) {
 }
 
 /// Adds the conversation to the full text index. What fails is added with the next turn.
-async fn remember(turn: &AgentTurn, key: SessionKey, held: HeldConversation) {
+async fn remember(turn: &AgentTurnContext, key: SessionKey, held: HeldConversation) {
     let Some(memory) = turn.broker.options().memory.clone() else { return };
     let captured = tokio::task::spawn_blocking(move || match held.load() {
         Ok(conversation) => memory.capture(&key, &conversation),
@@ -212,7 +220,7 @@ fn scope(record: &AgentDocument) -> Result<ParticipantScope, BrokerError> {
 
 /// Renews the leases of a turn and writes its heartbeat. Returns when the turn is to end: the agent was stopped, or another broker has
 /// the message.
-async fn keep_alive(turn: &AgentTurn, cancel: &CancelToken) {
+async fn keep_alive(turn: &AgentTurnContext, cancel: &CancelToken) {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
     let mut looks = 0_u32;
     loop {

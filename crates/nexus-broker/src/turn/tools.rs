@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{AgentTurn, LEASE};
+use super::{AgentTurnContext, LEASE};
 use crate::{
     agent::{AgentDocument, AgentStatus, ProgressReport},
     broker::SendOptions,
@@ -122,9 +122,9 @@ struct QueryArguments {
     limit: Option<usize>,
 }
 
-/// An agent, as others see it.
+/// Agent, as other agents see it.
 #[derive(Debug, Serialize)]
-struct AgentView {
+struct AgentSummary {
     name: String,
     kind: String,
     status: AgentStatus,
@@ -139,7 +139,7 @@ struct AgentView {
 }
 
 /// The tools of a turn: those that the agent's scope leaves it.
-pub(super) fn of(turn: &Arc<AgentTurn>) -> Toolbox {
+pub(super) fn of(turn: &Arc<AgentTurnContext>) -> Toolbox {
     let mut tools = Toolbox::new().with(send(turn)).with(wait(turn)).with(list(turn));
     if turn.agent.manager.is_some() {
         tools = tools.with(report(turn));
@@ -178,7 +178,7 @@ fn words(error: &BrokerError) -> String {
     error.to_string()
 }
 
-fn send(turn: &Arc<AgentTurn>) -> Tool {
+fn send(turn: &Arc<AgentTurnContext>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "send_message_to_agent",
@@ -209,7 +209,7 @@ fn send(turn: &Arc<AgentTurn>) -> Tool {
     .with_effects(Effects::Wrote)
 }
 
-fn wait(turn: &Arc<AgentTurn>) -> Tool {
+fn wait(turn: &Arc<AgentTurnContext>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "wait_for_message",
@@ -229,7 +229,7 @@ fn wait(turn: &Arc<AgentTurn>) -> Tool {
 }
 
 /// The next message of the turn's agent. It is finished with the turn.
-async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, BrokerError> {
+async fn next_message(turn: &AgentTurnContext, at_most: Duration) -> Result<Value, BrokerError> {
     let store = turn.broker.store();
     let until = Instant::now() + at_most;
     let _waiting = turn.waits();
@@ -288,7 +288,7 @@ async fn next_message(turn: &AgentTurn, at_most: Duration) -> Result<Value, Brok
     }
 }
 
-fn list(turn: &Arc<AgentTurn>) -> Tool {
+fn list(turn: &Arc<AgentTurnContext>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::without_arguments("list_agents", "Lists the agents, and says to which you may write.", move || {
         let turn = Arc::clone(&turn);
@@ -301,13 +301,13 @@ fn list(turn: &Arc<AgentTurn>) -> Tool {
     .read_only()
 }
 
-fn view(asks: &AgentDocument, agent: AgentDocument) -> AgentView {
+fn view(asks: &AgentDocument, agent: AgentDocument) -> AgentSummary {
     let you_may_write = agent.status != AgentStatus::Stopped
         && (agent.name == asks.name
             || asks.manager.as_ref() == Some(&agent.name)
             || agent.manager.as_ref() == Some(&asks.name)
             || asks.scope.allows(&agent.name));
-    AgentView {
+    AgentSummary {
         name: agent.name,
         kind: agent.kind,
         status: agent.status,
@@ -319,7 +319,7 @@ fn view(asks: &AgentDocument, agent: AgentDocument) -> AgentView {
     }
 }
 
-fn report(turn: &Arc<AgentTurn>) -> Tool {
+fn report(turn: &Arc<AgentTurnContext>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "report_status",
@@ -332,7 +332,7 @@ fn report(turn: &Arc<AgentTurn>) -> Tool {
     .with_effects(Effects::Wrote)
 }
 
-async fn report_status(turn: &AgentTurn, arguments: StatusArguments) -> Result<String, BrokerError> {
+async fn report_status(turn: &AgentTurnContext, arguments: StatusArguments) -> Result<String, BrokerError> {
     if arguments.percent.is_some_and(|percent| percent > 100) {
         return Err(BrokerError::new(BrokerErrorKind::Invalid, "percent is over 100", "give 0 to 100"));
     }
@@ -374,7 +374,7 @@ async fn report_status(turn: &AgentTurn, arguments: StatusArguments) -> Result<S
     Ok(format!("told: {}", sent.reach.as_str()))
 }
 
-fn start(turn: &Arc<AgentTurn>) -> Tool {
+fn start(turn: &Arc<AgentTurnContext>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "start_worker",
@@ -402,10 +402,10 @@ fn start(turn: &Arc<AgentTurn>) -> Tool {
 
 /// A tool on one of the turn's agent's own workers.
 fn on_worker<F>(
-    turn: &Arc<AgentTurn>,
+    turn: &Arc<AgentTurnContext>,
     name: &'static str,
     description: &'static str,
-    act: impl Fn(Arc<AgentTurn>, String) -> F + Send + Sync + 'static,
+    act: impl Fn(Arc<AgentTurnContext>, String) -> F + Send + Sync + 'static,
 ) -> Tool
 where
     F: Future<Output = Result<String, BrokerError>> + Send + 'static,
@@ -425,7 +425,7 @@ where
     .with_effects(Effects::Wrote)
 }
 
-fn stop(turn: &Arc<AgentTurn>) -> Tool {
+fn stop(turn: &Arc<AgentTurnContext>) -> Tool {
     let about =
         "Stops a worker of yours, with its turn and its own workers. Its files stay until clean_worker.";
     on_worker(turn, "stop_worker", about, |turn, name| async move {
@@ -434,17 +434,17 @@ fn stop(turn: &Arc<AgentTurn>) -> Tool {
     })
 }
 
-fn land(turn: &Arc<AgentTurn>) -> Tool {
+fn land(turn: &Arc<AgentTurnContext>) -> Tool {
     let about = "Puts what a worker of yours changed onto the branch of the repository that it was started from, if that is possible; else says why not.";
     on_worker(turn, "land_worker", about, |turn, name| async move { turn.broker.land(&name).await })
 }
 
-fn clean(turn: &Arc<AgentTurn>) -> Tool {
+fn clean(turn: &Arc<AgentTurnContext>) -> Tool {
     let about = "Removes a worker of yours that has ended, with its files: only where its changes are landed, or it made none.";
     on_worker(turn, "clean_worker", about, |turn, name| async move { turn.broker.clean(&name, false).await })
 }
 
-fn take_lock(turn: &Arc<AgentTurn>) -> Tool {
+fn take_lock(turn: &Arc<AgentTurnContext>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "take_lock",
@@ -462,7 +462,7 @@ fn take_lock(turn: &Arc<AgentTurn>) -> Tool {
     .with_effects(Effects::Wrote)
 }
 
-fn release_lock(turn: &Arc<AgentTurn>) -> Tool {
+fn release_lock(turn: &Arc<AgentTurnContext>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new("release_lock", "Releases a lock of yours.", move |arguments: WorkerArguments| {
         let turn = Arc::clone(&turn);
@@ -474,7 +474,7 @@ fn release_lock(turn: &Arc<AgentTurn>) -> Tool {
     .with_effects(Effects::Wrote)
 }
 
-fn query(turn: &Arc<AgentTurn>) -> Tool {
+fn query(turn: &Arc<AgentTurnContext>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "memory_query",
@@ -487,7 +487,7 @@ fn query(turn: &Arc<AgentTurn>) -> Tool {
     .read_only()
 }
 
-async fn find(turn: &AgentTurn, arguments: QueryArguments) -> Result<Value, BrokerError> {
+async fn find(turn: &AgentTurnContext, arguments: QueryArguments) -> Result<Value, BrokerError> {
     let Some(memory) = turn.broker.options().memory.clone() else { return Ok(json!([])) };
     let own = turn.agent.name.clone();
     let workers = turn.broker.workers().all_below(turn.broker.directory(), &own).await?;

@@ -18,7 +18,7 @@ use tokio::{
 use super::{
     fault,
     index::Index,
-    records::{Record, STREAM, SUBJECTS},
+    records::{STREAM, SUBJECTS, StreamRecord},
     stream::{ANSWER_TIME, Requests},
 };
 use crate::{
@@ -37,7 +37,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) struct Followed {
     index: Mutex<Index>,
-    position: watch::Sender<Position>,
+    position: watch::Sender<IndexPosition>,
     /// Something changed.
     pub(super) changed: Notify,
     /// Read the stream anew: it is not as it should be.
@@ -48,9 +48,9 @@ pub(super) struct Followed {
     pub(super) told: Told,
 }
 
-/// How far the index is.
+/// Position of the index in the stream.
 #[derive(Debug, Default)]
-struct Position {
+struct IndexPosition {
     /// Which stream it is of, by when it was made.
     made: String,
     /// The number of the message of the stream that was taken in last.
@@ -97,7 +97,7 @@ impl Followed {
     }
 
     /// Waits for as long as the stream is read on: there may be much of it.
-    async fn reach_where(&self, is_there: impl Fn(&Position) -> bool) -> Result<(), BrokerError> {
+    async fn reach_where(&self, is_there: impl Fn(&IndexPosition) -> bool) -> Result<(), BrokerError> {
         let mut position = self.position.subscribe();
         loop {
             let before = position.borrow().applied;
@@ -115,10 +115,10 @@ impl Followed {
         }
     }
 
-    fn apply(&self, number: u64, record: Record) {
+    fn apply(&self, number: u64, record: StreamRecord) {
         let unreadable = match &record {
-            Record::UnreadablePut(_) => Some("a message"),
-            Record::UnreadableState(..) => Some("how far a message is"),
+            StreamRecord::UnreadablePut(_) => Some("a message"),
+            StreamRecord::UnreadableState(..) => Some("how far a message is"),
             _ => None,
         };
         if let Some(what) = unreadable {
@@ -146,7 +146,7 @@ impl Followed {
         // Somebody deleted the stream, and it was made again.
         if !is_same {
             *self.index() = Index::default();
-            self.position.send_replace(Position { made, applied: 0 });
+            self.position.send_replace(IndexPosition { made, applied: 0 });
         }
         self.position.borrow().applied + 1
     }
@@ -218,6 +218,6 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
         }
         next += 1;
         let Some(followed) = followed.upgrade() else { return Ok(()) };
-        followed.apply(info.stream_sequence, Record::read(&message.subject, message.headers.as_ref()));
+        followed.apply(info.stream_sequence, StreamRecord::read(&message.subject, message.headers.as_ref()));
     }
 }

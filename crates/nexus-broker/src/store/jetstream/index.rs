@@ -5,12 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use super::records::{Hash, Put, Record, Stage, State};
+use super::records::{Hash, MessageProgress, Put, Stage, StreamRecord};
 use crate::store::check;
 
-/// A message.
+/// Message in the index.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct IndexedMessage {
     /// Its number, which is its place.
     pub(super) number: u64,
     pub(super) queue: Arc<str>,
@@ -20,10 +20,10 @@ pub(super) struct Entry {
     /// The number of the last word on how far it is. 0: there is none.
     pub(super) revision: u64,
     /// How far it is. `None`: nobody has taken it.
-    pub(super) state: Option<State>,
+    pub(super) state: Option<MessageProgress>,
 }
 
-impl Entry {
+impl IndexedMessage {
     pub(super) fn is_held(&self, now: i64) -> bool {
         self.state.as_ref().is_some_and(|state| {
             state.stage == Stage::Taken && !check::has_lapsed(now, state.at, state.until)
@@ -44,14 +44,14 @@ impl Entry {
     }
 }
 
-/// Messages of one queue that are not over, by their place.
+/// Messages of one queue that are not over, in their order.
 #[derive(Debug, Default)]
-struct Queue {
+struct QueueIndex {
     waiting: [BTreeMap<u64, Hash>; 4],
     taken: BTreeMap<u64, Hash>,
 }
 
-impl Queue {
+impl QueueIndex {
     fn open(&self) -> usize {
         self.waiting.iter().map(BTreeMap::len).sum::<usize>() + self.taken.len()
     }
@@ -60,8 +60,8 @@ impl Queue {
 /// What stands in the stream up to a number.
 #[derive(Debug, Default)]
 pub(super) struct Index {
-    entries: HashMap<Hash, Entry>,
-    queues: BTreeMap<Arc<str>, Queue>,
+    entries: HashMap<Hash, IndexedMessage>,
+    queues: BTreeMap<Arc<str>, QueueIndex>,
     /// Handled, but not all that came of it has been put.
     finishing: BTreeSet<Hash>,
     /// Messages that nobody is given because they, or what came of them, cannot be read.
@@ -84,26 +84,26 @@ pub(super) struct Outdated {
 
 impl Index {
     /// Takes in the message of the stream with this number.
-    pub(super) fn apply(&mut self, number: u64, record: Record) {
+    pub(super) fn apply(&mut self, number: u64, record: StreamRecord) {
         match record {
-            Record::Put(hash, put) => self.put(number, hash, put),
-            Record::State(hash, state) => self.change(number, hash, state),
-            Record::UnreadablePut(hash) => {
+            StreamRecord::Put(hash, put) => self.put(number, hash, put),
+            StreamRecord::State(hash, state) => self.change(number, hash, state),
+            StreamRecord::UnreadablePut(hash) => {
                 self.remove(hash);
                 self.unreadable.insert(hash, number);
             }
-            Record::UnreadableState(hash, of) => {
+            StreamRecord::UnreadableState(hash, of) => {
                 let Some(entry) = self.entries.get(&hash) else { return };
                 let (of, deliveries) = (of.unwrap_or(entry.number), entry.deliveries());
                 let receipt = String::new();
                 self.change(
                     number,
                     hash,
-                    State { stage: Stage::Unknown, of, receipt, deliveries, at: 0, until: 0 },
+                    MessageProgress { stage: Stage::Unknown, of, receipt, deliveries, at: 0, until: 0 },
                 );
             }
-            Record::Deleted(at) => drop(self.deleted.insert((at, number))),
-            Record::Other => {}
+            StreamRecord::Deleted(at) => drop(self.deleted.insert((at, number))),
+            StreamRecord::Other => {}
         }
     }
 
@@ -115,7 +115,7 @@ impl Index {
             Some((name, _)) => Arc::clone(name),
             None => put.queue.into(),
         };
-        let entry = Entry {
+        let entry = IndexedMessage {
             number,
             queue,
             priority: put.priority,
@@ -128,7 +128,7 @@ impl Index {
         self.place(hash);
     }
 
-    fn change(&mut self, number: u64, hash: Hash, state: State) {
+    fn change(&mut self, number: u64, hash: Hash, state: MessageProgress) {
         if !self.entries.get(&hash).is_some_and(|entry| entry.number == state.of && entry.revision < number) {
             return;
         }
@@ -198,12 +198,12 @@ impl Index {
         }
     }
 
-    pub(super) fn entry(&self, hash: Hash) -> Option<&Entry> {
+    pub(super) fn entry(&self, hash: Hash) -> Option<&IndexedMessage> {
         self.entries.get(&hash)
     }
 
     /// Messages of a queue that nobody holds, in the order in which they are given out. Expired ones are among them.
-    pub(super) fn waiting(&self, queue: &str, now: i64) -> impl Iterator<Item = (Hash, &Entry)> {
+    pub(super) fn waiting(&self, queue: &str, now: i64) -> impl Iterator<Item = (Hash, &IndexedMessage)> {
         let found = self.queues.get(queue);
         let lapsed: BTreeSet<(u8, u64, Hash)> = found
             .into_iter()
@@ -234,7 +234,7 @@ impl Index {
 
     /// Messages of a queue that are not over.
     pub(super) fn open(&self, queue: &str) -> usize {
-        self.queues.get(queue).map_or(0, Queue::open)
+        self.queues.get(queue).map_or(0, QueueIndex::open)
     }
 
     /// Every queue with messages that are not over.
@@ -243,7 +243,7 @@ impl Index {
     }
 
     /// Messages of a queue that were given out.
-    pub(super) fn taken(&self, queue: &str) -> impl Iterator<Item = &Entry> {
+    pub(super) fn taken(&self, queue: &str) -> impl Iterator<Item = &IndexedMessage> {
         let taken = self.queues.get(queue).into_iter().flat_map(|queue| queue.taken.values());
         taken.filter_map(|hash| self.entries.get(hash))
     }
@@ -261,7 +261,7 @@ impl Index {
     }
 
     /// Messages that nobody is given because they, or what came of them, cannot be read.
-    pub(super) fn set_aside(&self) -> impl Iterator<Item = (Hash, &Entry)> {
+    pub(super) fn set_aside(&self) -> impl Iterator<Item = (Hash, &IndexedMessage)> {
         self.set_aside.iter().filter_map(|hash| Some((*hash, self.entries.get(hash)?)))
     }
 

@@ -42,9 +42,10 @@ const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 ///
 /// The clocks of the machines should be the same within the time of a lease.
 #[derive(Clone)]
-pub struct JetStreamStore(Arc<Shared>);
+pub struct JetStreamStore(Arc<FollowedStream>);
 
-struct Shared {
+/// Stream that clones share.
+struct FollowedStream {
     requests: Requests,
     followed: Arc<Followed>,
     limits: QueueLimits,
@@ -76,7 +77,7 @@ impl JetStreamStore {
         }
         let requests = Requests::open(connection).await?;
         let followed = Followed::start(&requests);
-        let store = Self(Arc::new(Shared { requests, followed, limits, clock }));
+        let store = Self(Arc::new(FollowedStream { requests, followed, limits, clock }));
         store.catch_up().await?;
         store.take_up_what_can_be_read().await?;
         Ok(store)

@@ -5,29 +5,34 @@ use serde_json::Value;
 
 use super::{
     Hash, JetStreamStore, OVERHEAD,
-    index::Entry,
+    index::IndexedMessage,
     queues::{Queued, next_state, unwritable},
     records::{STREAM, Stage},
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
-    store::check::{self, Checked},
+    store::check::{self, StorableMessage},
 };
 
-/// What came of a message, as it is stored.
-struct Outcome {
-    readable: Vec<Checked>,
+/// Stored outcome of a message.
+struct MessageOutcome {
+    readable: Vec<StorableMessage>,
     /// The rest of it, and why it cannot be read.
     unreadable: Option<(Vec<Value>, BrokerError)>,
 }
 
 impl JetStreamStore {
-    pub(super) fn written_outcome(&self, outcome: &[Checked]) -> Result<Option<Vec<u8>>, BrokerError> {
+    pub(super) fn written_outcome(
+        &self,
+        outcome: &[StorableMessage],
+    ) -> Result<Option<Vec<u8>>, BrokerError> {
         if outcome.is_empty() {
             return Ok(None);
         }
-        let queued =
-            |message: &Checked| Queued { queue: message.queue.clone(), envelope: message.envelope.clone() };
+        let queued = |message: &StorableMessage| Queued {
+            queue: message.queue.clone(),
+            envelope: message.envelope.clone(),
+        };
         let queued: Vec<_> = outcome.iter().map(queued).collect();
         let inside = serde_json::to_vec(&queued).map_err(unwritable)?;
         let largest = self.0.requests.connection.max_payload_bytes();
@@ -45,7 +50,11 @@ impl JetStreamStore {
     }
 
     /// Puts what came of a message that is handled, as far as it is not there, and says that it is. `known`: by whoever has just finished it.
-    pub(super) async fn put_outcome(&self, hash: Hash, known: Option<&[Checked]>) -> Result<(), BrokerError> {
+    pub(super) async fn put_outcome(
+        &self,
+        hash: Hash,
+        known: Option<&[StorableMessage]>,
+    ) -> Result<(), BrokerError> {
         loop {
             let entry = self.0.followed.index().entry(hash).cloned();
             let Some(entry) = entry else { return Ok(()) };
@@ -90,7 +99,11 @@ impl JetStreamStore {
     }
 
     /// What came of a message. `None`: another has put it meanwhile.
-    async fn read_outcome(&self, hash: Hash, entry: &Entry) -> Result<Option<Outcome>, BrokerError> {
+    async fn read_outcome(
+        &self,
+        hash: Hash,
+        entry: &IndexedMessage,
+    ) -> Result<Option<MessageOutcome>, BrokerError> {
         let what = format!("what came of the message {}", entry.number);
         let unreadable = |reason: &dyn std::fmt::Display| check::unreadable(STREAM, &what, reason);
         let Some(read) = self.0.requests.message(entry.revision).await? else {
@@ -98,9 +111,9 @@ impl JetStreamStore {
             let is_same =
                 self.0.followed.index().entry(hash).is_some_and(|now| now.revision == entry.revision);
             let gone = || (Vec::new(), unreadable(&"it was deleted"));
-            return Ok(is_same.then(|| Outcome { readable: Vec::new(), unreadable: Some(gone()) }));
+            return Ok(is_same.then(|| MessageOutcome { readable: Vec::new(), unreadable: Some(gone()) }));
         };
-        let mut outcome = Outcome { readable: Vec::new(), unreadable: None };
+        let mut outcome = MessageOutcome { readable: Vec::new(), unreadable: None };
         let all: Vec<Value> = match serde_json::from_slice(&read.payload) {
             Ok(all) => all,
             Err(error) => {
@@ -111,7 +124,7 @@ impl JetStreamStore {
         for one in all {
             let read = Queued::deserialize(&one).and_then(|Queued { queue, envelope }| {
                 let json = serde_json::to_string(&envelope)?;
-                Ok(Checked { queue, envelope, json })
+                Ok(StorableMessage { queue, envelope, json })
             });
             match read {
                 Ok(checked) => outcome.readable.push(checked),

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::{
     Hash, JetStreamStore, fault,
-    index::{Entry, Outdated},
-    records::{self, Put, Record, STREAM, Stage, State},
+    index::{IndexedMessage, Outdated},
+    records::{self, MessageProgress, Put, STREAM, Stage, StreamRecord},
     stream::Read,
 };
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     message::{Envelope, EnvelopeId, MessagePriority},
     store::{
         Delivery, HandlingLease, LoggedEnvelope, LoggedEvent, PutOutcome, QueueStatus,
-        check::{self, Checked, millis},
+        check::{self, StorableMessage, millis},
     },
 };
 
@@ -36,8 +36,8 @@ pub(super) struct Queued {
     pub(super) envelope: Envelope,
 }
 
-/// What is stored of a message.
-pub(super) enum Body {
+/// Stored content of a message.
+pub(super) enum StoredBody {
     Read(Box<Envelope>),
     Unreadable(BrokerError),
     /// Somebody deleted it from the stream.
@@ -48,7 +48,7 @@ impl JetStreamStore {
     /// Stores a message, unless its queue is full and that is to be minded.
     pub(super) async fn put_checked(
         &self,
-        message: &Checked,
+        message: &StorableMessage,
         minds_full: bool,
     ) -> Result<PutOutcome, BrokerError> {
         let hash = Hash::of(&message.envelope.message_id);
@@ -122,8 +122,8 @@ impl JetStreamStore {
     pub(super) async fn change(
         &self,
         hash: Hash,
-        entry: &Entry,
-        state: &State,
+        entry: &IndexedMessage,
+        state: &MessageProgress,
         inside: Option<Vec<u8>>,
     ) -> Result<bool, BrokerError> {
         let message = state.message();
@@ -137,7 +137,7 @@ impl JetStreamStore {
     async fn write_state(
         &self,
         hash: Hash,
-        entry: &Entry,
+        entry: &IndexedMessage,
         message: PublishMessage,
     ) -> Result<bool, BrokerError> {
         let what = "how far a message is";
@@ -166,21 +166,21 @@ impl JetStreamStore {
     /// [`Self::take_checked`]. The holder of such a lease may still finish its message until the next takes it.
     async fn expire(&self, queue: &str, is_taking: bool) -> Result<(), BrokerError> {
         let now = self.now();
-        let expired: Vec<(Hash, Entry)> = {
+        let expired: Vec<(Hash, IndexedMessage)> = {
             let index = self.0.followed.index();
-            let may_end = |entry: &Entry| is_taking || !entry.is_taken();
+            let may_end = |entry: &IndexedMessage| is_taking || !entry.is_taken();
             let waiting =
                 index.waiting(queue, now).filter(|(_, entry)| entry.is_expired(now) && may_end(entry));
             waiting.take(EXPIRE_AT_ONCE).map(|(hash, entry)| (hash, entry.clone())).collect()
         };
         for (hash, entry) in expired {
             let envelope = match self.body(hash, entry.number).await? {
-                Body::Read(envelope) => *envelope,
-                Body::Unreadable(error) => {
+                StoredBody::Read(envelope) => *envelope,
+                StoredBody::Unreadable(error) => {
                     self.put_aside(hash, &entry, &error).await?;
                     continue;
                 }
-                Body::Gone => continue,
+                StoredBody::Gone => continue,
             };
             let inside =
                 serde_json::to_vec(&Queued { queue: queue.to_owned(), envelope }).map_err(unwritable)?;
@@ -192,15 +192,15 @@ impl JetStreamStore {
     }
 
     /// What a message says.
-    pub(super) async fn body(&self, hash: Hash, number: u64) -> Result<Body, BrokerError> {
+    pub(super) async fn body(&self, hash: Hash, number: u64) -> Result<StoredBody, BrokerError> {
         match self.0.requests.message(number).await? {
             Some(read) => Ok(match stored(&read) {
-                Ok(envelope) => Body::Read(Box::new(envelope)),
-                Err(error) => Body::Unreadable(error),
+                Ok(envelope) => StoredBody::Read(Box::new(envelope)),
+                Err(error) => StoredBody::Unreadable(error),
             }),
             None => {
                 self.0.followed.index().remove(hash);
-                Ok(Body::Gone)
+                Ok(StoredBody::Gone)
             }
         }
     }
@@ -213,9 +213,9 @@ impl JetStreamStore {
             return Ok(None);
         };
         match self.body(hash, number).await? {
-            Body::Read(envelope) => Ok(Some(*envelope)),
-            Body::Unreadable(error) => Err(error),
-            Body::Gone => Ok(None),
+            StoredBody::Read(envelope) => Ok(Some(*envelope)),
+            StoredBody::Unreadable(error) => Err(error),
+            StoredBody::Gone => Ok(None),
         }
     }
 
@@ -252,14 +252,14 @@ impl JetStreamStore {
                 continue;
             };
             let envelope = match self.body(hash, entry.number).await? {
-                Body::Read(envelope) => *envelope,
-                Body::Unreadable(error) => {
+                StoredBody::Read(envelope) => *envelope,
+                StoredBody::Unreadable(error) => {
                     self.put_aside(hash, &entry, &error).await?;
                     continue;
                 }
-                Body::Gone => continue,
+                StoredBody::Gone => continue,
             };
-            let state = State {
+            let state = MessageProgress {
                 receipt: uuid::Uuid::new_v4().simple().to_string(),
                 deliveries: entry.deliveries() + 1,
                 ..next_state(&entry, Stage::Taken, now, now.saturating_add(lease))
@@ -277,7 +277,7 @@ impl JetStreamStore {
     }
 
     /// A message whose last lease is this one.
-    fn last_held(&self, held: &HandlingLease) -> Option<(Hash, Entry, State)> {
+    fn last_held(&self, held: &HandlingLease) -> Option<(Hash, IndexedMessage, MessageProgress)> {
         let hash = Hash::of(&held.message);
         let entry = self.0.followed.index().entry(hash)?.clone();
         let state = entry.state.clone()?;
@@ -286,7 +286,10 @@ impl JetStreamStore {
     }
 
     /// A message whose last lease is this one, and after another look nothing else. Fails if it is another.
-    async fn held(&self, held: &HandlingLease) -> Result<(Hash, Entry, State), BrokerError> {
+    async fn held(
+        &self,
+        held: &HandlingLease,
+    ) -> Result<(Hash, IndexedMessage, MessageProgress), BrokerError> {
         if let Some(found) = self.last_held(held) {
             return Ok(found);
         }
@@ -312,7 +315,7 @@ impl JetStreamStore {
     pub(super) async fn finish_checked(
         &self,
         held: &HandlingLease,
-        outcome: &[Checked],
+        outcome: &[StorableMessage],
     ) -> Result<(), BrokerError> {
         let inside = self.written_outcome(outcome)?;
         loop {
@@ -344,7 +347,7 @@ impl JetStreamStore {
                 Stage::Waiting => return Ok(()),
                 _ => return Err(check::lapsed(held)),
             }
-            let state = State { stage: Stage::Waiting, ..state };
+            let state = MessageProgress { stage: Stage::Waiting, ..state };
             if self.change(hash, &entry, &state, None).await? {
                 return Ok(());
             }
@@ -376,10 +379,10 @@ impl JetStreamStore {
                 break;
             }
             match self.body(hash, number).await? {
-                Body::Read(envelope) => envelopes.push(*envelope),
+                StoredBody::Read(envelope) => envelopes.push(*envelope),
                 // It is set aside when it would be given out.
-                Body::Unreadable(error) => self.0.followed.told.warn(&error),
-                Body::Gone => {}
+                StoredBody::Unreadable(error) => self.0.followed.told.warn(&error),
+                StoredBody::Gone => {}
             }
         }
         Ok(envelopes)
@@ -393,7 +396,7 @@ impl JetStreamStore {
         let status = |queue: &str| {
             let mut status = QueueStatus { queue: queue.to_owned(), waiting: [0; 4], taken: 0, oldest: None };
             // A lapsed lease of a message that has expired counts: the message ends when it is taken.
-            let counts = |entry: &Entry| entry.is_taken() || !entry.is_expired(now);
+            let counts = |entry: &IndexedMessage| entry.is_taken() || !entry.is_expired(now);
             for (_, entry) in index.waiting(queue, now).filter(|(_, entry)| counts(entry)) {
                 status.waiting[usize::from(entry.priority.min(3))] += 1;
                 let made = check::time(entry.made_at);
@@ -433,15 +436,15 @@ impl JetStreamStore {
 
 /// What a message of the stream tells the log.
 fn logged(read: &Read) -> Result<Option<LoggedEnvelope>, BrokerError> {
-    match Record::read(&read.subject, Some(&read.headers)) {
-        Record::Put(_, put) => Ok(Some(LoggedEnvelope {
+    match StreamRecord::read(&read.subject, Some(&read.headers)) {
+        StreamRecord::Put(_, put) => Ok(Some(LoggedEnvelope {
             number: read.number,
             event: LoggedEvent::Put,
             at: check::time(put.at),
             queue: put.queue,
             envelope: stored(read)?,
         })),
-        Record::State(_, state) if state.stage == Stage::Expired => {
+        StreamRecord::State(_, state) if state.stage == Stage::Expired => {
             let queued: Queued = serde_json::from_slice(&read.payload).map_err(|error| {
                 let what = format!("the message that expired (number {})", read.number);
                 check::unreadable(STREAM, &what, &error)
@@ -475,8 +478,8 @@ pub(super) fn id_of(number: u64, payload: &[u8]) -> String {
 }
 
 /// The next word on a message, with the lease that it has.
-pub(super) fn next_state(entry: &Entry, stage: Stage, at: i64, until: i64) -> State {
-    State {
+pub(super) fn next_state(entry: &IndexedMessage, stage: Stage, at: i64, until: i64) -> MessageProgress {
+    MessageProgress {
         stage,
         of: entry.number,
         receipt: entry.state.as_ref().map(|state| state.receipt.clone()).unwrap_or_default(),

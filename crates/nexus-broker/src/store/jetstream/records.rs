@@ -95,9 +95,9 @@ pub(super) struct Put {
     pub(super) at: i64,
 }
 
-/// How far a message is.
+/// Progress of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct State {
+pub(super) struct MessageProgress {
     pub(super) stage: Stage,
     /// The number of the message.
     pub(super) of: u64,
@@ -134,11 +134,11 @@ const STAGES: [(Stage, &str); 6] = [
     (Stage::SetAside, "set-aside"),
 ];
 
-/// A message of the stream, by its subject and its headers.
+/// Message of the stream, by its subject and its headers.
 #[derive(Debug)]
-pub(super) enum Record {
+pub(super) enum StreamRecord {
     Put(Hash, Put),
-    State(Hash, State),
+    State(Hash, MessageProgress),
     /// A message whose headers cannot be read.
     UnreadablePut(Hash),
     /// How far a message is, which cannot be read, and the number of the message, if that can.
@@ -149,7 +149,7 @@ pub(super) enum Record {
     Other,
 }
 
-impl Record {
+impl StreamRecord {
     /// What is on no subject of ours is [`Other`](Self::Other): it is of nobody here.
     pub(super) fn read(subject: &str, headers: Option<&HeaderMap>) -> Self {
         let none = HeaderMap::new();
@@ -161,7 +161,7 @@ impl Record {
             } else if let Some(hash) = subject.strip_prefix(STATE) {
                 let hash = Hash::read(hash)?;
                 let unreadable = || Self::UnreadableState(hash, number(headers, OF));
-                Some(State::read(headers).map_or_else(unreadable, |state| Self::State(hash, state)))
+                Some(MessageProgress::read(headers).map_or_else(unreadable, |state| Self::State(hash, state)))
             } else if is_deleted(headers) {
                 Some(Self::Deleted(number(headers, AT)?))
             } else {
@@ -196,7 +196,7 @@ impl Put {
     }
 }
 
-impl State {
+impl MessageProgress {
     pub(super) fn message(&self) -> PublishMessage {
         let stage = STAGES.iter().find(|(stage, _)| *stage == self.stage).map_or("", |(_, name)| name);
         PublishMessage::build()
@@ -311,8 +311,8 @@ mod tests {
         headers.insert(STATE_NAME, "gone");
         let hash = Hash::of(&EnvelopeId::random());
         for subject in ["nexus.broker.put.x", "nexus.broker.put.", "nexus.broker.else"] {
-            assert!(matches!(Record::read(subject, Some(&headers)), Record::Other), "{subject}");
-            assert!(matches!(Record::read(subject, None), Record::Other));
+            assert!(matches!(StreamRecord::read(subject, Some(&headers)), StreamRecord::Other), "{subject}");
+            assert!(matches!(StreamRecord::read(subject, None), StreamRecord::Other));
         }
         assert_eq!(Hash::read(&hash.text()), Some(hash));
     }
@@ -323,9 +323,11 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(STATE_NAME, "gone");
         headers.insert(OF, "7");
-        let read = |subject: &str| Record::read(subject, Some(&headers));
-        assert!(matches!(read(&hash.state_subject()), Record::UnreadableState(of, Some(7)) if of == hash));
-        assert!(matches!(read(&hash.put_subject()), Record::UnreadablePut(of) if of == hash));
-        assert!(matches!(Record::read(&hash.put_subject(), None), Record::UnreadablePut(_)));
+        let read = |subject: &str| StreamRecord::read(subject, Some(&headers));
+        assert!(
+            matches!(read(&hash.state_subject()), StreamRecord::UnreadableState(of, Some(7)) if of == hash)
+        );
+        assert!(matches!(read(&hash.put_subject()), StreamRecord::UnreadablePut(of) if of == hash));
+        assert!(matches!(StreamRecord::read(&hash.put_subject(), None), StreamRecord::UnreadablePut(_)));
     }
 }

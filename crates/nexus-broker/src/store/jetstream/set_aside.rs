@@ -2,8 +2,8 @@
 
 use super::{
     Hash, JetStreamStore,
-    index::Entry,
-    queues::{Body, id_of, next_state, stored},
+    index::IndexedMessage,
+    queues::{StoredBody, id_of, next_state, stored},
     records::Stage,
 };
 use crate::{error::BrokerError, store::SetAsideMessage};
@@ -13,7 +13,7 @@ impl JetStreamStore {
     pub(super) async fn put_aside(
         &self,
         hash: Hash,
-        entry: &Entry,
+        entry: &IndexedMessage,
         error: &BrokerError,
     ) -> Result<(), BrokerError> {
         let now = self.now();
@@ -30,18 +30,18 @@ impl JetStreamStore {
                 continue;
             }
             match self.body(hash, entry.number).await? {
-                Body::Read(_) => {
+                StoredBody::Read(_) => {
                     let now = self.now();
                     self.change(hash, &entry, &next_state(&entry, Stage::Waiting, now, now), None).await?;
                 }
-                Body::Unreadable(error) => self.0.followed.told.warn(&error),
-                Body::Gone => {}
+                StoredBody::Unreadable(error) => self.0.followed.told.warn(&error),
+                StoredBody::Gone => {}
             }
         }
         Ok(())
     }
 
-    fn all_aside(&self) -> Vec<(Hash, Entry)> {
+    fn all_aside(&self) -> Vec<(Hash, IndexedMessage)> {
         let index = self.0.followed.index();
         index.set_aside().map(|(hash, entry)| (hash, entry.clone())).collect()
     }
@@ -49,7 +49,7 @@ impl JetStreamStore {
     pub(super) async fn all_set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError> {
         self.catch_up().await?;
         self.put_all_outcomes().await?;
-        let mut aside: Vec<(u64, Option<Entry>)> =
+        let mut aside: Vec<(u64, Option<IndexedMessage>)> =
             self.all_aside().into_iter().map(|(_, entry)| (entry.number, Some(entry))).collect();
         aside.extend(self.0.followed.index().unreadable().map(|number| (number, None)));
         aside.sort_by_key(|(number, _)| *number);

@@ -2,10 +2,14 @@
 
 use rusqlite::{OptionalExtension as _, Transaction, params};
 
-use super::{fault::Fault, queues::Work};
+use super::{fault::Fault, queues::QueueTransaction};
 use crate::store::{DocumentKind, ExpectedRevision, StoredDocument, check};
 
-pub(super) fn one(work: &Work<'_>, kind: DocumentKind, key: &str) -> Result<Option<StoredDocument>, Fault> {
+pub(super) fn one(
+    work: &QueueTransaction<'_>,
+    kind: DocumentKind,
+    key: &str,
+) -> Result<Option<StoredDocument>, Fault> {
     let found = "SELECT revision, CAST(value AS BLOB) FROM document WHERE kind = ?1 AND key = ?2";
     let values = params![check::kind_name(kind), key];
     let found = work
@@ -17,7 +21,7 @@ pub(super) fn one(work: &Work<'_>, kind: DocumentKind, key: &str) -> Result<Opti
     Ok(Some(check::stored_document(work.place, kind, key.to_owned(), revision, &json, work.told)))
 }
 
-pub(super) fn all(work: &Work<'_>, kind: DocumentKind) -> Result<Vec<StoredDocument>, Fault> {
+pub(super) fn all(work: &QueueTransaction<'_>, kind: DocumentKind) -> Result<Vec<StoredDocument>, Fault> {
     let mut statement = work.transaction.prepare_cached(
         "SELECT key, revision, CAST(value AS BLOB) FROM document WHERE kind = ?1 ORDER BY key",
     )?;

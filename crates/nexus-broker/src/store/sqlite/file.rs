@@ -65,15 +65,15 @@ const SCHEMA: &str = "
 const SET_ASIDE_INDEX: &str =
     "CREATE INDEX IF NOT EXISTS message_set_aside ON message (number) WHERE state = -1";
 
-/// Which file is open, to tell whether it is still the one at its path.
+/// Identity of the open file, compared with the file at its path.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct OpenedFile {
     path: PathBuf,
     #[cfg(unix)]
     is: Vec<(PathBuf, (u64, u64))>,
 }
 
-impl Place {
+impl OpenedFile {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -102,7 +102,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
 }
 
 /// Opens the file, makes it where there is none, and its folder.
-pub(super) fn open(path: &Path) -> Result<(Connection, Place), BrokerError> {
+pub(super) fn open(path: &Path) -> Result<(Connection, OpenedFile), BrokerError> {
     let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
     make(&path).map_err(|error| unusable(&path, &error))?;
     let began = Instant::now();
@@ -170,7 +170,7 @@ fn keep_private(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-fn connect(path: &Path) -> Result<(Connection, Place), Fault> {
+fn connect(path: &Path) -> Result<(Connection, OpenedFile), Fault> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIME)?;
@@ -213,7 +213,7 @@ fn connect(path: &Path) -> Result<(Connection, Place), Fault> {
         let known = |path: PathBuf| Some((path.clone(), identity(&path).ok()?));
         [path.to_owned(), beside.into()].into_iter().filter_map(known).collect()
     };
-    let place = Place {
+    let place = OpenedFile {
         path: path.to_owned(),
         #[cfg(unix)]
         is,

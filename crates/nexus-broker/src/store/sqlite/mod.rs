@@ -24,7 +24,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use self::{fault::Fault, file::Place, queues::Work};
+use self::{fault::Fault, file::OpenedFile, queues::QueueTransaction};
 use super::{
     BrokerStore, Delivery, DocumentKind, ExpectedRevision, HandlingLease, LoggedEnvelope, PutOutcome,
     QueueLimits, QueueStatus, SetAsideMessage, StoredDocument, Told, check,
@@ -45,29 +45,30 @@ const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 ///
 /// What was stored outlives a crash and a power cut. The file is on a local disk, and this user's alone (mode 0600).
 #[derive(Clone)]
-pub struct SqliteStore(Arc<Shared>);
+pub struct SqliteStore(Arc<OpenStore>);
 
-struct Shared {
+/// Open file that clones share.
+struct OpenStore {
     /// One call at a time: SQLite has one writer.
     connection: Arc<AsyncMutex<Connection>>,
-    place: Arc<Place>,
+    place: Arc<OpenedFile>,
     limits: QueueLimits,
     clock: Arc<dyn Clock>,
     /// Something changed that may be waited for.
     changed: Arc<Notify>,
-    seen: Mutex<Seen>,
+    seen: Mutex<SeenChanges>,
     told: Arc<Told>,
 }
 
-/// What was last seen of the changes of other processes.
-struct Seen {
+/// Changes of other processes that were seen last.
+struct SeenChanges {
     at: Instant,
     version: i64,
 }
 
-/// What a call does with the file.
+/// Access that a call needs to the file.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
+enum FileAccess {
     /// It reads.
     Read,
     /// It writes, and is on the disk with the next that has to be: where a power cut undoes it, nothing is lost.
@@ -93,16 +94,16 @@ impl SqliteStore {
             Ok((connection, place, version))
         });
         let (connection, place, version) = opened.await.unwrap_or_else(|error| Err(ended(&error)))?;
-        let store = Self(Arc::new(Shared {
+        let store = Self(Arc::new(OpenStore {
             connection: Arc::new(AsyncMutex::new(connection)),
             place: Arc::new(place),
             limits,
             clock,
             changed: Arc::default(),
-            seen: Mutex::new(Seen { at: Instant::now(), version }),
+            seen: Mutex::new(SeenChanges { at: Instant::now(), version }),
             told: Arc::default(),
         }));
-        store.run(Access::Write, |work| work.take_up_what_can_be_read()).await?;
+        store.run(FileAccess::Write, |work| work.take_up_what_can_be_read()).await?;
         Ok(store)
     }
 
@@ -127,26 +128,26 @@ impl SqliteStore {
     /// Runs `work` as one transaction.
     async fn run<T: Send + 'static>(
         &self,
-        access: Access,
-        work: impl FnOnce(&Work<'_>) -> Result<T, Fault> + Send + 'static,
+        access: FileAccess,
+        work: impl FnOnce(&QueueTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, BrokerError> {
         let (place, limits, clock) = (Arc::clone(&self.0.place), self.0.limits, Arc::clone(&self.0.clock));
         let told = Arc::clone(&self.0.told);
         let done = self.with_connection(move |connection| {
             place.check()?;
             let run = || {
-                let level = if access == Access::Keep { "FULL" } else { "NORMAL" };
+                let level = if access == FileAccess::Keep { "FULL" } else { "NORMAL" };
                 connection.pragma_update(None, "synchronous", level)?;
                 // One that began to read and then writes may find that it cannot.
                 let behavior = match access {
-                    Access::Read => TransactionBehavior::Deferred,
-                    Access::Write | Access::Keep => TransactionBehavior::Immediate,
+                    FileAccess::Read => TransactionBehavior::Deferred,
+                    FileAccess::Write | FileAccess::Keep => TransactionBehavior::Immediate,
                 };
                 let transaction = connection.transaction_with_behavior(behavior)?;
                 let path = place.path().display().to_string();
                 // Only now: another process may have had the file for a while.
                 let now = check::millis(clock.now());
-                let done = work(&Work {
+                let done = work(&QueueTransaction {
                     transaction: &transaction,
                     limits: &limits,
                     place: &path,
@@ -193,8 +194,14 @@ impl SqliteStore {
             let ask = || {
                 let transaction = connection.unchecked_transaction()?;
                 let now = check::millis(clock.now());
-                Work { transaction: &transaction, limits: &limits, place: &path, told: &told, now }
-                    .is_any(&queue)
+                QueueTransaction {
+                    transaction: &transaction,
+                    limits: &limits,
+                    place: &path,
+                    told: &told,
+                    now,
+                }
+                .is_any(&queue)
             };
             ask().map_err(|fault: Fault| fault.at(place.path()))
         });
@@ -224,7 +231,7 @@ fn ended(error: &tokio::task::JoinError) -> BrokerError {
 impl BrokerStore for SqliteStore {
     async fn put(&self, queue: &str, envelope: &Envelope) -> Result<PutOutcome, BrokerError> {
         let message = check::message(queue, envelope, &self.0.limits)?;
-        let outcome = self.run(Access::Keep, move |work| work.put(&message, true)).await?;
+        let outcome = self.run(FileAccess::Keep, move |work| work.put(&message, true)).await?;
         self.0.changed.notify_waiters();
         Ok(outcome)
     }
@@ -238,25 +245,25 @@ impl BrokerStore for SqliteStore {
         check::queue(queue)?;
         let (queue, lease) = (queue.to_owned(), check::lease(lease)?);
         // Whoever takes it after a power cut is told that somebody had begun.
-        self.run(Access::Keep, move |work| work.take(&queue, at_least, lease)).await
+        self.run(FileAccess::Keep, move |work| work.take(&queue, at_least, lease)).await
     }
 
     async fn extend(&self, held: &HandlingLease, lease: Duration) -> Result<(), BrokerError> {
         let (held, lease) = (held.clone(), check::lease(lease)?);
-        self.run(Access::Write, move |work| work.extend(&held, lease)).await
+        self.run(FileAccess::Write, move |work| work.extend(&held, lease)).await
     }
 
     async fn finish(&self, held: &HandlingLease, outcome: &[(String, Envelope)]) -> Result<(), BrokerError> {
         let outcome = check::outcome(outcome, &self.0.limits)?;
         let held = held.clone();
-        self.run(Access::Keep, move |work| work.finish(&held, &outcome)).await?;
+        self.run(FileAccess::Keep, move |work| work.finish(&held, &outcome)).await?;
         self.0.changed.notify_waiters();
         Ok(())
     }
 
     async fn put_back(&self, held: &HandlingLease) -> Result<(), BrokerError> {
         let held = held.clone();
-        self.run(Access::Write, move |work| work.put_back(&held)).await?;
+        self.run(FileAccess::Write, move |work| work.put_back(&held)).await?;
         self.0.changed.notify_waiters();
         Ok(())
     }
@@ -290,34 +297,34 @@ impl BrokerStore for SqliteStore {
     async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError> {
         check::queue(queue)?;
         let queue = queue.to_owned();
-        self.run(Access::Write, move |work| work.waiting(&queue, at_most)).await
+        self.run(FileAccess::Write, move |work| work.waiting(&queue, at_most)).await
     }
 
     async fn queues(&self) -> Result<Vec<QueueStatus>, BrokerError> {
-        self.run(Access::Write, |work| work.queues()).await
+        self.run(FileAccess::Write, |work| work.queues()).await
     }
 
     async fn set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError> {
-        self.run(Access::Read, move |work| work.set_aside(at_most)).await
+        self.run(FileAccess::Read, move |work| work.set_aside(at_most)).await
     }
 
     async fn message(&self, id: &EnvelopeId) -> Result<Option<Envelope>, BrokerError> {
         let id = id.clone();
-        self.run(Access::Read, move |work| work.message(&id)).await
+        self.run(FileAccess::Read, move |work| work.message(&id)).await
     }
 
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError> {
-        self.run(Access::Read, move |work| work.log(after, at_most)).await
+        self.run(FileAccess::Read, move |work| work.log(after, at_most)).await
     }
 
     async fn document(&self, kind: DocumentKind, key: &str) -> Result<Option<StoredDocument>, BrokerError> {
         check::key(key)?;
         let key = key.to_owned();
-        self.run(Access::Read, move |work| documents::one(work, kind, &key)).await
+        self.run(FileAccess::Read, move |work| documents::one(work, kind, &key)).await
     }
 
     async fn documents(&self, kind: DocumentKind) -> Result<Vec<StoredDocument>, BrokerError> {
-        self.run(Access::Read, move |work| documents::all(work, kind)).await
+        self.run(FileAccess::Read, move |work| documents::all(work, kind)).await
     }
 
     async fn write(
@@ -329,8 +336,10 @@ impl BrokerStore for SqliteStore {
     ) -> Result<u64, BrokerError> {
         let value = check::document(key, value)?;
         let key = key.to_owned();
-        self.run(Access::Keep, move |work| documents::write(work.transaction, kind, &key, expected, &value))
-            .await
+        self.run(FileAccess::Keep, move |work| {
+            documents::write(work.transaction, kind, &key, expected, &value)
+        })
+        .await
     }
 
     async fn delete(
@@ -341,7 +350,8 @@ impl BrokerStore for SqliteStore {
     ) -> Result<(), BrokerError> {
         check::key(key)?;
         let key = key.to_owned();
-        self.run(Access::Keep, move |work| documents::delete(work.transaction, kind, &key, expected)).await
+        self.run(FileAccess::Keep, move |work| documents::delete(work.transaction, kind, &key, expected))
+            .await
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
     store::{
         Delivery, HandlingLease, LoggedEnvelope, LoggedEvent, PutOutcome, QueueLimits, QueueStatus,
         SetAsideMessage, Told,
-        check::{self, Checked, millis},
+        check::{self, StorableMessage, millis},
     },
 };
 
@@ -25,8 +25,8 @@ const EXPIRE_AT_ONCE: i64 = 1_000;
 /// Messages that are forgotten with each that is put: more than one, so that they become fewer.
 const FORGET_AT_ONCE: i64 = 4;
 
-/// Where a transaction works.
-pub(super) struct Work<'a> {
+/// Transaction on the queues.
+pub(super) struct QueueTransaction<'a> {
     pub(super) transaction: &'a Transaction<'a>,
     pub(super) limits: &'a QueueLimits,
     /// The file, for errors.
@@ -37,9 +37,9 @@ pub(super) struct Work<'a> {
     pub(super) now: i64,
 }
 
-impl Work<'_> {
+impl QueueTransaction<'_> {
     /// Stores a message, unless its queue is full and that is to be minded.
-    pub(super) fn put(&self, message: &Checked, minds_full: bool) -> Result<PutOutcome, Fault> {
+    pub(super) fn put(&self, message: &StorableMessage, minds_full: bool) -> Result<PutOutcome, Fault> {
         self.forget()?;
         let (envelope, queue) = (&message.envelope, &message.queue);
         let id = envelope.message_id.as_str();
@@ -288,7 +288,7 @@ impl Work<'_> {
     }
 
     /// The number of a message that is held, or where it has got to since, by this same holder.
-    fn held(&self, held: &HandlingLease) -> Result<Held, Fault> {
+    fn held(&self, held: &HandlingLease) -> Result<DeliveryState, Fault> {
         let known = "SELECT number, state FROM message WHERE id = ?1 AND queue = ?2 AND receipt = ?3";
         let values = params![held.message.as_str(), held.queue, held.receipt];
         let row = self
@@ -296,15 +296,15 @@ impl Work<'_> {
             .query_row(values, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)));
         // A lease that has lapsed is still its holder's: the next to take the message writes another receipt.
         Ok(match row.optional()? {
-            Some((number, TAKEN)) => Held::Now(number),
-            Some((_, HANDLED)) => Held::Finished,
-            Some((_, WAITING)) => Held::GivenBack,
-            _ => Held::NotAnyMore,
+            Some((number, TAKEN)) => DeliveryState::Now(number),
+            Some((_, HANDLED)) => DeliveryState::Finished,
+            Some((_, WAITING)) => DeliveryState::GivenBack,
+            _ => DeliveryState::NotAnyMore,
         })
     }
 
     pub(super) fn extend(&self, held: &HandlingLease, lease: i64) -> Result<(), Fault> {
-        let Held::Now(number) = self.held(held)? else { return Err(check::lapsed(held).into()) };
+        let DeliveryState::Now(number) = self.held(held)? else { return Err(check::lapsed(held).into()) };
         self.execute(
             "UPDATE message SET taken_at = ?2, lease_until = ?3 WHERE number = ?1",
             params![number, self.now, self.now.saturating_add(lease)],
@@ -312,11 +312,11 @@ impl Work<'_> {
         Ok(())
     }
 
-    pub(super) fn finish(&self, held: &HandlingLease, outcome: &[Checked]) -> Result<(), Fault> {
+    pub(super) fn finish(&self, held: &HandlingLease, outcome: &[StorableMessage]) -> Result<(), Fault> {
         let number = match self.held(held)? {
-            Held::Now(number) => number,
-            Held::Finished => return Ok(()),
-            Held::GivenBack | Held::NotAnyMore => return Err(check::lapsed(held).into()),
+            DeliveryState::Now(number) => number,
+            DeliveryState::Finished => return Ok(()),
+            DeliveryState::GivenBack | DeliveryState::NotAnyMore => return Err(check::lapsed(held).into()),
         };
         self.end(number, &held.queue, HANDLED)?;
         for message in outcome {
@@ -327,12 +327,12 @@ impl Work<'_> {
 
     pub(super) fn put_back(&self, held: &HandlingLease) -> Result<(), Fault> {
         match self.held(held)? {
-            Held::Now(number) => {
+            DeliveryState::Now(number) => {
                 self.execute("UPDATE message SET state = 0 WHERE number = ?1", [number])?;
                 Ok(())
             }
-            Held::GivenBack => Ok(()),
-            Held::Finished | Held::NotAnyMore => Err(check::lapsed(held).into()),
+            DeliveryState::GivenBack => Ok(()),
+            DeliveryState::Finished | DeliveryState::NotAnyMore => Err(check::lapsed(held).into()),
         }
     }
 
@@ -478,8 +478,8 @@ impl FirstInQueue {
     }
 }
 
-/// What became of a message since it was given out.
-enum Held {
+/// State of a message since its delivery.
+enum DeliveryState {
     Now(i64),
     Finished,
     GivenBack,

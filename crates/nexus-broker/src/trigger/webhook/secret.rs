@@ -15,8 +15,8 @@ use crate::error::{BrokerError, BrokerErrorKind};
 /// Random bytes of a new secret.
 const NEW_KEY_BYTES: usize = 32;
 
-/// What gives the value of an environment variable.
-type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
+/// Source of environment variables.
+type VariableSource = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The secrets of webhooks: a file each in a folder, or an environment variable.
 ///
@@ -27,7 +27,7 @@ type Environment = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 #[derive(Clone)]
 pub struct WebhookSecrets {
     folder: PathBuf,
-    environment: Environment,
+    environment: VariableSource,
 }
 
 impl WebhookSecrets {
