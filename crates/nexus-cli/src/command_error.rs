@@ -14,12 +14,13 @@ use crate::{
 /// Why a command ends before its work is done. What a turn or a login failed of is its outcome, not this.
 #[derive(Debug)]
 pub(crate) struct CommandError {
-    cause: Cause,
+    cause: FailureCause,
     message: String,
 }
 
+/// Cause of a failed command.
 #[derive(Debug)]
-enum Cause {
+enum FailureCause {
     /// The command line, or a file that it names, cannot be used.
     Usage,
     /// The configuration cannot be used, for these reasons if it could be read.
@@ -40,29 +41,29 @@ struct ProblemReport<'a> {
 impl CommandError {
     /// Something of this machine failed: the command line is not to blame.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
-        Self { cause: Cause::Failed, message: message.to_string() }
+        Self { cause: FailureCause::Failed, message: message.to_string() }
     }
 
     /// The command line, or a file that it names, cannot be used.
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
-        Self { cause: Cause::Usage, message: message.to_string() }
+        Self { cause: FailureCause::Usage, message: message.to_string() }
     }
 
     /// No configuration is there.
     pub(crate) fn no_configuration(message: String) -> Self {
-        Self { cause: Cause::Configuration(Vec::new()), message }
+        Self { cause: FailureCause::Configuration(Vec::new()), message }
     }
 
     /// Prints it, to standard output if JSON is wanted, and gives the exit code.
     pub(crate) fn report(&self, as_json: bool) -> ExitCode {
         let (kind, code) = match &self.cause {
-            Cause::Usage => ("usage", EXIT_USAGE),
-            Cause::Configuration(_) => ("configuration", EXIT_USAGE),
-            Cause::Failed => ("failed", EXIT_FAILED),
+            FailureCause::Usage => ("usage", EXIT_USAGE),
+            FailureCause::Configuration(_) => ("configuration", EXIT_USAGE),
+            FailureCause::Failed => ("failed", EXIT_FAILED),
         };
         if as_json {
             let mut error = json!({ "kind": kind, "message": self.message });
-            if let Cause::Configuration(problems) = &self.cause {
+            if let FailureCause::Configuration(problems) = &self.cause {
                 error["problems"] =
                     problems.iter().map(|problem| json!(ProblemReport::of(problem))).collect();
             }
@@ -94,13 +95,13 @@ impl<'a> ProblemReport<'a> {
 
 impl From<String> for CommandError {
     fn from(message: String) -> Self {
-        Self { cause: Cause::Usage, message }
+        Self { cause: FailureCause::Usage, message }
     }
 }
 
 impl From<ConfigError> for CommandError {
     fn from(error: ConfigError) -> Self {
-        Self { cause: Cause::Configuration(error.all().to_vec()), message: error.to_string() }
+        Self { cause: FailureCause::Configuration(error.all().to_vec()), message: error.to_string() }
     }
 }
 

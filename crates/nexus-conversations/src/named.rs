@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::{
     conversation_error::{ConversationError, ConversationErrorKind},
     name::ConversationName,
-    node::{self, Place, VERSION},
+    node::{self, ConversationPoint, VERSION},
 };
 
 /// Longest handle that is kept, in bytes of JSON. A longer one is as a lost one.
@@ -28,7 +28,7 @@ pub(crate) struct NamedPlace {
     pub(crate) updated_at_ms: u64,
     pub(crate) turns: u64,
     pub(crate) messages: u64,
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<ConversationPoint>,
     /// The vendor's handle, if the vendor's conversation is this one as it stands.
     pub(crate) resume: Option<ResumeHandle>,
     /// Fields that this version does not know are written back.

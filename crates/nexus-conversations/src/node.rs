@@ -55,9 +55,9 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A place in a conversation: after a turn, or after one of its messages.
+/// Point in a conversation: after a turn, or after one of its messages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Place {
+pub(crate) struct ConversationPoint {
     pub(crate) node: NodeId,
     /// How many of its messages belong to the conversation; all if it is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -69,7 +69,7 @@ pub(crate) struct Place {
 pub(crate) struct Node {
     version: u64,
     /// Where the turn goes on from.
-    pub(crate) parent: Option<Place>,
+    pub(crate) parent: Option<ConversationPoint>,
     /// How many turns and messages come before it.
     pub(crate) earlier_turns: u64,
     pub(crate) earlier_messages: u64,
@@ -98,7 +98,7 @@ pub(crate) fn parse<T: for<'de> Deserialize<'de>>(path: &Path, bytes: &[u8]) -> 
 
 impl Node {
     pub(crate) fn new(
-        parent: Option<Place>,
+        parent: Option<ConversationPoint>,
         earlier_turns: u64,
         earlier_messages: u64,
         turn: ConversationTurn,
@@ -107,7 +107,7 @@ impl Node {
     }
 
     /// How many turns and messages there are at a place in it. `None` if there is no such place.
-    pub(crate) fn counts(&self, place: &Place) -> Option<(u64, u64)> {
+    pub(crate) fn counts(&self, place: &ConversationPoint) -> Option<(u64, u64)> {
         let all = self.turn.messages.len();
         let kept = place.messages.unwrap_or(all);
         let messages = self.earlier_messages.checked_add(kept as u64)?;
@@ -120,10 +120,13 @@ impl Node {
     }
 
     /// Reads where a node of the folder goes on from.
-    pub(crate) fn read_parent(folder: &Path, id: &NodeId) -> Result<Option<Place>, ConversationError> {
+    pub(crate) fn read_parent(
+        folder: &Path,
+        id: &NodeId,
+    ) -> Result<Option<ConversationPoint>, ConversationError> {
         #[derive(Deserialize)]
         struct Child {
-            parent: Option<Place>,
+            parent: Option<ConversationPoint>,
         }
         read_as(folder, id).map(|Child { parent }| parent)
     }

@@ -57,7 +57,7 @@ impl Conversation {
             not_carried.state_of.extend(turn.backend.clone());
         }
         let total = self.messages().count() as u64;
-        let mut room = Room {
+        let mut room = RemainingRoom {
             text: most_bytes,
             newest: Some(most_bytes),
             pictures: if takes_pictures { MAX_PICTURE_BYTES } else { 0 },
@@ -72,7 +72,7 @@ impl Conversation {
             }
             room.newest = None;
         }
-        let Room { mut not_carried, mut shown, .. } = room;
+        let RemainingRoom { mut not_carried, mut shown, .. } = room;
         let messages = records.len() as u64;
         not_carried.older_messages = not_carried.older_messages.saturating_add(total - messages);
         if records.is_empty() {
@@ -107,8 +107,8 @@ enum Piece {
     Picture,
 }
 
-/// What is still to be shown.
-struct Room {
+/// Room that is left for earlier messages.
+struct RemainingRoom {
     text: usize,
     /// How many bytes of the newest message, while that is recorded: it is cut where others are left out.
     newest: Option<usize>,
@@ -118,7 +118,7 @@ struct Room {
     shown: Vec<PromptBlock>,
 }
 
-impl Room {
+impl RemainingRoom {
     /// The record of a message, if there is room for it. For the newest there is, if need be for its end alone.
     fn record(&mut self, message: &ConversationMessage) -> Option<Vec<Piece>> {
         let (cut_before, shown_before, pictures_before) =

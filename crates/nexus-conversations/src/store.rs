@@ -16,7 +16,7 @@ use crate::{
     conversation_error::{ConversationError, ConversationErrorKind},
     name::ConversationName,
     named::NamedPlace,
-    node::{Node, NodeId, Place},
+    node::{ConversationPoint, Node, NodeId},
     step,
 };
 
@@ -256,7 +256,7 @@ impl Conversations {
         for path in self.names()? {
             let mut next = NamedPlace::read(&path)?.and_then(|found| found.place);
             let mut chain = Vec::new();
-            while let Some(Place { node: id, .. }) = next
+            while let Some(ConversationPoint { node: id, .. }) = next
                 && !reached.contains(&id)
             {
                 next = Node::read_parent(&nodes, &id).map_err(|error| error.of_conversation(&path))?;
@@ -290,7 +290,7 @@ impl Conversations {
         let node = Node::new(named.place.take(), named.turns, named.messages, turn);
         let id = node.write(&self.folder.join("nodes"))?;
         step::passed();
-        named.place = Some(Place { node: id, messages: None });
+        named.place = Some(ConversationPoint { node: id, messages: None });
         (named.turns, named.messages) = (turns, messages);
         named.resume = resume;
         named.write(&path)?;
@@ -339,7 +339,11 @@ impl Conversations {
     }
 
     /// Where the message `at` of a conversation is, with how many turns and messages it then has.
-    fn resolve(&self, source: &NamedPlace, at: u64) -> Result<(u64, u64, Option<Place>), ConversationError> {
+    fn resolve(
+        &self,
+        source: &NamedPlace,
+        at: u64,
+    ) -> Result<(u64, u64, Option<ConversationPoint>), ConversationError> {
         if at == 0 || at > source.messages {
             let message =
                 format!("{} has no message {at}: it has {}, counted from 1", source.name, source.messages);
@@ -352,7 +356,11 @@ impl Conversations {
             if at > node.earlier_messages {
                 let kept = usize::try_from(at - node.earlier_messages).unwrap_or(usize::MAX);
                 let messages = (kept < node.turn.messages.len()).then_some(kept);
-                return Ok((node.earlier_turns + 1, at, Some(Place { node: place.node, messages })));
+                return Ok((
+                    node.earlier_turns + 1,
+                    at,
+                    Some(ConversationPoint { node: place.node, messages }),
+                ));
             }
             expected = (node.earlier_turns, node.earlier_messages);
             next = node.parent;
@@ -361,7 +369,7 @@ impl Conversations {
     }
 
     /// The node at a place after which there are to be so many turns and messages.
-    fn node(&self, place: &Place, expected: (u64, u64)) -> Result<Node, ConversationError> {
+    fn node(&self, place: &ConversationPoint, expected: (u64, u64)) -> Result<Node, ConversationError> {
         let folder = self.folder.join("nodes");
         let node = Node::read(&folder, &place.node)?;
         let begins_well = node.parent.is_some() || (node.earlier_turns, node.earlier_messages) == (0, 0);

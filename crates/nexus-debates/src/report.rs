@@ -202,9 +202,9 @@ fn arguments(proceedings: &Proceedings) -> Markup {
     }
 }
 
-/// What the turns of one vendor used.
+/// Usage of one vendor's turns.
 #[derive(Debug, Default)]
-struct Used {
+struct VendorUsage {
     turns: u32,
     failed: u32,
     usd: Option<f64>,
@@ -212,7 +212,7 @@ struct Used {
 }
 
 fn used(turns: &[LoggedTurn]) -> Markup {
-    let mut vendors: BTreeMap<String, Used> = BTreeMap::new();
+    let mut vendors: BTreeMap<String, VendorUsage> = BTreeMap::new();
     for turn in turns {
         let vendor = turn.vendor.as_ref().map_or_else(|| turn.backend.to_string(), ToString::to_string);
         let used = vendors.entry(vendor).or_default();
@@ -223,7 +223,8 @@ fn used(turns: &[LoggedTurn]) -> Markup {
             *used.usd.get_or_insert(0.0) += cost.usd.0;
         }
     }
-    let dollars = |used: &Used| used.usd.map_or_else(|| "not told".to_owned(), |usd| format!("${usd:.4}"));
+    let dollars =
+        |used: &VendorUsage| used.usd.map_or_else(|| "not told".to_owned(), |usd| format!("${usd:.4}"));
     html! {
         @if vendors.is_empty() { p.soft { "No turn has ended yet." } }
         @else {

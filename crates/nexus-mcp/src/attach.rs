@@ -205,7 +205,7 @@ impl Carrier {
             };
         }
         let mut body = response.into_body();
-        let mut events = Events::default();
+        let mut events = EventStreamParser::default();
         let mut whole = BytesMut::new();
         while let Some(frame) = body.frame().await {
             let Ok(piece) = frame.map_err(io::Error::other)?.into_data() else { continue };
@@ -229,9 +229,9 @@ impl Carrier {
 
 /// Takes a stream of events apart, as our server writes it: each event has one line of data.
 #[derive(Debug, Default)]
-struct Events(Vec<u8>);
+struct EventStreamParser(Vec<u8>);
 
-impl Events {
+impl EventStreamParser {
     fn take(&mut self, piece: &[u8]) -> io::Result<Vec<Bytes>> {
         self.0.extend_from_slice(piece);
         let mut messages = Vec::new();
@@ -264,7 +264,7 @@ mod tests {
         let stream =
             b": open\n\nevent: message\ndata: {\"a\":1}\n\n: \n\nevent: message\ndata: {\"b\":2}\n\n";
         for size in 1..stream.len() {
-            let mut events = Events::default();
+            let mut events = EventStreamParser::default();
             let taken: Vec<_> = stream.chunks(size).flat_map(|piece| events.take(piece).unwrap()).collect();
             assert_eq!(taken, [&b"{\"a\":1}"[..], b"{\"b\":2}"]);
         }

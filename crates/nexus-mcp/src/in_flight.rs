@@ -11,33 +11,33 @@ use std::{
 use nexus_core::CancelToken;
 use rmcp::model::RequestId;
 
-/// A connection or MCP session, and a request of it.
-type Key = (String, RequestId);
+/// Connection or MCP session, and a request of it.
+type RequestKey = (String, RequestId);
 
 /// The requests that are waited for. Nothing else hangs on their ids: of two with the same one, the later can be cancelled.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    waiting: Mutex<HashMap<Key, (u64, CancelToken)>>,
+    waiting: Mutex<HashMap<RequestKey, (u64, CancelToken)>>,
     next: AtomicU64,
 }
 
-/// One request that is waited for. Dropping it ends the waiting.
+/// Request in flight. Dropping it ends the waiting.
 #[derive(Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct InFlightRequest {
     all: Arc<InFlight>,
-    key: Key,
+    key: RequestKey,
     number: u64,
     end: CancelToken,
 }
 
 impl InFlight {
     /// A request begins to be waited for.
-    pub(crate) fn begin(self: &Arc<Self>, session: &str, id: &RequestId) -> Waiting {
+    pub(crate) fn begin(self: &Arc<Self>, session: &str, id: &RequestId) -> InFlightRequest {
         let key = (session.to_owned(), id.clone());
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let end = CancelToken::new();
         self.lock().insert(key.clone(), (number, end.clone()));
-        Waiting { all: Arc::clone(self), key, number, end }
+        InFlightRequest { all: Arc::clone(self), key, number, end }
     }
 
     /// A client says that it does not wait for a request any more.
@@ -47,19 +47,19 @@ impl InFlight {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, (u64, CancelToken)>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, (u64, CancelToken)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
+impl InFlightRequest {
     /// Cancelled once nobody waits for the request any more.
     pub(crate) fn end(&self) -> &CancelToken {
         &self.end
     }
 }
 
-impl Drop for Waiting {
+impl Drop for InFlightRequest {
     fn drop(&mut self) {
         self.end.cancel();
         let mut all = self.all.lock();

@@ -40,10 +40,11 @@ pub struct Job<T, E> {
 
 /// The jobs of a process, at most one for each key of the type `K`.
 pub struct Jobs<K, T, E> {
-    running: Mutex<Running<K, T, E>>,
+    running: Mutex<RunningJobs<K, T, E>>,
 }
 
-struct Running<K, T, E> {
+/// Jobs that run, by their key.
+struct RunningJobs<K, T, E> {
     jobs: HashMap<K, Arc<Job<T, E>>>,
     is_closed: bool,
 }
@@ -164,14 +165,14 @@ where
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Running<K, T, E>> {
+    fn lock(&self) -> MutexGuard<'_, RunningJobs<K, T, E>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K, T, E> Default for Jobs<K, T, E> {
     fn default() -> Self {
-        Self { running: Mutex::new(Running { jobs: HashMap::new(), is_closed: false }) }
+        Self { running: Mutex::new(RunningJobs { jobs: HashMap::new(), is_closed: false }) }
     }
 }
 

@@ -5,7 +5,7 @@ use rmcp::model::{ErrorCode, ErrorData, RequestId};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::{in_flight::Waiting, wire};
+use super::{in_flight::InFlightRequest, wire};
 
 /// What a message is answered with.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) enum ReplyStatus {
 pub(crate) struct ReplyStream {
     pub(crate) messages: mpsc::Receiver<Bytes>,
     /// Ends the waiting when it is dropped.
-    pub(crate) _waiting: Waiting,
+    pub(crate) _waiting: InFlightRequest,
 }
 
 impl ReplyStream {

@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The right to be the HTTP server of a home, until it is dropped. The file that names it goes with it.
 #[derive(Debug)]
 pub struct ServerFile {
-    place: Place,
+    place: ServerPaths,
     _lock: FileLock,
 }
 
@@ -66,14 +66,14 @@ pub enum ServerFileError {
     },
 }
 
-/// The files of one server.
+/// Paths of one server's files.
 #[derive(Clone, Debug)]
-struct Place {
+struct ServerPaths {
     folder: PathBuf,
     name: String,
 }
 
-impl Place {
+impl ServerPaths {
     fn new(home: &Path, name: &str) -> Self {
         Self { folder: home.join("mcp"), name: name.to_owned() }
     }
@@ -96,7 +96,7 @@ impl ServerFile {
     ///
     /// [`ServerFileError::Running`] and [`ServerFileError::File`].
     pub fn claim(home: &Path, name: &str) -> Result<Self, ServerFileError> {
-        let place = Place::new(home, name);
+        let place = ServerPaths::new(home, name);
         let fail = |path: PathBuf| move |source| ServerFileError::File { path, source };
         nexus_files::make_private_folder(&place.folder).map_err(fail(place.folder.clone()))?;
         let path = place.file("lock");
@@ -128,7 +128,7 @@ impl ServerFile {
 
     /// The file of the token of the server `name` of a home.
     pub fn token_path(home: &Path, name: &str) -> PathBuf {
-        Place::new(home, name).file("token")
+        ServerPaths::new(home, name).file("token")
     }
 
     /// The server `name` of a home that runs.
@@ -137,7 +137,7 @@ impl ServerFile {
     ///
     /// [`ServerFileError::NotRunning`] and [`ServerFileError::File`].
     pub fn running(home: &Path, name: &str) -> Result<RunningServer, ServerFileError> {
-        let place = Place::new(home, name);
+        let place = ServerPaths::new(home, name);
         let path = place.file("json");
         if !FileLock::is_locked(&place.file("lock")) {
             return Err(ServerFileError::NotRunning { path });

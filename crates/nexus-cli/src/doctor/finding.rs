@@ -8,17 +8,17 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
     subject: String,
-    pub(super) state: State,
+    pub(super) state: Severity,
     text: String,
     /// What the person can do about it.
     #[serde(skip_serializing_if = "Option::is_none")]
     mend: Option<String>,
 }
 
-/// How it is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum State {
+pub(super) enum Severity {
     /// As it should be.
     Fine,
     /// Worth knowing; turns run all the same.
@@ -29,11 +29,11 @@ pub(super) enum State {
 
 impl Finding {
     pub(super) fn fine(subject: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { subject: subject.into(), state: State::Fine, text: text.into(), mend: None }
+        Self { subject: subject.into(), state: Severity::Fine, text: text.into(), mend: None }
     }
 
     pub(super) fn note(subject: impl Into<String>, text: impl Into<String>) -> Self {
-        Self { state: State::Note, ..Self::fine(subject, text) }
+        Self { state: Severity::Note, ..Self::fine(subject, text) }
     }
 
     pub(super) fn problem(
@@ -41,16 +41,16 @@ impl Finding {
         text: impl Into<String>,
         mend: impl Into<String>,
     ) -> Self {
-        Self { state: State::Problem, mend: Some(mend.into()), ..Self::fine(subject, text) }
+        Self { state: Severity::Problem, mend: Some(mend.into()), ..Self::fine(subject, text) }
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = match self.state {
-            State::Fine => "ok  ",
-            State::Note => "note",
-            State::Problem => "FAIL",
+            Severity::Fine => "ok  ",
+            Severity::Note => "note",
+            Severity::Problem => "FAIL",
         };
         write!(f, "{mark}  {}: {}", self.subject, self.text)?;
         match &self.mend {

@@ -12,7 +12,7 @@ use nexus::{
 };
 use serde_json::json;
 
-use self::finding::{Finding, State};
+use self::finding::{Finding, Severity};
 #[cfg(feature = "login")]
 use crate::login_report::{LoginReport, LoginState};
 use crate::{
@@ -35,12 +35,12 @@ pub(crate) async fn doctor(args: &ConfigArgs, as_json: bool) -> Result<ExitCode,
     findings.extend(configuration(args, &context).await);
     let hooks = nexus::harness::run_blocking(hooks::hooks).await;
     findings.extend(hooks.unwrap_or_default());
-    let is_well = findings.iter().all(|finding| finding.state != State::Problem);
+    let is_well = findings.iter().all(|finding| finding.state != Severity::Problem);
     if as_json {
         say_json(&json!({ "well": is_well, "findings": findings }));
     } else {
         findings.iter().for_each(say);
-        let problems = findings.iter().filter(|finding| finding.state == State::Problem).count();
+        let problems = findings.iter().filter(|finding| finding.state == Severity::Problem).count();
         say(match problems {
             0 => "\nnothing is wrong".to_owned(),
             1 => "\n1 problem".to_owned(),

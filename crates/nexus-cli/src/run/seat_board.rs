@@ -27,11 +27,12 @@ pub(super) struct SeatBoard<W> {
 struct Row {
     seat: String,
     backend: Option<BackendId>,
-    state: State,
+    state: SeatActivity,
 }
 
+/// Activity of a seat.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
+enum SeatActivity {
     Waiting,
     Started,
     Thinking,
@@ -43,8 +44,11 @@ enum State {
 
 impl<W: Write> SeatBoard<W> {
     pub(super) fn new(out: W, style: PrintStyle, seats: &[Seat]) -> Self {
-        let row =
-            |seat: &Seat| Row { seat: printable(&seat.to_string()), backend: None, state: State::Waiting };
+        let row = |seat: &Seat| Row {
+            seat: printable(&seat.to_string()),
+            backend: None,
+            state: SeatActivity::Waiting,
+        };
         let rows = seats.iter().map(row).collect();
         let mut board = Self { out, style, began: Instant::now(), rows, is_drawn: false, has_failed: false };
         board.draw();
@@ -55,18 +59,18 @@ impl<W: Write> SeatBoard<W> {
     pub(super) fn event(&mut self, seat: usize, event: &TurnEvent) {
         let Some(row) = self.rows.get_mut(seat) else { return };
         let state = match event {
-            TurnEvent::Queued(_) => State::Waiting,
+            TurnEvent::Queued(_) => SeatActivity::Waiting,
             TurnEvent::Started(started) => {
                 row.backend = Some(started.backend.clone());
-                State::Started
+                SeatActivity::Started
             }
-            TurnEvent::ThinkingDelta(_) => State::Thinking,
-            TurnEvent::TextDelta(delta) if delta.parent.is_none() => State::Answering,
-            TurnEvent::ToolCallStarted(call) => State::CallingTool(call.name.clone()),
-            TurnEvent::Retrying(retry) => State::Retrying(retry.reason.to_string()),
+            TurnEvent::ThinkingDelta(_) => SeatActivity::Thinking,
+            TurnEvent::TextDelta(delta) if delta.parent.is_none() => SeatActivity::Answering,
+            TurnEvent::ToolCallStarted(call) => SeatActivity::CallingTool(call.name.clone()),
+            TurnEvent::Retrying(retry) => SeatActivity::Retrying(retry.reason.to_string()),
             TurnEvent::Fallback(fallback) => {
                 row.backend = Some(fallback.to.clone());
-                State::Retrying(format!("{}: {}", fallback.skipped.backend, fallback.skipped.reason))
+                SeatActivity::Retrying(format!("{}: {}", fallback.skipped.backend, fallback.skipped.reason))
             }
             _ => return,
         };
@@ -77,8 +81,8 @@ impl<W: Write> SeatBoard<W> {
     pub(super) fn ended(&mut self, outcome: &SeatOutcome) {
         let after = self.began.elapsed();
         let state = match outcome.vote() {
-            Vote::Answer(_) => State::Ended(format!("answered after {}", seconds(after))),
-            Vote::None(reason) => State::Ended(format!("no vote after {}: {reason}", seconds(after))),
+            Vote::Answer(_) => SeatActivity::Ended(format!("answered after {}", seconds(after))),
+            Vote::None(reason) => SeatActivity::Ended(format!("no vote after {}: {reason}", seconds(after))),
         };
         if let Some(row) = self.rows.get_mut(outcome.seat.index) {
             row.backend = Some(outcome.backend.clone());
@@ -86,7 +90,7 @@ impl<W: Write> SeatBoard<W> {
         self.change(outcome.seat.index, state);
     }
 
-    fn change(&mut self, seat: usize, state: State) {
+    fn change(&mut self, seat: usize, state: SeatActivity) {
         let Some(row) = self.rows.get_mut(seat) else { return };
         if row.state == state {
             return;
@@ -128,13 +132,13 @@ impl Row {
     fn line(&self, index: usize) -> String {
         let backend = self.backend.as_ref().map(|id| format!(" · {id}")).unwrap_or_default();
         let state = match &self.state {
-            State::Waiting => "waiting",
-            State::Started => "started",
-            State::Thinking => "thinking",
-            State::Answering => "answering",
-            State::CallingTool(name) => &format!("calls {name}"),
-            State::Retrying(reason) => &format!("tries again: {reason}"),
-            State::Ended(how) => how,
+            SeatActivity::Waiting => "waiting",
+            SeatActivity::Started => "started",
+            SeatActivity::Thinking => "thinking",
+            SeatActivity::Answering => "answering",
+            SeatActivity::CallingTool(name) => &format!("calls {name}"),
+            SeatActivity::Retrying(reason) => &format!("tries again: {reason}"),
+            SeatActivity::Ended(how) => how,
         };
         printable(&format!("seat {index} · {}{backend} · {state}", self.seat))
     }

@@ -31,7 +31,7 @@ struct Status {
     /// The file that says what runs.
     configuration: Option<PathBuf>,
     backends: Vec<Backend>,
-    kinds: Vec<Kind>,
+    kinds: Vec<KindStatus>,
     /// What a person could do now.
     next: Vec<String>,
 }
@@ -42,8 +42,9 @@ struct Backend {
     availability: Availability,
 }
 
+/// Status of one work-kind.
 #[derive(Debug, Serialize)]
-struct Kind {
+struct KindStatus {
     kind: String,
     /// Who would run a turn of it at this moment: one per seat of a panel.
     runs_on: Vec<RunsOn>,
@@ -99,7 +100,7 @@ impl Status {
         for kind in router.kinds() {
             let explanation = router.explain(kind.as_str()).map_err(|error| error.to_string())?;
             let runs_on = RunsOn::of(&explanation.target, &found);
-            self.kinds.push(Kind { kind, runs_on, explanation });
+            self.kinds.push(KindStatus { kind, runs_on, explanation });
         }
         Ok(())
     }
@@ -118,7 +119,7 @@ impl Status {
                 say(format_args!("  {:width$}  {}", id.as_str(), words(availability, &indent)));
             }
             say("\nwhat runs");
-            for Kind { kind, runs_on, .. } in &self.kinds {
+            for KindStatus { kind, runs_on, .. } in &self.kinds {
                 for seat in runs_on {
                     say(format_args!("  {kind}{seat}"));
                 }

@@ -16,11 +16,12 @@ pub(super) struct RunsOn {
     model: Option<ModelId>,
     effort: Option<Effort>,
     /// Those before it in the chain, and why each would not run.
-    passed_over: Vec<PassedOver>,
+    passed_over: Vec<SkippedBackend>,
 }
 
+/// Backend that was passed over.
 #[derive(Debug, Serialize)]
-struct PassedOver {
+struct SkippedBackend {
     backend: BackendId,
     reason: String,
 }
@@ -52,7 +53,7 @@ impl RunsOn {
                     break;
                 }
                 Some(reason) => {
-                    passed_over.push(PassedOver { backend: entry.backend.clone(), reason });
+                    passed_over.push(SkippedBackend { backend: entry.backend.clone(), reason });
                 }
             }
         }

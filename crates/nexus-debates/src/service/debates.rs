@@ -50,8 +50,8 @@ impl DebatesOptions {
     }
 }
 
-/// What clones share.
-pub(super) struct Inner {
+/// Data that clones share.
+pub(super) struct DebatesCore {
     pub(super) router: Router,
     pub(super) tasks: Tasks,
     pub(super) store: DebateStore,
@@ -70,7 +70,7 @@ pub(super) struct Inner {
 ///
 /// Every call gives a [`DebateError`], whose `instead` says what to do or to call.
 #[derive(Clone)]
-pub struct Debates(pub(super) Arc<Inner>);
+pub struct Debates(pub(super) Arc<DebatesCore>);
 
 impl Debates {
     /// The debates of a home. `tasks` are those of the same home: they know the registered agents, and are what a debate is followed by.
@@ -79,7 +79,7 @@ impl Debates {
         let DebatesOptions { home, roots, settings, clock } = options;
         let home = std::path::absolute(&home).unwrap_or(home);
         let store = DebateStore::in_home(&home).with_clock(clock);
-        Self(Arc::new(Inner { router, tasks, store, home, roots, settings, jobs: Arc::default() }))
+        Self(Arc::new(DebatesCore { router, tasks, store, home, roots, settings, jobs: Arc::default() }))
     }
 
     /// Creates a task that follows from a debate, with what the debate came to as context, and links the two.
@@ -148,7 +148,7 @@ impl fmt::Debug for Debates {
     }
 }
 
-impl Inner {
+impl DebatesCore {
     pub(super) async fn open(&self, debate_id: &str) -> Result<Debate, DebateError> {
         let (store, id) = (self.store.clone(), debate_id.to_owned());
         blocking(move || store.open(&id)).await

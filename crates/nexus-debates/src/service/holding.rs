@@ -6,7 +6,7 @@ use nexus_core::CancelToken;
 use nexus_files::FileLock;
 use tokio::{sync::watch, time::Instant};
 
-use super::debates::Inner;
+use super::debates::DebatesCore;
 use crate::{
     blocking::blocking,
     debate::Debate,
@@ -18,7 +18,7 @@ pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// How often a running job looks whether another process wants the debate cancelled.
 const STOP_PAUSE: Duration = Duration::from_millis(500);
 
-impl Inner {
+impl DebatesCore {
     /// Does `work` with the debate's stage held, once nobody else has it.
     pub(super) async fn held<F>(
         self: Arc<Self>,

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::{
     answer::DebateView,
-    debates::{Debates, Inner, MOST_WAIT, wait, wrong},
+    debates::{Debates, DebatesCore, MOST_WAIT, wait, wrong},
     request::{DebateAdvanceRequest, DebateCancelRequest},
 };
 use crate::{
@@ -92,7 +92,7 @@ impl Debates {
     }
 }
 
-impl Inner {
+impl DebatesCore {
     /// Runs the stage `from`, unless another process did. The caller holds it.
     async fn run_stage(
         &self,
