@@ -175,11 +175,11 @@ impl Patience {
 /// The right to write in a folder, until it is dropped: of all threads and processes, one has it. The operating system takes it back
 /// from a process that dies.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub(crate) struct FolderLock {
     _lock: FileLock,
 }
 
-impl Lock {
+impl FolderLock {
     /// Takes the lock of the file at `path`, which is made where there is none. Waits for other writers as long as `patience` says.
     pub(crate) fn take(path: &Path, patience: Patience) -> Result<Self, ProjectError> {
         // With the mode that new files have here: whoever may write in the folder may take its lock. One that is there is no error.

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::{
     branch,
     error::{ProjectError, ProjectErrorKind},
-    file::{self, Lock, Patience},
+    file::{self, FolderLock, Patience},
     state::{Cycle, Document, History, Pending, ProjectPlan, ProjectTasks},
     time::Time,
 };
@@ -201,7 +201,7 @@ impl ProjectFolder {
         [folder.join(STATE), folder].into_iter().map(fs::symlink_metadata)
     }
 
-    fn enter(&self) -> Result<Lock, ProjectError> {
+    fn enter(&self) -> Result<FolderLock, ProjectError> {
         if !self.state_folders().all(|found| found.is_ok_and(|found| found.is_dir())) {
             self.init()?;
         }
@@ -210,8 +210,8 @@ impl ProjectFolder {
         Ok(lock)
     }
 
-    fn lock(&self) -> Result<Lock, ProjectError> {
-        Lock::take(&self.state_path(".lock"), self.patience)
+    fn lock(&self) -> Result<FolderLock, ProjectError> {
+        FolderLock::take(&self.state_path(".lock"), self.patience)
     }
 
     /// Ends the plan, and the tasks where they are named too, as a cycle, and puts another plan in its place. All of it, or nothing.

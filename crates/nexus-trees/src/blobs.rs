@@ -8,7 +8,7 @@ use std::{
 
 use super::{
     TreeError, TreeErrorKind,
-    process::{Running, reason},
+    process::{GitProcess, reason},
     refusal::to_path,
     repo::{Repo, Scratch},
     text::unexpected,
@@ -21,7 +21,7 @@ const CHUNK: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct BlobWriter {
     /// Gone once it has ended.
-    running: Option<Running>,
+    running: Option<GitProcess>,
     pending: Vec<u8>,
     scratch: Scratch,
     count: usize,

@@ -4,10 +4,10 @@ use std::{collections::BTreeSet, os::unix::ffi::OsStrExt as _, path::Path};
 
 use super::{
     CommitId, Refusal, Tree, TreeError, TreeErrorKind, TreeId,
-    link_target::{self, Links},
+    link_target::{self, LinkTargets},
     names,
     refusal::RefusedPath,
-    repo::{self, Entries, GITLINK, LINK, Repo},
+    repo::{self, GITLINK, GitEntries, LINK, Repo},
 };
 
 /// The longest target of a link, in bytes.
@@ -33,7 +33,7 @@ impl Tree {
         let mut refused = BTreeSet::new();
         for difference in &differences {
             let is_submodule =
-                |entry: &Option<repo::Entry>| entry.as_ref().is_some_and(|entry| entry.mode == GITLINK);
+                |entry: &Option<repo::GitEntry>| entry.as_ref().is_some_and(|entry| entry.mode == GITLINK);
             if is_submodule(&difference.old) || is_submodule(&difference.new) {
                 refused.insert(RefusedPath::new(&difference.path, Refusal::Submodule));
             }
@@ -42,7 +42,7 @@ impl Tree {
             }
         }
         let (base, new) = (self.repo.entries(base_commit)?, self.repo.entries(tree.as_str())?);
-        let paths = |entries: &Entries| entries.keys().cloned().collect::<Vec<_>>();
+        let paths = |entries: &GitEntries| entries.keys().cloned().collect::<Vec<_>>();
         let (old_paths, new_paths) = (paths(&base), paths(&new));
         refused
             .extend(names::twins(old_paths.iter().map(Vec::as_slice), new_paths.iter().map(Vec::as_slice)));
@@ -94,8 +94,8 @@ impl Tree {
 }
 
 /// Whether an attribute file of the base speaks of filters.
-pub(super) fn has_filters(repo: &Repo, base: &Entries) -> Result<bool, TreeError> {
-    let is_file = |entry: &repo::Entry| entry.mode != GITLINK && entry.mode != LINK;
+pub(super) fn has_filters(repo: &Repo, base: &GitEntries) -> Result<bool, TreeError> {
+    let is_file = |entry: &repo::GitEntry| entry.mode != GITLINK && entry.mode != LINK;
     let attributes = base.iter().filter(|(path, entry)| is_attributes(path) && is_file(entry));
     let ids: Vec<&str> = attributes.map(|(_, entry)| entry.id.as_str()).collect();
     if ids.is_empty() {
@@ -120,7 +120,7 @@ fn is_attributes(path: &[u8]) -> bool {
 /// Those of the paths for which the attributes of the base name a filter.
 pub(super) fn filtered<'a>(
     repo: &Repo,
-    base: &Entries,
+    base: &GitEntries,
     paths: impl Iterator<Item = &'a [u8]>,
 ) -> Result<BTreeSet<Vec<u8>>, TreeError> {
     let mut attributes = base.clone();
@@ -148,13 +148,13 @@ pub(super) fn with_filter(output: &[u8]) -> BTreeSet<Vec<u8>> {
     with_filter.map(|chunk| chunk[0].to_vec()).collect()
 }
 
-fn links(repo: &Repo, entries: &Entries) -> Result<Links, TreeError> {
+fn links(repo: &Repo, entries: &GitEntries) -> Result<LinkTargets, TreeError> {
     let links: Vec<_> = entries.iter().filter(|(_, entry)| entry.mode == LINK).collect();
     if links.is_empty() {
-        return Ok(Links::new());
+        return Ok(LinkTargets::new());
     }
     let ids: Vec<&str> = links.iter().map(|(_, entry)| entry.id.as_str()).collect();
-    let mut targets = Links::new();
+    let mut targets = LinkTargets::new();
     repo.reader()?.blobs(&ids, MAX_TARGET, |at, target| {
         targets.insert(links[at].0.clone(), target);
         Ok(())

@@ -6,7 +6,7 @@ use super::{
     CommitId, Tree, TreeError,
     project::Head,
     refusal::to_path,
-    repo::Entries,
+    repo::GitEntries,
     uncommitted::{Checkout, Uncommitted},
 };
 
@@ -34,7 +34,7 @@ impl Tree {
         let Head { commit, branch } = person.head(self.repo.git())?;
         let before = match &commit {
             Some(commit) => commit.to_string(),
-            None => self.repo.write_tree(&Entries::new())?.to_string(),
+            None => self.repo.write_tree(&GitEntries::new())?.to_string(),
         };
         let checkout = Checkout::open(&self.repo, person, folder, &before, &[])?;
         let Uncommitted { mut paths, left_out } = checkout.uncommitted(&before)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{
     Tree, TreeError, TreeId, Treeish,
-    repo::{Entries, beginnings},
+    repo::{GitEntries, beginnings},
 };
 
 impl Tree {
@@ -39,7 +39,7 @@ impl Tree {
 }
 
 /// Removes what would be above or below a file at `path`.
-fn clear(entries: &mut Entries, path: &[u8]) {
+fn clear(entries: &mut GitEntries, path: &[u8]) {
     for above in beginnings(path) {
         entries.remove(above);
     }

@@ -242,7 +242,7 @@ fn base_of_repository(
         repo.write("shallow", &shallow)?;
     }
     let Head { commit: head, branch } = person.head(git)?;
-    let empty = repo.write_tree(&super::repo::Entries::new())?;
+    let empty = repo.write_tree(&super::repo::GitEntries::new())?;
     let before = head.as_ref().map_or_else(|| empty.as_str(), CommitId::as_str);
     if let Some(head) = &head {
         present(repo, head)?;
@@ -281,7 +281,7 @@ fn base_of_folder(
     project: &Project,
     options: &TreeOptions,
 ) -> Result<Base, TreeError> {
-    let rules = IgnoreRules::write(staging.join("first-rules"), repo, &super::repo::Entries::new())?;
+    let rules = IgnoreRules::write(staging.join("first-rules"), repo, &super::repo::GitEntries::new())?;
     let tree = snapshot::of_plain_folder(repo, &rules, project.path(), options)?;
     let commit = own_commit(repo, tree, None, options.clock.now(), "The folder")?;
     Ok(Base { includes_uncommitted: options.include_uncommitted, ..plain_base(commit) })

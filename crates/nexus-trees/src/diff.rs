@@ -11,7 +11,7 @@ use nexus_core::{FileChanges, harness::run_blocking};
 use super::{
     CommitId, Tree, TreeError, TreeId,
     refusal::to_path,
-    repo::{Entry, GITLINK},
+    repo::{GITLINK, GitEntry},
 };
 
 /// One path that differs between two trees.
@@ -104,7 +104,7 @@ impl Tree {
         to: impl Into<Treeish<'a>>,
     ) -> Result<Vec<ChangedPath>, TreeError> {
         let differences = self.repo.differences(from.into().0, to.into().0)?;
-        let entry = |entry: Entry| TreeEntry { mode: entry.mode, id: entry.id };
+        let entry = |entry: GitEntry| TreeEntry { mode: entry.mode, id: entry.id };
         Ok(differences
             .into_iter()
             .map(|difference| ChangedPath {

@@ -55,10 +55,11 @@ pub enum TreeErrorKind {
 
 /// What could not be done with a tree: the kind of failure, the place, and the way out.
 #[derive(Debug)]
-pub struct TreeError(Box<Inner>);
+pub struct TreeError(Box<TreeErrorFields>);
 
+/// Fields of a [`TreeError`], which boxes them.
 #[derive(Debug)]
-struct Inner {
+struct TreeErrorFields {
     kind: TreeErrorKind,
     message: String,
     paths: Vec<RefusedPath>,
@@ -67,7 +68,7 @@ struct Inner {
 
 impl TreeError {
     pub(super) fn new(kind: TreeErrorKind, message: impl Into<String>) -> Self {
-        Self(Box::new(Inner { kind, message: message.into(), paths: Vec::new(), source: None }))
+        Self(Box::new(TreeErrorFields { kind, message: message.into(), paths: Vec::new(), source: None }))
     }
 
     /// `what` goes on after the path: "cannot be read".

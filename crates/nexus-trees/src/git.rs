@@ -14,7 +14,7 @@ use nexus_core::CancelToken;
 
 use super::{
     TreeError, TreeErrorKind,
-    process::{Bounds, Ended, Running},
+    process::{GitBounds, GitExit, GitProcess},
 };
 
 /// The oldest git that knows every variable and option in use here: `GIT_CONFIG_GLOBAL` came with it.
@@ -106,7 +106,7 @@ impl Git {
         let git = Self { program, version: [0; 3], time_limit: Duration::from_secs(30), cancel: None };
         let mut command = Command::new(&git.program);
         command.env_clear().env("LC_ALL", "C").arg("--version");
-        let running = Running::start(command, "git --version".to_owned(), git.bounds())
+        let running = GitProcess::start(command, "git --version".to_owned(), git.bounds())
             .map_err(|error| not_started(&git.program, error))?;
         let (ended, output) = running.run(b"", 4 << 10)?;
         ended.success()?;
@@ -145,8 +145,8 @@ impl Git {
     }
 
     /// What bounds a run that begins now.
-    pub(super) fn bounds(&self) -> Bounds {
-        Bounds::new(self.time_limit, self.cancel.clone())
+    pub(super) fn bounds(&self) -> GitBounds {
+        GitBounds::new(self.time_limit, self.cancel.clone())
     }
 
     /// Whether another one is the same program.
@@ -265,10 +265,11 @@ impl GitCommand<'_> {
         self.env("GIT_WORK_TREE", path)
     }
 
-    pub(super) fn start(self) -> Result<Running, TreeError> {
+    pub(super) fn start(self) -> Result<GitProcess, TreeError> {
         let bounds = self.git.bounds();
         bounds.check(&self.name)?;
-        Running::start(self.command, self.name, bounds).map_err(|error| not_started(&self.git.program, error))
+        GitProcess::start(self.command, self.name, bounds)
+            .map_err(|error| not_started(&self.git.program, error))
     }
 
     /// Runs it, and gives what it printed if it succeeded.
@@ -284,7 +285,7 @@ impl GitCommand<'_> {
     }
 
     /// Runs it, and gives how it ended and what it printed.
-    pub(super) fn outcome(self, input: &[u8]) -> Result<(Ended, Vec<u8>), TreeError> {
+    pub(super) fn outcome(self, input: &[u8]) -> Result<(GitExit, Vec<u8>), TreeError> {
         self.start()?.run(input, MAX_OUTPUT)
     }
 

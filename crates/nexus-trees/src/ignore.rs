@@ -12,7 +12,7 @@ use std::{
 use super::{
     TreeError,
     refusal::to_path,
-    repo::{self, Entries, Repo},
+    repo::{self, GitEntries, Repo},
 };
 
 const NAME: &[u8] = b".gitignore";
@@ -32,11 +32,11 @@ impl IgnoreRules {
     }
 
     /// Lays down those of the base.
-    pub(super) fn write(folder: PathBuf, repo: &Repo, base: &Entries) -> Result<Self, TreeError> {
+    pub(super) fn write(folder: PathBuf, repo: &Repo, base: &GitEntries) -> Result<Self, TreeError> {
         let rules = Self { folder };
         rules.make_folder(&rules.folder)?;
         // Links are not obeyed. So git does it.
-        let is_file = |entry: &repo::Entry| matches!(entry.mode, repo::FILE | repo::EXECUTABLE);
+        let is_file = |entry: &repo::GitEntry| matches!(entry.mode, repo::FILE | repo::EXECUTABLE);
         let found = base.iter().filter(|(path, entry)| is_rules(path) && is_file(entry));
         let (paths, ids): (Vec<_>, Vec<&str>) = found.map(|(path, entry)| (path, entry.id.as_str())).unzip();
         repo.reader()?.blobs(&ids, MAX_BYTES, |at, content| rules.add(paths[at], &content))?;

@@ -10,7 +10,7 @@ use rustix::fs::FileType;
 use super::{
     TreeError, TreeLimits, handle,
     refusal::to_path,
-    repo::{self, Difference, Entries, Entry},
+    repo::{self, Difference, GitEntries, GitEntry},
     scan,
     uncommitted::Checkout,
 };
@@ -33,7 +33,7 @@ pub(super) fn changed(
 /// The first path of a checkout that is not under version control and lies where one of the changes puts something.
 pub(super) fn unversioned(
     folder: &Path,
-    now: &Entries,
+    now: &GitEntries,
     changes: &[Difference],
 ) -> Result<Option<Vec<u8>>, TreeError> {
     let root =
@@ -75,7 +75,7 @@ pub(super) fn unversioned(
 pub(super) fn unlike<'c>(
     checkout: &Checkout<'_>,
     changes: &'c [Difference],
-    side: impl Fn(&'c Difference) -> Option<&'c Entry>,
+    side: impl Fn(&'c Difference) -> Option<&'c GitEntry>,
 ) -> Result<BTreeSet<Vec<u8>>, TreeError> {
     let index = checkout.index().with_extension("side");
     // One of an earlier side.

@@ -325,7 +325,7 @@ impl Tree {
         owner: &Repository,
         now: &CommitId,
         tip: &CommitId,
-    ) -> Result<Result<Update<'t>, LandObstacle>, TreeError> {
+    ) -> Result<Result<CheckoutUpdate<'t>, LandObstacle>, TreeError> {
         if let Some(what) = owner.in_progress() {
             return Ok(Err(LandObstacle::InProgress(what)));
         }
@@ -353,7 +353,15 @@ impl Tree {
         if let Some(words) = dry.outcome(b"")?.0.refusal()? {
             return Ok(Err(LandObstacle::InTheWay(words)));
         }
-        Ok(Ok(Update { folder: folder.to_owned(), index, lock, identity, placed: None, original, checkout }))
+        Ok(Ok(CheckoutUpdate {
+            folder: folder.to_owned(),
+            index,
+            lock,
+            identity,
+            placed: None,
+            original,
+            checkout,
+        }))
     }
 
     /// What is in the way that git does not mind or see: what is ignored, and a change that shows in no time stamp.
@@ -376,7 +384,7 @@ impl Tree {
     /// Moves files and index of the checkout on. An obstacle that came up meanwhile is one after everything was put back.
     fn carry_out(
         &self,
-        update: &mut Update<'_>,
+        update: &mut CheckoutUpdate<'_>,
         now: &CommitId,
         tip: &CommitId,
     ) -> Result<Result<(), LandObstacle>, TreeError> {
@@ -410,7 +418,7 @@ impl Tree {
     }
 
     /// Puts files and index of the checkout back. It still has the lock, so that these are ours.
-    fn put_back(&self, update: &Update<'_>, now: &CommitId, tip: &CommitId) -> Result<(), TreeError> {
+    fn put_back(&self, update: &CheckoutUpdate<'_>, now: &CommitId, tip: &CommitId) -> Result<(), TreeError> {
         let index = update.checkout.index();
         copy_index(&update.original, &index)
             .map_err(|error| TreeError::from_io(&index, "cannot be written", error))?;
@@ -448,24 +456,24 @@ impl Tree {
     }
 }
 
-/// A checkout that is about to be moved on.
+/// Update of a checkout.
 #[derive(Debug)]
-struct Update<'t> {
+struct CheckoutUpdate<'t> {
     folder: PathBuf,
     /// The person's index, locked, and which one it was.
     index: PathBuf,
     lock: IndexLock,
-    identity: Option<Identity>,
+    identity: Option<FileVersion>,
     /// Which one is ours, once it is in place.
-    placed: Option<Identity>,
+    placed: Option<FileVersion>,
     /// A copy of it.
     original: PathBuf,
     checkout: Checkout<'t>,
 }
 
-impl Update<'_> {
+impl CheckoutUpdate<'_> {
     /// Replaces the index of the checkout, if the lock is still ours and no other program has replaced it. Gives which one it is now.
-    fn replace_index(&self, new: &Path, expected: Option<Identity>) -> io::Result<Option<Identity>> {
+    fn replace_index(&self, new: &Path, expected: Option<FileVersion>) -> io::Result<Option<FileVersion>> {
         if !self.lock.is_ours() || identity(&self.index) != expected {
             return Ok(None);
         }
@@ -528,10 +536,10 @@ fn is_left(path: &Path) -> bool {
     found.is_file() && found.len() == LEFT_BY.len() as u64 && fs::read(path).is_ok_and(|text| text == LEFT_BY)
 }
 
-/// Tells a file from the one that replaced it.
-type Identity = [i64; 4];
+/// Stamp that differs between a file and its replacement.
+type FileVersion = [i64; 4];
 
-fn identity(path: &Path) -> Option<Identity> {
+fn identity(path: &Path) -> Option<FileVersion> {
     let found = fs::symlink_metadata(path).ok()?;
     Some([found.ino().cast_signed(), found.len().cast_signed(), found.mtime(), found.mtime_nsec()])
 }

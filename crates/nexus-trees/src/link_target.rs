@@ -7,12 +7,12 @@ use nexus_core::scope::is_dot_git;
 /// How many links are followed. Source: path_resolution(7).
 const MAX_LINKS: usize = 40;
 
-/// The links of a tree: their paths, and what they hold.
-pub(super) type Links = BTreeMap<Vec<u8>, Vec<u8>>;
+/// Targets of a tree's links, by path.
+pub(super) type LinkTargets = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// Whether a link leads out of the tree, into a `.git`, or in a circle. Links on the way are followed as the operating
 /// system does; what is not there is taken for a folder.
-pub(super) fn leads_out(links: &Links, path: &[u8]) -> bool {
+pub(super) fn leads_out(links: &LinkTargets, path: &[u8]) -> bool {
     let Some(target) = links.get(path) else { return false };
     let mut place: Vec<Vec<u8>> = parts(path);
     place.pop();
@@ -55,7 +55,7 @@ fn parts(path: &[u8]) -> Vec<Vec<u8>> {
 mod tests {
     use super::*;
 
-    fn links(links: &[(&str, &str)]) -> Links {
+    fn links(links: &[(&str, &str)]) -> LinkTargets {
         links.iter().map(|(path, target)| (path.as_bytes().to_vec(), target.as_bytes().to_vec())).collect()
     }
 

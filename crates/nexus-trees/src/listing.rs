@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::{
     TreeError, TreeErrorKind,
     objects::{self, ObjectReader},
-    repo::{Difference, Entries, Entry, Repo},
+    repo::{Difference, GitEntries, GitEntry, Repo},
     text::{self, unexpected},
 };
 
@@ -20,8 +20,8 @@ const FOLDER: u32 = 0o040_000;
 const KIND: u32 = 0o170_000;
 const REGULAR: u32 = 0o100_000;
 
-/// The items of one folder, each with its name.
-type Items = BTreeMap<Vec<u8>, Entry>;
+/// Items of one folder, by name.
+type FolderItems = BTreeMap<Vec<u8>, GitEntry>;
 
 /// A folder on the way through one tree, or two: its path with a slash at its end, and its ids.
 struct Visit {
@@ -32,10 +32,10 @@ struct Visit {
 
 impl Repo {
     /// All files and links of a commit or tree. Submodules are entries of their own.
-    pub(super) fn entries(&self, treeish: &str) -> Result<Entries, TreeError> {
+    pub(super) fn entries(&self, treeish: &str) -> Result<GitEntries, TreeError> {
         let mut reader = self.reader()?;
         let root = self.root_by(&mut reader, treeish)?;
-        let mut entries = Entries::new();
+        let mut entries = GitEntries::new();
         walk(&mut reader, None, Some(root), |path, _, new| {
             entries.extend(new.map(|entry| (path, entry)));
         })?;
@@ -74,7 +74,7 @@ fn walk(
     reader: &mut ObjectReader,
     old: Option<String>,
     new: Option<String>,
-    mut found: impl FnMut(Vec<u8>, Option<Entry>, Option<Entry>),
+    mut found: impl FnMut(Vec<u8>, Option<GitEntry>, Option<GitEntry>),
 ) -> Result<(), TreeError> {
     let mut level = vec![Visit { path: Vec::new(), old, new }];
     let mut bytes = 0;
@@ -111,7 +111,7 @@ fn walk(
 }
 
 /// The folders of a level, each read once.
-fn folders(reader: &mut ObjectReader, level: &[Visit]) -> Result<HashMap<String, Items>, TreeError> {
+fn folders(reader: &mut ObjectReader, level: &[Visit]) -> Result<HashMap<String, FolderItems>, TreeError> {
     let ids = level.iter().flat_map(|visit| [&visit.old, &visit.new]).flatten();
     let ids: Vec<&String> = ids.collect::<BTreeSet<_>>().into_iter().collect();
     let mut folders = HashMap::with_capacity(ids.len());
@@ -128,10 +128,10 @@ fn folders(reader: &mut ObjectReader, level: &[Visit]) -> Result<HashMap<String,
 
 /// The items of which something differs, by name.
 fn pairs<'i>(
-    old: Option<&'i Items>,
-    new: Option<&'i Items>,
-) -> impl Iterator<Item = (&'i [u8], Option<&'i Entry>, Option<&'i Entry>)> {
-    let mut pairs: BTreeMap<&[u8], (Option<&Entry>, Option<&Entry>)> = BTreeMap::new();
+    old: Option<&'i FolderItems>,
+    new: Option<&'i FolderItems>,
+) -> impl Iterator<Item = (&'i [u8], Option<&'i GitEntry>, Option<&'i GitEntry>)> {
+    let mut pairs: BTreeMap<&[u8], (Option<&GitEntry>, Option<&GitEntry>)> = BTreeMap::new();
     for (name, entry) in old.into_iter().flatten() {
         pairs.entry(name).or_default().0 = Some(entry);
     }
@@ -142,7 +142,7 @@ fn pairs<'i>(
 }
 
 /// An item as a folder, or as what is not one.
-fn split(item: Option<&Entry>) -> (Option<String>, Option<Entry>) {
+fn split(item: Option<&GitEntry>) -> (Option<String>, Option<GitEntry>) {
     match item {
         Some(entry) if entry.mode == FOLDER => (Some(entry.id.clone()), None),
         entry => (None, entry.cloned()),
@@ -150,15 +150,15 @@ fn split(item: Option<&Entry>) -> (Option<String>, Option<Entry>) {
 }
 
 /// The items of a tree object: a mode in octal digits, a name and a NUL, and the bytes of an id. Source: `decode_tree_entry` in git.
-fn items_in(mut bytes: &[u8], id_bytes: usize) -> Result<Items, TreeError> {
+fn items_in(mut bytes: &[u8], id_bytes: usize) -> Result<FolderItems, TreeError> {
     let odd = || unexpected("an odd tree");
-    let mut items = Items::new();
+    let mut items = FolderItems::new();
     while !bytes.is_empty() {
         let (mode, rest) = super::repo::split_once(bytes, b' ').ok_or_else(odd)?;
         let (name, rest) = super::repo::split_once(rest, 0).ok_or_else(odd)?;
         let (id, rest) = rest.split_at_checked(id_bytes).ok_or_else(odd)?;
         let mode = std::str::from_utf8(mode).ok().and_then(|mode| u32::from_str_radix(mode, 8).ok());
-        items.insert(name.to_vec(), Entry { mode: usual(mode.ok_or_else(odd)?), id: nexus_files::hex(id) });
+        items.insert(name.to_vec(), GitEntry { mode: usual(mode.ok_or_else(odd)?), id: nexus_files::hex(id) });
         bytes = rest;
     }
     Ok(items)

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     Git, TreeError, TreeErrorKind,
-    process::{Running, reason},
+    process::{GitProcess, reason},
     text::unexpected,
 };
 
@@ -23,7 +23,7 @@ const MAX_HEADER: usize = 256;
 
 /// The git that reads the objects of a repository, while nobody reads. Clones of a tree share it; it ends with the last of them.
 #[derive(Debug, Default)]
-pub(super) struct IdleReader(Mutex<Option<Reading>>);
+pub(super) struct IdleReader(Mutex<Option<GitObjectReader>>);
 
 /// An object, as git gives it.
 #[derive(Debug)]
@@ -38,13 +38,13 @@ pub(super) struct Object {
 pub(super) struct ObjectReader {
     idle: Arc<IdleReader>,
     /// Gone once it failed.
-    reading: Option<Reading>,
+    reading: Option<GitObjectReader>,
 }
 
-/// A git that reads objects, and what of its answers is not taken yet.
+/// Git process that reads objects, and the part of its output that is not read yet.
 #[derive(Debug)]
-struct Reading {
-    running: Running,
+struct GitObjectReader {
+    running: GitProcess,
     /// The folder of the repository: its device and inode.
     repository: Option<(u64, u64)>,
     buffer: Vec<u8>,
@@ -64,7 +64,7 @@ impl IdleReader {
             Some(kept) => kept,
             None => {
                 let running = git.command(git_dir, "cat-file").arg("--batch").start()?;
-                Reading { running, repository, buffer: vec![0; CHUNK], begin: 0, end: 0 }
+                GitObjectReader { running, repository, buffer: vec![0; CHUNK], begin: 0, end: 0 }
             }
         };
         Ok(ObjectReader { idle: Arc::clone(self), reading: Some(reading) })
@@ -164,7 +164,7 @@ impl Drop for ObjectReader {
     }
 }
 
-impl Reading {
+impl GitObjectReader {
     /// A line, without its end. `None` if git wrote no whole one.
     fn line(&mut self) -> Result<Option<String>, TreeError> {
         let mut seen = 0;

@@ -32,16 +32,16 @@ const END_PAUSE: Duration = Duration::from_millis(2);
 /// How much is read at once, in bytes. Source: pipe(7), the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
-/// What bounds a run.
+/// Bounds of one run of git.
 #[derive(Clone, Debug)]
-pub(super) struct Bounds {
+pub(super) struct GitBounds {
     deadline: Instant,
     cancel: Option<CancelToken>,
 }
 
 /// A running git. It and all that it started are killed when this is dropped before [`finish`](Self::finish).
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct GitProcess {
     name: String,
     /// Gone once it was waited for: from then on its id may be another process's.
     child: Option<Child>,
@@ -51,12 +51,12 @@ pub(super) struct Running {
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     said: Vec<u8>,
-    bounds: Bounds,
+    bounds: GitBounds,
 }
 
-/// How git ended.
+/// Exit of git.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct GitExit {
     name: String,
     status: ExitStatus,
     stderr: String,
@@ -69,7 +69,7 @@ struct Awaited {
     output: bool,
 }
 
-impl Bounds {
+impl GitBounds {
     pub(super) fn new(time_limit: Duration, cancel: Option<CancelToken>) -> Self {
         Self { deadline: Instant::now() + time_limit, cancel }
     }
@@ -88,9 +88,9 @@ impl Bounds {
     }
 }
 
-impl Running {
+impl GitProcess {
     /// Starts it. `name` is for messages: "git diff-tree".
-    pub(super) fn start(mut command: Command, name: String, bounds: Bounds) -> io::Result<Self> {
+    pub(super) fn start(mut command: Command, name: String, bounds: GitBounds) -> io::Result<Self> {
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn()?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -105,7 +105,7 @@ impl Running {
     }
 
     /// Goes on within other bounds. `false` if it is of no more use: it has ended, or says what nobody asked for.
-    pub(super) fn go_on(&mut self, bounds: Bounds) -> bool {
+    pub(super) fn go_on(&mut self, bounds: GitBounds) -> bool {
         self.bounds = bounds;
         let Some(stdout) = &self.stdout else { return false };
         let now = Timespec::default();
@@ -151,7 +151,7 @@ impl Running {
         mut self,
         mut input: &[u8],
         mut take: impl FnMut(&[u8]) -> Result<(), TreeError>,
-    ) -> Result<Ended, TreeError> {
+    ) -> Result<GitExit, TreeError> {
         let mut chunk = vec![0; CHUNK];
         loop {
             while let Some(stdin) = &mut self.stdin {
@@ -181,7 +181,7 @@ impl Running {
     }
 
     /// Feeds it `input`, reads at most `max_bytes` of what it writes, and waits for its end.
-    pub(super) fn run(self, input: &[u8], max_bytes: u64) -> Result<(Ended, Vec<u8>), TreeError> {
+    pub(super) fn run(self, input: &[u8], max_bytes: u64) -> Result<(GitExit, Vec<u8>), TreeError> {
         let (name, mut bytes) = (self.name.clone(), Vec::new());
         let ended = self.exchange(input, |chunk| {
             if (bytes.len() + chunk.len()) as u64 > max_bytes {
@@ -195,7 +195,7 @@ impl Running {
     }
 
     /// Waits for its end. What nobody has read of its output is read and thrown away.
-    pub(super) fn finish(mut self) -> Result<Ended, TreeError> {
+    pub(super) fn finish(mut self) -> Result<GitExit, TreeError> {
         self.stdin = None;
         let mut chunk = [0; 4 << 10];
         while self.read(&mut chunk)? > 0 {}
@@ -209,7 +209,7 @@ impl Running {
         };
         self.child = None;
         self.hear();
-        Ok(Ended { name: std::mem::take(&mut self.name), status, stderr: readable(&self.said) })
+        Ok(GitExit { name: std::mem::take(&mut self.name), status, stderr: readable(&self.said) })
     }
 
     /// Waits until there is something to do with a pipe. Where none is awaited, it waits for the end.
@@ -261,7 +261,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for GitProcess {
     fn drop(&mut self) {
         let Some(child) = &mut self.child else { return };
         if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
@@ -272,7 +272,7 @@ impl Drop for Running {
     }
 }
 
-impl Ended {
+impl GitExit {
     /// Its exit code; `None` if a signal ended it.
     pub(super) fn code(&self) -> Option<i32> {
         self.status.code()
@@ -338,7 +338,7 @@ impl Ended {
 }
 
 /// Why a git whose pipe is closed has ended, or `otherwise` if it does not say.
-pub(super) fn reason(running: Running, otherwise: TreeError) -> TreeError {
+pub(super) fn reason(running: GitProcess, otherwise: TreeError) -> TreeError {
     match running.finish() {
         Err(error) => error,
         Ok(ended) if ended.code() != Some(0) => ended.failure(),

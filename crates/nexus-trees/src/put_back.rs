@@ -7,7 +7,7 @@ use rustix::fs::{AtFlags, FileType};
 use super::{
     CommitId, Tree, TreeError, handle,
     in_the_way::unlike,
-    repo::{self, Difference, Entry, Repo},
+    repo::{self, Difference, GitEntry, Repo},
     uncommitted::Checkout,
 };
 
@@ -57,7 +57,7 @@ impl Tree {
 
 /// Whether a file is the beginning of the new one, as a git leaves it that is killed. Line ends do not count.
 fn is_half_written(repo: &Repo, root: &std::os::fd::OwnedFd, change: &Difference) -> bool {
-    let Some(Entry { mode: repo::FILE | repo::EXECUTABLE, id }) = &change.new else { return false };
+    let Some(GitEntry { mode: repo::FILE | repo::EXECUTABLE, id }) = &change.new else { return false };
     let found = handle::open_parent(root, &change.path).and_then(|(parent, name)| {
         let is_file = handle::kind(&handle::stat(&parent, name)?) == FileType::RegularFile;
         let bytes = if is_file { Some(handle::open_file_at(&parent, name)?) } else { None };

@@ -50,14 +50,14 @@ impl TreeReading {
 impl fmt::Display for TreeReading {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files = if self.files == 1 { "file" } else { "files" };
-        write!(f, "{} {files} of {}", self.files, Bytes(self.bytes))
+        write!(f, "{} {files} of {}", self.files, ReadableSize(self.bytes))
     }
 }
 
-/// A size for a person.
-struct Bytes(u64);
+/// Size, displayed for a person.
+struct ReadableSize(u64);
 
-impl fmt::Display for Bytes {
+impl fmt::Display for ReadableSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1_u64 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         match units.into_iter().find(|(unit, _)| self.0 >= *unit) {
@@ -86,12 +86,12 @@ impl ReadBound {
         let largest: Vec<_> = reading
             .largest
             .iter()
-            .map(|(path, bytes)| format!("{} ({})", path.display(), Bytes(*bytes)))
+            .map(|(path, bytes)| format!("{} ({})", path.display(), ReadableSize(*bytes)))
             .collect();
         let message = format!(
             "{reading} in {folder:?} would be read, and without consent at most {} files of {} are; the largest: {}",
             self.files,
-            Bytes(self.bytes),
+            ReadableSize(self.bytes),
             largest.join(", ")
         );
         Err(TreeError::new(TreeErrorKind::NeedsConsent, message))
@@ -122,7 +122,7 @@ mod tests {
             (333 << 20, "333.0 MiB"),
             (u64::MAX, "17179869183.9 GiB"),
         ] {
-            assert_eq!(Bytes(bytes).to_string(), text);
+            assert_eq!(ReadableSize(bytes).to_string(), text);
         }
     }
 

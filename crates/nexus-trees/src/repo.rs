@@ -29,12 +29,12 @@ pub(super) const FILE: u32 = 0o100_644;
 /// The largest commit that is read, in bytes.
 const MAX_COMMIT: u64 = 1 << 30;
 
-/// A path and what is there.
-pub(super) type Entries = BTreeMap<Vec<u8>, Entry>;
+/// Entries of a tree, by path.
+pub(super) type GitEntries = BTreeMap<Vec<u8>, GitEntry>;
 
-/// What is at a path of a tree.
+/// Entry at a path of a tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct GitEntry {
     pub(super) mode: u32,
     pub(super) id: String,
 }
@@ -43,8 +43,8 @@ pub(super) struct Entry {
 #[derive(Clone, Debug)]
 pub(super) struct Difference {
     pub(super) path: Vec<u8>,
-    pub(super) old: Option<Entry>,
-    pub(super) new: Option<Entry>,
+    pub(super) old: Option<GitEntry>,
+    pub(super) new: Option<GitEntry>,
 }
 
 /// The repository of a tree.
@@ -132,7 +132,7 @@ impl Repo {
 
     /// Makes a tree of entries. Names that git refuses are refused here: `.git` in all of its forms, and
     /// links that it takes for `.gitmodules`.
-    pub(super) fn write_tree(&self, entries: &Entries) -> Result<TreeId, TreeError> {
+    pub(super) fn write_tree(&self, entries: &GitEntries) -> Result<TreeId, TreeError> {
         let scratch = self.scratch()?;
         let index = scratch.join("index");
         let mut input = Vec::new();

@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use super::{
     Tree, TreeError, TreeErrorKind, Treeish, handle,
     refusal::to_path,
-    repo::{self, EXECUTABLE, Entries, GITLINK, LINK},
+    repo::{self, EXECUTABLE, GITLINK, GitEntries, LINK},
 };
 
 /// The folder in which everything is put that has to go. No folder of it is ever deep.
@@ -73,7 +73,7 @@ impl Tree {
             .map_err(|error| TreeError::from_io(folder, "cannot be opened", error))?;
         let failed =
             |path: PathBuf| move |error| TreeError::from_io(&folder.join(path), "cannot be put back", error);
-        let wanted = Wanted::new(&entries, keep);
+        let wanted = WantedFolder::new(&entries, keep);
         let trash = Trash::make(&root).map_err(failed(PathBuf::new()))?;
         remove_unwanted(&root, &mut Vec::new(), &wanted, &trash)
             .map_err(|(path, error)| failed(to_path(&path))(error))?;
@@ -97,16 +97,16 @@ impl Tree {
     }
 }
 
-/// What is to be in a folder.
-struct Wanted<'a> {
-    entries: &'a Entries,
+/// Content that a folder is to have.
+struct WantedFolder<'a> {
+    entries: &'a GitEntries,
     /// Every folder above an entry, and the empty ones of submodules.
     folders: BTreeSet<Vec<u8>>,
     keep: BTreeSet<Vec<u8>>,
 }
 
-impl<'a> Wanted<'a> {
-    fn new(entries: &'a Entries, keep: &[&Path]) -> Self {
+impl<'a> WantedFolder<'a> {
+    fn new(entries: &'a GitEntries, keep: &[&Path]) -> Self {
         use std::os::unix::ffi::OsStrExt as _;
         let mut folders = BTreeSet::new();
         for (path, entry) in entries {
@@ -135,7 +135,7 @@ impl<'a> Wanted<'a> {
 fn remove_unwanted(
     folder: &OwnedFd,
     path: &mut Vec<u8>,
-    wanted: &Wanted<'_>,
+    wanted: &WantedFolder<'_>,
     trash: &Trash,
 ) -> Result<(), (Vec<u8>, io::Error)> {
     for name in handle::names(folder).map_err(|error| (path.clone(), error))? {

@@ -7,9 +7,9 @@ use rustix::fs::FileType;
 
 use super::{TreeError, TreeErrorKind, TreeLimits, handle, refusal::to_path};
 
-/// What was found at a path.
+/// Kind of file at a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ScannedKind {
     File,
     Link,
     /// A pipe, a socket or a device.
@@ -18,17 +18,17 @@ pub(super) enum Kind {
     DotGit,
 }
 
-/// A path in a folder, from its top.
+/// Path in a folder, from its top.
 #[derive(Clone, Debug)]
-pub(super) struct Found {
+pub(super) struct ScannedPath {
     pub(super) path: Vec<u8>,
-    pub(super) kind: Kind,
+    pub(super) kind: ScannedKind,
     /// Its size.
     pub(super) bytes: u64,
 }
 
 /// Everything in a folder but the folders themselves.
-pub(super) fn scan(root: &OwnedFd, limits: &TreeLimits) -> Result<Vec<Found>, TreeError> {
+pub(super) fn scan(root: &OwnedFd, limits: &TreeLimits) -> Result<Vec<ScannedPath>, TreeError> {
     let mut found = Vec::new();
     scan_folder(root, &mut Vec::new(), 0, limits, &mut found)?;
     Ok(found)
@@ -39,7 +39,7 @@ fn scan_folder(
     path: &mut Vec<u8>,
     depth: usize,
     limits: &TreeLimits,
-    found: &mut Vec<Found>,
+    found: &mut Vec<ScannedPath>,
 ) -> Result<(), TreeError> {
     let failed = |path: &[u8], error| TreeError::from_io(&to_path(path), "cannot be read", error);
     if depth > limits.depth {
@@ -59,19 +59,19 @@ fn scan_folder(
         let kind = match stat.map(|stat| handle::kind(&stat)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed(path, error)),
-            Ok(_) if is_dot_git => Some(Kind::DotGit),
+            Ok(_) if is_dot_git => Some(ScannedKind::DotGit),
             Ok(FileType::Directory) => {
                 let below =
                     handle::open_folder_at(folder, &name, false).map_err(|error| failed(path, error))?;
                 scan_folder(&below, path, depth + 1, limits, found)?;
                 None
             }
-            Ok(FileType::RegularFile) => Some(Kind::File),
-            Ok(FileType::Symlink) => Some(Kind::Link),
-            Ok(_) => Some(Kind::Special),
+            Ok(FileType::RegularFile) => Some(ScannedKind::File),
+            Ok(FileType::Symlink) => Some(ScannedKind::Link),
+            Ok(_) => Some(ScannedKind::Special),
         };
         if let Some(kind) = kind {
-            found.push(Found { path: path.clone(), kind, bytes });
+            found.push(ScannedPath { path: path.clone(), kind, bytes });
             if found.len() > limits.files {
                 let message = format!("there are more than {} files", limits.files);
                 return Err(TreeError::new(TreeErrorKind::TooLarge, message));

@@ -8,8 +8,8 @@ use super::{
     handle,
     ignore::{self, IgnoreRules},
     refusal::{RefusedPath, to_path},
-    repo::{EXECUTABLE, Entries, Entry, FILE, GITLINK, LINK, Repo},
-    scan::{self, Found, Kind},
+    repo::{EXECUTABLE, FILE, GITLINK, GitEntries, GitEntry, LINK, Repo},
+    scan::{self, ScannedKind, ScannedPath},
 };
 
 impl Tree {
@@ -51,7 +51,7 @@ pub(super) fn of_plain_folder(
     let limits = options.limits();
     let root = open(folder)?;
     for found in scan::scan(&root, limits)? {
-        if found.kind == Kind::File && ignore::is_rules(&found.path) {
+        if found.kind == ScannedKind::File && ignore::is_rules(&found.path) {
             let mut file = open_file(&root, &found.path)?;
             let mut bytes = Vec::new();
             std::io::Read::read_to_end(&mut file, &mut bytes)
@@ -59,14 +59,14 @@ pub(super) fn of_plain_folder(
             rules.add(&found.path, &bytes)?;
         }
     }
-    let taken = Taken::find(repo, rules, &Entries::new(), &root, limits)?;
+    let taken = Taken::find(repo, rules, &GitEntries::new(), &root, limits)?;
     options.announce(folder, &sizes(&taken.found, limits)?)?;
     repo.write_tree(&content(repo, &root, &taken.found, limits)?)
 }
 
 /// What of a folder is taken.
 struct Taken {
-    found: Vec<Found>,
+    found: Vec<ScannedPath>,
     refused: Vec<RefusedPath>,
 }
 
@@ -74,7 +74,7 @@ impl Taken {
     fn find(
         repo: &Repo,
         rules: &IgnoreRules,
-        base: &Entries,
+        base: &GitEntries,
         root: &OwnedFd,
         limits: &TreeLimits,
     ) -> Result<Self, TreeError> {
@@ -86,9 +86,9 @@ impl Taken {
         let mut refused = Vec::new();
         found.retain(|found| {
             let refusal = match found.kind {
-                Kind::DotGit if submodule_of(base, &found.path).is_some() => return false,
-                Kind::DotGit => Refusal::DotGit,
-                Kind::Special => Refusal::Special,
+                ScannedKind::DotGit if submodule_of(base, &found.path).is_some() => return false,
+                ScannedKind::DotGit => Refusal::DotGit,
+                ScannedKind::Special => Refusal::Special,
                 _ if submodule_of(base, &found.path).is_some() => Refusal::Submodule,
                 _ => return true,
             };
@@ -100,8 +100,8 @@ impl Taken {
 }
 
 /// How the rules are asked. Git answers nothing about a `.git`, so a neighbour stands for it.
-pub(super) fn asked_as(found: &Found) -> Vec<u8> {
-    if found.kind != Kind::DotGit {
+pub(super) fn asked_as(found: &ScannedPath) -> Vec<u8> {
+    if found.kind != ScannedKind::DotGit {
         return found.path.clone();
     }
     let folder = found.path.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1);
@@ -109,28 +109,33 @@ pub(super) fn asked_as(found: &Found) -> Vec<u8> {
 }
 
 /// The submodule that a path is, or is in.
-fn submodule_of<'a>(base: &Entries, path: &'a [u8]) -> Option<&'a [u8]> {
+fn submodule_of<'a>(base: &GitEntries, path: &'a [u8]) -> Option<&'a [u8]> {
     let ends = (1..=path.len()).filter(|end| path.get(*end).is_none_or(|byte| *byte == b'/'));
     ends.map(|end| &path[..end]).find(|path| base.get(*path).is_some_and(|entry| entry.mode == GITLINK))
 }
 
 /// The sizes of the files that are taken.
-fn sizes(found: &[Found], limits: &TreeLimits) -> Result<TreeReading, TreeError> {
+fn sizes(found: &[ScannedPath], limits: &TreeLimits) -> Result<TreeReading, TreeError> {
     let mut reading = TreeReading::default();
-    for Found { path, bytes, .. } in found.iter().filter(|found| found.kind == Kind::File) {
+    for ScannedPath { path, bytes, .. } in found.iter().filter(|found| found.kind == ScannedKind::File) {
         reading.add(path, *bytes, limits)?;
     }
     Ok(reading)
 }
 
 /// Puts the content of files and links into the repository. Their sizes are looked at first.
-fn content(repo: &Repo, root: &OwnedFd, found: &[Found], limits: &TreeLimits) -> Result<Entries, TreeError> {
+fn content(
+    repo: &Repo,
+    root: &OwnedFd,
+    found: &[ScannedPath],
+    limits: &TreeLimits,
+) -> Result<GitEntries, TreeError> {
     sizes(found, limits)?;
     let mut writer = BlobWriter::start(repo)?;
     let mut modes = Vec::with_capacity(found.len());
     let mut reading = TreeReading::default();
-    for Found { path, kind, .. } in found {
-        let mode = if *kind == Kind::Link {
+    for ScannedPath { path, kind, .. } in found {
+        let mode = if *kind == ScannedKind::Link {
             let target = handle::open_parent(root, path)
                 .and_then(|(folder, name)| handle::read_link(&folder, name))
                 .map_err(|error| TreeError::from_io(&to_path(path), "cannot be read", error))?;
@@ -150,7 +155,7 @@ fn content(repo: &Repo, root: &OwnedFd, found: &[Found], limits: &TreeLimits) ->
     }
     let ids = writer.finish()?;
     let entries = found.iter().zip(modes.into_iter().zip(ids));
-    Ok(entries.map(|(found, (mode, id))| (found.path.clone(), Entry { mode, id })).collect())
+    Ok(entries.map(|(found, (mode, id))| (found.path.clone(), GitEntry { mode, id })).collect())
 }
 
 fn open_file(root: &OwnedFd, path: &[u8]) -> Result<File, TreeError> {

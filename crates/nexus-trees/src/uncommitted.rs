@@ -12,7 +12,7 @@ use super::{
     check::with_filter,
     handle,
     project::Repository,
-    repo::{self, Entry, GITLINK, Repo, Scratch},
+    repo::{self, GITLINK, GitEntry, Repo, Scratch},
     text,
 };
 
@@ -180,7 +180,7 @@ impl<'a> Checkout<'a> {
         let submodules = head_entries.iter().filter(|(_, entry)| entry.mode == GITLINK);
         for path in left_out.chain(submodules.map(|(path, _)| path.as_slice())) {
             match head_entries.get(path) {
-                Some(Entry { mode, id }) => put_back.extend(format!("{mode:o} {id}\t").into_bytes()),
+                Some(GitEntry { mode, id }) => put_back.extend(format!("{mode:o} {id}\t").into_bytes()),
                 None => put_back.extend(format!("0 {}\t", "0".repeat(head.len())).into_bytes()),
             }
             put_back.extend_from_slice(path);

@@ -81,9 +81,9 @@ fn parse<S: DeserializeOwned>(
 ) -> Result<WorkspaceStatus<S>, WorkspaceError> {
     let text = str::from_utf8(bytes)
         .map_err(|error| malformed(path, position(bytes, error.valid_up_to()), "this is not UTF-8"))?;
-    let fields: Fields<'_> = serde_json::from_str(text)
+    let fields: RawFields<'_> = serde_json::from_str(text)
         .map_err(|error| malformed(path, (error.line(), error.column()), &words(&error)))?;
-    let mut reading = Reading { path, text, fields: fields.0 };
+    let mut reading = RemainingFields { path, text, fields: fields.0 };
     match reading.field("version")? {
         VERSION => {}
         found if found > VERSION => {
@@ -116,14 +116,14 @@ fn parse<S: DeserializeOwned>(
     })
 }
 
-/// The fields that were not taken yet.
-struct Reading<'a> {
+/// Fields that are not read yet.
+struct RemainingFields<'a> {
     path: &'a Path,
     text: &'a str,
     fields: Vec<(String, &'a RawValue)>,
 }
 
-impl Reading<'_> {
+impl RemainingFields<'_> {
     fn field<T: DeserializeOwned>(&mut self, name: &str) -> Result<T, WorkspaceError> {
         match self.take(name)? {
             Some(value) => Ok(value),
@@ -151,14 +151,14 @@ impl Reading<'_> {
     }
 }
 
-/// An object, each of its values as it is written.
-struct Fields<'a>(Vec<(String, &'a RawValue)>);
+/// Fields of an object, with their values as written.
+struct RawFields<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for RawFields<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Visit;
         impl<'de> Visitor<'de> for Visit {
-            type Value = Fields<'de>;
+            type Value = RawFields<'de>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an object")
@@ -172,7 +172,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
                     }
                     fields.push((name, map.next_value()?));
                 }
-                Ok(Fields(fields))
+                Ok(RawFields(fields))
             }
         }
         deserializer.deserialize_map(Visit)

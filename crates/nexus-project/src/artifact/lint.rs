@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    check::{self, Check, Fault, planned},
+    check::{self, CheckContext, Fault, planned},
     document::{Artifact, TextPosition},
     frontmatter::{Meta, Research},
     kind::{Kind, Place},
@@ -187,7 +187,7 @@ impl Artifacts {
                 }
             }
             (Kind::SlicePlan, _, Some(_)) => {
-                let mut check = Check::new(document, Some(place), models);
+                let mut check = CheckContext::new(document, Some(place), models);
                 for task in planned(&mut check) {
                     self.check_dependencies(&task, &mut check)?;
                 }

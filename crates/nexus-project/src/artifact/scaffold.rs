@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 
 use super::{
-    check::{self, Check, Fault, PlannedTask, planned},
+    check::{self, CheckContext, Fault, PlannedTask, planned},
     document::{Artifact, NONE},
     frontmatter::{Meta, SuccessCriterion},
     id::{MilestoneId, SliceId, SliceTaskId},
@@ -286,7 +286,7 @@ impl Artifacts {
         models: &[String],
     ) -> Result<Vec<PlannedTask>, ProjectError> {
         let path = self.slice_file(slice, Kind::SlicePlan);
-        let mut check = Check::new(plan, Place::of(&path).as_ref(), models);
+        let mut check = CheckContext::new(plan, Place::of(&path).as_ref(), models);
         for section in plan.sections().iter().filter(|section| !section.is_closed) {
             check.fault(section.start, Rule::SectionUnclosed, format!("<{}> has no end", section.name));
         }
@@ -303,14 +303,14 @@ impl Artifacts {
     pub(super) fn check_dependencies(
         &self,
         task: &PlannedTask,
-        check: &mut Check<'_>,
+        check: &mut CheckContext<'_>,
     ) -> Result<(), ProjectError> {
         let slices: BTreeSet<SliceId> = task.depends_on.iter().map(|task| task.slice).collect();
         for slice in slices {
             let path = self.slice_file(slice, Kind::SlicePlan);
             let plan = self.read(&path, Kind::SlicePlan)?;
             let known: BTreeSet<SliceTaskId> = plan.map_or_else(BTreeSet::new, |plan| {
-                let mut check = Check::new(&plan, Place::of(&path).as_ref(), check.models);
+                let mut check = CheckContext::new(&plan, Place::of(&path).as_ref(), check.models);
                 planned(&mut check).iter().map(|task| task.id).collect()
             });
             for missing in task.depends_on.iter().filter(|one| one.slice == slice && !known.contains(one)) {

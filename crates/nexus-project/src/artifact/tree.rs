@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     error::{ProjectError, ProjectErrorKind},
-    file::{self, Lock, Patience},
+    file::{self, FolderLock, Patience},
 };
 
 /// The folder of a project's artifacts.
@@ -157,10 +157,10 @@ impl Artifacts {
     }
 
     /// The right to change something in the tree, which is made if it is not there.
-    pub(super) fn lock(&self) -> Result<Lock, ProjectError> {
+    pub(super) fn lock(&self) -> Result<FolderLock, ProjectError> {
         self.guard(&self.folder())?;
         file::make_folder(&self.folder())?;
-        let lock = Lock::take(&self.folder().join(LOCK), Patience::default())?;
+        let lock = FolderLock::take(&self.folder().join(LOCK), Patience::default())?;
         // Without it more is shown by git, and nothing else is different.
         let _ = file::ignore(&self.folder(), &IGNORED);
         Ok(lock)

@@ -7,23 +7,23 @@ use serde_json::Value;
 
 use super::{
     fixture::{Expected, Postcondition, Rule},
-    server::Answer,
+    server::CallReply,
 };
 
 /// What is wrong, one sentence each. None: it holds. `then` is not looked at.
-pub(super) fn faults(expected: &Postcondition, answer: Option<&Answer>, root: &Path) -> Vec<String> {
+pub(super) fn faults(expected: &Postcondition, answer: Option<&CallReply>, root: &Path) -> Vec<String> {
     let mut faults = Vec::new();
     match (answer, &expected.error) {
-        (Some(Answer::Error(text)), Some(part)) => {
+        (Some(CallReply::Error(text)), Some(part)) => {
             if !text.to_lowercase().contains(&part.to_lowercase()) {
                 faults.push(format!("the error does not say {part:?}: {text}"));
             }
         }
-        (Some(Answer::Error(text)), None) => faults.push(format!("the call failed: {text}")),
-        (Some(Answer::Result(value)), Some(_)) => {
+        (Some(CallReply::Error(text)), None) => faults.push(format!("the call failed: {text}")),
+        (Some(CallReply::Result(value)), Some(_)) => {
             faults.push(format!("the call succeeded, and had to fail: {value}"));
         }
-        (Some(Answer::Result(value)), None) => {
+        (Some(CallReply::Result(value)), None) => {
             faults.extend(faults_at("the result", &expected.result, value));
         }
         (None, _) => {}

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{
     fixture::{Action, Call, Fixture, FixtureFile, Postcondition, Precondition},
     judge,
-    server::{Answer, Server, ServerCommand, ServerError},
+    server::{CallReply, ServerCommand, ServerError, TestedServer},
 };
 
 /// A fixture that a server does not pass.
@@ -47,7 +47,8 @@ pub async fn run(command: &ServerCommand, file: &FixtureFile) -> io::Result<Repo
     let mut was_timeout = false;
     for fixture in &file.fixtures {
         let folder = tempfile::tempdir()?;
-        let Err(Failure { step, faults, is_timeout }) = run_one(command, fixture, folder.path()).await else {
+        let Err(FailedStep { step, faults, is_timeout }) = run_one(command, fixture, folder.path()).await
+        else {
             report.passed += 1;
             was_timeout = false;
             continue;
@@ -62,16 +63,16 @@ pub async fn run(command: &ServerCommand, file: &FixtureFile) -> io::Result<Repo
     Ok(report)
 }
 
-/// Why a fixture is not passed: the step, from 1, or 0 before the first.
-struct Failure {
+/// Failed step of a fixture, counted from 1, or 0 before the first.
+struct FailedStep {
     step: usize,
     faults: Vec<String>,
     is_timeout: bool,
 }
 
-async fn run_one(command: &ServerCommand, fixture: &Fixture, folder: &Path) -> Result<(), Failure> {
+async fn run_one(command: &ServerCommand, fixture: &Fixture, folder: &Path) -> Result<(), FailedStep> {
     let failed = |step: usize| {
-        move |error: ServerError| Failure {
+        move |error: ServerError| FailedStep {
             step,
             faults: vec![error.to_string()],
             is_timeout: error.is_timeout,
@@ -79,7 +80,7 @@ async fn run_one(command: &ServerCommand, fixture: &Fixture, folder: &Path) -> R
     };
     let judged = |step: usize, faults: Vec<String>| match faults.is_empty() {
         true => Ok(()),
-        false => Err(Failure { step, faults, is_timeout: false }),
+        false => Err(FailedStep { step, faults, is_timeout: false }),
     };
     let mut server = begin(command, &fixture.precondition, folder).await.map_err(failed(0))?;
     for (number, step) in (1..).zip(&fixture.steps) {
@@ -87,7 +88,7 @@ async fn run_one(command: &ServerCommand, fixture: &Fixture, folder: &Path) -> R
             Action::Call(call) => server.call(call).await.map(Some),
             Action::Restart => {
                 server.end().await;
-                server = Server::start(command, folder).await.map_err(failed(number))?;
+                server = TestedServer::start(command, folder).await.map_err(failed(number))?;
                 Ok(None)
             }
             Action::Together { servers, times, call } => {
@@ -98,7 +99,7 @@ async fn run_one(command: &ServerCommand, fixture: &Fixture, folder: &Path) -> R
                 let faults = kill_rounds(command, fixture, *rounds, call, &step.postcondition).await;
                 judged(number, faults.map_err(failed(number))?)?;
                 // Each round had a project of its own, and so this one goes on as it was.
-                server = Server::start(command, folder).await.map_err(failed(number))?;
+                server = TestedServer::start(command, folder).await.map_err(failed(number))?;
                 continue;
             }
         };
@@ -111,7 +112,11 @@ async fn run_one(command: &ServerCommand, fixture: &Fixture, folder: &Path) -> R
 }
 
 /// Makes the project, and starts the server in it.
-async fn begin(command: &ServerCommand, before: &Precondition, folder: &Path) -> Result<Server, ServerError> {
+async fn begin(
+    command: &ServerCommand,
+    before: &Precondition,
+    folder: &Path,
+) -> Result<TestedServer, ServerError> {
     for (name, content) in &before.files {
         let path = folder.join(name);
         let text = match content {
@@ -123,9 +128,9 @@ async fn begin(command: &ServerCommand, before: &Precondition, folder: &Path) ->
             ServerError::new(format!("{name} of the precondition cannot be written: {error}"))
         })?;
     }
-    let server = Server::start(command, folder).await?;
+    let server = TestedServer::start(command, folder).await?;
     for call in &before.calls {
-        if let Answer::Error(text) = server.call(call).await? {
+        if let CallReply::Error(text) = server.call(call).await? {
             return Err(ServerError::new(format!("{} of the precondition failed: {text}", call.tool)));
         }
     }
@@ -133,17 +138,17 @@ async fn begin(command: &ServerCommand, before: &Precondition, folder: &Path) ->
 }
 
 async fn faults_after(
-    server: &Server,
+    server: &TestedServer,
     expected: &Postcondition,
-    answer: Option<&Answer>,
+    answer: Option<&CallReply>,
     folder: &Path,
 ) -> Result<Vec<String>, ServerError> {
     let mut faults = Vec::new();
     // Before the files: a server may finish at its first call what another had begun.
     for then in &expected.then {
         match server.call(&then.call).await? {
-            Answer::Error(text) => faults.push(format!("{} failed then: {text}", then.call.tool)),
-            Answer::Result(value) => {
+            CallReply::Error(text) => faults.push(format!("{} failed then: {text}", then.call.tool)),
+            CallReply::Result(value) => {
                 faults.extend(judge::faults_at(&format!("{} then", then.call.tool), &then.result, &value));
             }
         }
@@ -160,9 +165,9 @@ async fn together(
     call: &Call,
 ) -> Result<(), ServerError> {
     let one = || async {
-        let server = Server::start(command, folder).await?;
+        let server = TestedServer::start(command, folder).await?;
         for _ in 0..times {
-            if let Answer::Error(text) = server.call(call).await? {
+            if let CallReply::Error(text) = server.call(call).await? {
                 return Err(ServerError::new(format!("{} failed beside others: {text}", call.tool)));
             }
         }
@@ -197,7 +202,7 @@ async fn kill_rounds(
             let _ = tokio::time::timeout(moment, server.call(call)).await;
             server.kill().await;
         }
-        let server = Server::start(command, folder.path()).await?;
+        let server = TestedServer::start(command, folder.path()).await?;
         let faults = faults_after(&server, expected, None, folder.path()).await?;
         server.end().await;
         if !faults.is_empty() {

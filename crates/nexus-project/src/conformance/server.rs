@@ -52,21 +52,21 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// What a call came to.
+/// Reply to a call.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Answer {
+pub(super) enum CallReply {
     Result(Value),
     Error(String),
 }
 
-/// A server that runs. It is killed when it is dropped.
-pub(super) struct Server {
+/// Server under test. It is killed on drop.
+pub(super) struct TestedServer {
     client: RunningService<RoleClient, ()>,
     child: Child,
     prefix: String,
 }
 
-impl Server {
+impl TestedServer {
     pub(super) async fn start(command: &ServerCommand, folder: &Path) -> Result<Self, ServerError> {
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
@@ -89,7 +89,7 @@ impl Server {
         Ok(Self { client, child, prefix: command.prefix.clone() })
     }
 
-    pub(super) async fn call(&self, call: &Call) -> Result<Answer, ServerError> {
+    pub(super) async fn call(&self, call: &Call) -> Result<CallReply, ServerError> {
         let name = format!("{}{}", self.prefix, call.tool);
         let request = CallToolRequestParams::new(name).with_arguments(call.arguments.clone());
         let answer =
@@ -103,7 +103,7 @@ impl Server {
         match answer {
             Ok(result) => Ok(answered(result)),
             // An implementation may refuse arguments by the protocol's own error.
-            Err(rmcp::ServiceError::McpError(error)) => Ok(Answer::Error(error.message.into_owned())),
+            Err(rmcp::ServiceError::McpError(error)) => Ok(CallReply::Error(error.message.into_owned())),
             Err(error) => Err(ServerError::new(format!("{} was not answered: {error}", call.tool))),
         }
     }
@@ -123,13 +123,13 @@ impl Server {
     }
 }
 
-fn answered(result: CallToolResult) -> Answer {
+fn answered(result: CallToolResult) -> CallReply {
     let text: String =
         result.content.iter().filter_map(|content| Some(content.as_text()?.text.as_str())).collect();
     if result.is_error == Some(true) {
-        return Answer::Error(text);
+        return CallReply::Error(text);
     }
-    Answer::Result(
+    CallReply::Result(
         result
             .structured_content
             .unwrap_or_else(|| serde_json::from_str(&text).unwrap_or(Value::String(text))),

@@ -10,7 +10,8 @@ use serde_json::value::RawValue;
 /// Groups as JSON, by the name of the event.
 pub(super) type Groups = BTreeMap<String, Vec<String>>;
 
-type Object<'t> = BTreeMap<String, &'t RawValue>;
+/// Object whose values are not parsed.
+type RawObject<'t> = BTreeMap<String, &'t RawValue>;
 
 /// What a document is that nobody else has written: on the line of its brace, where nothing is put into an empty one.
 pub(super) fn file(groups: &Groups) -> String {
@@ -42,11 +43,11 @@ pub(super) fn with(text: &str, groups: &Groups) -> Result<String, String> {
             None => inserts.push((start_of(text, container) + 1, alone)),
         }
     };
-    let root: Object<'_> = read(text, text, "the document")?;
+    let root: RawObject<'_> = read(text, text, "the document")?;
     match root.get("hooks") {
         None => insert(text.trim_start(), last_of(text, root.values()), &hooks_member(groups), 1),
         Some(hooks) => {
-            let events: Object<'_> = read(text, hooks.get(), "`hooks`")?;
+            let events: RawObject<'_> = read(text, hooks.get(), "`hooks`")?;
             let (missing, there): (Vec<_>, Vec<_>) =
                 groups.iter().partition(|(event, _)| !events.contains_key(*event));
             let members: Vec<_> = missing.iter().map(|(event, groups)| event_member(event, groups)).collect();
@@ -131,9 +132,9 @@ fn runs(items: &[String], count: usize) -> impl Iterator<Item = Vec<String>> {
 
 /// All groups of a document, as they are written.
 fn groups_in(text: &str) -> Result<Vec<&str>, String> {
-    let root: Object<'_> = read(text, text, "the document")?;
+    let root: RawObject<'_> = read(text, text, "the document")?;
     let Some(hooks) = root.get("hooks") else { return Ok(Vec::new()) };
-    let events: Object<'_> = read(text, hooks.get(), "`hooks`")?;
+    let events: RawObject<'_> = read(text, hooks.get(), "`hooks`")?;
     let mut groups = Vec::new();
     for (event, list) in events {
         let list: Vec<&RawValue> = read(text, list.get(), &format!("`hooks.{event}`"))?;
@@ -149,7 +150,7 @@ pub(super) fn hooks_in(text: &str) -> Result<Vec<&str>, String> {
 
 /// The hooks of a group. What is no group has none.
 fn hooks_of(group: &str) -> Vec<&str> {
-    let Ok(members) = serde_json::from_str::<Object<'_>>(group) else { return Vec::new() };
+    let Ok(members) = serde_json::from_str::<RawObject<'_>>(group) else { return Vec::new() };
     let hooks =
         members.get("hooks").and_then(|hooks| serde_json::from_str::<Vec<&RawValue>>(hooks.get()).ok());
     hooks.unwrap_or_default().into_iter().map(RawValue::get).collect()

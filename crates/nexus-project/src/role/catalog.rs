@@ -66,11 +66,12 @@ use Capability::{NoFileEdit, NoTaskCreate, NoTaskUpdate};
 const ADVISES: &[Capability] = &[NoFileEdit, NoTaskCreate, NoTaskUpdate];
 const READS: &[Capability] = &[NoFileEdit, NoTaskCreate];
 
-type Line =
+/// Row of the catalogue.
+type CatalogRow =
     (&'static str, Category, ResumeTier, ModelTier, &'static [Capability], &'static str, &'static str);
 
 #[rustfmt::skip]
-const CATALOG: [Line; 9] = [
+const CATALOG: [CatalogRow; 9] = [
     ("architect", Category::How, ResumeTier::Persistent, ModelTier::High, ADVISES,
      "Decides how parts fit together, and what a change costs later.", include_str!("../../roles/architect.md")),
     ("designer", Category::How, ResumeTier::Persistent, ModelTier::High, ADVISES,

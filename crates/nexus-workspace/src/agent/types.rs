@@ -5,7 +5,7 @@ mod written;
 use nexus_core::Overlay;
 use serde::{Deserialize, Serialize};
 
-use self::written::Written;
+use self::written::WrittenTypes;
 use super::{AgentNameKind, AgentType, AgentTypeError, Surface, name};
 
 /// The tiers that are there without being registered.
@@ -73,7 +73,7 @@ const RESERVED: [&str; 3] = ["cartographer", "advisory", "field"];
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "Written", into = "Written")]
+#[serde(try_from = "WrittenTypes", into = "WrittenTypes")]
 pub struct AgentTypes {
     tiers: Vec<Tier>,
     types: Vec<AgentType>,

@@ -8,13 +8,13 @@ use super::{
         rule::Rule,
         status,
     },
-    Check,
+    CheckContext,
 };
 
 /// The line of a verification that says for people what the frontmatter says.
 const STATUS_LINE: &str = "**Milestone Status:**";
 
-impl Check<'_> {
+impl CheckContext<'_> {
     /// Where the value of a key stands.
     fn at(&self, key: &str) -> usize {
         self.artifact.values().get(key).map_or(0, |range| range.start)
@@ -145,7 +145,7 @@ impl Check<'_> {
     }
 }
 
-fn agreements(check: &mut Check<'_>) {
+fn agreements(check: &mut CheckContext<'_>) {
     let document: &Artifact = check.artifact;
     for entry in document.entries_of("Final Decisions") {
         if let Some(field) = document.field(entry, "Reasoning-Trace-Agreement")

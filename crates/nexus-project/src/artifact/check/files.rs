@@ -2,10 +2,10 @@
 
 use super::{
     super::{frontmatter::AgentHandoff, handoff, review, rule::Rule},
-    Check,
+    CheckContext,
 };
 
-impl Check<'_> {
+impl CheckContext<'_> {
     pub(super) fn review(&mut self) {
         let text = self.artifact.text();
         match review::verify(text.as_bytes()) {

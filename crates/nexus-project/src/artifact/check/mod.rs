@@ -17,8 +17,8 @@ pub(super) use tasks::{PlannedTask, planned};
 /// Something that is wrong, and the byte at which it is.
 pub(super) type Fault = (usize, Rule, String);
 
-/// What a check goes by, and what it found.
-pub(super) struct Check<'a> {
+/// Context of a check, and the faults that it found.
+pub(super) struct CheckContext<'a> {
     pub(super) artifact: &'a Artifact,
     /// Where the file lies, as far as it is known.
     pub(super) milestone: Option<MilestoneId>,
@@ -29,7 +29,7 @@ pub(super) struct Check<'a> {
     pub(super) faults: Vec<Fault>,
 }
 
-impl<'a> Check<'a> {
+impl<'a> CheckContext<'a> {
     pub(super) fn new(artifact: &'a Artifact, place: Option<&Place>, models: &'a [String]) -> Self {
         Self {
             artifact,
@@ -53,7 +53,7 @@ pub(super) fn faults(
     name: &str,
     models: &[String],
 ) -> Vec<Fault> {
-    let mut check = Check::new(document, place, models);
+    let mut check = CheckContext::new(document, place, models);
     check.structure();
     // Values that do not fit their schema have no meaning to be checked.
     if !check

@@ -12,13 +12,13 @@ use super::{
         kind::{EntrySpec, Kind, Sections},
         rule::Rule,
     },
-    Check,
+    CheckContext,
 };
 
 /// What a program writes that lost a value.
 const LOST: &str = "[object Object]";
 
-impl Check<'_> {
+impl CheckContext<'_> {
     pub(super) fn structure(&mut self) {
         let document = self.artifact;
         let mut start = 0;

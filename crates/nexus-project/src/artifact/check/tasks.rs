@@ -8,7 +8,7 @@ use super::{
         rule::Rule,
         task_block::{self, TaskBlock},
     },
-    Check,
+    CheckContext,
 };
 
 /// The models that are known without a configuration.
@@ -27,7 +27,7 @@ pub(in super::super) struct PlannedTask {
 }
 
 /// The tasks of a plan. What is wrong with one is a fault, and then it is not among them.
-pub(in super::super) fn planned(check: &mut Check<'_>) -> Vec<PlannedTask> {
+pub(in super::super) fn planned(check: &mut CheckContext<'_>) -> Vec<PlannedTask> {
     let document = check.artifact;
     let (blocks, block_faults) = task_block::blocks(document);
     if blocks.is_empty()
@@ -57,7 +57,7 @@ pub(in super::super) fn planned(check: &mut Check<'_>) -> Vec<PlannedTask> {
     tasks
 }
 
-fn task(check: &mut Check<'_>, index: usize, block: &TaskBlock) -> Option<PlannedTask> {
+fn task(check: &mut CheckContext<'_>, index: usize, block: &TaskBlock) -> Option<PlannedTask> {
     let before = check.faults.len();
     let name =
         block.attributes.get("id").map_or(format!("task {} of the plan", index + 1), |(id, _)| id.clone());
@@ -98,7 +98,7 @@ fn task(check: &mut Check<'_>, index: usize, block: &TaskBlock) -> Option<Planne
     (check.faults.len() == before).then_some(task)
 }
 
-impl Check<'_> {
+impl CheckContext<'_> {
     fn wave(&mut self, wave: &str, at: usize, slice: SliceId) {
         if wave.parse() != Ok(slice.number()) {
             let message = format!("wave is {wave:?}; the number of {slice} is {}", slice.number());

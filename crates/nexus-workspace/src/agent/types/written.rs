@@ -11,9 +11,10 @@ use serde::{
 use super::{AgentTypes, Tier, is_built_in};
 use crate::agent::{AgentNameKind, AgentType, AgentTypeError, Surface};
 
+/// Agent types, as the file has them.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Written {
+pub(super) struct WrittenTypes {
     #[serde(default, skip_serializing_if = "Entries::is_empty")]
     tiers: Entries<TierWritten>,
     #[serde(default, skip_serializing_if = "Entries::is_empty")]
@@ -47,10 +48,10 @@ struct TypeWritten {
     surface: Surface,
 }
 
-impl TryFrom<Written> for AgentTypes {
+impl TryFrom<WrittenTypes> for AgentTypes {
     type Error = AgentTypeError;
 
-    fn try_from(written: Written) -> Result<Self, AgentTypeError> {
+    fn try_from(written: WrittenTypes) -> Result<Self, AgentTypeError> {
         let mut types = Self::built_in();
         for (name, tier) in written.tiers.0 {
             if tier.like.is_some() || !tier.surface.is_all() || !is_built_in(AgentNameKind::Tier, &name) {
@@ -69,7 +70,7 @@ impl TryFrom<Written> for AgentTypes {
     }
 }
 
-impl From<AgentTypes> for Written {
+impl From<AgentTypes> for WrittenTypes {
     fn from(types: AgentTypes) -> Self {
         let bare = AgentTypes::built_in();
         let added = types.tiers.into_iter().filter(|tier| !bare.tiers.contains(tier));
