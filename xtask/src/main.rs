@@ -1,5 +1,5 @@
 //! `cargo xtask structure` measures the structure of the workspace's source: circles of imports between files, vendor
-//! names outside the vendors' folders, public type names with two meanings, third-party types in the seam's signatures,
+//! names outside the vendors' folders, type names with several definitions, third-party types in the seam's signatures,
 //! links of the pages that lead nowhere, and lines of code.
 //!
 //! It reads syntax alone, so it needs no build. What only a type checker knows (the file that implements a method) makes

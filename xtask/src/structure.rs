@@ -9,7 +9,7 @@ use crate::links::DeadLink;
 use crate::modules::Tree;
 use crate::types::TypeNames;
 use crate::workspace::{self, Target, Workspace};
-use crate::{circles, layers, links, signatures, vendors};
+use crate::{circles, layers, links, signatures, types, vendors};
 
 /// The crate whose public signatures are checked for other crates' types: whoever implements a backend depends on them.
 const SEAM: &str = "nexus-core";
@@ -91,27 +91,27 @@ fn print_mentions(trees: &Trees) -> usize {
 }
 
 fn print_types(trees: &Trees) -> usize {
-    let mut types = TypeNames::default();
+    let mut names = TypeNames::default();
     for (_, tree) in trees {
-        types.add(tree);
+        names.add(tree);
     }
-    let public = types.repeated_public();
+    let public = names.repeated_public();
     println!("public type names with more than one definition: {}", public.len());
     for (name, places) in &public {
         println!("  {name}: {}", places.join(" "));
     }
-    let all = types.repeated();
-    let thrice = all.iter().filter(|(_, places)| places.len() > 2).count();
+    let all = names.repeated();
+    let (twice, more) = types::twice_and_more(&all);
     println!(
-        "with the private ones, except those of wire and translate modules (no fault): {} twice, {thrice} more often, of {}",
-        all.len() - thrice,
-        types.count()
+        "with the private ones, except those of wire and translate modules: {twice} twice (at most {}), {more} more often (none), of {}",
+        types::MAX_TWICE,
+        names.count()
     );
     for (name, places) in &all {
         println!("  {name}: {}", places.join(" "));
     }
     println!();
-    public.len()
+    public.len() + types::faults(twice, more)
 }
 
 fn print_signatures(trees: &Trees) -> usize {

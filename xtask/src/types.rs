@@ -22,6 +22,20 @@ struct Definition {
 /// A name and the `path:line` of each of its definitions.
 pub(crate) type Repeated<'a> = (&'a str, Vec<String>);
 
+/// Maximum number of names that exist twice, public or private.
+pub(crate) const MAX_TWICE: usize = 60;
+
+/// Names among `repeated` that exist twice, and those that exist more often.
+pub(crate) fn twice_and_more(repeated: &[Repeated<'_>]) -> (usize, usize) {
+    let more = repeated.iter().filter(|(_, places)| places.len() > 2).count();
+    (repeated.len() - more, more)
+}
+
+/// Faults of that many names: each that exists three times or more, and each that exists twice beyond [`MAX_TWICE`].
+pub(crate) fn faults(twice: usize, more: usize) -> usize {
+    more + twice.saturating_sub(MAX_TWICE)
+}
+
 impl TypeNames {
     /// Adds the module-level types of `tree`.
     pub(crate) fn add(&mut self, tree: &Tree) {
@@ -120,6 +134,15 @@ mod tests {
             ("two/deep.rs", "union Thrice { one: u8 }"),
         ]);
         assert_eq!(found, [("Thrice".to_owned(), 3), ("Twice".to_owned(), 2)]);
+    }
+
+    #[test]
+    fn a_third_definition_and_too_many_second_ones_are_faults() {
+        let places = |count: usize| ("Name", vec![String::new(); count]);
+        assert_eq!(twice_and_more(&[places(2), places(3), places(2), places(11)]), (2, 2));
+        assert_eq!(faults(MAX_TWICE, 0), 0);
+        assert_eq!(faults(MAX_TWICE + 2, 0), 2);
+        assert_eq!(faults(2, 3), 3);
     }
 
     #[test]
