@@ -158,7 +158,8 @@ fn items_in(mut bytes: &[u8], id_bytes: usize) -> Result<FolderItems, TreeError>
         let (name, rest) = super::repo::split_once(rest, 0).ok_or_else(odd)?;
         let (id, rest) = rest.split_at_checked(id_bytes).ok_or_else(odd)?;
         let mode = std::str::from_utf8(mode).ok().and_then(|mode| u32::from_str_radix(mode, 8).ok());
-        items.insert(name.to_vec(), GitEntry { mode: usual(mode.ok_or_else(odd)?), id: nexus_files::hex(id) });
+        items
+            .insert(name.to_vec(), GitEntry { mode: usual(mode.ok_or_else(odd)?), id: nexus_files::hex(id) });
         bytes = rest;
     }
     Ok(items)
