@@ -1,7 +1,18 @@
 //! Work that blocks, off the threads that run futures.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread;
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{Receiver, channel},
+    },
+    thread,
+};
+
+use tokio::task::JoinHandle;
+
+use crate::cancel::CancelToken;
 
 /// Runs `work` on a blocking thread of the Tokio runtime that polls this, or right here if the system has no thread to
 /// give: the runtime would panic then.
@@ -19,6 +30,64 @@ pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     })
 }
 
+/// As [`run_blocking`], for work that ends when its token is cancelled.
+///
+/// If the future is dropped, the token is cancelled, and the drop returns when work that has begun is over. Work that has not begun does
+/// not begin. So nothing is at work afterwards.
+///
+/// # Errors
+///
+/// Those of [`run_blocking`].
+pub async fn run_cancellable<T: Send + 'static>(
+    cancel: CancelToken,
+    work: impl FnOnce(CancelToken) -> T + Send + 'static,
+) -> thread::Result<T> {
+    if !has_thread() {
+        return catch_unwind(AssertUnwindSafe(|| work(cancel)));
+    }
+    let (end, ended) = channel();
+    let is_settled = Arc::new(AtomicBool::new(false));
+    let (is_given_up, cancel_of_work) = (Arc::clone(&is_settled), cancel.clone());
+    let handle = tokio::task::spawn_blocking(move || {
+        let _end = end;
+        match is_given_up.swap(true, Ordering::AcqRel) {
+            true => None,
+            false => Some(work(cancel_of_work)),
+        }
+    });
+    let mut task = CancellableTask { handle, is_settled, ended, cancel };
+    match (&mut task.handle).await {
+        Ok(Some(done)) => Ok(done),
+        Err(error) if error.is_panic() => Err(error.into_panic()),
+        // Only the drop of this future gives work up, so the runtime has ended.
+        Ok(None) | Err(_) => Err(Box::new("the runtime is shutting down")),
+    }
+}
+
+/// Work on a blocking thread, cancelled and waited for on drop.
+struct CancellableTask<T> {
+    handle: JoinHandle<T>,
+    /// Set by the work when it begins, or by the drop, whichever comes first: work that still waits for a thread is not begun.
+    is_settled: Arc<AtomicBool>,
+    /// Its other end is dropped with the work.
+    ended: Receiver<()>,
+    cancel: CancelToken,
+}
+
+impl<T> Drop for CancellableTask<T> {
+    fn drop(&mut self) {
+        if self.handle.is_finished() {
+            return;
+        }
+        self.handle.abort();
+        self.cancel.cancel();
+        if self.is_settled.swap(true, Ordering::AcqRel) {
+            // Nothing is ever sent: this returns when the other end is dropped.
+            let _ = self.ended.recv();
+        }
+    }
+}
+
 /// Whether the system has a thread to give. The runtime panics where it has no blocking thread yet and gets none.
 pub(crate) fn has_thread() -> bool {
     let trial = thread::Builder::new().name("nexus-trial".to_owned()).stack_size(SMALLEST_BYTES).spawn(|| ());
@@ -30,3 +99,40 @@ pub(crate) fn has_thread() -> bool {
 
 /// Stack of the thread that tells whether there are threads. Source: glibc, `PTHREAD_STACK_MIN`, which others round up to.
 const SMALLEST_BYTES: usize = 16 << 10;
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, pin::pin, task::Poll};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn work_whose_future_is_dropped_is_cancelled_and_over_when_the_drop_returns() {
+        let (begun, has_begun) = channel();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = Arc::clone(&is_over);
+        {
+            let mut work = pin!(run_cancellable(CancelToken::new(), move |cancel| {
+                begun.send(()).unwrap();
+                while !cancel.is_cancelled() {
+                    thread::yield_now();
+                }
+                over.store(true, Ordering::Release);
+            }));
+            poll_fn(|context| {
+                assert!(work.as_mut().poll(context).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            has_begun.recv().unwrap();
+        }
+        assert!(is_over.load(Ordering::Acquire));
+    }
+
+    #[tokio::test]
+    async fn work_returns_its_value_or_its_panic() {
+        assert_eq!(run_cancellable(CancelToken::new(), |_| 7).await.unwrap(), 7);
+        let panic = run_cancellable(CancelToken::new(), |_| panic!("in the work")).await.unwrap_err();
+        assert_eq!(panic.downcast_ref::<&str>(), Some(&"in the work"));
+    }
+}

@@ -23,7 +23,7 @@ pub const MARK_VARIABLE: &str = "NEXUS_CONFORMANCE_MARK";
 /// A backend under test: how it is set before a scripted model, and what has to be known about it.
 ///
 /// Each case stages a backend of its own and may stage several. What the backend talks to is the subject's
-/// choice: a [`Sim`], a fake CLI, or the script read directly.
+/// choice: a [`Sim`](crate::sim::Sim), a fake CLI, or the script read directly.
 ///
 /// This one reads the script directly. [`conformance_tests!`](crate::conformance_tests) makes a test of each case, or
 /// `conformance::harness` (feature `harness`) a test program.
