@@ -52,7 +52,7 @@
 //! # The crates behind it
 //!
 //! This crate has no logic of its own: it gives each public name once. `nexus_core` is the seam,
-//! `nexus_router` the configuration and the choice, `nexus_workspace` folders that hold work and the types of agents,
+//! `nexus_router` the configuration and the choice, `nexus_work` folders that hold work and the types of agents,
 //! `nexus_conversations` conversations that have a name, `nexus_fleet` turns on other machines, `nexus_backends` the vendors and
 //! their logins.
 //!
@@ -128,8 +128,8 @@ pub use nexus_router::{
 };
 #[cfg(target_os = "linux")]
 pub use nexus_trees as tree;
-pub use nexus_workspace as workspace;
-pub use nexus_workspace::{
+pub use nexus_work as workspace;
+pub use nexus_work::{
     AgentType, AgentTypeError, AgentTypes, EventLog, NewWorkspace, Workspace, WorkspaceError,
     WorkspaceErrorKind, WorkspaceEvent, WorkspaceId, WorkspaceState, WorkspaceStatus, Workspaces, agent,
 };

@@ -14,7 +14,7 @@ const LAYERS: [&[&str]; 16] = [
     &["backends"],
     &["router"],
     &["trees", "conversations"],
-    &["workspace", "report"],
+    &["work"],
     &["tasks", "project"],
     &["debates", "fleet"],
     &["testbed"],

@@ -19,7 +19,7 @@ use std::{
 use nexus_core::{RecordFile, RecordLog};
 use nexus_files::FileLock;
 use nexus_tasks::LoggedTurn;
-use nexus_workspace::{EventLog, Workspace, WorkspaceId, WorkspaceStatus};
+use nexus_work::{EventLog, Workspace, WorkspaceId, WorkspaceStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::{

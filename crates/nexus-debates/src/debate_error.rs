@@ -4,7 +4,7 @@ use std::{error::Error as _, fmt, io, path::Path};
 
 use nexus_mcp::jobs::JobFault;
 use nexus_tasks::TaskError;
-use nexus_workspace::{WorkspaceError, WorkspaceErrorKind};
+use nexus_work::{WorkspaceError, WorkspaceErrorKind};
 
 /// Why a call failed, named for what the caller can do next.
 #[non_exhaustive]

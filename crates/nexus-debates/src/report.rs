@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, Render as _, html};
-use nexus_report::{Bar, Bars, Block, Page, Text};
 use nexus_tasks::LoggedTurn;
+use nexus_work::report::{Bar, Bars, Block, Page, Text};
 
 use crate::{
     debate::{Debate, DebateSnapshot},

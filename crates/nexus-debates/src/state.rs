@@ -1,6 +1,6 @@
 //! The status of a debate, and every transition of it.
 
-use nexus_workspace::WorkspaceState;
+use nexus_work::WorkspaceState;
 use serde::{Deserialize, Serialize};
 
 use crate::close::RoundDecision;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use nexus_core::Clock;
-use nexus_workspace::{NewWorkspace, WorkspaceErrorKind, WorkspaceId, Workspaces};
+use nexus_work::{NewWorkspace, WorkspaceErrorKind, WorkspaceId, Workspaces};
 
 use crate::{
     data::DebateData,

@@ -11,7 +11,7 @@ use nexus_core::{
     ResumeHandle, ScopeError, Submission, Tool, ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest,
 };
 use nexus_router::Router;
-use nexus_workspace::{AgentTypeError, AgentTypes};
+use nexus_work::{AgentTypeError, AgentTypes};
 use schemars::JsonSchema;
 use serde::Deserialize;
 

@@ -4,7 +4,7 @@ use std::{error::Error as _, fmt};
 
 use nexus_mcp::jobs::JobFault;
 use nexus_trees::{TreeError, TreeErrorKind};
-use nexus_workspace::{WorkspaceError, WorkspaceErrorKind};
+use nexus_work::{WorkspaceError, WorkspaceErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

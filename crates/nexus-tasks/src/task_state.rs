@@ -1,6 +1,6 @@
 //! The status of a task, and every transition of it.
 
-use nexus_workspace::WorkspaceState;
+use nexus_work::WorkspaceState;
 use serde::{Deserialize, Serialize};
 
 use crate::problem_brief::Plan;

@@ -9,7 +9,7 @@ use nexus_tasks::{
     ReviewOutcome, StepAttempt, StepEvidence, StepReview, StepWork, shown_probe,
 };
 use nexus_trees::CommitId;
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 
 use crate::{
     error::TestbedError,

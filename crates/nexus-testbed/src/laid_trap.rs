@@ -11,7 +11,7 @@ use nexus_core::CancelToken;
 use nexus_files::make_private_folder;
 use nexus_tasks::{Checks, ProbeStore, ProblemBrief, SandboxSettings, TaskSettings};
 use nexus_trees::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions};
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 
 use crate::{
     blocking::blocking,

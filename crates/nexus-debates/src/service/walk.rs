@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nexus_core::{CancelToken, RecordLog};
-use nexus_workspace::WorkspaceState as _;
+use nexus_work::WorkspaceState as _;
 use tokio::sync::watch;
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nexus_workspace::{AgentType, AgentTypeError, AgentTypes, agent::Surface};
+use nexus_work::{AgentType, AgentTypeError, AgentTypes, agent::Surface};
 use schemars::JsonSchema;
 use serde::Serialize;
 

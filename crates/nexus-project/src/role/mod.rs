@@ -8,7 +8,7 @@ pub(crate) mod resume;
 
 pub use capability::{Capability, ToolClass};
 pub use catalog::{Category, ModelTier, ResumeTier, Role};
-pub use nexus_workspace::AgentType;
+pub use nexus_work::AgentType;
 
 pub use harness_map::{HarnessMap, HarnessMapError, RoleTools};
 pub use prompt::KnowledgeFile;

@@ -1,6 +1,6 @@
 //! Which tools the agents of a phase have.
 
-use nexus_workspace::{AgentTypeError, AgentTypes};
+use nexus_work::{AgentTypeError, AgentTypes};
 
 /// What everybody has: the brief, what was handed in before, and the files that may be read.
 const READING: [&str; 5] = ["read_my_brief", "read_handoffs", "list_files", "read_file", "search_files"];
@@ -94,7 +94,7 @@ impl AgentPhase {
 
 #[cfg(test)]
 mod tests {
-    use nexus_workspace::{AgentType, agent::Surface};
+    use nexus_work::{AgentType, agent::Surface};
 
     use super::*;
 

@@ -28,7 +28,7 @@ use nexus_core::{CancelToken, harness::run_blocking};
 use nexus_files::{FileLock, make_private_folder};
 use nexus_process::private_home::remove_tree;
 use nexus_trees::{Tree, TreeId};
-use nexus_workspace::WorkspaceId;
+use nexus_work::WorkspaceId;
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex as AsyncMutex, OnceCell, OwnedMutexGuard};
 

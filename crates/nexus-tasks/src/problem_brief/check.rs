@@ -6,12 +6,12 @@ use std::{
 };
 
 use nexus_core::{Brief, ParticipantScope, PathAccess, ScopeError, WriteSlice};
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 
 use super::{BriefDraft, BriefLimits, Criterion, OUTCOME, Plan, PlanEntry, PlanEntryDraft};
 use crate::draft_fault::{DraftError, Faults, shown};
 
-/// The built-in tiers, phases and type that the rules speak of. Source: the documentation of [`nexus_workspace::agent`].
+/// The built-in tiers, phases and type that the rules speak of. Source: the documentation of [`nexus_work::agent`].
 const EXECUTION: &str = "execution";
 const OPERATIONS: &str = "operations";
 const REVIEW: &str = "review";

@@ -8,7 +8,7 @@ mod plan;
 use std::path::Path;
 
 use nexus_core::{Brief, ParticipantScope, PathRule, ScopeError, ToolPattern};
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 use serde::{Serialize, Serializer};
 
 pub use self::{
@@ -36,7 +36,7 @@ pub(crate) const OUTCOME: &str = "outcome";
 ///
 /// ```
 /// use nexus_tasks::{BriefDraft, ProblemBrief};
-/// use nexus_workspace::AgentTypes;
+/// use nexus_work::AgentTypes;
 ///
 /// let draft: BriefDraft = serde_json::from_str(r#"{
 ///     "problem": "Negative amounts are rounded to zero.",

@@ -1,7 +1,7 @@
 //! One attempt at a step: what was claimed beside what was changed, what was probed, and what the review came to.
 
 use maud::{Markup, html};
-use nexus_report::{Block, Text, diff};
+use nexus_work::report::{Block, Text, diff};
 
 use super::plan::judgement;
 use crate::{

@@ -5,7 +5,7 @@ mod plan;
 mod turns;
 
 use maud::{Markup, html};
-use nexus_report::{Block, Page, Text};
+use nexus_work::report::{Block, Page, Text};
 
 use crate::{
     store::{Task, TaskSnapshot},
@@ -102,7 +102,7 @@ fn goal(snapshot: &TaskSnapshot) -> Markup {
     }
 }
 
-fn log(events: &[nexus_workspace::WorkspaceEvent]) -> Markup {
+fn log(events: &[nexus_work::WorkspaceEvent]) -> Markup {
     let left_out = events.len().saturating_sub(MOST_EVENTS);
     html! {
         @if left_out > 0 { p.soft { (left_out) " earlier events are left out." } }

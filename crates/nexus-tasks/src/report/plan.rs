@@ -1,7 +1,7 @@
 //! The brief and its plan, with what became of each entry and criterion.
 
 use maud::{Markup, html};
-use nexus_report::{Block, Text};
+use nexus_work::report::{Block, Text};
 
 use crate::{
     problem_brief::ProblemBrief,

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, Render as _, html};
 use nexus_core::{RecordedOutcome, TurnRecord};
-use nexus_report::{Bar, Bars, Span, SpanKind, TimeLine};
-use nexus_workspace::WorkspaceEvent;
+use nexus_work::WorkspaceEvent;
+use nexus_work::report::{Bar, Bars, Span, SpanKind, TimeLine};
 
 use crate::store::LoggedTurn;
 

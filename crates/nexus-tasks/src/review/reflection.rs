@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -8,7 +8,7 @@ use std::sync::{
 use nexus_core::{BeforeRetry, CancelToken, EventEnvelope, Limits, TurnEvent, TurnHost};
 use nexus_router::WorkKind;
 use nexus_trees::{Base, Project, Tree};
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 use tokio::sync::watch;
 
 use super::{

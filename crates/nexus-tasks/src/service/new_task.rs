@@ -8,7 +8,7 @@ use std::{
 use nexus_core::Effort;
 use nexus_router::{ExplainedTarget, KindError, Panel, WorkKind};
 use nexus_trees::Project;
-use nexus_workspace::WorkspaceId;
+use nexus_work::WorkspaceId;
 
 use super::{framing_job::ORCHESTRATOR, inner::TasksCore, request::TaskCreateRequest};
 use crate::{

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use nexus_trees::Tree;
-use nexus_workspace::WorkspaceState as _;
+use nexus_work::WorkspaceState as _;
 
 use super::{
     blocking::blocking,

@@ -7,7 +7,7 @@ use std::{
 
 use nexus_files::FileLock;
 use nexus_mcp::page::{MOST_BYTES, cut, page};
-use nexus_workspace::{AgentType, AgentTypeError, AgentTypes, agent::Surface};
+use nexus_work::{AgentType, AgentTypeError, AgentTypes, agent::Surface};
 
 use super::{
     answer::{AgentList, AgentView, TierList, TierView},

@@ -11,7 +11,7 @@ use super::{
     },
     settle::end_in_words,
 };
-use nexus_workspace::WorkspaceState as _;
+use nexus_work::WorkspaceState as _;
 
 use crate::{
     checks::{Baseline, SuiteEnd},

@@ -12,7 +12,7 @@ mod run_turn;
 use std::{fmt, sync::Arc, time::Duration};
 
 use nexus_router::Router;
-use nexus_workspace::{AgentType, AgentTypes};
+use nexus_work::{AgentType, AgentTypes};
 use tokio::sync::watch;
 
 use super::{

@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf, sync::Arc};
 use nexus_core::{Budget, CancelToken, RecordFile};
 use nexus_router::Router;
 use nexus_trees::{CommitId, Tree};
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 
 use super::StepWatcher;
 use crate::{

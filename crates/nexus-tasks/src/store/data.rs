@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use nexus_trees::{CommitId, CommitIntent};
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 use serde::{Deserialize, Serialize};
 
 use crate::{

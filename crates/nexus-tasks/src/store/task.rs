@@ -11,7 +11,7 @@ use nexus_core::{CancelToken, RecordFile, RecordLog};
 use nexus_files::{FileLock, make_private_folder};
 use nexus_process::private_home::remove_tree;
 use nexus_trees::{Patch, Project, Tree, TreeOptions};
-use nexus_workspace::{EventLog, Workspace, WorkspaceId, WorkspaceStatus};
+use nexus_work::{EventLog, Workspace, WorkspaceId, WorkspaceStatus};
 
 use super::{data::TaskData, git::SharedGit, log::TaskLogEvent};
 use crate::{

@@ -9,7 +9,7 @@ use std::{
 use nexus_core::Clock;
 use nexus_files::FileLock;
 use nexus_trees::{Git, Tree};
-use nexus_workspace::{NewWorkspace, WorkspaceId, Workspaces};
+use nexus_work::{NewWorkspace, WorkspaceId, Workspaces};
 
 use super::{
     data::TaskData,
@@ -112,7 +112,7 @@ impl TaskStore {
         let id: TaskId = task.parse().map_err(|error| unknown(format!("{error}")))?;
         match self.workspaces.open(&id) {
             Ok(workspace) => Ok(Task::of(workspace, self.git.clone())),
-            Err(error) if error.kind() == nexus_workspace::WorkspaceErrorKind::NotFound => {
+            Err(error) if error.kind() == nexus_work::WorkspaceErrorKind::NotFound => {
                 Err(unknown(format!("there is no task {id}")))
             }
             Err(error) => Err(error.into()),

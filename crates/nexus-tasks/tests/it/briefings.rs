@@ -4,7 +4,7 @@ use nexus_tasks::{
     BriefDraft, Claim, Criterion, Handoff, HandoffAction, HandoffDraft, PlanEntryDraft, ProblemBrief,
     StepEvidence, briefing, shown_handoff,
 };
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 
 fn brief(hostile: &str) -> ProblemBrief {
     let entry = PlanEntryDraft {

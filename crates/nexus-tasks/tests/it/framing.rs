@@ -2,7 +2,7 @@
 
 use nexus_core::{CancelToken, EventEnvelope, Limits, ToolContent, ToolResult, TurnHost};
 use nexus_tasks::{AgentRoute, Framed, Framing, FramingFailure, FramingReport, Goal, Prompts};
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 use serde_json::{Value, json};
 
 use crate::support::{Act, Scripted, scripted};

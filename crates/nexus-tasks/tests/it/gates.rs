@@ -8,7 +8,7 @@ use nexus_tasks::{
     AgentPhase, Handoff, HandoffDraft, Reflection, ReviewDecision, ReviewOutcome, StepEnd, StepEvidence,
     StepInterrupted, StepRecord, StepWork,
 };
-use nexus_workspace::AgentType;
+use nexus_work::AgentType;
 use serde_json::{Value, json};
 
 use crate::support::{

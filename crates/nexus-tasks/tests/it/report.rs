@@ -17,7 +17,7 @@ use nexus_tasks::{
 };
 use nexus_testkit::browser::look_at;
 use nexus_trees::{CommitIntent, Git, Project};
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 use tempfile::TempDir;
 
 const HOSTILE: &str = "</script><img src=http://canary.invalid/x onerror=alert(1)>\"'&amp;";

@@ -3,7 +3,7 @@
 use nexus_tasks::{
     BriefDraft, Criterion, PlanEntryDraft, ProblemBrief, StepEnd, TaskEvent, TaskState, TaskStatus,
 };
-use nexus_workspace::{AgentTypes, WorkspaceState};
+use nexus_work::{AgentTypes, WorkspaceState};
 
 /// Two steps: entries 0 and 2, reviews 1 and 3.
 fn brief() -> ProblemBrief {

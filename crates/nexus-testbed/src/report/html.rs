@@ -1,8 +1,8 @@
 //! The report as one HTML page.
 
 use maud::{Markup, html};
-use nexus_report::{Block, Estimate, Intervals, Page, Text};
 use nexus_tasks::{ReviewDecision, ReviewVote};
+use nexus_work::report::{Block, Estimate, Intervals, Page, Text};
 
 use super::{cost, measured, of, probability, rate};
 use crate::{

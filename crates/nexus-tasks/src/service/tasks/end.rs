@@ -1,6 +1,6 @@
 //! Ending a task, and going on with one that ended.
 
-use nexus_workspace::WorkspaceState as _;
+use nexus_work::WorkspaceState as _;
 
 use super::{
     super::{

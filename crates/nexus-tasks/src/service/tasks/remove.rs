@@ -1,6 +1,6 @@
 //! Removing a task.
 
-use nexus_workspace::WorkspaceState as _;
+use nexus_work::WorkspaceState as _;
 
 use super::{
     super::{answer::TaskRemoved, holding::LOOK, inner::read, request::TaskRemoveRequest},

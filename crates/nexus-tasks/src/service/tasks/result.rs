@@ -1,7 +1,7 @@
 //! What a task has come to.
 
 use nexus_mcp::page::{MOST_BYTES, cut, fitted_within, json_bytes, most_of, page};
-use nexus_workspace::WorkspaceState as _;
+use nexus_work::WorkspaceState as _;
 
 use super::{
     super::{

@@ -13,7 +13,7 @@ use nexus_tasks::{
     ProblemBrief, Prompts, SandboxKind, StepAgent, StepAttempt, StepRecord, StepWatcher, TaskSettings,
 };
 use nexus_trees::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions};
-use nexus_workspace::AgentTypes;
+use nexus_work::AgentTypes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

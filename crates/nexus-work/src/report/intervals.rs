@@ -2,7 +2,7 @@
 
 use maud::{Markup, Render, html};
 
-use crate::{bars::shortened, text::Text};
+use super::{bars::shortened, text::Text};
 
 /// One estimate.
 #[derive(Clone, Debug)]

@@ -18,12 +18,12 @@ const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 /// name that Windows keeps for a device (`con`, `nul`, `com1`).
 ///
 /// ```
-/// use nexus_workspace::WorkspaceId;
+/// use nexus_work::WorkspaceId;
 ///
 /// let id: WorkspaceId = "issue-12_attempt-3".parse()?;
 /// assert_eq!(id.as_str(), "issue-12_attempt-3");
 /// assert!("../issue-12".parse::<WorkspaceId>().is_err());
-/// # Ok::<(), nexus_workspace::InvalidWorkspaceId>(())
+/// # Ok::<(), nexus_work::InvalidWorkspaceId>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]

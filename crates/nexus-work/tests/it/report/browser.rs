@@ -1,8 +1,8 @@
 //! A page in a real browser. Where there is none nothing is tested, unless `NEXUS_TEST_BROWSER` asks for it.
 
 use maud::html;
-use nexus_report::{Block, Page, Text};
 use nexus_testkit::browser::{Seen, look_at};
+use nexus_work::report::{Block, Page, Text};
 
 const HOSTILE: &str =
     "</script><img src=\"http://canary.invalid/text.png\" onerror=\"fetch('http://canary.invalid/run')\">";

@@ -16,13 +16,13 @@ use std::{
 };
 
 use nexus_testkit::{child_test, effort};
-use nexus_workspace::{NewWorkspace, WorkspaceError, WorkspaceErrorKind, WorkspaceStatus};
+use nexus_work::{NewWorkspace, WorkspaceError, WorkspaceErrorKind, WorkspaceStatus};
 use serde_json::{Value, json};
 
 use crate::support::Work;
 
-type Workspace = nexus_workspace::Workspace<Work>;
-type Workspaces = nexus_workspace::Workspaces<Work>;
+type Workspace = nexus_work::Workspace<Work>;
+type Workspaces = nexus_work::Workspaces<Work>;
 
 /// The folder of the workspace that a started process writes to.
 const FOLDER: &str = "NEXUS_TEST_WORKSPACE";

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use maud::{Render as _, html};
-use nexus_report::{Bar, Bars, Block, Estimate, Intervals, Page, Span, SpanKind, Text, TimeLine, diff};
+use nexus_work::report::{Bar, Bars, Block, Estimate, Intervals, Page, Span, SpanKind, Text, TimeLine, diff};
 use proptest::prelude::*;
 
 const HOSTILE: &str =

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 /// Fields of the state that its type does not know are lost when it is written.
 ///
 /// ```
-/// use nexus_workspace::WorkspaceState;
+/// use nexus_work::WorkspaceState;
 /// use serde::{Deserialize, Serialize};
 ///
 /// #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -33,7 +33,7 @@ impl<S: WorkspaceState> Workspace<S> {
     ///
     /// ```
     /// # use std::{thread, time::Duration};
-    /// # use nexus_workspace::{NewWorkspace, WorkspaceState, Workspaces};
+    /// # use nexus_work::{NewWorkspace, WorkspaceState, Workspaces};
     /// # #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
     /// # struct Task { is_complete: bool }
     /// # impl WorkspaceState for Task {

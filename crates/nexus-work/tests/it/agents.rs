@@ -4,7 +4,7 @@ use nexus_core::{
     Overlay, ParticipantScope, PathAccess,
     scope::{Brief, PathRule},
 };
-use nexus_workspace::{
+use nexus_work::{
     AgentType, AgentTypes,
     agent::{AgentNameKind, AgentTypeError, Surface},
 };

@@ -10,13 +10,13 @@ use std::{
 };
 
 use nexus_testkit::child_test;
-use nexus_workspace::{NewWorkspace, WorkspaceErrorKind as Kind, WorkspaceStatus};
+use nexus_work::{NewWorkspace, WorkspaceErrorKind as Kind, WorkspaceStatus};
 use serde_json::json;
 
 use crate::support::Work;
 
-type Workspace = nexus_workspace::Workspace<Work>;
-type Workspaces = nexus_workspace::Workspaces<Work>;
+type Workspace = nexus_work::Workspace<Work>;
+type Workspaces = nexus_work::Workspaces<Work>;
 
 /// The workspace that a started process changes, or waits for.
 const FOLDER: &str = "NEXUS_TEST_WORKSPACE";

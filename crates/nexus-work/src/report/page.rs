@@ -4,7 +4,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 
-use crate::text::Text;
+use super::text::Text;
 
 /// The one style sheet. Light and dark, screen and paper; no colour alone says anything.
 const STYLE: &str = include_str!("style.css");

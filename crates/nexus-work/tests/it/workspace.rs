@@ -3,14 +3,14 @@
 use std::{fs, path::Path, time::Duration};
 
 use nexus_testkit::effort;
-use nexus_workspace::{NewWorkspace, WorkspaceError, WorkspaceErrorKind as Kind, WorkspaceId, WorkspaceList};
+use nexus_work::{NewWorkspace, WorkspaceError, WorkspaceErrorKind as Kind, WorkspaceId, WorkspaceList};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::Work;
 
-type Workspace = nexus_workspace::Workspace<Work>;
-type Workspaces = nexus_workspace::Workspaces<Work>;
+type Workspace = nexus_work::Workspace<Work>;
+type Workspaces = nexus_work::Workspaces<Work>;
 
 fn place() -> (TempDir, Workspaces) {
     let folder = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 
 use maud::{Markup, Render, html};
 
-use crate::text::Text;
+use super::text::Text;
 
 /// One bar.
 #[derive(Clone, Debug)]

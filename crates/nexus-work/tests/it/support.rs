@@ -1,6 +1,6 @@
 //! The state of the workspaces that are tested.
 
-use nexus_workspace::WorkspaceState;
+use nexus_work::WorkspaceState;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs};
 
-use nexus_workspace::{NewWorkspace, WorkspaceErrorKind as Kind, WorkspaceState, Workspaces};
+use nexus_work::{NewWorkspace, WorkspaceErrorKind as Kind, WorkspaceState, Workspaces};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 

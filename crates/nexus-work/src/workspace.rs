@@ -93,7 +93,7 @@ impl<S: WorkspaceState> Workspace<S> {
     /// `change` should be quick and do no more than that: others wait. If it panics, nothing is written.
     ///
     /// ```
-    /// # use nexus_workspace::{NewWorkspace, WorkspaceState, Workspaces};
+    /// # use nexus_work::{NewWorkspace, WorkspaceState, Workspaces};
     /// # #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
     /// # struct Debate { round: u32 }
     /// # impl WorkspaceState for Debate {

@@ -29,7 +29,7 @@ const RESERVED: [&str; 3] = ["cartographer", "advisory", "field"];
 ///
 /// ```
 /// use nexus_core::{Overlay, ParticipantScope, scope::Brief};
-/// use nexus_workspace::{AgentType, AgentTypes, agent::Surface};
+/// use nexus_work::{AgentType, AgentTypes, agent::Surface};
 ///
 /// let reading = Surface::only(["read_*".parse()?, "search_files".parse()?]);
 /// let surveyor = AgentType::new("surveyor", "research", "survey")
@@ -59,7 +59,7 @@ const RESERVED: [&str; 3] = ["cartographer", "advisory", "field"];
 /// It can be read from a file, which says what it adds to what is built in:
 ///
 /// ```
-/// let types: nexus_workspace::AgentTypes = serde_json::from_str(r#"{
+/// let types: nexus_work::AgentTypes = serde_json::from_str(r#"{
 ///     "tiers": {
 ///         "operations": { "phases": { "review": { "tools": ["read_*"] } } },
 ///         "research": { "like": "operations", "surface": ["read_*"], "overlay": { "read": ["docs"] } }

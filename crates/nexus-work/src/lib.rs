@@ -38,7 +38,7 @@
 //! `spawn_blocking`.
 //!
 //! ```
-//! use nexus_workspace::{NewWorkspace, WorkspaceState, Workspaces};
+//! use nexus_work::{NewWorkspace, WorkspaceState, Workspaces};
 //! use serde::{Deserialize, Serialize};
 //! use serde_json::json;
 //!
@@ -84,6 +84,8 @@ mod id;
 mod links;
 mod lock;
 mod new_workspace;
+#[cfg(feature = "report")]
+pub mod report;
 mod settings;
 mod state;
 mod status;

@@ -3,14 +3,14 @@
 use std::{fs, path::PathBuf, process::Command};
 
 use nexus_testkit::child_test;
-use nexus_workspace::{NewWorkspace, WorkspaceErrorKind as Kind};
+use nexus_work::{NewWorkspace, WorkspaceErrorKind as Kind};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::support::Work;
 
-type Workspace = nexus_workspace::Workspace<Work>;
-type Workspaces = nexus_workspace::Workspaces<Work>;
+type Workspace = nexus_work::Workspace<Work>;
+type Workspaces = nexus_work::Workspaces<Work>;
 
 /// The folder on a small disk, for the process that was started there.
 const SMALL_DISK: &str = "NEXUS_TEST_SMALL_DISK";

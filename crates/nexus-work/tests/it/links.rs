@@ -11,15 +11,15 @@ use std::{
 };
 
 use nexus_testkit::{child_test, effort};
-use nexus_workspace::{NewWorkspace, WorkspaceErrorKind as Kind, WorkspaceId, WorkspaceState};
+use nexus_work::{NewWorkspace, WorkspaceErrorKind as Kind, WorkspaceId, WorkspaceState};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::Work;
 
-type Workspace = nexus_workspace::Workspace<Work>;
-type Workspaces = nexus_workspace::Workspaces<Work>;
+type Workspace = nexus_work::Workspace<Work>;
+type Workspaces = nexus_work::Workspaces<Work>;
 
 /// The place in which a started process links workspaces, and which of them it begins with.
 const PLACE: &str = "NEXUS_TEST_PLACE";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use maud::{Markup, Render, html};
 
-use crate::{bars::shortened, text::Text};
+use super::{bars::shortened, text::Text};
 
 /// Something that took a while.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@
 //!
 //! ```
 //! use maud::html;
-//! use nexus_report::{Page, Text};
+//! use nexus_work::report::{Page, Text};
 //!
 //! let page = Page::new("Sums").section("Goal", html! { p { (Text("</script><img src=x onerror=alert(1)>")) } }).render();
 //! assert!(page.contains("&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;"));

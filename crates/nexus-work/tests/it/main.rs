@@ -3,6 +3,8 @@
 mod agents;
 mod links;
 mod owners;
+#[cfg(feature = "report")]
+mod report;
 mod support;
 mod waiting;
 mod workspace;
