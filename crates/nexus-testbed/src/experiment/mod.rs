@@ -162,7 +162,7 @@ impl Experiment {
         let runs = folder.join("runs.jsonl");
         let file = RunFile::at(runs);
         let finished = file.read(&description)?;
-        file.remove_torn_tail()?;
+        file.begin()?;
         Ok(Self { folder, plan, description, finished, file, _lock: lock })
     }
 

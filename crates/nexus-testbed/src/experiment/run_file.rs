@@ -47,9 +47,10 @@ impl RunFile {
         Ok(runs)
     }
 
-    /// Removes a line that was cut off, so that the next run has its place.
-    pub(super) fn remove_torn_tail(&self) -> Result<(), TestbedError> {
-        self.log.remove_torn_tail().map_err(|error| TestbedError::io(self.log.path(), error))
+    /// Creates the file if there is none, and removes a line that was cut off, so that the next run has its place.
+    pub(super) fn begin(&self) -> Result<(), TestbedError> {
+        let begun = nexus_files::create_once(self.log.path(), b"").and_then(|_| self.log.remove_torn_tail());
+        begun.map_err(|error| TestbedError::io(self.log.path(), error))
     }
 
     /// Appends a run, and waits until the disk has it. Of one that cannot be written as a whole nothing is left.
