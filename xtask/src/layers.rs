@@ -51,7 +51,7 @@ impl fmt::Display for Dependency {
     }
 }
 
-/// Returns the dependencies that do not go down.
+/// Returns the dependencies on crates of the same or a higher layer.
 pub(crate) fn faults(dependencies: &[Dependency]) -> Vec<&Dependency> {
     let goes_down = |dependency: &&Dependency| matches!((layer_of(&dependency.from), layer_of(&dependency.to)), (Some(from), Some(to)) if to < from);
     let mut faults: Vec<_> = dependencies.iter().filter(|dependency| !goes_down(dependency)).collect();

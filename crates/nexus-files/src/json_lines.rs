@@ -20,12 +20,10 @@ const TAIL_BYTES: u64 = 8 << 10;
 
 /// An append-only log: a private file with a JSON value on each line.
 ///
-/// A process that is stopped while it appends leaves a *torn* line: one without an end, or with a part of a value. There is one rule for
-/// such lines in all logs: they stay where they are, the next value begins on a line of its own, and readers get them as
-/// [`TornLine`]s beside the values.
+/// A process that is stopped while it appends leaves a *torn* line: a part of a value, or a value without the end of its line. A torn line
+/// stays in the file, the next value begins on a new line, and readers get both.
 ///
-/// Each value is one write, so several processes may append at once where the file system appends atomically. Callers that number
-/// their values hold a [`FileLock`](crate::FileLock) meanwhile.
+/// Processes that append to one log hold a [`FileLock`](crate::FileLock) meanwhile: a failed append restores the size of the file.
 #[derive(Clone, Debug)]
 pub struct JsonLinesLog<T> {
     path: PathBuf,
@@ -52,9 +50,9 @@ pub struct TornLine {
     pub offset: u64,
     /// Its content, without the end of the line.
     pub bytes: Vec<u8>,
-    /// Why it is no value.
+    /// Error of the JSON parser.
     pub reason: String,
-    /// Whether it is the last line, and has no end.
+    /// True for a last line without an end, which a writer may be working on.
     pub is_tail: bool,
 }
 
@@ -69,14 +67,14 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
         &self.path
     }
 
-    /// Appends a value, and creates the file if there is none. Its folder must exist. The value is on the disk when the call returns.
+    /// Appends a value, and creates the file if it is missing. Its folder must exist. The value is on the disk when the call returns.
     /// Returns the size of the file in bytes.
     ///
     /// # Errors
     ///
     /// [`InvalidInput`](io::ErrorKind::InvalidInput) if the line would be too long, or could not be read back, such as deeply nested
-    /// data. [`InvalidData`](io::ErrorKind::InvalidData) if the path names no regular file. Otherwise the error of the file system. The
-    /// log is then as it was.
+    /// data. [`InvalidData`](io::ErrorKind::InvalidData) if the path is not a regular file. Otherwise the error of the file system. The
+    /// log is then unchanged.
     pub fn append(&self, value: &T) -> io::Result<u64> {
         let line = self.line(value)?;
         let mut options = OpenOptions::new();
@@ -115,7 +113,7 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
     ///
     /// # Errors
     ///
-    /// [`InvalidData`](io::ErrorKind::InvalidData) if the path names no regular file, or a line is too long. Otherwise the error of
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the path is not a regular file, or a line is too long. Otherwise the error of
     /// the file system.
     pub fn read(&self) -> io::Result<JsonLines<T>> {
         let mut log = JsonLines { values: Vec::new(), torn: Vec::new() };

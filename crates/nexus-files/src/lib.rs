@@ -39,7 +39,7 @@ pub use append::append_line;
 pub use hex::hex;
 #[cfg(feature = "json-lines")]
 pub use json_lines::{JsonLines, JsonLinesLog, TornLine};
-pub use lock::FileLock;
+pub use lock::{FileLock, lacks_locks};
 pub use open::{create_private_folder, is_same_file, make_private_folder, open_regular};
 pub use secret_file::{SecretFile, SecretFileError};
 pub use whole::{

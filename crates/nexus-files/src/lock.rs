@@ -18,12 +18,12 @@ const ROUNDS: usize = 100;
 
 /// A lock on a file or folder, released on drop.
 ///
-/// It excludes other threads and processes of this machine: each call opens the file anew. The operating system releases the lock of a
-/// process that dies. A lock file has no content, and stays when the lock is released, unless [`remove`](Self::remove) is called.
+/// It excludes other threads and processes of this machine. The operating system releases the lock when its process dies. Releasing
+/// keeps the file, unless [`remove`](Self::remove) is called.
 ///
-/// A lock is only granted on the file that is at the path: where another process removed it meanwhile, the new one is tried.
+/// If another process removes or replaces the file before it is locked, the call locks the new one.
 ///
-/// On a file system without locks, all calls fail with the error of the file system.
+/// On a file system without locks, all calls fail: see [`lacks_locks`].
 #[derive(Debug)]
 pub struct FileLock {
     file: File,
@@ -37,16 +37,16 @@ enum Sharing {
 }
 
 impl FileLock {
-    /// Locks the file at `path`, and creates it if there is none. Its folder must exist. Returns `None` if the lock is taken.
+    /// Locks the file at `path`, and creates it if it is missing. Its folder must exist. Returns `None` if the lock is taken.
     ///
     /// # Errors
     ///
-    /// [`InvalidData`](io::ErrorKind::InvalidData) if the path names no regular file. Otherwise the error of the file system.
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if the path is not a regular file. Otherwise the error of the file system.
     pub fn try_lock(path: &Path) -> io::Result<Option<Self>> {
         Self::attempt(path, Sharing::Exclusive, open_or_create)
     }
 
-    /// As [`try_lock`](Self::try_lock), shared with other shared locks.
+    /// Takes a shared lock by the rules of [`try_lock`](Self::try_lock). It excludes exclusive locks only.
     ///
     /// # Errors
     ///
@@ -55,20 +55,20 @@ impl FileLock {
         Self::attempt(path, Sharing::Shared, open_or_create)
     }
 
-    /// As [`try_lock`](Self::try_lock), for a file that exists.
+    /// Locks an existing file by the rules of [`try_lock`](Self::try_lock).
     ///
     /// # Errors
     ///
-    /// [`NotFound`](io::ErrorKind::NotFound) if there is none. Otherwise those of [`try_lock`](Self::try_lock).
+    /// [`NotFound`](io::ErrorKind::NotFound) if it is missing. Otherwise those of [`try_lock`](Self::try_lock).
     pub fn try_lock_existing(path: &Path) -> io::Result<Option<Self>> {
         Self::attempt(path, Sharing::Exclusive, open_existing)
     }
 
-    /// Locks a folder that exists, also at the end of a link. Nothing is written. Returns `None` if the lock is taken.
+    /// Locks an existing folder without writing to it. Follows links. Returns `None` if the lock is taken.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](io::ErrorKind::NotFound) if there is none, and the error of the file system.
+    /// The error of the file system, such as [`NotFound`](io::ErrorKind::NotFound).
     pub fn try_lock_folder(path: &Path) -> io::Result<Option<Self>> {
         Self::attempt(path, Sharing::Exclusive, open_folder)
     }
@@ -86,7 +86,7 @@ impl FileLock {
         Ok(lock.is_current().then_some(lock))
     }
 
-    /// As [`try_lock`](Self::try_lock), but waits for up to `patience` while the lock is taken. Blocks the thread.
+    /// Locks a file by the rules of [`try_lock`](Self::try_lock). Blocks the thread for up to `patience` while the lock is taken.
     ///
     /// # Errors
     ///
@@ -95,7 +95,8 @@ impl FileLock {
         Self::wait(patience, || Self::try_lock(path))
     }
 
-    /// As [`try_lock_shared`](Self::try_lock_shared), but waits for up to `patience` while an exclusive lock is taken. Blocks the thread.
+    /// Takes a shared lock by the rules of [`try_lock`](Self::try_lock). Blocks the thread for up to `patience` while an exclusive lock is
+    /// taken.
     ///
     /// # Errors
     ///
@@ -104,7 +105,8 @@ impl FileLock {
         Self::wait(patience, || Self::try_lock_shared(path))
     }
 
-    /// As [`try_lock_folder`](Self::try_lock_folder), but waits for up to `patience` while the lock is taken. Blocks the thread.
+    /// Locks a folder by the rules of [`try_lock_folder`](Self::try_lock_folder). Blocks the thread for up to `patience` while the lock is
+    /// taken.
     ///
     /// # Errors
     ///
@@ -113,13 +115,22 @@ impl FileLock {
         Self::wait(patience, || Self::try_lock_folder(path))
     }
 
-    /// Returns whether another thread or process holds an exclusive lock on the file. Creates no file.
-    pub fn is_locked(path: &Path) -> bool {
-        let Ok(file) = open_regular(path, OpenOptions::new().read(true)) else { return false };
-        // Shared, so that two callers do not take each other for a holder.
-        let is_locked = matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
-        let _ = file.unlock();
-        is_locked
+    /// Returns whether another thread or process holds an exclusive lock on the file. A missing file is not locked, and stays missing.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`try_lock`](Self::try_lock).
+    pub fn is_locked(path: &Path) -> io::Result<bool> {
+        let file = match open_regular(path, OpenOptions::new().read(true)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            opened => opened?,
+        };
+        // A shared lock, because two callers must not take each other for an owner.
+        let is_free = take(&file, Sharing::Shared)?;
+        if is_free {
+            let _ = file.unlock();
+        }
+        Ok(!is_free)
     }
 
     /// The locked file, opened for reading and writing.
@@ -195,7 +206,21 @@ fn take(file: &File, sharing: Sharing) -> io::Result<bool> {
     })
 }
 
-/// A lock that the file system cannot grant is an error, and not a taken one.
+/// Returns whether an error of [`FileLock`] means that the file system has no locks.
+pub fn lacks_locks(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    {
+        use rustix::io::Errno;
+        // An NFS client returns NOLCK without a lock manager, and BADF for a folder, which cannot be opened for writing.
+        let errno = Errno::from_io_error(error);
+        if matches!(errno, Some(Errno::NOTSUP | Errno::NOLCK | Errno::NOSYS | Errno::BADF)) {
+            return true;
+        }
+    }
+    error.kind() == io::ErrorKind::Unsupported
+}
+
+/// Returns whether the lock was granted. A file system that cannot lock is an error.
 fn granted(attempt: Result<(), TryLockError>) -> io::Result<bool> {
     match attempt {
         Ok(()) => Ok(true),
@@ -235,14 +260,14 @@ mod tests {
         assert!(FileLock::try_lock(&path).unwrap().is_none());
         assert!(FileLock::try_lock_shared(&path).unwrap().is_none());
         assert!(FileLock::try_lock_existing(&path).unwrap().is_none());
-        assert!(FileLock::is_locked(&path));
+        assert!(FileLock::is_locked(&path).unwrap());
         assert!(FileLock::lock(&path, Duration::from_millis(3)).unwrap().is_none());
         drop(exclusive);
-        assert!(!FileLock::is_locked(&path));
+        assert!(!FileLock::is_locked(&path).unwrap());
         let shared = FileLock::try_lock_shared(&path).unwrap().unwrap();
         assert!(FileLock::try_lock_shared(&path).unwrap().is_some());
         assert!(FileLock::try_lock(&path).unwrap().is_none());
-        assert!(!FileLock::is_locked(&path), "a shared lock excludes no reader");
+        assert!(!FileLock::is_locked(&path).unwrap(), "a shared lock excludes no reader");
         drop(shared);
         assert!(FileLock::lock(&path, Duration::ZERO).unwrap().is_some());
     }
@@ -251,7 +276,7 @@ mod tests {
     fn a_lock_on_an_existing_file_creates_none() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        assert!(!FileLock::is_locked(&path));
+        assert!(!FileLock::is_locked(&path).unwrap());
         assert_eq!(FileLock::try_lock_existing(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert!(!path.exists());
         FileLock::try_lock(&path).unwrap().unwrap().remove().unwrap();
@@ -277,7 +302,12 @@ mod tests {
     fn a_file_system_without_locks_is_an_error_and_no_taken_lock() {
         assert!(granted(Ok(())).unwrap());
         assert!(!granted(Err(TryLockError::WouldBlock)).unwrap());
-        assert!(granted(Err(TryLockError::Error(io::ErrorKind::Unsupported.into()))).is_err());
+        let error = granted(Err(TryLockError::Error(io::ErrorKind::Unsupported.into()))).unwrap_err();
+        assert!(lacks_locks(&error));
+        #[cfg(unix)]
+        for (errno, expected) in [(rustix::io::Errno::NOLCK, true), (rustix::io::Errno::ACCESS, false)] {
+            assert_eq!(lacks_locks(&errno.into()), expected, "{errno}");
+        }
     }
 
     #[test]

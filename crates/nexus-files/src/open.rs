@@ -65,9 +65,9 @@ fn not_regular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "it is no regular file")
 }
 
-/// Returns whether `file` is the one that a new call would find at `path`. A link counts as a file of its own, unless `file` is a folder.
+/// Returns whether `path` still leads to `file`: not after the file was removed or replaced. Follows links for folders only.
 ///
-/// It is another one where the file was removed or replaced after it was opened. On systems that give files no number, this is `true`.
+/// On systems without file numbers, this is always `true`.
 pub fn is_same_file(file: &File, path: &Path) -> bool {
     let Ok(opened) = file.metadata() else { return false };
     let found = if opened.is_dir() { fs::metadata(path) } else { fs::symlink_metadata(path) };

@@ -1,6 +1,6 @@
 //! Times as text: RFC 3339 in UTC, such as `2026-01-31T12:00:00Z`.
 //!
-//! A time before 1970 or after the year 9999 is written as the nearest one that has such a text.
+//! Times before 1970 or after the year 9999 are written as the first or the last possible time.
 //!
 //! [`as_millis`] and [`as_micros`] are for `#[serde(with = "…")]`.
 
@@ -76,7 +76,7 @@ pub mod as_millis {
     ///
     /// # Errors
     ///
-    /// Those of the deserializer, and for text that is no time.
+    /// Those of the deserializer, and for other text.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
         read::<D::Error>(&String::deserialize(deserializer)?).map(cut_to_millis)
     }
@@ -102,7 +102,7 @@ pub mod as_millis {
         ///
         /// # Errors
         ///
-        /// Those of the deserializer, and for text that is no time.
+        /// Those of the deserializer, and for other text.
         pub fn deserialize<'de, D: Deserializer<'de>>(
             deserializer: D,
         ) -> Result<Option<SystemTime>, D::Error> {
@@ -130,7 +130,7 @@ pub mod as_micros {
     ///
     /// # Errors
     ///
-    /// Those of the deserializer, and for text that is no time.
+    /// Those of the deserializer, and for other text.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
         read::<D::Error>(&String::deserialize(deserializer)?)
     }

@@ -23,11 +23,11 @@ pub struct SecretFile {
 /// Why a secret cannot be read.
 #[derive(Debug)]
 pub enum SecretFileError {
-    /// There is no file.
+    /// The file is missing.
     Missing,
     /// Users other than the owner may read or write the file. The field is its mode, such as `0o640`.
     Exposed(u32),
-    /// The file cannot be read, is no regular file, is too large, or is no UTF-8 text.
+    /// The file cannot be read, is too large, is not UTF-8, or is not a regular file.
     Unreadable(io::Error),
 }
 
@@ -42,7 +42,7 @@ impl SecretFile {
         &self.path
     }
 
-    /// Creates the file, and its folder. Returns `false`, and changes nothing, if there is one. Readers never see a part of the secret.
+    /// Creates the file, and its folder. Returns `false`, and changes nothing, if it exists. Readers never see a part of the secret.
     ///
     /// # Errors
     ///
@@ -51,7 +51,7 @@ impl SecretFile {
         create_once(&self.path, secret)
     }
 
-    /// Reads the secret, as it stands in the file. A link is followed: a secret that is mounted into a container is one.
+    /// Reads the secret, as it stands in the file. Follows links, because container runtimes mount secrets as links.
     ///
     /// # Errors
     ///
@@ -68,7 +68,8 @@ impl SecretFile {
         if let Some(mode) = exposed_mode(&found) {
             return Err(SecretFileError::Exposed(mode));
         }
-        let mut text = String::new();
+        // With room for the largest secret, so that growing leaves no copies in memory.
+        let mut text = String::with_capacity(MAX_BYTES as usize + 1);
         file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
         if text.len() as u64 > MAX_BYTES {
             let reason = format!("it has more than {MAX_BYTES} bytes, which no secret has");
@@ -77,7 +78,7 @@ impl SecretFile {
         Ok(text)
     }
 
-    /// Removes the file. One that is missing is no error.
+    /// Removes the file. Succeeds if it is missing.
     ///
     /// # Errors
     ///
@@ -138,7 +139,7 @@ impl fmt::Display for SecretFileError {
 
 impl std::error::Error for SecretFileError {}
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 

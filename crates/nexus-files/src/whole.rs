@@ -12,11 +12,11 @@ use crate::open::{make_private_folder, open_regular};
 /// End of the name of a file that is written and not in place yet.
 const UNFINISHED: &str = ".new";
 
-/// Reads a regular file of at most `max_bytes` bytes. Returns `None` if there is none.
+/// Reads a regular file of at most `max_bytes` bytes. Returns `None` if it is missing.
 ///
 /// # Errors
 ///
-/// [`InvalidData`](io::ErrorKind::InvalidData) if the file is larger, or no regular file. Otherwise the error of the file system.
+/// [`InvalidData`](io::ErrorKind::InvalidData) if the file is larger, or not a regular file. Otherwise the error of the file system.
 pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
     let file = match open_regular(path, OpenOptions::new().read(true)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -36,7 +36,7 @@ pub fn read_bounded(path: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> 
 ///
 /// # Errors
 ///
-/// The error of the file system. The old content is then still in place.
+/// The error of the file system. The old content stays, except where only flushing the folder fails: then the new one is in place.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = folder_of(path);
     make_private_folder(folder)?;
@@ -52,11 +52,11 @@ pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// Creates a private file with `bytes`, and its folder. Returns `false`, and writes nothing, if the path exists.
 ///
-/// No reader sees a part of the content: it is written under another name first. One of several callers succeeds.
+/// Readers never see a part of the content: it is written under another name and linked. Of several callers, one succeeds.
 ///
 /// # Errors
 ///
-/// The error of the file system. No file is created then.
+/// The error of the file system, also where it has no hard links.
 pub fn create_once(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let folder = folder_of(path);
     make_private_folder(folder)?;
@@ -68,18 +68,8 @@ pub fn create_once(path: &Path, bytes: &[u8]) -> io::Result<bool> {
     let linked = write_new(&unfinished, bytes).and_then(|()| fs::hard_link(&unfinished, path));
     let _ = fs::remove_file(&unfinished);
     match linked {
-        Ok(()) => sync_folder(folder).map(|()| true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        // File systems such as FAT have no hard links. Their users have the small risk of a file that is cut off by a loss of power.
-        Err(_) if fs::symlink_metadata(path).is_err() => match write_new(path, bytes) {
-            Ok(()) => sync_folder(folder).map(|()| true),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-            Err(error) => {
-                let _ = fs::remove_file(path);
-                Err(error)
-            }
-        },
-        Err(error) => Err(error),
+        linked => linked.and_then(|()| sync_folder(folder)).map(|()| true),
     }
 }
 
@@ -130,7 +120,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Returns a name that no other thread or process is given: 16 lower-case hexadecimal digits. It is no secret, and may be guessed.
+/// Returns a random name of 16 lower-case hexadecimal digits, for temporary files. It must not serve as a secret.
 pub fn random_name() -> String {
     // The keys of `RandomState` come from the operating system.
     let mut random = RandomState::new().build_hasher();

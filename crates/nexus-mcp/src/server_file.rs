@@ -139,7 +139,10 @@ impl ServerFile {
     pub fn running(home: &Path, name: &str) -> Result<RunningServer, ServerFileError> {
         let place = ServerPaths::new(home, name);
         let path = place.file("json");
-        if !FileLock::is_locked(&place.file("lock")) {
+        let lock = place.file("lock");
+        let is_running =
+            FileLock::is_locked(&lock).map_err(|source| ServerFileError::File { path: lock, source })?;
+        if !is_running {
             return Err(ServerFileError::NotRunning { path });
         }
         match place.read() {

@@ -17,8 +17,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_files::{FileLock, open_regular};
-use rustix::io::Errno;
+use nexus_files::{FileLock, lacks_locks, open_regular};
 
 pub(crate) use holder::LockHolder;
 
@@ -123,10 +122,7 @@ impl HeldRefreshLock {
 
 /// Why the lock cannot be used, and the way out.
 fn explained(error: &io::Error) -> String {
-    let is_without_locks = error.kind() == io::ErrorKind::Unsupported
-        // NFS without a lock manager says NOLCK, for which std has no kind.
-        || matches!(Errno::from_io_error(error), Some(Errno::NOTSUP | Errno::NOLCK | Errno::NOSYS));
-    if is_without_locks {
+    if lacks_locks(error) {
         format!(
             "the login cannot be locked: its file system does not support locks ({error}); put NEXUS_HOME on a local \
              file system"
@@ -154,6 +150,8 @@ fn read_note(path: &Path) -> Option<LockHolder> {
 
 #[cfg(test)]
 mod tests {
+    use rustix::io::Errno;
+
     use super::*;
 
     #[test]

@@ -106,7 +106,9 @@ impl RunEntry {
         // Locked under another name first: a sweep must never see the entry unlocked.
         let unfinished = runs.join(format!("{run}.new"));
         let file = open_regular(&unfinished, OpenOptions::new().read(true).write(true).create_new(true))?;
-        let lock = FileLock::try_lock_open(&unfinished, file)?.ok_or(io::ErrorKind::WouldBlock)?;
+        let locked = FileLock::try_lock_open(&unfinished, file)
+            .and_then(|lock| lock.ok_or_else(|| io::ErrorKind::WouldBlock.into()));
+        let lock = locked.inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
         // Removed again by whatever fails from here on.
         let mut entry = RegisteredRun {
             run,

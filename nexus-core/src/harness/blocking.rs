@@ -30,10 +30,9 @@ pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
     })
 }
 
-/// As [`run_blocking`], for work that ends when its token is cancelled.
+/// Runs `work` as [`run_blocking`] does, with a token that dropping the future cancels.
 ///
-/// If the future is dropped, the token is cancelled, and the drop returns when work that has begun is over. Work that has not begun does
-/// not begin. So nothing is at work afterwards.
+/// The drop waits until started work returns, and work that waits for a thread never starts. So no work outlives the future.
 ///
 /// # Errors
 ///
@@ -67,7 +66,7 @@ pub async fn run_cancellable<T: Send + 'static>(
 /// Work on a blocking thread, cancelled and waited for on drop.
 struct CancellableTask<T> {
     handle: JoinHandle<T>,
-    /// Set by the work when it begins, or by the drop, whichever comes first: work that still waits for a thread is not begun.
+    /// Set by the work when it starts, or by the drop. Work that finds it set does not start.
     is_settled: Arc<AtomicBool>,
     /// Its other end is dropped with the work.
     ended: Receiver<()>,

@@ -162,7 +162,7 @@ impl HoldFolder {
         for stored in held.values_mut() {
             let probe = Slot::Probe(stored.hold.backend.clone());
             let is_ours = self.claims.contains(&probe);
-            let is_others = !is_ours && FileLock::is_locked(&self.slot(&probe));
+            let is_others = !is_ours && FileLock::is_locked(&self.slot(&probe)).unwrap_or(false);
             // Of our own it is known at any moment.
             if let Some(known) = self.memory().known.get_mut(&stored.hold.backend) {
                 known.hold.probing = is_others;

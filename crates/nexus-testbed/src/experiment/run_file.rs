@@ -1,6 +1,9 @@
 //! `runs.jsonl`: the finished runs, one a line, in the order of their numbers.
 
-use std::path::{Path, PathBuf};
+use std::{
+    fs::OpenOptions,
+    path::{Path, PathBuf},
+};
 
 use nexus_files::JsonLinesLog;
 
@@ -47,13 +50,15 @@ impl RunFile {
         Ok(runs)
     }
 
-    /// Creates the file if there is none, and removes a line that was cut off, so that the next run has its place.
+    /// Creates the file if it is missing, and removes a torn last line, so that the next run replaces it.
     pub(super) fn begin(&self) -> Result<(), TestbedError> {
-        let begun = nexus_files::create_once(self.log.path(), b"").and_then(|_| self.log.remove_torn_tail());
-        begun.map_err(|error| TestbedError::io(self.log.path(), error))
+        let path = self.log.path();
+        let opened = nexus_files::open_regular(path, OpenOptions::new().append(true).create(true));
+        let begun = opened.and_then(|_| self.log.remove_torn_tail());
+        begun.map_err(|error| TestbedError::io(path, error))
     }
 
-    /// Appends a run, and waits until the disk has it. Of one that cannot be written as a whole nothing is left.
+    /// Appends a run, and flushes it to the disk. A run that cannot be written as a whole leaves nothing.
     pub(super) fn add(&self, run: &RunRecord) -> Result<(), TestbedError> {
         self.log.append(run).map(drop).map_err(|error| TestbedError::io(self.log.path(), error))
     }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_files::FileLock;
+use nexus_files::{FileLock, lacks_locks};
 
 use super::{INSTALLING, REMOVED, REPLACED, SkillPlace, at, mark::not_as_it_came};
 use crate::error::{BrokerError, BrokerErrorKind};
@@ -37,16 +37,12 @@ impl SkillPlace {
             Ok(Some(lock)) => Ok(Some(SkillsHold(Some(lock)))),
             Ok(None) => Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Some(SkillsHold(None))),
-            Err(error)
-                if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory) =>
-            {
-                Err(at(&self.folder, &error))
-            }
-            // A file system whose folders cannot be locked: nothing is taken for what a killed command left.
-            Err(error) => {
+            // Without a lock, nothing is taken for the remains of a killed command.
+            Err(error) if lacks_locks(&error) => {
                 tracing::debug!(folder = %self.folder.display(), %error, "the skills are not locked");
                 Ok(Some(SkillsHold(None)))
             }
+            Err(error) => Err(at(&self.folder, &error)),
         }
     }
 
