@@ -1,7 +1,8 @@
 //! Private files of Nexus, and the few text formats that every crate writes.
 //!
-//! A *private* file or folder is readable and writable by its owner alone. All functions refuse links, pipes, sockets and devices
-//! with [`InvalidData`](std::io::ErrorKind::InvalidData): a link leads elsewhere, and opening a pipe blocks.
+//! A *private* file or folder is readable and writable by its owner alone. Functions that open a file refuse links, pipes, sockets and
+//! devices with [`InvalidData`](std::io::ErrorKind::InvalidData): a link leads elsewhere, and opening a pipe blocks. The exceptions,
+//! reading a secret and locking a folder, follow links.
 //!
 //! - [`read_bounded`], [`replace`], [`create_once`] and [`make_private_folder`] read and write whole files.
 //! - [`FileLock`] is the operating system's lock on a file or folder, which a process that dies gives back.
