@@ -154,7 +154,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How old a lock in our own repository must be before it is taken for a dead git's. Git holds one for milliseconds.
 const DEAD_LOCK: Duration = Duration::from_secs(2);
 
-/// A repository in a workspace over the objects of a project. See the [crate](crate).
+/// A repository in a workspace over the objects of a project. See the [crate].
 ///
 /// Any number of them may be of the same workspace, in any number of threads and processes. Between two calls it keeps at most one git,
 /// which waits to read objects: clones share it, and it ends when the last of them is dropped, or this process ends. A repository that was
