@@ -9,7 +9,6 @@
 //! | have answers delivered to a program outside | [`Broker::call_back`] |
 //! | wait for an answer, beside other programs of the same caller | [`AwaitedAnswer`] |
 //! | find what they said | [`Sessions`], [`MemoryIndex`] |
-//! | make a place to work, and take skills from a hub | [`make_work_place`], [`skill`] |
 //!
 //! What a message is stands in [`message`], what holds of its way to the one who handles it in [`BrokerStore`].
 
@@ -27,14 +26,12 @@ mod runner;
 mod session;
 mod session_key;
 mod settings;
-pub mod skill;
 mod store;
 pub mod trigger;
 mod turn;
 mod turn_count;
 mod unreadable;
 mod view;
-mod work_place;
 mod worker;
 
 pub use agent::{AgentDocument, AgentScope, AgentStatus, BegunTurn, ProgressReport, WorkerTree};
@@ -56,4 +53,3 @@ pub use store::{
 };
 pub use unreadable::unreadable_records;
 pub use view::{Views, line};
-pub use work_place::{WorkPlaceReport, make_work_place};

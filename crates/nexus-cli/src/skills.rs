@@ -13,9 +13,9 @@ use nexus::{
     harness::run_blocking,
     http::{ClientPlan, Network, read_whole},
 };
-use nexus_broker::{
-    BrokerError, BrokerErrorKind, make_work_place,
-    skill::{FolderHub, HubIndex, HubReader, SkillChange, SkillPlace, clone_hub},
+use nexus_project::{
+    ProjectError, ProjectErrorKind, create_working_folder,
+    hub::{FolderHub, HubIndex, HubReader, SkillChange, SkillFolder, clone_hub},
 };
 use serde_json::json;
 
@@ -31,7 +31,7 @@ const CONNECT_TIME: Duration = Duration::from_secs(10);
 const READ_TIME: Duration = Duration::from_secs(60);
 
 pub(crate) fn init(args: &InitArgs) -> Result<ExitCode, CommandError> {
-    let report = make_work_place(&args.folder, args.git).map_err(CommandError::failed)?;
+    let report = create_working_folder(&args.folder, args.git).map_err(CommandError::failed)?;
     if args.json {
         say_json(&report);
         return Ok(ExitCode::SUCCESS);
@@ -97,8 +97,8 @@ fn sign_in() -> Result<ExitCode, CommandError> {
 }
 
 pub(crate) async fn skills(args: SkillsArgs) -> Result<ExitCode, CommandError> {
-    let place = SkillPlace::new(&args.skills);
-    let failed = |error: BrokerError| CommandError::failed(error);
+    let place = SkillFolder::new(&args.skills);
+    let failed = |error: ProjectError| CommandError::failed(error);
     match args.command {
         SkillsCommand::List { hub: Some(hub) } => {
             let hub = open(&hub).await?;
@@ -257,9 +257,13 @@ struct UrlHub {
 
 #[async_trait]
 impl HubReader for UrlHub {
-    async fn read(&self, path: &str, at_most: u64) -> Result<Vec<u8>, BrokerError> {
+    async fn read(&self, path: &str, at_most: u64) -> Result<Vec<u8>, ProjectError> {
         let failed = |reason: String| {
-            BrokerError::new(BrokerErrorKind::Failed, format!("{path} of {}: {reason}", self.base), "")
+            ProjectError::new(
+                ProjectErrorKind::Failed,
+                format!("{path} of {}: {reason}", self.base),
+                "try again; nothing was installed",
+            )
         };
         let network = Network::default().with_inherited_proxy(true);
         let plan = ClientPlan::new(&network, &BuildContext::from_process(), CONNECT_TIME);
@@ -274,13 +278,13 @@ impl HubReader for UrlHub {
                 client.get(address).send().await.map_err(|error| failed(chain(&error.without_url())))?;
             if !response.status().is_success() {
                 let kind = match response.status().as_u16() {
-                    404 => BrokerErrorKind::Unknown,
-                    _ => BrokerErrorKind::Failed,
+                    404 => ProjectErrorKind::Unknown,
+                    _ => ProjectErrorKind::Failed,
                 };
-                return Err(BrokerError::new(
+                return Err(ProjectError::new(
                     kind,
                     format!("{path} of {}: {}", self.base, response.status()),
-                    "",
+                    "check the address of the hub; nothing was installed",
                 ));
             }
             let limit = usize::try_from(at_most).unwrap_or(usize::MAX);

@@ -3,4 +3,5 @@
 mod artifacts;
 mod example;
 mod hook_inputs;
+mod hub;
 mod project_edges;

@@ -1,10 +1,10 @@
-//! Skills from hubs, and places to work: what is refused, and what of a person's is never touched.
+//! Skills from hubs, and working folders: refusals, and files of a person's that are never touched.
 
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
 
-use nexus_broker::{
-    BrokerErrorKind, make_work_place,
-    skill::{FolderHub, SkillChange, SkillKind, SkillPlace, clone_hub},
+use nexus_project::{
+    ProjectErrorKind, create_working_folder,
+    hub::{FolderHub, SkillChange, SkillFolder, SkillKind, clone_hub},
 };
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -80,19 +80,19 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 #[tokio::test]
 async fn a_pack_is_installed_updated_and_removed() {
     let (mut hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
-    let place = SkillPlace::new(home.path());
-    let changes = place.install(&hub.reader(), &names(&["birds"])).await.unwrap();
+    let skills = SkillFolder::new(home.path());
+    let changes = skills.install(&hub.reader(), &names(&["birds"])).await.unwrap();
     assert_eq!(changes["herons"], SkillChange::Installed { version: "1".to_owned() });
-    let found = place.list().unwrap();
+    let found = skills.list().unwrap();
     assert_eq!(
         found.iter().map(|skill| (skill.kind, skill.name.as_str())).collect::<Vec<_>>(),
         [(SkillKind::Tools, "geese"), (SkillKind::Guides, "herons")]
     );
     assert_eq!(found[1].description, "How herons are counted.");
-    assert_eq!(place.text("herons").unwrap(), HERONS);
+    assert_eq!(skills.text("herons").unwrap(), HERONS);
     assert_eq!(fs::read(home.path().join("guides/herons/data/names.txt")).unwrap(), b"grey\n");
     assert_eq!(
-        place.install(&hub.reader(), &names(&["herons"])).await.unwrap()["herons"],
+        skills.install(&hub.reader(), &names(&["herons"])).await.unwrap()["herons"],
         SkillChange::Unchanged
     );
 
@@ -101,13 +101,13 @@ async fn a_pack_is_installed_updated_and_removed() {
     hub.index["skills"]["herons"]["files"] = json!({ "SKILL.md": sha256(&newer) });
     hub.index["skills"]["herons"]["version"] = json!("2");
     hub.write();
-    let changes = place.update(&hub.reader(), &[]).await.unwrap();
+    let changes = skills.update(&hub.reader(), &[]).await.unwrap();
     assert_eq!(changes["geese"], SkillChange::Unchanged);
     assert_eq!(changes["herons"], SkillChange::Updated { from: "1".to_owned(), to: "2".to_owned() });
-    assert_eq!(place.text("herons").unwrap(), newer);
+    assert_eq!(skills.text("herons").unwrap(), newer);
     assert!(!home.path().join("guides/herons/data").exists(), "what the hub has no more is gone");
-    assert_eq!(place.remove("geese").unwrap(), SkillChange::Removed);
-    assert_eq!(place.find("geese").unwrap_err().kind, BrokerErrorKind::Unknown);
+    assert_eq!(skills.remove("geese").unwrap(), SkillChange::Removed);
+    assert_eq!(skills.find("geese").unwrap_err().kind, ProjectErrorKind::Unknown);
     assert!(
         files(home.path()).keys().all(|path| path.starts_with("guides/herons/")),
         "{:?}",
@@ -172,8 +172,8 @@ async fn a_hub_that_does_not_pass_its_check_installs_nothing() {
         let (mut hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
         spoil(&mut hub);
         hub.write();
-        let place = SkillPlace::new(home.path());
-        let error = place.install(&hub.reader(), &names(&["birds"])).await.unwrap_err();
+        let skills = SkillFolder::new(home.path());
+        let error = skills.install(&hub.reader(), &names(&["birds"])).await.unwrap_err();
         assert!(error.to_string().contains(says), "{what}: {error}");
         assert_eq!(files(home.path()), BTreeMap::new(), "{what}");
     }
@@ -192,7 +192,7 @@ async fn a_link_in_a_hub_is_not_followed() {
         }
         std::os::unix::fs::symlink(target, &link).unwrap();
         let error =
-            SkillPlace::new(home.path()).install(&hub.reader(), &names(&["herons"])).await.unwrap_err();
+            SkillFolder::new(home.path()).install(&hub.reader(), &names(&["herons"])).await.unwrap_err();
         assert!(error.to_string().contains("link"), "{path}: {error}");
         assert_eq!(files(home.path()), BTreeMap::new(), "{path}");
     }
@@ -204,21 +204,21 @@ async fn what_is_a_persons_is_never_touched() {
     let own = home.path().join("tools/geese/SKILL.md");
     fs::create_dir_all(own.parent().unwrap()).unwrap();
     fs::write(&own, "My own geese.\n").unwrap();
-    let place = SkillPlace::new(home.path());
+    let skills = SkillFolder::new(home.path());
     // Of a pack with a name that is taken nothing is installed.
-    let error = place.install(&hub.reader(), &names(&["birds"])).await.unwrap_err();
-    assert_eq!(error.kind, BrokerErrorKind::Conflict);
+    let error = skills.install(&hub.reader(), &names(&["birds"])).await.unwrap_err();
+    assert_eq!(error.kind, ProjectErrorKind::WrongState);
     assert_eq!(files(home.path()).len(), 1);
-    place.install(&hub.reader(), &names(&["herons"])).await.unwrap();
+    skills.install(&hub.reader(), &names(&["herons"])).await.unwrap();
     let changed = home.path().join("guides/herons/data/names.txt");
     fs::write(&changed, "my names\n").unwrap();
     hub.index["skills"]["herons"]["version"] = json!("2");
     hub.write();
     let before = files(home.path());
     let is_kept = |change: &SkillChange| matches!(change, SkillChange::Kept { .. });
-    assert!(is_kept(&place.update(&hub.reader(), &[]).await.unwrap()["herons"]));
-    assert!(is_kept(&place.update(&hub.reader(), &names(&["geese"])).await.unwrap()["geese"]));
-    assert!(is_kept(&place.remove("herons").unwrap()) && is_kept(&place.remove("geese").unwrap()));
+    assert!(is_kept(&skills.update(&hub.reader(), &[]).await.unwrap()["herons"]));
+    assert!(is_kept(&skills.update(&hub.reader(), &names(&["geese"])).await.unwrap()["geese"]));
+    assert!(is_kept(&skills.remove("herons").unwrap()) && is_kept(&skills.remove("geese").unwrap()));
     assert_eq!(files(home.path()), before);
     // A folder of a person's that is no skill yet.
     let notes = home.path().join("guides/swans/notes.txt");
@@ -227,15 +227,15 @@ async fn what_is_a_persons_is_never_touched() {
     hub.index["skills"]["swans"] = hub.index["skills"]["herons"].clone();
     hub.index["skills"]["swans"]["folder"] = json!("herons");
     hub.write();
-    let error = place.install(&hub.reader(), &names(&["swans"])).await.unwrap_err();
-    assert_eq!(error.kind, BrokerErrorKind::Conflict);
+    let error = skills.install(&hub.reader(), &names(&["swans"])).await.unwrap_err();
+    assert_eq!(error.kind, ProjectErrorKind::WrongState);
     assert_eq!(fs::read(&notes).unwrap(), b"mine");
     // As it came, but with a file of one's own beside.
     fs::write(&changed, "grey\n").unwrap();
     fs::write(home.path().join("guides/herons/notes.md"), "mine").unwrap();
-    assert!(is_kept(&place.remove("herons").unwrap()));
+    assert!(is_kept(&skills.remove("herons").unwrap()));
     assert!(
-        is_kept(&place.update(&Hub::new().reader(), &[]).await.unwrap()["herons"]),
+        is_kept(&skills.update(&Hub::new().reader(), &[]).await.unwrap()["herons"]),
         "another hub has the name"
     );
 }
@@ -253,12 +253,12 @@ async fn a_repository_is_a_hub() {
     // A hook of the hub's would be run by a careless clone.
     let repository = hub.folder.path().display().to_string();
     let cloned = tokio::task::spawn_blocking(move || clone_hub(&repository)).await.unwrap().unwrap();
-    let place = SkillPlace::new(home.path());
-    place.install(&cloned, &names(&["birds"])).await.unwrap();
-    assert_eq!(place.list().unwrap().len(), 2);
+    let skills = SkillFolder::new(home.path());
+    skills.install(&cloned, &names(&["birds"])).await.unwrap();
+    assert_eq!(skills.list().unwrap().len(), 2);
     for bad in ["--upload-pack=touch x", "/nowhere/at/all", "ext::sh -c id"] {
         let error = tokio::task::spawn_blocking(move || clone_hub(bad)).await.unwrap().unwrap_err();
-        assert_eq!(error.kind, BrokerErrorKind::Failed, "{bad}");
+        assert_eq!(error.kind, ProjectErrorKind::Failed, "{bad}");
     }
     let secret =
         tokio::task::spawn_blocking(|| clone_hub("https://me:hunter2@127.0.0.1:1/hub.git")).await.unwrap();
@@ -267,18 +267,18 @@ async fn a_repository_is_a_hub() {
 }
 
 #[test]
-fn a_place_to_work_is_made_once_and_leaves_what_is_there() {
+fn a_working_folder_is_created_once_and_existing_files_stay() {
     let home = tempfile::tempdir().unwrap();
     let folder = home.path().join("work");
     fs::create_dir(&folder).unwrap();
     fs::write(folder.join("AGENTS.md"), "mine").unwrap();
-    let report = make_work_place(&folder, true).unwrap();
+    let report = create_working_folder(&folder, true).unwrap();
     assert_eq!(report.kept, [folder.join("AGENTS.md")]);
     assert!(folder.join(".git/HEAD").is_file() && folder.join("skills/connectors").is_dir());
     assert_eq!(fs::read(folder.join("AGENTS.md")).unwrap(), b"mine");
     fs::write(folder.join("SOUL.md"), "changed").unwrap();
     let before = files(&folder);
-    let again = make_work_place(&folder, true).unwrap();
+    let again = create_working_folder(&folder, true).unwrap();
     assert_eq!(again.made, Vec::<std::path::PathBuf>::new());
     assert_eq!(files(&folder), before);
     #[cfg(unix)]
@@ -286,17 +286,17 @@ fn a_place_to_work_is_made_once_and_leaves_what_is_there() {
         let linked = home.path().join("linked");
         fs::create_dir(&linked).unwrap();
         std::os::unix::fs::symlink(home.path().join("outside.md"), linked.join("SOUL.md")).unwrap();
-        make_work_place(&linked, false).unwrap();
+        create_working_folder(&linked, false).unwrap();
         assert!(!home.path().join("outside.md").exists());
     }
-    assert!(make_work_place(Path::new("/proc/nowhere"), false).is_err());
+    assert!(create_working_folder(Path::new("/proc/nowhere"), false).is_err());
 }
 
 #[tokio::test]
 async fn what_a_command_that_was_killed_left_is_put_back_or_removed() {
     let (hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
-    let place = SkillPlace::new(home.path());
-    place.install(&hub.reader(), &names(&["birds"])).await.unwrap();
+    let skills = SkillFolder::new(home.path());
+    skills.install(&hub.reader(), &names(&["birds"])).await.unwrap();
     let before = files(home.path());
     let guides = home.path().join("guides");
     let aside = guides.join(".replaced-a1b2c3");
@@ -306,7 +306,7 @@ async fn what_a_command_that_was_killed_left_is_put_back_or_removed() {
         fs::create_dir_all(guides.join(folder)).unwrap();
         fs::write(guides.join(folder).join(file), "half").unwrap();
     }
-    assert_eq!(place.text("herons").unwrap(), HERONS);
+    assert_eq!(skills.text("herons").unwrap(), HERONS);
     assert_eq!(files(home.path()), before);
     assert_eq!(fs::read_dir(&guides).unwrap().count(), 1);
     // Killed when the newer one had its place: the older one goes, but not where a person had changed it.
@@ -319,28 +319,28 @@ async fn what_a_command_that_was_killed_left_is_put_back_or_removed() {
         ] {
             fs::write(aside.join("herons").join(name), text).unwrap();
         }
-        place.update(&hub.reader(), &[]).await.unwrap();
+        skills.update(&hub.reader(), &[]).await.unwrap();
         assert_eq!(aside.exists(), is_left, "{text}");
     }
-    assert_eq!(place.text("herons").unwrap(), HERONS);
+    assert_eq!(skills.text("herons").unwrap(), HERONS);
 }
 
 #[cfg(unix)]
 #[tokio::test]
 async fn of_two_commands_on_the_skills_the_second_waits() {
     let (hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
-    let place = SkillPlace::new(home.path());
-    place.install(&hub.reader(), &names(&["geese"])).await.unwrap();
+    let skills = SkillFolder::new(home.path());
+    skills.install(&hub.reader(), &names(&["geese"])).await.unwrap();
     let other = fs::File::open(home.path()).unwrap();
     other.try_lock().unwrap();
     // Another command's files in the making.
     let begun = home.path().join("guides/.installing-a1b2c3");
     fs::create_dir_all(&begun).unwrap();
-    assert_eq!(place.remove("geese").unwrap_err().kind, BrokerErrorKind::Conflict);
-    assert_eq!(place.list().unwrap().len(), 1);
+    assert_eq!(skills.remove("geese").unwrap_err().kind, ProjectErrorKind::InUse);
+    assert_eq!(skills.list().unwrap().len(), 1);
     let installing = tokio::spawn({
-        let (place, hub) = (place.clone(), hub.reader());
-        async move { place.install(&hub, &names(&["herons"])).await }
+        let (skills, hub) = (skills.clone(), hub.reader());
+        async move { skills.install(&hub, &names(&["herons"])).await }
     });
     // It has begun once it is there, and it cannot have ended.
     tokio::task::yield_now().await;
@@ -348,7 +348,7 @@ async fn of_two_commands_on_the_skills_the_second_waits() {
     other.unlock().unwrap();
     installing.await.unwrap().unwrap();
     assert!(!begun.exists());
-    assert_eq!(place.remove("geese").unwrap(), SkillChange::Removed);
+    assert_eq!(skills.remove("geese").unwrap(), SkillChange::Removed);
     let left: Vec<_> = fs::read_dir(home.path().join("tools")).unwrap().collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -357,16 +357,16 @@ async fn of_two_commands_on_the_skills_the_second_waits() {
 #[tokio::test]
 async fn a_skill_that_cannot_be_looked_into_hides_no_other_and_is_left_alone() {
     let (hub, home) = (Hub::new(), tempfile::tempdir().unwrap());
-    let place = SkillPlace::new(home.path());
-    place.install(&hub.reader(), &names(&["birds"])).await.unwrap();
+    let skills = SkillFolder::new(home.path());
+    skills.install(&hub.reader(), &names(&["birds"])).await.unwrap();
     fs::write(home.path().join("guides/herons/.nexus-skill.json"), "{").unwrap();
-    assert_eq!(place.list().unwrap().len(), 2);
-    assert_eq!(place.text("geese").unwrap(), "# Geese\n");
-    let herons = place.find("herons").unwrap();
+    assert_eq!(skills.list().unwrap().len(), 2);
+    assert_eq!(skills.text("geese").unwrap(), "# Geese\n");
+    let herons = skills.find("herons").unwrap();
     assert!(herons.damaged.as_ref().unwrap().contains("make the skill your own"), "{herons:?}");
     let before = files(home.path());
-    assert!(matches!(place.remove("herons").unwrap(), SkillChange::Kept { .. }));
-    place.update(&hub.reader(), &[]).await.unwrap();
+    assert!(matches!(skills.remove("herons").unwrap(), SkillChange::Kept { .. }));
+    skills.update(&hub.reader(), &[]).await.unwrap();
     assert_eq!(files(home.path()), before);
     // A pipe in the place of a file is not waited for.
     let file = home.path().join("tools/geese/SKILL.md");
@@ -374,5 +374,5 @@ async fn a_skill_that_cannot_be_looked_into_hides_no_other_and_is_left_alone() {
     fs::write(&file, "# Geese\n").unwrap();
     let pipe = home.path().join("tools/geese/extra");
     rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-    assert!(matches!(place.remove("geese").unwrap(), SkillChange::Kept { .. }));
+    assert!(matches!(skills.remove("geese").unwrap(), SkillChange::Kept { .. }));
 }
