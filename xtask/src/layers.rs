@@ -16,7 +16,7 @@ const LAYERS: [&[&str]; 16] = [
     &["trees", "conversations"],
     &["work"],
     &["tasks", "project"],
-    &["debates", "fleet"],
+    &["artifacts", "debates", "fleet"],
     &["testbed"],
     &["nexus"],
     &["broker"],

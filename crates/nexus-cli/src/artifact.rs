@@ -8,13 +8,11 @@ use std::{
 };
 
 use nexus::BuildContext;
-use nexus_project::{
-    ProjectError, ProjectErrorKind,
-    artifact::{
-        Artifacts, HandoffFilter, Kind, LintOptions, MilestoneId, NewHandoff, NewMilestone, NewTask,
-        ResearchVerdict, Rule, SliceId, lint,
-    },
+use nexus_artifacts::{
+    Artifacts, HandoffFilter, Kind, LintOptions, MilestoneId, NewHandoff, NewMilestone, NewTask,
+    ResearchVerdict, Rule, SliceId, lint,
 };
+use nexus_project::{ProjectError, ProjectErrorKind};
 use serde_json::json;
 
 use crate::{

@@ -41,27 +41,30 @@ impl ProjectError {
         Self { kind, message: message.into(), instead: instead.into() }
     }
 
-    pub(crate) fn invalid(message: impl Into<String>, instead: impl Into<String>) -> Self {
+    /// An argument is not accepted.
+    pub fn invalid(message: impl Into<String>, instead: impl Into<String>) -> Self {
         Self::new(ProjectErrorKind::InvalidArgument, message, instead)
     }
 
-    pub(crate) fn unknown(message: impl Into<String>, instead: impl Into<String>) -> Self {
+    /// There is nothing by this name or number.
+    pub fn unknown(message: impl Into<String>, instead: impl Into<String>) -> Self {
         Self::new(ProjectErrorKind::Unknown, message, instead)
     }
 
-    pub(crate) fn wrong_state(message: impl Into<String>, instead: impl Into<String>) -> Self {
+    /// The present state does not allow the call.
+    pub fn wrong_state(message: impl Into<String>, instead: impl Into<String>) -> Self {
         Self::new(ProjectErrorKind::WrongState, message, instead)
     }
 
     /// A file is not what this program writes there.
-    pub(crate) fn damaged(path: &Path, reason: impl fmt::Display) -> Self {
+    pub fn damaged(path: &Path, reason: impl fmt::Display) -> Self {
         let message = format!("{path:?} cannot be used: {reason}");
         let instead = "mend the file or move it away; it was not changed";
         Self::new(ProjectErrorKind::Damaged, message, instead)
     }
 
     /// The file system refuses something about a file or folder.
-    pub(crate) fn unusable(path: &Path, error: &io::Error) -> Self {
+    pub fn unusable(path: &Path, error: &io::Error) -> Self {
         let (kind, instead) = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 (ProjectErrorKind::NoSpace, "free some space on the disk, then do the same again")

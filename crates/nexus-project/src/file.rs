@@ -1,4 +1,4 @@
-//! Files that several processes read and write: read within bounds, replaced as a whole, written under a lock.
+//! Files of a project that people, git and several processes share: bounded reads, whole replacement, one lock for each folder.
 
 use std::{
     ffi::OsString,
@@ -62,9 +62,14 @@ pub(crate) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> 
     Err(ProjectError::new(ProjectErrorKind::WrongState, message, instead))
 }
 
-/// Replaces a file as a whole, in a folder that is made if it is not there: it has the old content or the new one, whenever and
-/// however this ends. Its mode stays; a new one has that of the process.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
+/// Replaces a file in one step, and creates its folder if there is none. An interrupted call leaves the old content or the new one. An
+/// existing file retains its mode; a new one gets the default mode of the process.
+///
+/// # Errors
+///
+/// [`WrongState`](ProjectErrorKind::WrongState) for more than 64 MiB, [`Damaged`](ProjectErrorKind::Damaged) if the path is no regular
+/// file; those of the file system.
+pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
     check_size(path, bytes.len())?;
     replace_io(path, bytes).map_err(|error| ProjectError::unusable(path, &error))
 }
@@ -105,8 +110,12 @@ fn keep_mode(file: &File, mode: Permissions) -> io::Result<()> {
     }
 }
 
-/// Has git leave out what these patterns name in a folder, beside what its `.gitignore` has. Whether anything was missing.
-pub(crate) fn ignore(folder: &Path, patterns: &[&str]) -> Result<bool, ProjectError> {
+/// Adds patterns to the `.gitignore` of a folder, and returns whether any was missing.
+///
+/// # Errors
+///
+/// As [`replace`].
+pub fn ignore(folder: &Path, patterns: &[&str]) -> Result<bool, ProjectError> {
     let path = folder.join(".gitignore");
     let before = read_text(&path)?.unwrap_or_default();
     let mut text = before.clone();
@@ -131,8 +140,12 @@ pub(crate) fn remove(path: &Path) -> Result<(), ProjectError> {
     }
 }
 
-/// Makes a folder with those above it. A link or a file in its place is an error.
-pub(crate) fn make_folder(path: &Path) -> Result<bool, ProjectError> {
+/// Creates a folder with its parents, and returns whether it was missing.
+///
+/// # Errors
+///
+/// [`Damaged`](ProjectErrorKind::Damaged) for a link or a file of that name; those of the file system.
+pub fn make_folder(path: &Path) -> Result<bool, ProjectError> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => return Ok(false),
         Ok(_) => return Err(ProjectError::damaged(path, "it is no folder")),
@@ -141,9 +154,9 @@ pub(crate) fn make_folder(path: &Path) -> Result<bool, ProjectError> {
     fs::create_dir_all(path).map(|()| true).map_err(|error| ProjectError::unusable(path, &error))
 }
 
-/// How long locks are waited for.
+/// Longest wait for locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub enum Patience {
     /// Half a minute for each lock.
     #[default]
     OfACommand,
@@ -172,16 +185,20 @@ impl Patience {
     }
 }
 
-/// The right to write in a folder, until it is dropped: of all threads and processes, one has it. The operating system takes it back
-/// from a process that dies.
+/// A lock on a folder against all other threads and processes, until it is dropped. The operating system unlocks it when its process
+/// dies.
 #[derive(Debug)]
-pub(crate) struct FolderLock {
+pub struct FolderLock {
     _lock: FileLock,
 }
 
 impl FolderLock {
-    /// Takes the lock of the file at `path`, which is made where there is none. Waits for other writers as long as `patience` says.
-    pub(crate) fn take(path: &Path, patience: Patience) -> Result<Self, ProjectError> {
+    /// Locks the file at `path`, which is created if there is none. Waits for other writers as long as `patience` says.
+    ///
+    /// # Errors
+    ///
+    /// [`InUse`](ProjectErrorKind::InUse) after that time; those of the file system.
+    pub fn take(path: &Path, patience: Patience) -> Result<Self, ProjectError> {
         // With the mode that new files have here: whoever may write in the folder may take its lock. One that is there is no error.
         let _ = OpenOptions::new().write(true).create_new(true).open(path);
         let locked = FileLock::lock(path, patience.left());

@@ -1,11 +1,10 @@
 //! What a project plans and knows, in files that people and agents share, and the tools to work with them.
 
-pub mod artifact;
 mod branch;
 #[cfg(feature = "conformance")]
 pub mod conformance;
 mod error;
-mod file;
+pub mod file;
 mod folder;
 pub mod harness;
 pub mod hook;

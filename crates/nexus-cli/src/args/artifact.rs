@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
-use nexus_project::artifact::{HandoffStatus, Kind, MilestoneId, SliceId, SliceTaskId, WorkStatus};
+use nexus_artifacts::{HandoffStatus, Kind, MilestoneId, SliceId, SliceTaskId, WorkStatus};
 
 /// What follows the options of `nexus artifact`.
 pub(super) const HELP: &str = "\

@@ -130,7 +130,7 @@ fn the_gate_is_in_the_exit_code() {
     let research = folder.path().join(".nubos-pilot/milestones/M001/research");
     fs::create_dir(&research).unwrap();
     let good = include_str!(
-        "../../../nexus-project/tests/artifacts/good/.nubos-pilot/milestones/M001/research/spawn-0.md"
+        "../../../nexus-artifacts/tests/fixtures/good/.nubos-pilot/milestones/M001/research/spawn-0.md"
     );
     fs::write(research.join("spawn-0.md"), good).unwrap();
     assert_eq!(said(&folder, &["gate", "M001"]), "issues_flagged");

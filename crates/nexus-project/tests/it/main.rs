@@ -1,6 +1,5 @@
 //! The integration tests.
 
-mod artifacts;
 mod example;
 mod hook_inputs;
 mod hub;

@@ -5,6 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nexus_project::{ProjectError, ProjectErrorKind};
+
 use super::{
     check::{self, CheckContext, Fault, planned},
     document::{Artifact, TextPosition},
@@ -15,7 +17,6 @@ use super::{
     todo,
     tree::{self, Artifacts},
 };
-use crate::error::{ProjectError, ProjectErrorKind};
 
 /// Most files that one call looks at.
 const MOST_FILES: usize = 50_000;
@@ -218,7 +219,7 @@ impl Artifacts {
     /// The outputs of a milestone's researchers.
     pub(super) fn researcher_outputs(
         &self,
-        milestone: crate::artifact::MilestoneId,
+        milestone: crate::MilestoneId,
     ) -> Result<Vec<Artifact>, ProjectError> {
         let folder = self.milestone_folder(milestone).join("research");
         self.guard(&folder)?;

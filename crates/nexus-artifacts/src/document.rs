@@ -3,13 +3,13 @@
 
 use std::{fmt, ops::Range};
 
+use nexus_project::ProjectError;
 use serde::de::DeserializeOwned;
 
 use super::{
     kind::{Kind, Sections},
     yaml::{self, Values, YamlError},
 };
-use crate::error::ProjectError;
 
 /// What stands in a section that has nothing to say.
 pub const NONE: &str = "_None._";
@@ -148,7 +148,7 @@ impl Artifact {
         read.map_err(|reason| {
             let message = format!("a {} cannot be read: {reason}", self.kind.name());
             ProjectError::new(
-                crate::ProjectErrorKind::Damaged,
+                nexus_project::ProjectErrorKind::Damaged,
                 message,
                 "mend the file, as `nexus artifact lint` says",
             )
@@ -254,7 +254,7 @@ impl Artifact {
     ///
     /// # Errors
     ///
-    /// [`WrongState`](crate::ProjectErrorKind::WrongState) if the frontmatter has no such key with a value on one line.
+    /// [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if the frontmatter has no such key with a value on one line.
     pub fn set_value(&mut self, key: &str, value: &str) -> Result<(), ProjectError> {
         let range = self.values().remove(key).filter(|range| !range.is_empty());
         let old = range.clone().map(|range| &self.text[range]).filter(|old| !old.contains('\n'));
@@ -278,7 +278,7 @@ impl Artifact {
     ///
     /// # Errors
     ///
-    /// [`WrongState`](crate::ProjectErrorKind::WrongState) if there is no such section.
+    /// [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if there is no such section.
     pub fn add_to_section(&mut self, name: &str, content: &str) -> Result<(), ProjectError> {
         let Some(section) = self.section(name).filter(|section| section.is_closed) else {
             let message = format!("the {} has no section {name}", self.kind.name());

@@ -2,7 +2,7 @@
 
 use std::{fs, process::Stdio, time::Duration};
 
-use nexus_project::artifact::{Artifacts, HandoffFilter, HandoffStatus, NewHandoff};
+use nexus_artifacts::{Artifacts, HandoffFilter, HandoffStatus, NewHandoff};
 use nexus_testkit::child_test;
 
 use super::support::{empty, files, findings, good};

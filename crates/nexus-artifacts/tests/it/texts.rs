@@ -1,6 +1,6 @@
 //! What is not changed stays byte for byte.
 
-use nexus_project::artifact::{Artifact, Artifacts, HandoffStatus, Kind, LintOptions, Place, lint};
+use nexus_artifacts::{Artifact, Artifacts, HandoffStatus, Kind, LintOptions, Place, lint};
 use proptest::prelude::*;
 
 use super::support::{empty, files, fixtures};
@@ -178,7 +178,7 @@ fn other_line_ends_and_a_byte_order_mark_break_no_rule() {
         |text: &str| text.trim_end().to_owned(),
     ] {
         let (folder, _) = empty();
-        crate::artifacts::support::overlay(&fixtures().join("good"), folder.path());
+        crate::support::overlay(&fixtures().join("good"), folder.path());
         for path in files(folder.path()) {
             // Seals are about bytes, and JSON has no mark.
             let name = path.file_name().unwrap().to_str().unwrap();
@@ -186,7 +186,7 @@ fn other_line_ends_and_a_byte_order_mark_break_no_rule() {
                 std::fs::write(&path, change(&std::fs::read_to_string(&path).unwrap())).unwrap();
             }
         }
-        assert_eq!(crate::artifacts::support::findings(folder.path()), Vec::<String>::new());
+        assert_eq!(crate::support::findings(folder.path()), Vec::<String>::new());
     }
 }
 

@@ -5,6 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nexus_project::{ProjectError, ProjectErrorKind, file};
 use serde::Serialize;
 
 use super::{
@@ -17,10 +18,6 @@ use super::{
     rule::{LintFinding, Rule},
     template::{or_none, plan_of, summary_of, tags, today},
     tree::Artifacts,
-};
-use crate::{
-    error::{ProjectError, ProjectErrorKind},
-    file,
 };
 
 /// Longest name of something new, in bytes.

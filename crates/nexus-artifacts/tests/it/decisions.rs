@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use nexus_project::artifact::{
+use nexus_artifacts::{
     Artifact, CriterionResult, CriterionStatus, Kind, MilestoneStatus, ReasoningAgreement, ResearchVerdict,
     follows, reconcile, verdict,
 };

@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, path::PathBuf};
 
+use nexus_project::ProjectError;
 use serde::Serialize;
 
 use super::{
@@ -13,7 +14,6 @@ use super::{
     status::{self, CriterionResult},
     tree::Artifacts,
 };
-use crate::error::ProjectError;
 
 /// Whether research can be planned on.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -61,7 +61,7 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// As [`research::reconcile`]; [`Unknown`](crate::ProjectErrorKind::Unknown) for a milestone that is not there; those of the file
+    /// As [`research::reconcile`]; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) for a milestone that is not there; those of the file
     /// system.
     pub fn reconcile(&self, milestone: MilestoneId) -> Result<Reconciliation, ProjectError> {
         self.require_milestone(milestone)?;
@@ -73,7 +73,7 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// As [`Self::reconcile`]; [`WrongState`](crate::ProjectErrorKind::WrongState) if there is a RESEARCH.
+    /// As [`Self::reconcile`]; [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if there is a RESEARCH.
     pub fn write_research(&self, milestone: MilestoneId) -> Result<PathBuf, ProjectError> {
         let _lock = self.lock()?;
         let reconciliation = self.reconcile(milestone)?;
@@ -118,7 +118,7 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// [`Unknown`](crate::ProjectErrorKind::Unknown) for a milestone that is not there; as [`Self::task_list`].
+    /// [`Unknown`](nexus_project::ProjectErrorKind::Unknown) for a milestone that is not there; as [`Self::task_list`].
     pub fn report(&self, milestone: MilestoneId) -> Result<MilestoneReport, ProjectError> {
         self.require_milestone(milestone)?;
         let verification =

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use nexus_project::Time;
+
 use super::{check::PlannedTask, document::NONE, id::SliceTaskId, task_block::inner, yaml};
-use crate::time::Time;
 
 /// The day.
 pub(super) fn today() -> String {

@@ -14,13 +14,13 @@
 
 use std::collections::BTreeSet;
 
+use nexus_project::ProjectError;
 use serde::Serialize;
 
 use super::{
     document::Artifact,
     frontmatter::{ResearchVerdict, ResearcherOutput},
 };
-use crate::error::ProjectError;
 
 /// Fewest agreement that needs no second look.
 const CLEAN_SCORE: f64 = 0.8;
@@ -138,8 +138,8 @@ impl ReasoningAgreement {
 ///
 /// # Errors
 ///
-/// [`Damaged`](crate::ProjectErrorKind::Damaged) for an output whose frontmatter cannot be read;
-/// [`InvalidArgument`](crate::ProjectErrorKind::InvalidArgument) without an output, or with two of one `spawn_index`.
+/// [`Damaged`](nexus_project::ProjectErrorKind::Damaged) for an output whose frontmatter cannot be read;
+/// [`InvalidArgument`](nexus_project::ProjectErrorKind::InvalidArgument) without an output, or with two of one `spawn_index`.
 pub fn reconcile(outputs: &[Artifact]) -> Result<Reconciliation, ProjectError> {
     let mut known = BTreeSet::new();
     let mut read = Vec::new();

@@ -8,6 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use nexus_project::ProjectError;
 use serde::Serialize;
 
 use super::{
@@ -17,16 +18,18 @@ use super::{
     tree::{self, Artifacts},
     yaml,
 };
-use crate::error::{ProjectError, ProjectErrorKind};
 
 /// Who stands for everybody: in the file, on the command line, and in a name.
 pub const EVERYBODY: &str = "*";
 const EVERYBODY_IN_NAME: &str = "all";
 /// Longest name of an agent, in bytes.
 const MOST_AGENT: usize = 64;
-/// Longest topic, in bytes; and as much of it as is in the name.
+/// Longest topic, in bytes, and the longest part of it in a file's name.
 const MOST_TOPIC: usize = 1024;
 const MOST_SLUG: usize = 48;
+
+/// Hexadecimal digits of a handoff's id.
+const ID_DIGITS: usize = 8;
 
 /// A handoff to be written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -120,12 +123,7 @@ impl Artifacts {
             last.map_or(SystemTime::now(), |last| SystemTime::now().max(last + Duration::from_millis(1)));
         let created_at = nexus_files::rfc3339::millis(time);
         let id = loop {
-            let mut bytes = [0; 4];
-            getrandom::fill(&mut bytes).map_err(|error| {
-                let message = format!("the system gives no random numbers: {error}");
-                ProjectError::new(ProjectErrorKind::Failed, message, "do the same again")
-            })?;
-            let id = nexus_files::hex(bytes);
+            let id = nexus_files::random_name()[..ID_DIGITS].to_owned();
             if !names.iter().any(|name| name.ends_with(&format!("__{id}.md"))) {
                 break id;
             }

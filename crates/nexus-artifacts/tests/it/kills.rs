@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nexus_project::artifact::{Artifacts, Kind, MilestoneId, WorkStatus, verify_review};
+use nexus_artifacts::{Artifacts, Kind, MilestoneId, WorkStatus, verify_review};
 use nexus_testkit::{child_test, effort};
 
 use super::support::{findings, good};

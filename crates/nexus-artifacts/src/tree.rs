@@ -8,14 +8,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nexus_project::{
+    ProjectError, ProjectErrorKind,
+    file::{self, FolderLock, Patience},
+};
+
 use super::{
     document::Artifact,
     id::{MilestoneId, SliceId, SliceTaskId},
     kind::{Kind, Owner},
-};
-use crate::{
-    error::{ProjectError, ProjectErrorKind},
-    file::{self, FolderLock, Patience},
 };
 
 /// The folder of a project's artifacts.
@@ -229,12 +230,4 @@ pub(super) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> 
     }
     let message = format!("{path:?} would have {bytes} bytes; {MOST_BYTES} is the most");
     Err(ProjectError::new(ProjectErrorKind::WrongState, message, "move the old file away and begin another"))
-}
-
-/// Makes a file that is new in its folder survive a loss of power, where the system can.
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        Some(folder) if cfg!(unix) => fs::File::open(folder)?.sync_all(),
-        _ => Ok(()),
-    }
 }

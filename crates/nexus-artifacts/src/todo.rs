@@ -2,6 +2,7 @@
 
 use std::{fmt::Write as _, path::PathBuf};
 
+use nexus_project::ProjectError;
 use serde::Serialize;
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
     kind::Kind,
     tree::Artifacts,
 };
-use crate::error::ProjectError;
 
 /// A task as its plan has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -63,7 +63,7 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](crate::ProjectErrorKind::Damaged) for a plan that cannot be read: none is passed over. Those of the file system.
+    /// [`Damaged`](nexus_project::ProjectErrorKind::Damaged) for a plan that cannot be read: none is passed over. Those of the file system.
     pub fn task_list(&self, slice: SliceId) -> Result<Vec<TaskLine>, ProjectError> {
         let ids = self.tasks(slice)?;
         ids.into_iter().map(|id| task_of(id, &self.task_plan(id)?.1)).collect()
@@ -73,7 +73,7 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// As [`Self::task_list`]; [`Unknown`](crate::ProjectErrorKind::Unknown) if there is no such slice.
+    /// As [`Self::task_list`]; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if there is no such slice.
     pub fn write_todo(&self, slice: SliceId) -> Result<PathBuf, ProjectError> {
         let _lock = self.lock()?;
         if !self.slices(slice.milestone)?.contains(&slice) {
@@ -99,7 +99,7 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// As [`Self::task_list`], with nothing changed; [`Unknown`](crate::ProjectErrorKind::Unknown) if there is no such task.
+    /// As [`Self::task_list`], with nothing changed; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if there is no such task.
     pub fn mark_task(&self, task: SliceTaskId, status: WorkStatus) -> Result<WorkStatus, ProjectError> {
         let _lock = self.lock()?;
         let (path, mut plan) = self.task_plan(task)?;

@@ -5,12 +5,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use nexus_project::artifact::{Artifacts, LintOptions, lint};
+use nexus_artifacts::{Artifacts, LintOptions, lint};
 use tempfile::TempDir;
 
 /// The folder of the fixtures.
 pub(crate) fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/artifacts")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
 }
 
 /// A project with nothing in it.

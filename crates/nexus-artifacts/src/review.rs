@@ -9,16 +9,16 @@
 //! ended, or was appended by something else. Nothing ever takes it away: the next entry seals it too.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::Write as _,
+    fs::OpenOptions,
+    io::{ErrorKind, Write as _},
     path::Path,
 };
 
+use nexus_project::{ProjectError, ProjectErrorKind};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use super::tree;
-use crate::error::{ProjectError, ProjectErrorKind};
 
 /// Begins a seal.
 const SEAL: &str = "<!-- seal ";
@@ -143,17 +143,18 @@ fn is_seal(line: &[u8]) -> bool {
 
 fn write(path: &Path, added: &[u8]) -> Result<(), ProjectError> {
     let failed = |error: std::io::Error| ProjectError::unusable(path, &error);
-    let is_new = fs::symlink_metadata(path).is_err();
-    let mut options = OpenOptions::new();
-    options.append(true).create(true);
-    #[cfg(unix)]
-    {
-        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-        std::os::unix::fs::OpenOptionsExt::custom_flags(&mut options, flags.bits() as i32);
-    }
-    let mut file = options.open(path).map_err(failed)?;
+    // With the mode of other files of the project: `open_regular` would create a private one.
+    let is_new = match OpenOptions::new().write(true).create_new(true).open(path) {
+        Ok(_) => true,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+        Err(error) => return Err(failed(error)),
+    };
+    let mut file = nexus_files::open_regular(path, OpenOptions::new().append(true)).map_err(failed)?;
     file.write_all(added).and_then(|()| file.sync_all()).map_err(failed)?;
-    if is_new { tree::sync_folder(path).map_err(failed) } else { Ok(()) }
+    match path.parent() {
+        Some(folder) if is_new => nexus_files::sync_folder(folder).map_err(failed),
+        _ => Ok(()),
+    }
 }
 
 fn damaged(path: &Path, bytes: &[u8], (at, reason): &BrokenSeal) -> ProjectError {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fs};
 
-use nexus_project::artifact::{Kind, LintOptions, Rule, lint};
+use nexus_artifacts::{Kind, LintOptions, Rule, lint};
 
 use super::support::{files, findings, fixtures, good, overlay};
 
@@ -20,7 +20,7 @@ fn the_good_project_has_every_kind() {
     let (folder, _) = good();
     let kinds: BTreeSet<Kind> = files(folder.path())
         .iter()
-        .filter_map(|path| nexus_project::artifact::Place::of(path))
+        .filter_map(|path| nexus_artifacts::Place::of(path))
         .map(|place| place.kind)
         .collect();
     assert_eq!(kinds, Kind::all().collect());

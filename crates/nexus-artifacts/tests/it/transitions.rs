@@ -2,7 +2,7 @@
 
 use std::{fs, thread};
 
-use nexus_project::artifact::{Artifacts, Kind, NewTask, SliceId, SliceTaskId, WorkStatus};
+use nexus_artifacts::{Artifacts, Kind, NewTask, SliceId, SliceTaskId, WorkStatus};
 use nexus_testkit::effort;
 
 use super::support::{findings, good};

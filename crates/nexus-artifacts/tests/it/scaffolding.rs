@@ -2,10 +2,8 @@
 
 use std::fs;
 
-use nexus_project::{
-    ProjectErrorKind,
-    artifact::{Kind, NewMilestone, NewTask, WorkStatus},
-};
+use nexus_artifacts::{Kind, NewMilestone, NewTask, WorkStatus};
+use nexus_project::ProjectErrorKind;
 
 use super::support::{empty, files, findings, good};
 
@@ -36,7 +34,7 @@ fn what_is_made_passes_the_lint() {
     artifacts.scaffold(second, &[]).unwrap();
     assert_eq!(findings(folder.path()), Vec::<String>::new());
     let plan = artifacts.read(&artifacts.task_file(later, Kind::TaskPlan), Kind::TaskPlan).unwrap().unwrap();
-    let plan = plan.read::<nexus_project::artifact::TaskPlan>().unwrap();
+    let plan = plan.read::<nexus_artifacts::TaskPlan>().unwrap();
     assert_eq!(plan.depends_on, [one, two]);
     assert_eq!(plan.files_modified, ["a.rs", "b \"c\".rs"]);
     assert_eq!(artifacts.new_milestone(&new).unwrap().to_string(), "M002");

@@ -2,10 +2,9 @@
 
 use std::{fmt, str::FromStr};
 
+use nexus_project::ProjectError;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-use crate::error::ProjectError;
 
 /// Most digits of a number. Source: our own bound.
 const MOST_DIGITS: usize = 9;
