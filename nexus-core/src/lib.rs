@@ -47,6 +47,8 @@ pub mod harness;
 pub mod id;
 mod json_schema;
 pub mod lenient_json;
+#[doc(hidden)]
+pub mod name_type;
 mod picture;
 pub mod record;
 pub mod redact;

@@ -1,7 +1,8 @@
 //! A turn as a file that never changes, named by the hash of its bytes.
 
-use std::{fmt, path::Path, str::FromStr};
+use std::path::Path;
 
+use nexus_core::name_type;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -15,44 +16,20 @@ pub(crate) const VERSION: u64 = 1;
 /// Largest file of a turn, in bytes: a whole one has less, also with every letter of its texts escaped.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// The name of a turn's file: the SHA-256 of its bytes, in hexadecimal.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub(crate) struct NodeId(String);
+name_type! {
+    /// The name of a turn's file: the SHA-256 of its bytes, in hexadecimal.
+    pub(crate) struct NodeId: check_hash => &'static str;
+}
 
 impl NodeId {
     fn of(bytes: &[u8]) -> Self {
-        Self(nexus_files::hex(Sha256::digest(bytes)))
+        Self(nexus_files::hex(Sha256::digest(bytes)).into())
     }
 }
 
-impl FromStr for NodeId {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, &'static str> {
-        let is_hash = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        if is_hash { Ok(Self(text.to_owned())) } else { Err("it names a turn by what is no hash") }
-    }
-}
-
-impl TryFrom<String> for NodeId {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, &'static str> {
-        text.parse()
-    }
-}
-
-impl From<NodeId> for String {
-    fn from(id: NodeId) -> Self {
-        id.0
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
+fn check_hash(text: &str) -> Result<(), &'static str> {
+    let is_hash = text.len() == 64 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    if is_hash { Ok(()) } else { Err("it names a turn by what is no hash") }
 }
 
 /// Point in a conversation: after a turn, or after one of its messages.

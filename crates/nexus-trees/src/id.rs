@@ -1,67 +1,15 @@
 //! The names that git gives to commits and trees.
 
-use std::{fmt, str::FromStr};
+use nexus_core::name_type;
 
-use serde::{Deserialize, Serialize};
-
-macro_rules! object_id {
-    ($(#[$doc:meta])* $name:ident) => {
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
-        pub struct $name(Box<str>);
-
-        impl $name {
-            /// The id in lower-case hexadecimal digits.
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = InvalidObjectId;
-
-            fn from_str(text: &str) -> Result<Self, InvalidObjectId> {
-                check(text).map(|()| Self(text.into()))
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = InvalidObjectId;
-
-            fn try_from(text: String) -> Result<Self, InvalidObjectId> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(id: $name) -> Self {
-                id.0.into()
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, concat!(stringify!($name), "({})"), self.0)
-            }
-        }
-    };
-}
-
-object_id! {
+name_type! {
     /// Names a commit: the hash of its tree, parents, time and message.
-    CommitId
+    pub struct CommitId: check => InvalidObjectId;
 }
 
-object_id! {
+name_type! {
     /// Names a tree, in git's sense: the hash of all names, modes and contents.
-    TreeId
+    pub struct TreeId: check => InvalidObjectId;
 }
 
 /// A text that names no object of git's.

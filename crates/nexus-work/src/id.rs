@@ -1,8 +1,6 @@
 //! The name of a workspace, which is also the name of its folder.
 
-use std::{fmt, str::FromStr, sync::Arc};
-
-use serde::{Deserialize, Serialize};
+use nexus_core::name_type;
 
 /// Longest id, in bytes. Source: our own bound; every file system in use takes longer names.
 const MAX_BYTES: usize = 64;
@@ -14,20 +12,20 @@ const RANDOM_ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
 const NUMBERED_DEVICES: [&str; 2] = ["com", "lpt"];
 
-/// Names a workspace: 1 to 64 ASCII letters, digits, `-` and `_`. It is the name of a folder and never a path, and no
-/// name that Windows keeps for a device (`con`, `nul`, `com1`).
-///
-/// ```
-/// use nexus_work::WorkspaceId;
-///
-/// let id: WorkspaceId = "issue-12_attempt-3".parse()?;
-/// assert_eq!(id.as_str(), "issue-12_attempt-3");
-/// assert!("../issue-12".parse::<WorkspaceId>().is_err());
-/// # Ok::<(), nexus_work::InvalidWorkspaceId>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct WorkspaceId(Arc<str>);
+name_type! {
+    /// Names a workspace: 1 to 64 ASCII letters, digits, `-` and `_`. It is the name of a folder and never a path, and no
+    /// name that Windows keeps for a device (`con`, `nul`, `com1`).
+    ///
+    /// ```
+    /// use nexus_work::WorkspaceId;
+    ///
+    /// let id: WorkspaceId = "issue-12_attempt-3".parse()?;
+    /// assert_eq!(id.as_str(), "issue-12_attempt-3");
+    /// assert!("../issue-12".parse::<WorkspaceId>().is_err());
+    /// # Ok::<(), nexus_work::InvalidWorkspaceId>(())
+    /// ```
+    pub struct WorkspaceId: check => InvalidWorkspaceId;
+}
 
 impl WorkspaceId {
     /// A new one, of 130 bits from the operating system's generator.
@@ -43,11 +41,6 @@ impl WorkspaceId {
         let character = |byte: &u8| char::from(RANDOM_ALPHABET[usize::from(byte % 32)]);
         Self(bytes.iter().map(character).collect::<String>().into())
     }
-
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// Whether Windows would open a device instead of a file of this name.
@@ -59,50 +52,12 @@ fn is_device(text: &str) -> bool {
     DEVICES.contains(&text.as_str()) || NUMBERED_DEVICES.iter().any(|device| is_numbered(device))
 }
 
-impl FromStr for WorkspaceId {
-    type Err = InvalidWorkspaceId;
-
-    fn from_str(text: &str) -> Result<Self, InvalidWorkspaceId> {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-        if text.is_empty() || text.len() > MAX_BYTES || !text.bytes().all(fits) || is_device(text) {
-            return Err(InvalidWorkspaceId { text: text.chars().take(2 * MAX_BYTES).collect() });
-        }
-        Ok(Self(text.into()))
+fn check(text: &str) -> Result<(), InvalidWorkspaceId> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    if text.is_empty() || text.len() > MAX_BYTES || !text.bytes().all(fits) || is_device(text) {
+        return Err(InvalidWorkspaceId { text: text.chars().take(2 * MAX_BYTES).collect() });
     }
-}
-
-impl TryFrom<&str> for WorkspaceId {
-    type Error = InvalidWorkspaceId;
-
-    fn try_from(text: &str) -> Result<Self, InvalidWorkspaceId> {
-        text.parse()
-    }
-}
-
-impl TryFrom<String> for WorkspaceId {
-    type Error = InvalidWorkspaceId;
-
-    fn try_from(text: String) -> Result<Self, InvalidWorkspaceId> {
-        text.parse()
-    }
-}
-
-impl From<WorkspaceId> for String {
-    fn from(id: WorkspaceId) -> Self {
-        id.0.as_ref().to_owned()
-    }
-}
-
-impl fmt::Display for WorkspaceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for WorkspaceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "WorkspaceId({:?})", &*self.0)
-    }
+    Ok(())
 }
 
 /// A text that can name no workspace.

@@ -1,15 +1,9 @@
 //! What must not be touched: a path with everything below it, or a glob.
 
-use std::{
-    fmt,
-    path::{Component, Path, PathBuf},
-    str::FromStr,
-    sync::Arc,
-};
-
-use serde::{Deserialize, Serialize};
+use std::path::{Component, Path, PathBuf};
 
 use super::{path_glob::PathGlob, path_spelling::shell_shorthand};
+use crate::name_type;
 
 /// Longest rule, in bytes. Source: our own bound.
 const MAX_BYTES: usize = 1024;
@@ -20,46 +14,37 @@ const GLOB_CHARACTERS: [char; 4] = ['*', '?', '[', '{'];
 /// What takes the meaning from the next character of a glob. On Windows it parts names.
 const ESCAPE: char = '\\';
 
-/// What must not be touched: a path, or a glob; either with everything below it.
-///
-/// | rule | keeps off |
-/// | --- | --- |
-/// | `deploy/keys` | this path, relative to the scope's root |
-/// | `/srv/vault` | this path |
-/// | `*.pem`, `.env*` | a glob without `/`: every name that it matches, at any depth |
-/// | `infra/*.tf` | a glob with `/`: relative to the root; `*` stops at a `/` |
-/// | `**/private/**` | `**` stands for any number of folders, also outside of the root |
-///
-/// `?` is one character, `[ab]` one of several, `{a,b}` one of several texts, and `\` takes the meaning from the
-/// next character, and makes a glob of a rule, too; on Windows, where it parts names, it does neither in a rule without
-/// the others. Neither `~` nor `$HOME` stands for a folder: rules that begin so are refused. A glob that does not begin
-/// with `/` is not held against the name of the root, nor against those above it.
-/// A rule errs to denial: it holds for every spelling that some file system takes for the same name,
-/// as of case and of Unicode forms; and a rule that reads as a glob holds for the path that is spelt like it, too.
-/// Globs are of the feature `globs`; without it a rule that is one is refused.
-///
-/// ```
-/// use nexus_core::scope::PathRule;
-///
-/// let rule: PathRule = "**/.env".parse()?;
-/// assert_eq!(rule.as_str(), "**/.env");
-/// assert!("../elsewhere".parse::<PathRule>().is_err());
-/// # Ok::<(), nexus_core::scope::InvalidRule>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct PathRule(Arc<str>);
+name_type! {
+    /// What must not be touched: a path, or a glob; either with everything below it.
+    ///
+    /// | rule | keeps off |
+    /// | --- | --- |
+    /// | `deploy/keys` | this path, relative to the scope's root |
+    /// | `/srv/vault` | this path |
+    /// | `*.pem`, `.env*` | a glob without `/`: every name that it matches, at any depth |
+    /// | `infra/*.tf` | a glob with `/`: relative to the root; `*` stops at a `/` |
+    /// | `**/private/**` | `**` stands for any number of folders, also outside of the root |
+    ///
+    /// `?` is one character, `[ab]` one of several, `{a,b}` one of several texts, and `\` takes the meaning from the
+    /// next character, and makes a glob of a rule, too; on Windows, where it parts names, it does neither in a rule without
+    /// the others. Neither `~` nor `$HOME` stands for a folder: rules that begin so are refused. A glob that does not begin
+    /// with `/` is not held against the name of the root, nor against those above it.
+    /// A rule errs to denial: it holds for every spelling that some file system takes for the same name,
+    /// as of case and of Unicode forms; and a rule that reads as a glob holds for the path that is spelt like it, too.
+    /// Globs are of the feature `globs`; without it a rule that is one is refused.
+    ///
+    /// ```
+    /// use nexus_core::scope::PathRule;
+    ///
+    /// let rule: PathRule = "**/.env".parse()?;
+    /// assert_eq!(rule.as_str(), "**/.env");
+    /// assert!("../elsewhere".parse::<PathRule>().is_err());
+    /// # Ok::<(), nexus_core::scope::InvalidRule>(())
+    /// ```
+    pub struct PathRule: check => InvalidRule;
+}
 
 impl PathRule {
-    /// The rule as it was written.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
-    fn is_glob(&self) -> bool {
-        self.0.contains(GLOB_CHARACTERS) || (cfg!(not(windows)) && self.0.contains(ESCAPE))
-    }
-
     /// The path that is spelt like the rule.
     pub(super) fn path_below(&self, root: &Path) -> PathBuf {
         // Without `.` and doubled slashes; an absolute one takes the place of the root.
@@ -68,60 +53,33 @@ impl PathRule {
 
     /// The glob, for absolute paths. `None` if the rule is none.
     pub(super) fn glob_below(&self, root: &str) -> Result<Option<PathGlob>, String> {
-        if self.is_glob() { PathGlob::new(&self.0, root).map(Some) } else { Ok(None) }
+        glob_below(&self.0, root)
     }
 }
 
-impl FromStr for PathRule {
-    type Err = InvalidRule;
-
-    fn from_str(text: &str) -> Result<Self, InvalidRule> {
-        let invalid = |problem: String| InvalidRule { text: text.chars().take(MAX_BYTES).collect(), problem };
-        if text.is_empty() {
-            return Err(invalid("is empty".to_owned()));
-        }
-        if text.len() > MAX_BYTES {
-            return Err(invalid(format!("is longer than {MAX_BYTES} bytes")));
-        }
-        if text.contains('\0') {
-            return Err(invalid("has a NUL byte in it".to_owned()));
-        }
-        if let Some(problem) = shell_shorthand(text) {
-            return Err(invalid(problem));
-        }
-        if Path::new(text).components().any(|part| part == Component::ParentDir) {
-            return Err(invalid("has `..` in it; write the path it leads to".to_owned()));
-        }
-        let rule = Self(text.into());
-        rule.glob_below("").map_err(invalid)?;
-        Ok(rule)
-    }
+fn glob_below(rule: &str, root: &str) -> Result<Option<PathGlob>, String> {
+    let is_glob = rule.contains(GLOB_CHARACTERS) || (cfg!(not(windows)) && rule.contains(ESCAPE));
+    if is_glob { PathGlob::new(rule, root).map(Some) } else { Ok(None) }
 }
 
-impl TryFrom<String> for PathRule {
-    type Error = InvalidRule;
-
-    fn try_from(text: String) -> Result<Self, InvalidRule> {
-        text.parse()
+fn check(text: &str) -> Result<(), InvalidRule> {
+    let invalid = |problem: String| InvalidRule { text: text.chars().take(MAX_BYTES).collect(), problem };
+    if text.is_empty() {
+        return Err(invalid("is empty".to_owned()));
     }
-}
-
-impl From<PathRule> for String {
-    fn from(rule: PathRule) -> Self {
-        rule.0.as_ref().to_owned()
+    if text.len() > MAX_BYTES {
+        return Err(invalid(format!("is longer than {MAX_BYTES} bytes")));
     }
-}
-
-impl fmt::Display for PathRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+    if text.contains('\0') {
+        return Err(invalid("has a NUL byte in it".to_owned()));
     }
-}
-
-impl fmt::Debug for PathRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PathRule({:?})", &*self.0)
+    if let Some(problem) = shell_shorthand(text) {
+        return Err(invalid(problem));
     }
+    if Path::new(text).components().any(|part| part == Component::ParentDir) {
+        return Err(invalid("has `..` in it; write the path it leads to".to_owned()));
+    }
+    glob_below(text, "").map(drop).map_err(invalid)
 }
 
 /// A text that says of no path that it must not be touched.

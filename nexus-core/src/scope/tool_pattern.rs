@@ -1,34 +1,27 @@
 //! Which tools a scope allows, by name.
 
-use std::{fmt, str::FromStr, sync::Arc};
-
-use serde::{Deserialize, Serialize};
+use crate::name_type;
 
 /// Longest pattern, in bytes. Source: the longest name of a tool that every vendor takes.
 const MAX_BYTES: usize = 64;
 
-/// The name of a tool, or a pattern in which `*` stands for any run of characters, also for none.
-///
-/// ```
-/// use nexus_core::ToolPattern;
-///
-/// let reading: ToolPattern = "read_*".parse()?;
-/// assert!(reading.matches("read_file") && !reading.matches("write_file"));
-/// # Ok::<(), nexus_core::scope::InvalidPattern>(())
-/// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct ToolPattern(Arc<str>);
+name_type! {
+    /// The name of a tool, or a pattern in which `*` stands for any run of characters, also for none.
+    ///
+    /// ```
+    /// use nexus_core::ToolPattern;
+    ///
+    /// let reading: ToolPattern = "read_*".parse()?;
+    /// assert!(reading.matches("read_file") && !reading.matches("write_file"));
+    /// # Ok::<(), nexus_core::scope::InvalidPattern>(())
+    /// ```
+    pub struct ToolPattern: check => InvalidPattern;
+}
 
 impl ToolPattern {
     /// Every tool.
     pub fn every() -> Self {
         Self("*".into())
-    }
-
-    /// The pattern as it was written.
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 
     /// Whether the tool of this name is meant. Case counts.
@@ -64,42 +57,12 @@ fn matches(pattern: &[u8], name: &[u8]) -> bool {
     pattern.get(at..).unwrap_or_default().iter().all(|byte| *byte == b'*')
 }
 
-impl FromStr for ToolPattern {
-    type Err = InvalidPattern;
-
-    fn from_str(text: &str) -> Result<Self, InvalidPattern> {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'*');
-        if text.is_empty() || text.len() > MAX_BYTES || !text.bytes().all(fits) {
-            return Err(InvalidPattern { text: text.chars().take(2 * MAX_BYTES).collect() });
-        }
-        Ok(Self(text.into()))
+fn check(text: &str) -> Result<(), InvalidPattern> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'*');
+    if text.is_empty() || text.len() > MAX_BYTES || !text.bytes().all(fits) {
+        return Err(InvalidPattern { text: text.chars().take(2 * MAX_BYTES).collect() });
     }
-}
-
-impl TryFrom<String> for ToolPattern {
-    type Error = InvalidPattern;
-
-    fn try_from(text: String) -> Result<Self, InvalidPattern> {
-        text.parse()
-    }
-}
-
-impl From<ToolPattern> for String {
-    fn from(pattern: ToolPattern) -> Self {
-        pattern.0.as_ref().to_owned()
-    }
-}
-
-impl fmt::Display for ToolPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for ToolPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ToolPattern({:?})", &*self.0)
-    }
+    Ok(())
 }
 
 /// A text that can match the name of no tool.

@@ -1,9 +1,9 @@
 //! What tells one message from every other.
 
-use std::{borrow::Cow, fmt, str::FromStr};
+use std::borrow::Cow;
 
+use nexus_core::name_type;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
 use sha2::{Digest as _, Sha256};
 
 use crate::error::{BrokerError, BrokerErrorKind};
@@ -11,18 +11,18 @@ use crate::error::{BrokerError, BrokerErrorKind};
 /// The longest id, in bytes.
 const MAX_ID_BYTES: usize = 256;
 
-/// Tells one message from every other. A message that is sent again has the same.
-///
-/// It is free text of 1 to 256 bytes without control characters.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
-pub struct EnvelopeId(String);
+name_type! {
+    /// Tells one message from every other. A message that is sent again has the same.
+    ///
+    /// It is free text of 1 to 256 bytes without control characters.
+    pub struct EnvelopeId: check_id => BrokerError;
+}
 
 impl EnvelopeId {
     /// A new one.
     #[must_use]
     pub fn random() -> Self {
-        Self(uuid::Uuid::new_v4().to_string())
+        Self(uuid::Uuid::new_v4().to_string().into())
     }
 
     /// The one of what happens once, such as the firing of a trigger: two brokers that see it make the same.
@@ -39,7 +39,7 @@ impl EnvelopeId {
         hash.update((what.len() as u64).to_le_bytes());
         hash.update(what);
         hash.update(occurrence);
-        Self(named_by(hash))
+        Self(named_by(hash).into())
     }
 
     /// The text that stands for it where it may be a header of HTTP: itself, or its hash where it has other characters than visible ones of
@@ -48,14 +48,8 @@ impl EnvelopeId {
     pub fn header_text(&self) -> Cow<'_, str> {
         match self.0.bytes().all(|byte| byte.is_ascii_graphic()) {
             true => Cow::Borrowed(&self.0),
-            false => Cow::Owned(named_by(Sha256::new_with_prefix(&self.0))),
+            false => Cow::Owned(named_by(Sha256::new_with_prefix(self.as_str()))),
         }
-    }
-
-    /// Its text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
     }
 }
 
@@ -63,30 +57,14 @@ fn named_by(hash: Sha256) -> String {
     format!("sha256@{}", nexus_files::hex(hash.finalize()))
 }
 
-impl FromStr for EnvelopeId {
-    type Err = BrokerError;
-
-    fn from_str(text: &str) -> Result<Self, BrokerError> {
-        match (1..=MAX_ID_BYTES).contains(&text.len()) && !text.chars().any(char::is_control) {
-            true => Ok(Self(text.to_owned())),
-            false => Err(BrokerError::new(
-                BrokerErrorKind::Invalid,
-                format!("{:?} is no id of a message", text.chars().take(80).collect::<String>()),
-                format!("write 1 to {MAX_ID_BYTES} bytes without control characters"),
-            )),
-        }
-    }
-}
-
-impl fmt::Display for EnvelopeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for EnvelopeId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+fn check_id(text: &str) -> Result<(), BrokerError> {
+    match (1..=MAX_ID_BYTES).contains(&text.len()) && !text.chars().any(char::is_control) {
+        true => Ok(()),
+        false => Err(BrokerError::new(
+            BrokerErrorKind::Invalid,
+            format!("{:?} is no id of a message", text.chars().take(80).collect::<String>()),
+            format!("write 1 to {MAX_ID_BYTES} bytes without control characters"),
+        )),
     }
 }
 

@@ -1,9 +1,10 @@
 //! What a trigger is, as it is stored.
 
-use std::{fmt, str::FromStr, time::SystemTime};
+use std::{fmt, time::SystemTime};
 
+use nexus_core::name_type;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::schedule::TriggerSchedule;
@@ -18,53 +19,31 @@ pub const MAX_ACTION_BYTES: usize = 16 << 10;
 /// Longest id, in bytes.
 const MAX_ID_BYTES: usize = 64;
 
-/// Tells one trigger from every other: 1 to 64 bytes of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`, beginning with a letter or a digit.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
-#[serde(transparent)]
-pub struct TriggerId(String);
+name_type! {
+    /// Tells one trigger from every other: 1 to 64 bytes of `a-z`, `A-Z`, `0-9`, `.`, `_` and `-`, beginning with a letter or a digit.
+    pub struct TriggerId: check_id => BrokerError;
+}
 
 impl TriggerId {
     /// A new one.
     #[must_use]
     pub fn random() -> Self {
-        Self(uuid::Uuid::new_v4().simple().to_string())
-    }
-
-    /// Its text.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+        Self(uuid::Uuid::new_v4().simple().to_string().into())
     }
 }
 
-impl FromStr for TriggerId {
-    type Err = BrokerError;
-
-    fn from_str(text: &str) -> Result<Self, BrokerError> {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-        if begins && text.len() <= MAX_ID_BYTES && text.bytes().all(fits) {
-            return Ok(Self(text.to_owned()));
-        }
-        let shown: String = text.chars().take(80).collect();
-        Err(BrokerError::new(
-            BrokerErrorKind::Invalid,
-            format!("{shown:?} is no id of a trigger"),
-            "take 1 to 64 letters, digits, `.`, `_` and `-`, a letter or a digit first",
-        ))
+fn check_id(text: &str) -> Result<(), BrokerError> {
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    let begins = text.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
+    if begins && text.len() <= MAX_ID_BYTES && text.bytes().all(fits) {
+        return Ok(());
     }
-}
-
-impl fmt::Display for TriggerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for TriggerId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
-    }
+    let shown: String = text.chars().take(80).collect();
+    Err(BrokerError::new(
+        BrokerErrorKind::Invalid,
+        format!("{shown:?} is no id of a trigger"),
+        "take 1 to 64 letters, digits, `.`, `_` and `-`, a letter or a digit first",
+    ))
 }
 
 impl JsonSchema for TriggerId {
