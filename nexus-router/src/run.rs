@@ -1,32 +1,28 @@
-//! One turn down a chain of backends, to its end.
+//! A turn on its route, and the limits, holds and needs that decide which backend may run it.
 
 use std::{
     any::Any,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     task::Poll,
     time::Duration,
 };
 
 use nexus_core::{
-    BackendId, Effects, ErrorKind, EventSink, ExecutionBackend, Limit, PromptBlock, Retry, Session, Skipped,
-    ToolCallRecord, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
-    harness::is_submitted,
-    turn::{Fallback, ToolOrigin},
+    BackendId, Effects, ErrorKind, EventSink, ExecutionBackend, Limit, Retry, Session, Skipped,
+    ToolCallRecord, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd, turn::ToolOrigin,
 };
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
     attempt::TurnEvents,
     binding::Binding,
+    chain::ChainWalk,
     config::{Configuration, ConfiguredBackend, EntryState, FallbackRule},
-    fallback::{PriorAttempts, is_silent, may_go_on, silence},
-    hold::{Admission, Hold, Holds},
+    fallback::PriorAttempts,
+    hold::{Hold, Holds},
     queue::Queues,
 };
 
@@ -60,7 +56,7 @@ impl Run<'_> {
         let started = Instant::now();
         let deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));
         let mut events = TurnEvents::new(sink, started);
-        let outcome = self.go_down_the_chain(&mut events, deadline).await;
+        let outcome = ChainWalk::run(self, &mut events, deadline).await;
         // Events of the router's own may still wait for the sink, and none follows the return: they are sent now, or not at all.
         let mut cancelled = pin!(self.host.cancel.cancelled());
         let mut late = pin!(until(deadline));
@@ -74,128 +70,9 @@ impl Run<'_> {
         outcome
     }
 
-    async fn go_down_the_chain(
-        &self,
-        events: &mut TurnEvents<'_>,
-        deadline: Option<Instant>,
-    ) -> Result<TurnResult, TurnError> {
-        self.check_restore()?;
-        let chain = self.candidates()?;
-        let mut spent = PriorAttempts::default();
-        let mut passed_over: Vec<Skipped> = Vec::new();
-        for gone in
-            self.route.binding.chain.iter().filter(|id| !self.route.configuration.backends.contains_key(*id))
-        {
-            let skipped = Skipped::new(gone.clone(), "it is not in the configuration");
-            passed_over.push(skipped.clone());
-            spent.skip(skipped);
-        }
-        let mut base = self.handover_base(events, deadline).await?;
-        let mark = self.host.session().mark();
-        let was_handed_in = self.host.session().is_handed_in();
-        let mut asks_again = self.route.asks_again;
-        // With nobody to fall back to, the backend's own error says more than that the chain ran out.
-        let is_alone = chain.len() == 1;
-        for entry in &chain {
-            if self.host.cancel.is_cancelled() {
-                return Err(spent.into_own_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
-            }
-            let backend = match self.standing_reason(entry, is_alone).await {
-                Ok(backend) => backend,
-                Err(Passed::Held(hold)) if is_alone => return Err(refused_still(&hold)),
-                Err(passed) => {
-                    let skipped = passed.into_skipped();
-                    passed_over.push(skipped.clone());
-                    spent.skip(skipped);
-                    continue;
-                }
-            };
-            let place = match self.place(entry, events, deadline).await {
-                Ok(place) => place,
-                Err(kind) => return Err(spent.into_own_error(TurnError::new(kind, entry.id.clone()))),
-            };
-            // Asked again after the wait for a permit, in which another turn may have been refused.
-            let pass = match self.holds.admit(&entry.id).await {
-                Admission::Open(pass) => pass,
-                Admission::Held(hold) if is_alone => return Err(refused_still(&hold)),
-                Admission::Held(hold) => {
-                    let skipped = held(&hold);
-                    passed_over.push(skipped.clone());
-                    spent.skip(skipped);
-                    continue;
-                }
-            };
-            // Not before: the wait has used up a part of the deadline.
-            let used_up = |limit| TurnError::new(ErrorKind::LimitReached(limit), entry.id.clone());
-            let mut request = match self.remaining(entry, &spent, events, deadline) {
-                Ok(request) => request,
-                Err(limit) => return Err(spent.into_own_error(used_up(limit))),
-            };
-            self.restore(&mut spent, &mut passed_over, &entry.id, &mark, events, deadline).await?;
-            let continuation = self.hand_over(&mut spent, &mut base, &entry.id, events, deadline).await?;
-            // The host may have taken its time.
-            match time_left(deadline) {
-                Ok(left) => request.limits.deadline = left.or(request.limits.deadline),
-                Err(limit) => return Err(spent.into_own_error(used_up(limit))),
-            }
-            if let Some(continuation) = continuation {
-                let from = &continuation.failed.backend;
-                tracing::info!(backend = %from, to = %entry.id, "what was done is handed over");
-                spent.continued(&continuation.failed, &mut passed_over);
-                request.prompt.push(PromptBlock::text(continuation.record));
-            }
-            // It was delivered to one that is gone, and whoever said it is told nothing more.
-            request.prompt.extend(events.inputs().iter().map(PromptBlock::text));
-            // Only now does another backend run. Where none does, what the last one showed stays, and is in the error.
-            events.void_attempt();
-            for skipped in passed_over.drain(..) {
-                tracing::info!(backend = %skipped.backend, to = %entry.id, "another backend takes over");
-                events.push(Fallback::new(skipped, entry.id.clone()));
-            }
-            events.begin_attempt();
-            self.has_begun.store(true, Ordering::Relaxed);
-            let before = self.host.session().effects();
-            let turn = async { backend.run_turn(request, self.host.clone(), &mut *events).await };
-            let outcome = match caught(turn).await {
-                Ok(outcome) => outcome,
-                Err(panic) => Err(self.panicked(entry, &*panic, before, events)),
-            };
-            // Another backend of the chain must not run with this one's permit.
-            drop(place);
-            let is_last = chain.last().is_some_and(|last| last.id == entry.id);
-            let mut error = match outcome {
-                Ok(mut result) => {
-                    pass.succeeded().await;
-                    if is_last || !asks_again || !is_silent(&result) {
-                        result.messages.iter_mut().for_each(|message| events.rename_message(message));
-                        result.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
-                        return Ok(spent.into_result(result));
-                    }
-                    silence(result)
-                }
-                Err(error) => {
-                    // Also where no other backend takes over: the next turn need not meet the same refusal.
-                    pass.failed(&error).await;
-                    error
-                }
-            };
-            let partial = error.partial_mut();
-            partial.messages.iter_mut().for_each(|message| events.rename_message(message));
-            partial.tool_calls.iter_mut().for_each(|call| events.rename_call(call));
-            // An answer that was handed in is not asked for again.
-            let is_handed_in = !was_handed_in && is_submitted(self.host.session(), &self.request);
-            if is_alone || is_handed_in || !may_go_on(&error, self.route.rule, asks_again && !is_last) {
-                return Err(spent.into_error(error));
-            }
-            asks_again &= error.kind().could_not_run();
-            passed_over.push(spent.fail(&entry.id, error, self.holds.now()));
-        }
-        Err(spent.exhausted(self.route.name))
-    }
-
     /// The error of a backend that panicked. What it had shown is known, and what it may have changed: by the calls that it
     /// told of, and by those that reached the caller's session.
-    fn panicked(
+    pub(crate) fn panicked(
         &self,
         entry: &ConfiguredBackend,
         panic: &(dyn Any + Send),
@@ -213,7 +90,7 @@ impl Run<'_> {
     }
 
     /// The backends that may run the turn: the whole chain, or the one that holds its conversation.
-    fn candidates(&self) -> Result<Vec<&Arc<ConfiguredBackend>>, TurnError> {
+    pub(crate) fn candidates(&self) -> Result<Vec<&Arc<ConfiguredBackend>>, TurnError> {
         let chain = self.route.configuration.chain(self.route.binding);
         let Some(handle) = self.request.conversation.handle() else {
             return Ok(chain.collect());
@@ -233,7 +110,7 @@ impl Run<'_> {
 
     /// Why an entry is not tried, as far as that is known before a place is asked for. A backend that is alone
     /// judges itself whether it can do what the request asks.
-    async fn standing_reason<'e>(
+    pub(crate) async fn standing_reason<'e>(
         &self,
         entry: &'e ConfiguredBackend,
         is_alone: bool,
@@ -261,7 +138,7 @@ impl Run<'_> {
     }
 
     /// The request for one backend: with the binding's choices, and with what the others left of its limits.
-    fn remaining(
+    pub(crate) fn remaining(
         &self,
         entry: &ConfiguredBackend,
         spent: &PriorAttempts,
@@ -339,19 +216,19 @@ fn left_of<T: Copy + PartialOrd + std::ops::Sub<Output = T> + Default>(limit: T,
 }
 
 /// What is left until a deadline.
-fn time_left(deadline: Option<Instant>) -> Result<Option<Duration>, Limit> {
+pub(crate) fn time_left(deadline: Option<Instant>) -> Result<Option<Duration>, Limit> {
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     if left.is_some_and(|left| left.is_zero()) { Err(Limit::Deadline) } else { Ok(left) }
 }
 
 /// Why a backend is passed over.
-enum Passed {
+pub(crate) enum Passed {
     Held(Hold),
     Over(Skipped),
 }
 
 impl Passed {
-    fn into_skipped(self) -> Skipped {
+    pub(crate) fn into_skipped(self) -> Skipped {
         match self {
             Self::Held(hold) => held(&hold),
             Self::Over(skipped) => skipped,
@@ -360,14 +237,14 @@ impl Passed {
 }
 
 /// The refusal that holds a backend, once more.
-fn refused_still(hold: &Hold) -> TurnError {
+pub(crate) fn refused_still(hold: &Hold) -> TurnError {
     TurnError::new(hold.kind, hold.backend.clone())
         .with_retry(Retry::At(hold.until))
         .with_message(hold.reason.clone())
         .with_skipped(vec![held(hold)])
 }
 
-fn held(hold: &Hold) -> Skipped {
+pub(crate) fn held(hold: &Hold) -> Skipped {
     Skipped::new(hold.backend.clone(), hold.reason.clone())
         .with_kind(Some(hold.kind))
         .with_until(Some(hold.until))

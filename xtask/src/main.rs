@@ -17,6 +17,7 @@ mod signatures;
 mod source;
 mod structure;
 mod types;
+mod uses;
 mod vendors;
 mod weight;
 mod workspace;

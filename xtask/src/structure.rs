@@ -8,6 +8,7 @@ use crate::lines::{self, Lines};
 use crate::links::DeadLink;
 use crate::modules::Tree;
 use crate::types::TypeNames;
+use crate::uses::{self, ItemUses};
 use crate::workspace::{self, Target, Workspace};
 use crate::{circles, layers, links, signatures, types, vendors};
 
@@ -42,6 +43,7 @@ pub(crate) fn run() -> Result<usize, String> {
         + print_types(&product)
         + print_signatures(&product)
         + print_links(&links::dead(&root)?);
+    print_uses(&product, &uses::user_texts(&root)?);
     print_lines(&product);
     println!("\n{faults} faults");
     Ok(faults)
@@ -134,6 +136,22 @@ fn print_links(dead: &[DeadLink]) -> usize {
     }
     println!();
     dead.len()
+}
+
+fn print_uses(trees: &Trees, user_texts: &[String]) {
+    let mut uses = ItemUses::default();
+    for source in trees.iter().flat_map(|(_, tree)| &tree.sources) {
+        uses.add_source(source);
+    }
+    for text in user_texts {
+        uses.add_text(text);
+    }
+    let unused: Vec<_> = uses.unused().collect();
+    println!("public items that no product code, example or page names (no fault): {}", unused.len());
+    for (name, definitions) in &unused {
+        println!("  {name}: {}", definitions.join(" "));
+    }
+    println!();
 }
 
 fn print_lines(trees: &Trees) {

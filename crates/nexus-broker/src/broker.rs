@@ -183,13 +183,6 @@ impl SendOptions {
         self.turn = Some(turn.clone());
         self
     }
-
-    /// With this end.
-    #[must_use]
-    pub fn expiring_in(mut self, time: Duration) -> Self {
-        self.expires_in = Some(time);
-        self
-    }
 }
 
 /// What became of a message that was sent.

@@ -15,11 +15,6 @@ impl Time {
     pub fn now() -> Self {
         Self::from(SystemTime::now())
     }
-
-    /// The time itself.
-    pub fn as_system_time(self) -> SystemTime {
-        self.0
-    }
 }
 
 impl From<SystemTime> for Time {

@@ -46,11 +46,15 @@ mod project_real;
 mod project_roles;
 #[cfg(target_os = "linux")]
 mod record;
+#[cfg(target_os = "linux")]
+mod recorded;
 #[cfg(all(target_os = "linux", feature = "login"))]
 mod shared_login_real;
 #[cfg(target_os = "linux")]
 mod signals;
 mod support;
+#[cfg(all(feature = "keyring", feature = "login", feature = "otlp"))]
+mod surface;
 #[cfg(target_os = "linux")]
 mod task;
 #[path = "../../../nexus-tasks/examples/task/model.rs"]

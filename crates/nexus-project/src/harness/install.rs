@@ -78,18 +78,6 @@ impl Harness {
         Ok(self.report(changed))
     }
 
-    /// Whether the hooks are in the program's settings for this project.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::install`].
-    pub fn is_installed(&self, project: &ProjectFolder) -> Result<bool, ProjectError> {
-        let path = self.settings(project);
-        let Some(text) = file::read_text(&path)? else { return Ok(false) };
-        let hooks = splice::hooks_in(&text).map_err(|problem| ProjectError::damaged(&path, problem))?;
-        Ok(hooks.into_iter().any(|hook| self.command_of(hook).is_some()))
-    }
-
     /// The command lines of the hooks that are in the program's settings for this project, each with its event.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nexus_work::{AgentType, AgentTypeError, AgentTypes, agent::Surface};
+use nexus_work::{AgentType, agent::Surface};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -142,27 +142,20 @@ impl Role {
             .with_prompt(self.body)
             .with_surface(Surface::only(patterns))
     }
-
-    /// `types` with all roles of the catalog. `reviewer` is built in, and stays as it is.
-    ///
-    /// # Errors
-    ///
-    /// [`AgentTypeError`]: one of the names is taken.
-    pub fn register_all(mut types: AgentTypes) -> Result<AgentTypes, AgentTypeError> {
-        for role in Self::catalog().filter(|role| role.name != "reviewer") {
-            types = types.with_type(role.agent_type())?;
-        }
-        Ok(types)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use nexus_work::AgentTypes;
+
     use super::*;
 
     #[test]
     fn every_role_is_a_type_that_tasks_know() {
-        let types = Role::register_all(AgentTypes::built_in()).unwrap();
+        // `reviewer` is built in.
+        let roles = Role::catalog().filter(|role| role.name != "reviewer");
+        let types =
+            roles.fold(AgentTypes::built_in(), |types, role| types.with_type(role.agent_type()).unwrap());
         for role in Role::catalog() {
             let offered = types.tools_of(role.name, ["read_file", "write_file", "delete_file"]).unwrap();
             assert_eq!(

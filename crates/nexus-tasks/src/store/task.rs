@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     fmt, fs, io,
     path::{Path, PathBuf},
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use nexus_core::{CancelToken, RecordFile, RecordLog};
@@ -464,20 +464,6 @@ impl Task {
     fn try_hold(&self, name: &str) -> Result<Option<FileLock>, TaskError> {
         let path = self.folder().join(name);
         FileLock::try_lock(&path).map_err(|error| unusable(&path, &error))
-    }
-
-    /// Takes the right to run a step; waits for as long as `patience` for who has it.
-    ///
-    /// # Errors
-    ///
-    /// [`InUse`](TaskErrorKind::InUse) if somebody has it all the time; those of the file system.
-    pub fn hold_step(&self, patience: Duration) -> Result<FileLock, TaskError> {
-        let path = self.folder().join(STEP_LOCK);
-        FileLock::lock(&path, patience).map_err(|error| unusable(&path, &error))?.ok_or_else(|| {
-            let message = format!("another process runs a step of the task {}", self.id());
-            let instead = "call task_status with wait_s, which comes back when it ends";
-            TaskError::new(TaskErrorKind::InUse, message, instead)
-        })
     }
 
     fn step_file(&self, attempt: u32) -> PathBuf {

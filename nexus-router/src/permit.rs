@@ -31,7 +31,7 @@ pub(crate) struct RunPermit {
 impl Run<'_> {
     /// A place for a turn on a backend that has a bound. Waits for it as long as the turn may live: in the queue of this
     /// process first, then for those of the other processes that share the store of holds.
-    pub(crate) async fn place(
+    pub(crate) async fn permit(
         &self,
         entry: &ConfiguredBackend,
         events: &mut TurnEvents<'_>,

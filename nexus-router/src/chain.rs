@@ -1,0 +1,230 @@
+//! The walk of a turn down its chain of backends, from the first that may run it to an answer or the end.
+
+use std::{
+    mem,
+    sync::{Arc, atomic::Ordering},
+};
+
+use nexus_core::{
+    ErrorKind, ExecutionBackend, Limit, PromptBlock, SessionMark, Skipped, TurnError, TurnRequest,
+    TurnResult, harness::is_submitted, turn::Fallback,
+};
+use tokio::time::Instant;
+
+use crate::{
+    attempt::TurnEvents,
+    config::ConfiguredBackend,
+    fallback::{PriorAttempts, is_silent, may_go_on, silence},
+    hand_over::HandoverBase,
+    hold::{Admission, Pass},
+    permit::RunPermit,
+    run::{Passed, Run, caught, held, refused_still, time_left},
+};
+
+/// A turn on its way down the chain.
+pub(crate) struct ChainWalk<'w, 'r, 's> {
+    run: &'w Run<'r>,
+    events: &'w mut TurnEvents<'s>,
+    deadline: Option<Instant>,
+    prior: PriorAttempts,
+    /// Backends that were passed over since the last one ran.
+    passed_over: Vec<Skipped>,
+    base: HandoverBase,
+    /// The session's record at the beginning of the turn.
+    mark: SessionMark,
+    was_submitted: bool,
+    /// Whether a backend that gives no answer is followed by another.
+    asks_again: bool,
+    /// Whether there is nothing to fall back to. Then the backend's own error says more than that the chain ran out.
+    is_alone: bool,
+}
+
+/// A backend that may run the turn now.
+struct AdmittedBackend<'e> {
+    entry: &'e ConfiguredBackend,
+    backend: &'e Arc<dyn ExecutionBackend>,
+    permit: Option<RunPermit>,
+    pass: Pass,
+}
+
+impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
+    /// Runs the turn on the first backend that can, and on further ones as the fallback rule allows.
+    pub(crate) async fn run(
+        run: &'w Run<'r>,
+        events: &'w mut TurnEvents<'s>,
+        deadline: Option<Instant>,
+    ) -> Result<TurnResult, TurnError> {
+        run.check_restore()?;
+        let chain = run.candidates()?;
+        let mut walk = Self::begin(run, events, deadline, chain.len() == 1).await?;
+        for (position, entry) in chain.iter().enumerate() {
+            if run.host.cancel.is_cancelled() {
+                return Err(walk.own_error(TurnError::new(ErrorKind::Cancelled, entry.id.clone())));
+            }
+            let Some(admitted) = walk.admit(entry).await? else { continue };
+            let request = walk.next_request(entry).await?;
+            walk.announce(entry);
+            let outcome = walk.attempt(admitted, request).await;
+            let is_last = position + 1 == chain.len();
+            if let Some(outcome) = walk.conclude(entry, outcome, is_last) {
+                return outcome;
+            }
+        }
+        Err(walk.prior.exhausted(run.route.name))
+    }
+
+    async fn begin(
+        run: &'w Run<'r>,
+        events: &'w mut TurnEvents<'s>,
+        deadline: Option<Instant>,
+        is_alone: bool,
+    ) -> Result<Self, TurnError> {
+        let base = run.handover_base(events, deadline).await?;
+        let mut walk = Self {
+            run,
+            events,
+            deadline,
+            prior: PriorAttempts::default(),
+            passed_over: Vec::new(),
+            base,
+            mark: run.host.session().mark(),
+            was_submitted: run.host.session().is_handed_in(),
+            asks_again: run.route.asks_again,
+            is_alone,
+        };
+        let backends = &run.route.configuration.backends;
+        for id in run.route.binding.chain.iter().filter(|id| !backends.contains_key(*id)) {
+            let skipped = Skipped::new(id.clone(), "it is not in the configuration");
+            walk.passed_over.push(skipped.clone());
+            walk.prior.skip(skipped);
+        }
+        Ok(walk)
+    }
+
+    /// Asks for everything that a backend needs before it runs. `None` if it is passed over.
+    async fn admit<'e>(
+        &mut self,
+        entry: &'e ConfiguredBackend,
+    ) -> Result<Option<AdmittedBackend<'e>>, TurnError> {
+        let backend = match self.run.standing_reason(entry, self.is_alone).await {
+            Ok(backend) => backend,
+            Err(Passed::Held(hold)) if self.is_alone => return Err(refused_still(&hold)),
+            Err(passed) => return Ok(self.pass_over(passed.into_skipped())),
+        };
+        let permit = match self.run.permit(entry, self.events, self.deadline).await {
+            Ok(permit) => permit,
+            Err(kind) => return Err(self.own_error(TurnError::new(kind, entry.id.clone()))),
+        };
+        // Asked again after the wait for a permit, in which another turn may have been refused.
+        match self.run.holds.admit(&entry.id).await {
+            Admission::Open(pass) => Ok(Some(AdmittedBackend { entry, backend, permit, pass })),
+            Admission::Held(hold) if self.is_alone => Err(refused_still(&hold)),
+            Admission::Held(hold) => Ok(self.pass_over(held(&hold))),
+        }
+    }
+
+    /// Returns the request for the next backend, once the host restored or handed over what the last one left.
+    async fn next_request(&mut self, entry: &ConfiguredBackend) -> Result<TurnRequest, TurnError> {
+        let (run, deadline) = (self.run, self.deadline);
+        // Not before: the wait for a permit has used up a part of the deadline.
+        let remaining = run.remaining(entry, &self.prior, self.events, deadline);
+        let mut request = remaining.map_err(|limit| self.used_up(entry, limit))?;
+        run.restore(&mut self.prior, &mut self.passed_over, &entry.id, &self.mark, self.events, deadline)
+            .await?;
+        let continuation =
+            run.hand_over(&mut self.prior, &mut self.base, &entry.id, self.events, deadline).await?;
+        // The host may have taken its time.
+        let left = time_left(deadline).map_err(|limit| self.used_up(entry, limit))?;
+        request.limits.deadline = left.or(request.limits.deadline);
+        if let Some(continuation) = continuation {
+            let from = &continuation.failed.backend;
+            tracing::info!(backend = %from, to = %entry.id, "what was done is handed over");
+            self.prior.continued(&continuation.failed, &mut self.passed_over);
+            request.prompt.push(PromptBlock::text(continuation.record));
+        }
+        // Inputs were delivered to a backend that is gone, and their senders get no second report.
+        request.prompt.extend(self.events.inputs().iter().map(PromptBlock::text));
+        Ok(request)
+    }
+
+    /// Reports the backends that were passed over. Only now does another one run: if none did, the events of the last one would stay.
+    fn announce(&mut self, entry: &ConfiguredBackend) {
+        self.events.void_attempt();
+        for skipped in self.passed_over.drain(..) {
+            tracing::info!(backend = %skipped.backend, to = %entry.id, "another backend takes over");
+            self.events.push(Fallback::new(skipped, entry.id.clone()));
+        }
+        self.events.begin_attempt();
+    }
+
+    /// Runs the turn on one backend, and records its outcome for holds.
+    async fn attempt(
+        &mut self,
+        admitted: AdmittedBackend<'_>,
+        request: TurnRequest,
+    ) -> Result<TurnResult, TurnError> {
+        let AdmittedBackend { entry, backend, permit, pass } = admitted;
+        let host = &self.run.host;
+        self.run.has_begun.store(true, Ordering::Relaxed);
+        let effects_before = host.session().effects();
+        let turn = async { backend.run_turn(request, host.clone(), &mut *self.events).await };
+        let outcome = match caught(turn).await {
+            Ok(outcome) => outcome,
+            Err(panic) => Err(self.run.panicked(entry, &*panic, effects_before, self.events)),
+        };
+        // Another backend of the chain must not run with this one's permit.
+        drop(permit);
+        // A refusal is recorded even if no other backend takes over: the next turn need not meet it again.
+        match &outcome {
+            Ok(_) => pass.succeeded().await,
+            Err(error) => pass.failed(error).await,
+        }
+        outcome
+    }
+
+    /// Returns the outcome of the turn, or `None` if the next backend takes over.
+    fn conclude(
+        &mut self,
+        entry: &ConfiguredBackend,
+        outcome: Result<TurnResult, TurnError>,
+        is_last: bool,
+    ) -> Option<Result<TurnResult, TurnError>> {
+        let mut error = match outcome {
+            Ok(result) if !is_last && self.asks_again && is_silent(&result) => silence(result),
+            Ok(mut result) => {
+                result.messages.iter_mut().for_each(|message| self.events.rename_message(message));
+                result.tool_calls.iter_mut().for_each(|call| self.events.rename_call(call));
+                return Some(Ok(mem::take(&mut self.prior).into_result(result)));
+            }
+            Err(error) => error,
+        };
+        let partial = error.partial_mut();
+        partial.messages.iter_mut().for_each(|message| self.events.rename_message(message));
+        partial.tool_calls.iter_mut().for_each(|call| self.events.rename_call(call));
+        // A submitted answer is not asked for again.
+        let is_submitted = !self.was_submitted && is_submitted(self.run.host.session(), &self.run.request);
+        let may_go_on = may_go_on(&error, self.run.route.rule, self.asks_again && !is_last);
+        if self.is_alone || is_submitted || !may_go_on {
+            return Some(Err(mem::take(&mut self.prior).into_error(error)));
+        }
+        self.asks_again &= error.kind().could_not_run();
+        self.passed_over.push(self.prior.fail(&entry.id, error, self.run.holds.now()));
+        None
+    }
+
+    /// Records that a backend does not run the turn. Returns `None`, for the caller to go on with the next one.
+    fn pass_over<T>(&mut self, skipped: Skipped) -> Option<T> {
+        self.passed_over.push(skipped.clone());
+        self.prior.skip(skipped);
+        None
+    }
+
+    fn used_up(&mut self, entry: &ConfiguredBackend, limit: Limit) -> TurnError {
+        self.own_error(TurnError::new(ErrorKind::LimitReached(limit), entry.id.clone()))
+    }
+
+    /// The router's own error, with what earlier attempts left.
+    fn own_error(&mut self, error: TurnError) -> TurnError {
+        mem::take(&mut self.prior).into_own_error(error)
+    }
+}
