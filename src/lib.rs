@@ -117,8 +117,8 @@ pub use nexus_core::{
 #[cfg(feature = "fleet")]
 pub use nexus_fleet::{
     Fleet, FleetBackend, FleetCredentials, FleetError, FleetHoldStore, FleetKey, FleetPools, FleetSettings,
-    FleetStatus, LoginOwner, Offer, PROTOCOL_VERSION, PoolStatus, Priority, Worker, WorkerSettings,
-    WorkerStatus, WorkspaceMode, name_fault,
+    FleetStatus, LoginOwner, NatsError, Offer, PROTOCOL_VERSION, PoolStatus, Priority, Worker,
+    WorkerSettings, WorkerStatus, WorkspaceMode, name_fault,
 };
 pub use nexus_router::{
     Binding, ConfigError, ExplainedChain, ExplainedEntry, ExplainedSeat, ExplainedTarget, Explanation,

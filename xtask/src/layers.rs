@@ -15,7 +15,7 @@ const LAYERS: [&[&str]; 16] = [
     &["router"],
     &["trees", "conversations"],
     &["work"],
-    &["tasks", "project"],
+    &["tasks", "project", "nats"],
     &["artifacts", "debates", "fleet"],
     &["testbed"],
     &["nexus"],

@@ -3,57 +3,15 @@
 use std::io;
 
 use nexus_core::{BackendId, ErrorKind, Retry, TurnError};
+use nexus_nats::{NatsError, NatsStoreError};
 
 /// Why the servers could not be used.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
-    /// Nobody answers at the addresses.
-    #[error("no server of the fleet answers at {servers}: {reason}")]
-    Unreachable {
-        /// The addresses, as they are configured.
-        servers: String,
-        /// Why.
-        reason: String,
-    },
-    /// The credentials are not accepted.
-    #[error("the servers of the fleet do not accept the credentials: {reason}")]
-    Refused {
-        /// Why.
-        reason: String,
-    },
-    /// The server is too old.
-    #[error("the server of the fleet is nats-server {found}, and 2.11 or newer is needed")]
-    TooOld {
-        /// Its version.
-        found: String,
-    },
-    /// The account has no JetStream, or no right to use it.
-    #[error("the servers of the fleet have no JetStream for this account: {reason}")]
-    NoJetStream {
-        /// Why.
-        reason: String,
-    },
-    /// A stream or a bucket is not there, and this account may not make it.
-    #[error("{what} is not there: `nexus fleet setup` makes it ({reason})")]
-    NotSetUp {
-        /// The stream or bucket.
-        what: String,
-        /// Why it could not be made.
-        reason: String,
-    },
-    /// The account's permissions do not include this subject.
-    #[error("the account of this program may not use {subject}")]
-    Forbidden {
-        /// The subject.
-        subject: String,
-    },
-    /// The server did not answer in time, so it is not known whether it did what it was asked.
-    #[error("the servers of the fleet did not answer: {reason}")]
-    Unclear {
-        /// What was asked.
-        reason: String,
-    },
+    /// The servers, or the connection to them.
+    #[error(transparent)]
+    Nats(#[from] NatsError),
     /// What was stored is not what can be read.
     #[error("{what} cannot be read: {reason}")]
     Unreadable {
@@ -107,19 +65,26 @@ pub enum FleetError {
     },
 }
 
+impl From<NatsStoreError> for FleetError {
+    fn from(error: NatsStoreError) -> Self {
+        Self::Nats(error.into())
+    }
+}
+
 impl FleetError {
     /// The failure of a turn of `backend` that has not begun.
     pub(crate) fn into_turn_error(self, backend: &BackendId) -> TurnError {
         let kind = match &self {
-            Self::Unreachable { .. } | Self::Unclear { .. } => ErrorKind::Transport,
-            Self::Refused { .. } => ErrorKind::Unauthenticated,
-            Self::Forbidden { .. } => ErrorKind::Forbidden,
+            Self::Nats(error) => match error {
+                NatsError::Unreachable { .. } | NatsError::Unclear { .. } => ErrorKind::Transport,
+                NatsError::Refused { .. } => ErrorKind::Unauthenticated,
+                NatsError::Forbidden { .. } => ErrorKind::Forbidden,
+                NatsError::ObjectUnreadable { .. } => ErrorKind::Protocol,
+                _ => ErrorKind::NotInstalled,
+            },
             Self::Unreadable { .. } => ErrorKind::Protocol,
             Self::TooLarge { .. } => ErrorKind::InvalidRequest,
-            Self::TooOld { .. }
-            | Self::NoJetStream { .. }
-            | Self::NotSetUp { .. }
-            | Self::Settings { .. }
+            Self::Settings { .. }
             | Self::NameTaken { .. }
             | Self::LoginOwner { .. }
             | Self::NothingToOffer { .. } => ErrorKind::NotInstalled,

@@ -10,6 +10,7 @@ use std::{
 
 use futures::StreamExt as _;
 use nexus_core::{BackendId, ExecutionBackend};
+use nexus_nats::NatsError;
 use tokio::{
     runtime::Handle,
     sync::{Mutex as AsyncMutex, mpsc, oneshot},
@@ -105,7 +106,7 @@ impl Fleet {
                     while Arc::strong_count(&idle) > 1 && Instant::now() < until {
                         tokio::time::sleep(LAST_WORK / 100).await;
                     }
-                    Link::flush(&link).await;
+                    link.nats.flush().await;
                 }
             });
             runtime.shutdown_background();
@@ -157,7 +158,10 @@ impl FleetCore {
         if let Some(link) = &*link {
             return Ok(link.clone());
         }
-        let made = self.run(Link::connect(Arc::clone(&self.settings))).await?;
+        let made = {
+            let settings = Arc::clone(&self.settings);
+            self.run(async move { Ok(Link::connect(settings).await?) }).await?
+        };
         Ok(link.insert(made).clone())
     }
 
@@ -186,7 +190,7 @@ impl FleetCore {
         work: impl Future<Output = Result<T, FleetError>> + Send + 'static,
     ) -> Result<T, FleetError> {
         let done = self.handle.spawn(work).await;
-        done.unwrap_or_else(|error| Err(FleetError::Unclear { reason: error.to_string() }))
+        done.map_err(NatsError::unclear)?
     }
 
     /// As [`start`](Self::start), for work that ends soon: the connection is kept for it a second longer than by its last user.
@@ -252,7 +256,7 @@ async fn sort(mut frames: async_nats::Subscriber, inboxes: Weak<Inboxes>, link: 
         let Some(inbox) = inboxes.lock().get(turn).cloned() else { continue };
         // A worker asks whether the turn is waited for.
         if let Some(reply) = message.reply {
-            link.send(&reply, Vec::new());
+            link.nats.send(&reply, Vec::new());
             continue;
         }
         match serde_json::from_slice(&message.payload) {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use nexus_core::{BuildContext, SettingsError, ToolAccess, variable_name_fault};
+use nexus_nats::NatsCredentials;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -34,7 +35,7 @@ pub struct FleetSettings {
     /// Who this is: a token of the subjects, which the permissions of an account bind. Default: `nexus`.
     pub name: Option<String>,
     /// How this is known to the servers. Default: not at all.
-    pub credentials: Option<FleetCredentials>,
+    pub credentials: Option<NatsCredentials>,
     /// PEM file of certificate authorities to trust as well.
     pub ca_file: Option<PathBuf>,
     /// How soon turns of this caller are given to a worker. Default: `normal`.
@@ -71,23 +72,6 @@ pub enum WorkspaceMode {
     Shared,
     /// What is committed travels to the worker, and what the turn changed comes back as a commit on the branch that is checked out.
     Git,
-}
-
-/// How a program is known to the servers. One of the three.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub enum FleetCredentials {
-    /// A credentials file, as `nsc` makes it.
-    File(PathBuf),
-    /// A file that holds the seed of an NKey and nothing else.
-    NkeyFile(PathBuf),
-    /// A user, and the file that holds the password and nothing else.
-    Password {
-        /// The user.
-        user: String,
-        /// The file.
-        file: PathBuf,
-    },
 }
 
 /// What a worker takes on. A request beyond it is refused, whatever it asks.
@@ -216,8 +200,8 @@ impl FleetSettings {
         self.workspaces.get_or_insert_with(|| default_workspaces(&context.home));
         let place = |path: &mut PathBuf| *path = folder.join(&*path);
         match &mut self.credentials {
-            Some(FleetCredentials::File(file) | FleetCredentials::NkeyFile(file)) => place(file),
-            Some(FleetCredentials::Password { file, .. }) => place(file),
+            Some(NatsCredentials::File(file) | NatsCredentials::NkeyFile(file)) => place(file),
+            Some(NatsCredentials::Password { file, .. }) => place(file),
             None => {}
         }
         self.ca_file.iter_mut().for_each(place);

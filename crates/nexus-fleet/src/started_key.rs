@@ -7,11 +7,12 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use async_nats::jetstream::message::PublishMessage;
+use nexus_nats::{NatsError, NatsStoreError};
 use tokio::time::Instant;
 
 use crate::{
     error::FleetError,
-    link::{FleetStoreError, Link},
+    link::Link,
     protocol::{STARTED_STREAM, StartedBy, started_subject},
 };
 
@@ -35,7 +36,7 @@ pub(crate) enum KeyClaim {
 ///
 /// # Errors
 ///
-/// [`FleetError::Forbidden`], [`FleetError::NotSetUp`]
+/// [`NatsError::Forbidden`], [`NatsError::NotSetUp`]
 pub(crate) async fn claim(
     link: &Link,
     caller: &str,
@@ -51,20 +52,20 @@ pub(crate) async fn claim(
     let until = Instant::now() + PATIENCE;
     loop {
         let message = PublishMessage::build().payload(value.clone().into()).expected_last_subject_sequence(0);
-        match link.store(&subject, message).await {
+        match link.nats.store(&subject, message).await {
             Ok(_) => return Ok(KeyClaim::Won),
             // By an earlier try of this very claim, whose answer was lost, or by another.
-            Err(FleetStoreError::Superseded | FleetStoreError::Full) => {
+            Err(NatsStoreError::Superseded | NatsStoreError::Full) => {
                 match read(link, caller, turn).await {
                     Ok(Some(holder)) if holder.attempt == attempt => return Ok(KeyClaim::Won),
                     Ok(Some(holder)) => return Ok(KeyClaim::Lost(holder)),
                     // The answer of a server that lags behind.
-                    Ok(None) | Err(FleetError::Unclear { .. }) => {}
+                    Ok(None) | Err(FleetError::Nats(NatsError::Unclear { .. })) => {}
                     Err(error) => return Err(error),
                 }
             }
-            Err(FleetStoreError::Unclear(_) | FleetStoreError::NoStream) => {}
-            Err(error @ FleetStoreError::Forbidden(_)) => return Err(error.into()),
+            Err(NatsStoreError::Unclear(_) | NatsStoreError::NoStream) => {}
+            Err(error @ NatsStoreError::Forbidden(_)) => return Err(error.into()),
         }
         if Instant::now() >= until {
             return Ok(KeyClaim::Unclear);

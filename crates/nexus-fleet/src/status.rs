@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use async_nats::jetstream::stream::InfoError;
 use futures::TryStreamExt as _;
+use nexus_nats::{API, NatsError};
 use nexus_router::Hold;
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::{
     error::FleetError,
     fleet::Fleet,
     hold_store::{accounts_held, hold_on},
-    link::{API, Link},
+    link::Link,
     measure::{self, Of},
     protocol::{Lane, Priority, queue_pool, queue_subjects, queued_at},
 };
@@ -108,18 +108,14 @@ async fn status(link: &Link) -> Result<FleetStatus, FleetError> {
         };
         pools.entry(pool).or_default().workers.insert(name, worker);
     }
-    let unclear = |error: &dyn std::fmt::Display| FleetError::Unclear { reason: error.to_string() };
-    let streams = link.jetstream.stream_names().try_collect();
-    let streams = link.permitted(&format!("{API}STREAM.NAMES"), streams).await?;
-    let streams: Vec<String> = streams.map_err(|error| unclear(&error))?;
+    let streams = link.nats.jetstream().stream_names().try_collect();
+    let streams = link.nats.permitted(&format!("{API}STREAM.NAMES"), streams).await?;
+    let streams: Vec<String> = streams.map_err(NatsError::unclear)?;
     for stream in &streams {
         let Some(pool) = queue_pool(stream) else { continue };
         let status = pools.entry(pool.to_owned()).or_default();
         status.waiting.extend(Priority::ALL.map(|priority| (priority, 0)));
-        let queue = link.stream(stream).await?;
-        let depths = async { queue.info_with_subjects(queue_subjects(pool)).await?.try_collect().await };
-        let depths = link.permitted(&format!("{API}STREAM.INFO.{stream}"), depths).await?;
-        let depths: Vec<_> = depths.map_err(|error: InfoError| unclear(&error))?;
+        let depths = link.nats.stream(stream).await?.counts(queue_subjects(pool)).await?;
         for (subject, count) in depths {
             let count = count as u64;
             match queued_at(pool, &subject) {
@@ -135,5 +131,5 @@ async fn status(link: &Link) -> Result<FleetStatus, FleetError> {
             holds.insert(account, hold);
         }
     }
-    Ok(FleetStatus { server: link.client.server_info().version, pools, holds })
+    Ok(FleetStatus { server: link.nats.client().server_info().version, pools, holds })
 }

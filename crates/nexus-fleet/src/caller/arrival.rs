@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nexus_core::{BackendId, CancelToken, Effects, ErrorKind, TurnError, TurnResult, harness::Failure};
+use nexus_nats::NatsError;
 use tokio::time::{Instant, sleep};
 
 use super::travelling_files::{Arrival, CallerFiles};
@@ -72,11 +73,13 @@ async fn arrive(files: CallerFiles, change: &StoredObject, way: &Way<'_>) -> Res
     let fetched = tokio::select! {
         biased;
         fetched = objects::fetch_file(way.link, way.owner, change, &file, most) => fetched,
-        () = given_up(way) => Err(FleetError::Unclear { reason: "it did not arrive in time".to_owned() }),
+        () = given_up(way) => Err(NatsError::unclear("it did not arrive in time").into()),
     };
     fetched.map_err(|error| {
         let kind = match error {
-            FleetError::Unclear { .. } | FleetError::Unreachable { .. } => ErrorKind::Transport,
+            FleetError::Nats(NatsError::Unclear { .. } | NatsError::Unreachable { .. }) => {
+                ErrorKind::Transport
+            }
             _ => ErrorKind::Protocol,
         };
         Failure::new(kind, format!("what the turn changed was not applied, and is lost: {error}"))

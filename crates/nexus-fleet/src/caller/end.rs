@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nexus_core::Effects;
+use nexus_nats::NatsError;
 
 use super::stop::{TurnAddress, remove_from_queue};
 use crate::{
@@ -46,7 +47,7 @@ pub(super) async fn look_for_worker(place: TurnAddress) -> FoundEnd {
     match started_key::read(&link, link.settings.name(), &turn).await {
         Ok(Some(holder)) => FoundEnd::StartedBy(holder),
         Ok(None) => FoundEnd::Nothing,
-        Err(error @ FleetError::Forbidden { .. }) => FoundEnd::Unreadable(error.to_string()),
+        Err(error @ FleetError::Nats(NatsError::Forbidden { .. })) => FoundEnd::Unreadable(error.to_string()),
         Err(_) => FoundEnd::Unclear,
     }
 }
@@ -85,7 +86,7 @@ pub(super) async fn after_silence(place: TurnAddress) -> FoundEnd {
         }
         let stored = match link.last(RESULTS_STREAM, &result_subject(&name, &turn)).await {
             Ok(stored) => stored,
-            Err(FleetError::Unclear { .. }) => return FoundEnd::Unclear,
+            Err(NatsError::Unclear { .. }) => return FoundEnd::Unclear,
             Err(error) => return FoundEnd::Unreadable(error.to_string()),
         };
         let Some(stored) = stored else { continue };

@@ -1,11 +1,11 @@
 //! The figures of the turns of a caller.
 
 use nexus_core::{TurnError, TurnResult};
+use nexus_nats::NatsStoreError;
 use tokio::time::Instant;
 
 use super::FleetBackend;
 use crate::{
-    link::FleetStoreError,
     measure::{self, Of},
     protocol::Lane,
 };
@@ -17,17 +17,15 @@ impl FleetBackend {
     }
 
     /// Counts a turn that was put into a queue, or not.
-    pub(super) fn sent(&self, lane: &Lane, stored: &Result<u64, FleetStoreError>) {
+    pub(super) fn sent(&self, lane: &Lane, stored: &Result<u64, NatsStoreError>) {
         let lane = match lane {
             Lane::Any(priority) => priority.as_str(),
             Lane::At(_) => "kept",
         };
         let error = stored.as_ref().err().map(|error| match error {
-            FleetStoreError::Full => "full",
-            FleetStoreError::Forbidden(_) => "forbidden",
-            FleetStoreError::Superseded | FleetStoreError::NoStream | FleetStoreError::Unclear(_) => {
-                "unclear"
-            }
+            NatsStoreError::Full => "full",
+            NatsStoreError::Forbidden(_) => "forbidden",
+            NatsStoreError::Superseded | NatsStoreError::NoStream | NatsStoreError::Unclear(_) => "unclear",
         });
         let of = Of { pool: Some(&self.pool), lane: Some(lane), error, ..Of::default() };
         measure::SENT.add(1, Of { operation: Some("send"), ..of });

@@ -18,7 +18,6 @@ use std::{collections::BTreeMap, time::Duration};
 
 use async_nats::{RequestErrorKind, client::Request};
 use async_trait::async_trait;
-use futures::{StreamExt as _, TryStreamExt as _};
 use nexus_core::{
     Availability, BackendId, Capabilities, EventSink, ExecutionBackend, ForgetError, ForgetSupport,
     Forgotten, ResumeHandle, TurnError, TurnHost, TurnRequest, TurnResult,
@@ -28,7 +27,7 @@ use std::sync::Arc;
 use crate::{
     error::FleetError,
     fleet::Fleet,
-    link::{API, Link},
+    link::Link,
     protocol::{CallerMessage, WORKERS_BUCKET, WireForget, WorkerCard, control_subject},
 };
 
@@ -74,43 +73,15 @@ pub(crate) async fn list_workers(
     link: &Link,
     pool: Option<&str>,
 ) -> Result<BTreeMap<(String, String), WorkerCard>, FleetError> {
-    let stream = format!("KV_{WORKERS_BUCKET}");
-    let is_ours = |subject: &str| subject.starts_with(API) && subject.contains(&stream);
-    link.permitted_if(is_ours, read_workers(link, pool)).await?
-}
-
-async fn read_workers(
-    link: &Link,
-    pool: Option<&str>,
-) -> Result<BTreeMap<(String, String), WorkerCard>, FleetError> {
-    let unclear = |error: &dyn std::fmt::Display| FleetError::Unclear { reason: error.to_string() };
-    let store = link.jetstream.get_key_value(WORKERS_BUCKET).await.map_err(|error| FleetError::NotSetUp {
-        what: WORKERS_BUCKET.to_owned(),
-        reason: error.to_string(),
-    })?;
-    let keys: Vec<String> = match store.keys().await {
-        Ok(keys) => keys.try_collect().await.map_err(|error| unclear(&error))?,
-        Err(error) => return Err(unclear(&error)),
-    };
-    let mut workers = BTreeMap::new();
-    let of_pool =
-        |key: &String| pool.is_none_or(|pool| key.split_once('.').is_some_and(|(of, _)| of == pool));
-    let mut cards = futures::stream::iter(keys.into_iter().filter(of_pool))
-        .map(|key| {
-            let store = &store;
-            async move { (store.get(&key).await, key) }
-        })
-        .buffer_unordered(32);
-    while let Some((value, key)) = cards.next().await {
-        let Some((of, name)) = key.split_once('.') else { continue };
-        // One that ended meanwhile, or speaks a later version, is none.
-        if let Ok(Some(value)) = value
-            && let Ok(card) = serde_json::from_slice(&value)
-        {
-            workers.insert((of.to_owned(), name.to_owned()), card);
-        }
-    }
-    Ok(workers)
+    let of_pool = |key: &str| pool.is_none_or(|pool| key.split_once('.').is_some_and(|(of, _)| of == pool));
+    let values = link.nats.bucket_values(WORKERS_BUCKET, of_pool).await?;
+    let workers = values.into_iter().filter_map(|(key, value)| {
+        let (of, name) = key.split_once('.')?;
+        // A worker of a later version counts as none.
+        let card = serde_json::from_slice(&value).ok()?;
+        Some(((of.to_owned(), name.to_owned()), card))
+    });
+    Ok(workers.collect())
 }
 
 #[async_trait]
@@ -172,7 +143,7 @@ impl ExecutionBackend for FleetBackend {
         let message = CallerMessage::Forget { backend: self.id().as_str().to_owned(), handle: inner };
         let message = serde_json::to_vec(&message).map_err(|error| no_backend(error.to_string()))?;
         let request = Request::new().payload(message.into()).timeout(Some(FORGET_TIME));
-        let answer = link.client.send_request(control_subject(&self.pool, &worker), request).await;
+        let answer = link.nats.client().send_request(control_subject(&self.pool, &worker), request).await;
         match answer {
             Ok(answer) => serde_json::from_slice::<WireForget>(&answer.payload)
                 .map_err(|error| no_backend(error.to_string()))?

@@ -6,7 +6,7 @@ use nexus_core::{Effects, TurnSession};
 
 use crate::{
     fleet::{Fleet, Inbox},
-    link::{API, Link},
+    link::Link,
     objects::{self, owner},
     protocol::{CallerMessage, Control, Frame, Item, Payload, WorkerCommand, control_subject, queue_stream},
     started_key::{self, KeyClaim},
@@ -135,7 +135,7 @@ fn is_of(frame: &Frame, key: &str, worker: &mut Option<(String, String)>) -> boo
 fn tell(link: &Link, pool: &str, worker: &str, turn: &str, key: &str, command: WorkerCommand) {
     let message = CallerMessage::Turn(Control { turn: turn.to_owned(), key: key.to_owned(), command });
     match serde_json::to_vec(&message) {
-        Ok(text) => link.send(&control_subject(pool, worker), text),
+        Ok(text) => link.nats.send(&control_subject(pool, worker), text),
         Err(error) => tracing::warn!(%error, "a message to a worker cannot be written"),
     }
 }
@@ -156,7 +156,7 @@ impl Drop for StopGuard {
         }
         let Some(inbox) = self.inbox.take() else { return };
         let (done, wait) = mpsc::channel();
-        let is_connected = link.is_connected();
+        let is_connected = link.nats.is_connected();
         let ending = AbandonedTurn {
             link,
             pool: self.pool.clone(),
@@ -238,13 +238,8 @@ impl AbandonedTurn {
 /// Takes a turn out of its queue that nobody can start any more. What is left goes by its time limit.
 pub(super) async fn remove_from_queue(link: &Link, pool: &str, number: Option<u64>) {
     let Some(number) = number else { return };
-    let stream = queue_stream(pool);
-    let removing = async {
-        let delete = link.stream(&stream).await.ok()?;
-        let subject = format!("{API}STREAM.MSG.DELETE.{stream}");
-        link.permitted(&subject, delete.delete_message(number)).await.ok()?.ok()
-    };
-    if !matches!(tokio::time::timeout(REMOVE_TIME, removing).await, Ok(Some(_))) {
+    let removing = async { link.nats.stream(queue_stream(pool)).await?.delete(number).await };
+    if !matches!(tokio::time::timeout(REMOVE_TIME, removing).await, Ok(Ok(()))) {
         tracing::debug!(
             "a turn that was taken back stays in its queue until a worker takes it out, or its time is over"
         );

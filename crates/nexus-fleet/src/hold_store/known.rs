@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use nexus_nats::{BucketChange, BucketWatch, NatsError};
 use nexus_router::Hold;
 
 use super::{
@@ -17,7 +18,6 @@ use super::{
     names::{PROBE, account_of_key, probe_key},
     parse,
     slots::SlotsHere,
-    watch::{BucketWatch, Heard},
 };
 use crate::{
     error::FleetError,
@@ -125,7 +125,7 @@ async fn follow(fleet: Weak<FleetCore>, state: Weak<StoreState>) {
     loop {
         let mut pause = PAUSE;
         match follow_once(&fleet, &state).await {
-            Err(error @ FleetError::Forbidden { .. }) => {
+            Err(error @ FleetError::Nats(NatsError::Forbidden { .. })) => {
                 if !std::mem::replace(&mut was_told, true) {
                     tracing::warn!(%error, "holds of other machines are only seen when one is asked for");
                 }
@@ -149,21 +149,22 @@ async fn follow_once(fleet: &Weak<FleetCore>, state: &Weak<StoreState>) -> Resul
         None => return Ok(()),
     };
     let Some(before) = state.upgrade().map(|state| state.known.revisions()) else { return Ok(()) };
-    let mut holds = BucketWatch::open(&link, HOLDS_BUCKET, "*").await?;
-    let mut probes = BucketWatch::open(&link, SLOTS_BUCKET, &format!("*.{PROBE}")).await?;
+    let mut holds = BucketWatch::open(&link.nats, HOLDS_BUCKET, "*").await?;
+    let mut probes = BucketWatch::open(&link.nats, SLOTS_BUCKET, &format!("*.{PROBE}")).await?;
     loop {
         let (heard, is_hold) = tokio::select! {
             heard = holds.next() => (heard, true),
             heard = probes.next() => (heard, false),
         };
-        let heard = heard.map_err(|reason| FleetError::Unclear { reason })?;
         let Some(state) = state.upgrade() else { return Ok(()) };
-        match heard {
-            Heard::Key { key, revision, value } if is_hold => {
+        match heard? {
+            BucketChange::Key { key, revision, value } if is_hold => {
                 state.known.see_hold(&key, revision, value.as_ref());
             }
-            Heard::Key { key, revision, value } => state.known.see_probe(&key, revision, value.is_some()),
-            Heard::Present(keys) => state.known.forget_ended(is_hold, &keys, &before),
+            BucketChange::Key { key, revision, value } => {
+                state.known.see_probe(&key, revision, value.is_some())
+            }
+            BucketChange::Present(keys) => state.known.forget_ended(is_hold, &keys, &before),
         }
     }
 }

@@ -8,11 +8,9 @@ mod known;
 mod names;
 mod slots;
 mod waiting;
-mod watch;
 
 use std::{
     collections::BTreeMap,
-    error::Error as _,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -20,11 +18,10 @@ use std::{
     time::Duration,
 };
 
-use async_nats::jetstream::{self, ErrorCode, stream::InfoError};
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::TryStreamExt as _;
 use nexus_core::{BackendId, ErrorKind};
+use nexus_nats::{BucketKey, NatsError, key_of_subject, key_subject};
 use nexus_router::{
     Hold,
     hold::{HoldStore, HoldStoreError, MemoryHoldStore, Revision, Slot, SlotClaim, StoredHold},
@@ -40,9 +37,8 @@ use self::{
 use crate::{
     error::FleetError,
     fleet::Fleet,
-    key::BucketKey,
-    link::{API, Link},
-    protocol::{HOLDS_BUCKET, SLOTS_BUCKET, key_of_subject, key_subject},
+    link::Link,
+    protocol::{HOLDS_BUCKET, SLOTS_BUCKET},
     setup,
 };
 
@@ -167,14 +163,14 @@ impl FleetHoldStore {
         self.follow();
         self.state.refuse_while_unreachable()?;
         let link = match self.fleet.0.link().await {
-            Ok(link) if link.is_connected() => link,
+            Ok(link) if link.nats.is_connected() => link,
             Ok(_) => return Err(NoAnswer::Away("there is no connection to the fleet just now".to_owned())),
             Err(error) => return Err(self.state.pause(NoAnswer::Away(error.to_string()))),
         };
         let state = Arc::clone(&self.state);
         let done = self.fleet.0.run(async move {
             match what(link.clone(), Arc::clone(&state)).await {
-                Err(FleetError::NotSetUp { .. }) => {
+                Err(FleetError::Nats(NatsError::NotSetUp { .. })) => {
                     setup::ensure_shared(&link).await?;
                     what(link, state).await
                 }
@@ -182,7 +178,9 @@ impl FleetHoldStore {
             }
         });
         let done = done.await.map_err(|error| match error {
-            FleetError::Unclear { .. } => self.state.pause(NoAnswer::Unclear(error.to_string())),
+            FleetError::Nats(NatsError::Unclear { .. }) => {
+                self.state.pause(NoAnswer::Unclear(error.to_string()))
+            }
             error => NoAnswer::Unclear(error.to_string()),
         })?;
         self.state.has_warned.store(false, Ordering::Relaxed);
@@ -213,7 +211,7 @@ impl StoreState {
     /// The hold on an account, and whether a turn is finding out whether it is over.
     async fn read(&self, link: &Link, account: &str) -> Result<Option<StoredHold>, FleetError> {
         let key = hold_key(account);
-        let found = BucketKey::new(HOLDS_BUCKET, key.clone()).read(link).await?;
+        let found = BucketKey::new(HOLDS_BUCKET, key.clone()).read(&link.nats).await?;
         self.known.see_hold(&key, found.revision, found.value.as_ref());
         let Some(mut hold) = found.value.as_ref().and_then(|value| parse(&key, value)) else {
             return Ok(None);
@@ -222,7 +220,7 @@ impl StoreState {
         hold.probing = match self.here.settled(&probe).await {
             true => true,
             false => {
-                let slot = BucketKey::new(SLOTS_BUCKET, probe.clone()).read(link).await?;
+                let slot = BucketKey::new(SLOTS_BUCKET, probe.clone()).read(&link.nats).await?;
                 self.known.see_probe(&probe, slot.revision, slot.value.is_some());
                 slot.value.is_some()
             }
@@ -383,7 +381,7 @@ impl StoreState {
         let last = match expected {
             Some(Revision(revision)) => revision,
             None => {
-                let found = key.read(link).await?;
+                let found = key.read(&link.nats).await?;
                 if found.value.is_some() {
                     return Ok(false);
                 }
@@ -392,7 +390,7 @@ impl StoreState {
         };
         let is_swapped = match value {
             Some(value) => {
-                let revision = key.write(link, last, value.clone(), None).await?;
+                let revision = key.write(&link.nats, last, value.clone(), None).await?;
                 if let Some(revision) = revision {
                     self.known.see_hold(&key.name, revision, Some(&value));
                 }
@@ -400,7 +398,7 @@ impl StoreState {
             }
             None if expected.is_none() => true,
             None => {
-                let revision = key.remove(link, last).await?;
+                let revision = key.remove(&link.nats, last).await?;
                 if let Some(revision) = revision {
                     self.known.see_hold(&key.name, revision, None);
                 }
@@ -413,24 +411,10 @@ impl StoreState {
 
 /// The accounts that may be held now: also those whose hold ended, as long as there is a trace of it.
 pub(crate) async fn accounts_held(link: &Link) -> Result<Vec<String>, FleetError> {
-    let stream = format!("KV_{HOLDS_BUCKET}");
-    let subjects = link.stream(&stream).await?;
-    let subjects =
-        async { subjects.info_with_subjects(key_subject(HOLDS_BUCKET, "*")).await?.try_collect().await };
-    let subjects = link.permitted(&format!("{API}STREAM.INFO.{stream}"), subjects).await?;
-    let subjects: Vec<_> = subjects.map_err(|error| not_listed(&error))?;
+    let stream = link.nats.bucket_stream(HOLDS_BUCKET).await?;
+    let subjects = stream.counts(key_subject(HOLDS_BUCKET, "*")).await?;
     let keys = subjects.iter().filter_map(|(subject, _)| key_of_subject(HOLDS_BUCKET, subject));
     Ok(keys.filter_map(account_of_key).collect())
-}
-
-fn not_listed(error: &InfoError) -> FleetError {
-    let fault = error.source().and_then(|source| source.downcast_ref::<jetstream::Error>());
-    match fault.map(jetstream::Error::error_code) {
-        Some(ErrorCode::STREAM_NOT_FOUND) => {
-            FleetError::NotSetUp { what: HOLDS_BUCKET.to_owned(), reason: error.to_string() }
-        }
-        _ => FleetError::Unclear { reason: format!("which accounts are held: {error}") },
-    }
 }
 
 /// The hold on an account that has one. What it says of a probe may be old.

@@ -7,19 +7,14 @@ use std::{
 };
 
 use bytes::Bytes;
+use nexus_nats::{Lease, NatsError, RENEW_EVERY, TENURE_TIME};
 use nexus_router::hold::SlotClaim;
 use tokio::{
     sync::{oneshot, watch},
     time::Instant,
 };
 
-use crate::{
-    error::FleetError,
-    fleet::FleetCore,
-    lease::{HELD_FOR, Lease, RENEW_EVERY},
-    link::Link,
-    protocol::SLOTS_BUCKET,
-};
+use crate::{error::FleetError, fleet::FleetCore, link::Link, protocol::SLOTS_BUCKET};
 
 /// How soon a renewal without a clear answer is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -94,7 +89,8 @@ impl Slots {
     pub(super) async fn claim(self, key: String) -> Result<Option<SlotClaim>, FleetError> {
         // No other claim of any process has this value.
         let value = Bytes::from(uuid::Uuid::new_v4().simple().to_string());
-        let Some(lease) = Lease::take(&self.link, SLOTS_BUCKET, key.clone(), value.clone()).await? else {
+        let Some(lease) = Lease::take(&self.link.nats, SLOTS_BUCKET, key.clone(), value.clone()).await?
+        else {
             return Ok(None);
         };
         let (give_back, told) = oneshot::channel();
@@ -164,7 +160,7 @@ async fn keep(
         match lease.renew(value.clone(), |found| *found == *value).await {
             Ok(true) => (renewed_at, pause) = (asked_at, RENEW_EVERY),
             // Its time is over. If nobody has it yet, it is taken again.
-            Ok(false) => match Lease::take(&link, SLOTS_BUCKET, key.clone(), value.clone()).await {
+            Ok(false) => match Lease::take(&link.nats, SLOTS_BUCKET, key.clone(), value.clone()).await {
                 Ok(Some(taken)) => {
                     tracing::warn!(
                         key,
@@ -187,8 +183,8 @@ async fn keep(
 }
 
 /// Says that a slot could not be renewed, and how soon it is tried again.
-fn unrenewed(key: &str, error: &FleetError, renewed_at: Instant) -> Duration {
-    if renewed_at.elapsed() < HELD_FOR {
+fn unrenewed(key: &str, error: &NatsError, renewed_at: Instant) -> Duration {
+    if renewed_at.elapsed() < TENURE_TIME {
         tracing::debug!(%error, key, "the slot of a turn could not be renewed");
     } else {
         tracing::warn!(%error, key, "the slot of a turn could not be renewed for so long that another turn may get it");

@@ -6,14 +6,12 @@ use std::{
     time::Duration,
 };
 
+use nexus_nats::{BucketChange, BucketWatch};
 use tokio::{sync::watch, time::Instant};
 
-use super::{
-    StoreState,
-    names::slots_of,
-    watch::{BucketWatch, Heard},
-};
+use super::{StoreState, names::slots_of};
 use crate::{
+    error::FleetError,
     fleet::{Fleet, FleetCore},
     protocol::SLOTS_BUCKET,
 };
@@ -108,8 +106,8 @@ impl SlotWaits {
 
 async fn follow(fleet: Weak<FleetCore>, state: Weak<StoreState>, account: String) {
     loop {
-        if let Err(reason) = follow_once(&fleet, &state, &account).await {
-            tracing::debug!(reason, account, "the slots of an account are not heard of just now");
+        if let Err(error) = follow_once(&fleet, &state, &account).await {
+            tracing::debug!(%error, account, "the slots of an account are not heard of just now");
         }
         let Some(state) = state.upgrade() else { return };
         if fleet.strong_count() == 0 || state.waiting.end_unless_waited(&account) {
@@ -123,24 +121,27 @@ async fn follow(fleet: Weak<FleetCore>, state: Weak<StoreState>, account: String
 }
 
 /// Follows until the watch breaks, or nobody waits any more.
-async fn follow_once(fleet: &Weak<FleetCore>, state: &Weak<StoreState>, account: &str) -> Result<(), String> {
+async fn follow_once(
+    fleet: &Weak<FleetCore>,
+    state: &Weak<StoreState>,
+    account: &str,
+) -> Result<(), FleetError> {
     let link = match fleet.upgrade() {
         // This runs where the connection is served: the fleet must not be kept beyond this.
-        Some(fleet) => fleet.link().await.map_err(|error| error.to_string())?,
+        Some(fleet) => fleet.link().await?,
         None => return Ok(()),
     };
-    let slots = BucketWatch::open(&link, SLOTS_BUCKET, &slots_of(account)).await;
-    let mut slots = slots.map_err(|error| error.to_string())?;
+    let mut slots = BucketWatch::open(&link.nats, SLOTS_BUCKET, &slots_of(account)).await?;
     loop {
         let heard = tokio::time::timeout(LINGER, slots.next()).await;
         let Some(state) = state.upgrade() else { return Ok(()) };
         match heard {
             Err(_elapsed) => {}
             Ok(heard) => match heard? {
-                Heard::Key { key, value, .. } => state.waiting.see(account, |free| {
+                BucketChange::Key { key, value, .. } => state.waiting.see(account, |free| {
                     free.insert(key, value.is_none());
                 }),
-                Heard::Present(_) => continue,
+                BucketChange::Present(_) => continue,
             },
         }
         if state.waiting.lock().get(account).is_none_or(|account| account.waited_at.elapsed() >= LINGER) {

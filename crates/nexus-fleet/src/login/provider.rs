@@ -155,14 +155,14 @@ impl TokenProvider {
                     let (provider, link) = (Arc::clone(&self), link.clone());
                     answering.spawn(async move {
                         if let Some(answer) = provider.answer(admitted).await {
-                            link.send(&reply, answer);
+                            link.nats.send(&reply, answer);
                         }
                     });
                 }
                 Err(Some(refusal)) if refusals.may_answer() => {
                     tracing::warn!(?refusal, "a request for an access token is refused");
                     if let Ok(answer) = serde_json::to_vec(&LoginAnswer::Refused(refusal)) {
-                        link.send(&reply, answer);
+                        link.nats.send(&reply, answer);
                     }
                 }
                 Err(_) => {}

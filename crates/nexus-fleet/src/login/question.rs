@@ -53,22 +53,23 @@ impl CredentialQuestion {
         })?;
         let request = uuid::Uuid::new_v4().simple().to_string();
         let subject = login_subject(&self.owner.pool, &self.owner.worker);
-        let inbox = link.client.new_inbox();
-        let answers = link.client.subscribe(inbox.clone()).await;
+        let inbox = link.nats.client().new_inbox();
+        let answers = link.nats.client().subscribe(inbox.clone()).await;
         let mut answers = answers.map_err(|error| self.unreachable(&error.to_string()))?;
         let (began, asked_at) = (Instant::now(), std::time::Instant::now());
         let mut until = began + PATIENCE;
         let mut refusal = None;
         loop {
             let message = self.message(&request, &owner_key)?;
-            let sent = link.client.publish_with_reply(subject.clone(), inbox.clone(), message.into()).await;
+            let sent =
+                link.nats.client().publish_with_reply(subject.clone(), inbox.clone(), message.into()).await;
             sent.map_err(|error| self.unreachable(&error.to_string()))?;
             let send_again = Instant::now() + SEND_AGAIN_AFTER;
             // Until it is time to send again.
             let pause = loop {
                 let next = tokio::select! {
                     next = timeout_at(until.min(send_again), answers.next()) => next,
-                    denied = link.denied(asked_at, |denied| denied == subject) => {
+                    denied = link.nats.refused(asked_at, |denied| denied == subject) => {
                         return Err(self.unreachable(&format!("the account of this program may not use {denied}")));
                     }
                 };

@@ -89,7 +89,7 @@ fn the_names_and_bounds_are_those_of_the_document() {
         &result_subject("<caller>", "<turn>"),
         &effects_subject("<caller>", "<turn>"),
         &started_subject("<caller>", "<turn>"),
-        &key_subject(WORKERS_BUCKET, &worker_key("<pool>", "<worker>")),
+        &nexus_nats::key_subject(WORKERS_BUCKET, &worker_key("<pool>", "<worker>")),
         &Lane::At("<worker>".into()).to_string(),
         &format!("This is version {PROTOCOL_VERSION}:"),
     ] {

@@ -6,6 +6,7 @@ use nexus_core::{
     ApprovalRequest, Denial, Effects, EventEnvelope, ResumeHandle, ToolCall, ToolDefinition, ToolResult,
     TurnRequest,
 };
+use nexus_nats::StoredObject;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -17,17 +18,6 @@ pub(crate) enum Payload {
     Inline(Box<RawValue>),
     /// It is in this object.
     Object(StoredObject),
-}
-
-/// An object in the object store.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct StoredObject {
-    /// Its name, which is never used again.
-    pub(crate) name: String,
-    /// Its size, in bytes.
-    pub(crate) bytes: u64,
-    /// SHA-256 of it, as lowercase hexadecimal.
-    pub(crate) sha256: String,
 }
 
 /// A turn that waits in a queue.

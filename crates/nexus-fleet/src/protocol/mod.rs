@@ -7,13 +7,15 @@ mod messages;
 mod outcome;
 mod subjects;
 
+pub(crate) use nexus_nats::StoredObject;
+
 pub(crate) use login::{
     LentToken, LoginAnswer, LoginFailure, LoginFailureKind, LoginOutcome, LoginQuestion, LoginRefusal,
     LoginReply, LoginRequest,
 };
 pub(crate) use messages::{
     CallerAnswer, CallerMessage, Control, Frame, Item, Payload, QueuedTurn, StartedBy, StoredEffects,
-    StoredObject, StoredResult, TravellingFiles, TurnBody, WorkerCard, WorkerCommand,
+    StoredResult, TravellingFiles, TurnBody, WorkerCard, WorkerCommand,
 };
 pub(crate) use outcome::{WireForget, WireOutcome};
 pub(crate) use subjects::*;

@@ -165,16 +165,6 @@ pub(crate) fn worker_key(pool: &str, worker: &str) -> String {
     format!("{pool}.{worker}")
 }
 
-/// The subject behind a key of a bucket.
-pub(crate) fn key_subject(bucket: &str, key: &str) -> String {
-    format!("$KV.{bucket}.{key}")
-}
-
-/// The key that a [`key_subject`] is of.
-pub(crate) fn key_of_subject<'a>(bucket: &str, subject: &'a str) -> Option<&'a str> {
-    subject.strip_prefix("$KV.")?.strip_prefix(bucket)?.strip_prefix('.')
-}
-
 /// Why a text cannot be the name of a pool, of a worker or of a caller: one token of a subject. `None` if it can.
 pub fn name_fault(text: &str) -> Option<&'static str> {
     token_fault(text)

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_nats::{RequestErrorKind, client::Request, jetstream::AckKind};
 use nexus_core::CancelToken;
+use nexus_nats::Tenure;
 use nexus_router::Router;
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, mpsc},
@@ -12,7 +13,6 @@ use tokio::{
 
 use super::{measured::Figures, policy::Policy, queue::give_back, trace::Trace};
 use crate::{
-    lease::Tenure,
     link::Link,
     protocol::{QueuedTurn, WorkerCommand, frames_subject},
     started_key::{self, KeyClaim},
@@ -50,7 +50,7 @@ pub(super) struct TakenTurn {
     /// When its message was taken.
     pub(super) taken_at: Instant,
     /// Whether the worker has its entry.
-    pub(super) held: Tenure,
+    pub(super) tenure: Tenure,
     /// Whether the worker offers its backend just now.
     pub(super) is_offered: bool,
     /// Whether the worker takes no further turn.
@@ -86,7 +86,7 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
         job.figures.declined("late");
         return None;
     }
-    if !job.held.is_held() {
+    if !job.tenure.is_active() {
         job.figures.declined("no_entry");
         give_back(message).await;
         return None;
@@ -130,6 +130,6 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
 async fn is_waited_for(job: &TakenTurn) -> bool {
     let subject = frames_subject(&job.caller, &job.queued.instance, &job.queued.turn);
     let request = Request::new().timeout(Some(CALLER_TIME));
-    let asked = job.link.client.send_request(subject, request).await;
+    let asked = job.link.nats.client().send_request(subject, request).await;
     !asked.is_err_and(|error| error.kind() == RequestErrorKind::NoResponders)
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::{
     measure::{self, Of},
     protocol::{Lane, QueuedTurn, queued_at},
-    setup::KEPT,
+    setup::STORED_FOR,
     started_key::now_milliseconds,
 };
 
@@ -55,7 +55,7 @@ pub(super) fn taken(pool: &str, message: &async_nats::jetstream::Message, sent_a
     if let Some(sent_at) = sent_at {
         // By the caller's clock, which says what it likes.
         let waited = Duration::from_millis(now_milliseconds().saturating_sub(sent_at));
-        measure::QUEUE_TIME.time(waited.min(KEPT), of);
+        measure::QUEUE_TIME.time(waited.min(STORED_FOR), of);
     }
 }
 

@@ -24,6 +24,7 @@ use std::{
 use async_nats::jetstream::{self, AckKind};
 use futures::StreamExt as _;
 use nexus_core::{Availability, BackendId, CancelToken, CredentialSource, TraceContext};
+use nexus_nats::{LEASE_TIME, Lease, RENEW_EVERY, Tenure};
 use nexus_router::Router;
 use tokio::{
     sync::{Semaphore, mpsc},
@@ -40,7 +41,6 @@ use self::{
 };
 use crate::{
     error::FleetError,
-    lease::{LEASE_TIME, Lease, RENEW_EVERY, Tenure},
     link::Link,
     login::TokenProvider,
     protocol::{
@@ -203,7 +203,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`], [`FleetError::NotSetUp`], [`FleetError::LoginOwner`], and what else keeps it from beginning.
+    /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`], [`NatsError::NotSetUp`](nexus_nats::NatsError::NotSetUp), [`FleetError::LoginOwner`], and what else keeps it from beginning.
     /// What happens later is waited out.
     pub async fn run(mut self, drain: CancelToken, on_ready: impl FnOnce(&Offer)) -> Result<(), FleetError> {
         let provider = self.provider.take().map(Arc::new);
@@ -228,7 +228,7 @@ impl Worker {
             let requests = self.link.subscribe(subject).await?;
             background.spawn(provider.serve(requests, self.link.clone()));
         }
-        let (lease, held) = self.register(&offer).await?;
+        let (lease, tenure) = self.register(&offer).await?;
         travelling_files::sweep(&self.link).await;
         background.spawn(Self::listen(
             control,
@@ -237,7 +237,8 @@ impl Worker {
             self.router.clone(),
             Arc::clone(&self.policy),
         ));
-        let entry = PoolEntry { worker: self.card_maker(), lease, held: held.clone(), drain: drain.clone() };
+        let entry =
+            PoolEntry { worker: self.card_maker(), lease, tenure: tenure.clone(), drain: drain.clone() };
         let ended = CancelToken::new();
         let (is_lost, mut lost) = tokio::sync::oneshot::channel();
         let keeping = entry.keep(offer.backends.clone(), ended.clone());
@@ -261,7 +262,7 @@ impl Worker {
             };
             let Ok(slot) = slot else { break None };
             let next = async {
-                held.held().await;
+                tenure.active().await;
                 queue.next().await
             };
             let message = tokio::select! {
@@ -271,8 +272,8 @@ impl Worker {
                 message = next => message,
             };
             // Its time may have been over while the queue was waited at.
-            if held.is_held() {
-                self.begin(message, slot, &held, &drain, &mut turns).await;
+            if tenure.is_active() {
+                self.begin(message, slot, &tenure, &drain, &mut turns).await;
             } else {
                 tracing::warn!("the worker's entry was not renewed: no turn is taken until it is");
                 give_back(&message).await;
@@ -294,7 +295,7 @@ impl Worker {
         &self,
         message: jetstream::Message,
         slot: tokio::sync::OwnedSemaphorePermit,
-        held: &Tenure,
+        tenure: &Tenure,
         drain: &CancelToken,
         turns: &mut JoinSet<()>,
     ) {
@@ -344,7 +345,7 @@ impl Worker {
             slot: Some(slot),
             lingering: Arc::clone(&self.lingering),
             taken_at,
-            held: held.clone(),
+            tenure: tenure.clone(),
             is_offered,
             drain: drain.clone(),
         };
@@ -389,7 +390,7 @@ impl Worker {
                     let is_offered = policy.offers(&backend);
                     let tell = move |outcome: WireForget| {
                         if let Ok(text) = serde_json::to_vec(&outcome) {
-                            link.send(&reply, text);
+                            link.nats.send(&reply, text);
                         }
                     };
                     while forgetting.try_join_next().is_some() {}
@@ -433,9 +434,11 @@ impl Worker {
         let mut was_told = false;
         loop {
             let key = worker_key(&self.pool, &self.name);
-            let held = Tenure::since(Instant::now());
-            if let Some(lease) = Lease::take(&self.link, WORKERS_BUCKET, key, card.clone().into()).await? {
-                return Ok((lease, held));
+            let tenure = Tenure::since(Instant::now());
+            if let Some(lease) =
+                Lease::take(&self.link.nats, WORKERS_BUCKET, key, card.clone().into()).await?
+            {
+                return Ok((lease, tenure));
             }
             if Instant::now() >= until {
                 return Err(FleetError::NameTaken {
@@ -541,7 +544,7 @@ struct PoolEntry {
     worker: CardMaker,
     lease: Lease,
     /// Whether turns may be taken by it.
-    held: Tenure,
+    tenure: Tenure,
     drain: CancelToken,
 }
 
@@ -567,7 +570,7 @@ impl PoolEntry {
             let asked_at = Instant::now();
             match self.lease.renew(card.clone().into(), |value| self.worker.is_of(value)).await {
                 Ok(true) => {
-                    self.held.renewed(asked_at);
+                    self.tenure.renewed(asked_at);
                     (last, renewed_at) = (card, asked_at);
                 }
                 Ok(false) => {

@@ -7,6 +7,7 @@ use async_nats::jetstream::{
     consumer::{Consumer, pull},
 };
 use futures::StreamExt as _;
+use nexus_nats::{API, NatsError};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -14,7 +15,7 @@ use tokio::{
 
 use crate::{
     error::FleetError,
-    link::{API, Link},
+    link::Link,
     protocol::{Lane, Priority, queue_stream},
     setup,
 };
@@ -136,7 +137,7 @@ impl Waiter {
                     }
                 }
                 Ok(None) => {}
-                Err(error @ FleetError::Forbidden { .. }) => {
+                Err(error @ NatsError::Forbidden { .. }) => {
                     tracing::warn!(%error, lane = %self.lane, "no turn can be taken");
                     tokio::time::sleep(FORBIDDEN_PAUSE).await;
                 }
@@ -154,20 +155,19 @@ impl Waiter {
         }
     }
 
-    async fn wait_once(&self) -> Result<Option<jetstream::Message>, FleetError> {
-        let unclear = |error: &dyn std::fmt::Display| FleetError::Unclear { reason: error.to_string() };
+    async fn wait_once(&self) -> Result<Option<jetstream::Message>, NatsError> {
         let waiting = async {
             let batch = self.consumer.batch().max_messages(1).expires(WAIT);
-            let mut batch = batch.messages().await.map_err(|error| unclear(&error))?;
+            let mut batch = batch.messages().await.map_err(NatsError::unclear)?;
             // The answer of a server that went away meanwhile never comes.
             match tokio::time::timeout(WAIT + PAUSE, batch.next()).await {
                 Ok(Some(Ok(message))) => Ok(Some(message)),
-                Ok(Some(Err(error))) => Err(unclear(&error)),
+                Ok(Some(Err(error))) => Err(NatsError::unclear(error)),
                 Ok(None) | Err(_) => Ok(None),
             }
         };
         let subject = format!("{API}CONSUMER.MSG.NEXT.{}.{}", queue_stream(&self.pool), self.lane);
-        self.link.permitted(&subject, waiting).await?
+        self.link.nats.permitted(&subject, waiting).await?
     }
 }
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use async_nats::jetstream::message::PublishMessage;
 use nexus_core::{BackendId, Effects, ErrorKind, EventEnvelope, TurnEvent, harness::Failure};
+use nexus_nats::{NatsError, NatsStoreError};
 
 use crate::{
     error::FleetError,
-    link::{FleetStoreError, Link},
+    link::Link,
     measure::{self, Of},
     objects,
     protocol::{
@@ -43,7 +44,7 @@ pub(super) async fn store_result(
         match objects::pack(link, &owner, outcome).await {
             Ok(outcome) => break outcome,
             // It would be no smaller the next time, nor permitted.
-            Err(error @ (FleetError::TooLarge { .. } | FleetError::Forbidden { .. })) => {
+            Err(error @ (FleetError::TooLarge { .. } | FleetError::Nats(NatsError::Forbidden { .. }))) => {
                 let error = untold(outcome, &error);
                 match objects::pack(link, &owner, &error).await {
                     Ok(outcome) => break outcome,
@@ -70,9 +71,9 @@ pub(super) async fn store_result(
 /// Stores a message, as often as it takes. The same id keeps it from being there twice.
 async fn store_at_last(link: &Link, subject: &str, message: PublishMessage, what: &'static str) {
     let mut wait = STORE_AGAIN.0;
-    while let Err(error) = link.store(subject, message.clone()).await {
+    while let Err(error) = link.nats.store(subject, message.clone()).await {
         unstored(what);
-        if let FleetStoreError::Forbidden(subject) = error {
+        if let NatsStoreError::Forbidden(subject) = error {
             tracing::error!(subject, "this worker may not store what a turn did: see its permissions");
             return;
         }
@@ -92,7 +93,7 @@ pub(super) async fn packed(link: &Link, caller: &str, turn: &str, item: Item) ->
         match objects::pack(link, &objects::owner(caller, turn), &item).await {
             Ok(Payload::Inline(_)) => return item,
             Ok(payload) => return Item::Large(payload),
-            Err(error @ (FleetError::TooLarge { .. } | FleetError::Forbidden { .. })) => {
+            Err(error @ (FleetError::TooLarge { .. } | FleetError::Nats(NatsError::Forbidden { .. }))) => {
                 return left_out(&item, &error);
             }
             Err(error) => {

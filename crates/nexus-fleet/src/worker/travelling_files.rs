@@ -8,6 +8,7 @@ use std::{
 };
 
 use nexus_core::{CancelToken, ErrorKind, ToolAccess, TurnRequest, harness::Failure};
+use nexus_nats::NatsError;
 use nexus_trees::{CommitIntent, Git, Tree, TreeError, TreeOptions};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
@@ -195,7 +196,7 @@ fn folder_name(caller: &str, place: &str) -> String {
 
 fn unfetched(error: &FleetError) -> Failure {
     let kind = match error {
-        FleetError::Unclear { .. } | FleetError::Unreachable { .. } => ErrorKind::Transport,
+        FleetError::Nats(NatsError::Unclear { .. } | NatsError::Unreachable { .. }) => ErrorKind::Transport,
         _ => ErrorKind::InvalidRequest,
     };
     let more = match error {

@@ -136,7 +136,7 @@ impl ServedTurn {
             slot,
             lingering,
             taken_at,
-            held: _,
+            tenure: _,
             is_offered: _,
             drain,
         } = job;
@@ -497,7 +497,7 @@ impl ServedTurn {
     fn send_frame(&mut self, items: Vec<Item>) {
         let number = self.window.next_number();
         if let Some(text) = self.frame(number, items) {
-            self.link.send(&self.subject, text.clone());
+            self.link.nats.send(&self.subject, text.clone());
             self.window.add(text);
             self.last_sent = Instant::now();
         }
@@ -505,12 +505,12 @@ impl ServedTurn {
 
     fn repeat(&mut self, frames: Vec<Vec<u8>>) {
         // They are asked for again.
-        if self.link.is_behind() {
+        if self.link.nats.is_behind() {
             return;
         }
         self.figures.repeated(frames.len());
         for frame in frames {
-            self.link.send(&self.subject, frame);
+            self.link.nats.send(&self.subject, frame);
         }
         self.last_sent = Instant::now();
     }
@@ -518,7 +518,7 @@ impl ServedTurn {
     /// Tells the caller who has its turn, and how far its words go.
     fn say_where(&mut self) {
         if let Some(text) = self.frame(self.window.last_number(), Vec::new()) {
-            self.link.send(&self.subject, text);
+            self.link.nats.send(&self.subject, text);
             self.last_sent = Instant::now();
         }
     }
@@ -539,7 +539,7 @@ impl ServedTurn {
     /// What is done now and then.
     fn look_after(&mut self) {
         let now = Instant::now();
-        if self.link.is_connected() {
+        if self.link.nats.is_connected() {
             self.offline_since = None;
             let again: Vec<_> = self.window.overdue().cloned().collect();
             if !again.is_empty() {

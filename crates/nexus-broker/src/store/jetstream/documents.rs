@@ -1,18 +1,18 @@
 //! Documents in the stream: the last message on a subject, whose number is the revision.
 
-use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 
 use super::{
     records::{self, STREAM},
-    stream::{Read, Requests},
+    stream::Requests,
 };
 use crate::{
     error::BrokerError,
     store::{DocumentKind, ExpectedRevision, StoredDocument, Told, check},
 };
 
-fn document(kind: DocumentKind, key: String, read: &Read, told: &Told) -> StoredDocument {
-    check::stored_document(STREAM, kind, key, read.number, &read.payload, told)
+fn document(kind: DocumentKind, key: String, read: &StreamMessage, told: &Told) -> StoredDocument {
+    check::stored_document(STREAM, kind, key, read.sequence, &read.payload, told)
 }
 
 pub(super) async fn one(
@@ -35,9 +35,9 @@ pub(super) async fn all(
     told: &Told,
 ) -> Result<Vec<StoredDocument>, BrokerError> {
     let mut found = Vec::new();
-    let take = |read: Read| {
+    let take = |read: StreamMessage| {
         if records::is_deleted(&read.headers) {
-            return Ok(true);
+            return true;
         }
         match records::document_key(&read.subject) {
             Some(key) => found.push(document(kind, key, &read, told)),
@@ -46,7 +46,7 @@ pub(super) async fn all(
                 told.warn(&check::unreadable(STREAM, &what, &"its subject has no key"));
             }
         }
-        Ok(true)
+        true
     };
     requests.read(1, &[records::document_subjects(kind)], take).await?;
     found.sort_by(|one, other| one.key.cmp(&other.key).then(one.revision.cmp(&other.revision)));
@@ -73,7 +73,7 @@ async fn expected_number(
         ExpectedRevision::Revision(number) => Ok(Some(number)),
         ExpectedRevision::Absent => match requests.last(&records::document_subject(kind, key)).await? {
             None => Ok(Some(0)),
-            Some(read) if records::is_deleted(&read.headers) => Ok(Some(read.number)),
+            Some(read) if records::is_deleted(&read.headers) => Ok(Some(read.sequence)),
             Some(_) => Err(check::not_as_expected(kind, key)),
         },
     }
@@ -102,7 +102,7 @@ pub(super) async fn delete(
 ) -> Result<(), BrokerError> {
     loop {
         let found = requests.last(&records::document_subject(kind, key)).await?;
-        let found = found.filter(|read| !records::is_deleted(&read.headers)).map(|read| read.number);
+        let found = found.filter(|read| !records::is_deleted(&read.headers)).map(|read| read.sequence);
         let number = match (found, expected) {
             (None, ExpectedRevision::Absent | ExpectedRevision::Anything) => return Ok(()),
             (Some(found), ExpectedRevision::Revision(number)) if found == number => number,

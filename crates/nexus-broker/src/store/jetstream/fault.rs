@@ -1,11 +1,10 @@
 //! What the servers and the connection report, in our words.
 
-use nexus_fleet::{FleetError, FleetStoreError};
+use nexus_fleet::FleetError;
+use nexus_nats::{NatsError, NatsStoreError};
 
 use crate::error::{BrokerError, BrokerErrorKind};
 
-/// What servers say that have no room, or no more for the account. Source: errors 10002, 10023, 10028, 10047, 10077 of nats-server.
-const NO_SPACE: [&str; 4] = ["resource limits exceeded", "insufficient", "maximum bytes", "no space"];
 const AGAIN: &str = "the same call again is safe";
 
 /// The servers did not answer, or not in time.
@@ -18,48 +17,45 @@ pub(super) fn unclear(what: &str, reason: &dyn std::fmt::Display) -> BrokerError
 }
 
 /// A fault of the connection.
-pub(super) fn fleet(error: &FleetError) -> BrokerError {
-    let kind = match error {
-        FleetError::Unreachable { .. } | FleetError::Unclear { .. } => BrokerErrorKind::Unavailable,
-        _ => BrokerErrorKind::Failed,
-    };
-    let instead = if kind == BrokerErrorKind::Unavailable { AGAIN } else { "" };
-    BrokerError::new(kind, error.to_string(), instead)
+pub(super) fn fleet(error: FleetError) -> BrokerError {
+    match error {
+        FleetError::Nats(error) => server(error),
+        error => BrokerError::new(BrokerErrorKind::Failed, error.to_string(), ""),
+    }
 }
 
-/// Why a message of the stream was not stored. [`FleetStoreError::Superseded`] is for the caller to tell.
-pub(super) fn store(what: &str, error: FleetStoreError) -> BrokerError {
+/// A fault of the servers.
+pub(super) fn server(error: NatsError) -> BrokerError {
+    let (kind, advice) = match error {
+        NatsError::Unreachable { .. } | NatsError::Unclear { .. } => (BrokerErrorKind::Unavailable, AGAIN),
+        _ => (BrokerErrorKind::Failed, ""),
+    };
+    BrokerError::new(kind, error.to_string(), advice)
+}
+
+/// Reason why a message was not stored.
+pub(super) fn store(what: &str, error: NatsStoreError) -> BrokerError {
     match error {
-        // The client has no kinds for what servers say that are full.
-        FleetStoreError::Unclear(reason) if NO_SPACE.iter().any(|words| reason.contains(words)) => {
-            BrokerError::new(
-                BrokerErrorKind::NoSpace,
-                format!("{what}: the servers have no room ({reason})"),
-                "make room: nothing that was stored is lost",
-            )
-        }
-        FleetStoreError::NoStream => BrokerError::new(
+        NatsStoreError::Unclear(reason) if NatsStoreError::is_out_of_space(&error) => BrokerError::new(
+            BrokerErrorKind::NoSpace,
+            format!("{what}: the servers have no room ({reason})"),
+            "make room: nothing that was stored is lost",
+        ),
+        error => server(error.into()),
+    }
+}
+
+/// Returns the fault of a request to the stream.
+pub(super) fn request(what: &str) -> impl FnOnce(NatsError) -> BrokerError {
+    move |error| match error {
+        NatsError::Unclear { reason } => unclear(what, &reason),
+        NatsError::NotSetUp { .. } => BrokerError::new(
             BrokerErrorKind::Failed,
             format!("{what}: the stream of messages is not there any more"),
             "start the broker again, which makes it",
         ),
-        FleetStoreError::Superseded => BrokerError::new(
-            BrokerErrorKind::Conflict,
-            format!("{what}: another wrote first"),
-            "read it again",
-        ),
-        error => fleet(&error.into()),
+        error => server(error),
     }
-}
-
-/// A request to the servers that did not succeed.
-pub(super) fn request(what: &str, error: &dyn std::error::Error) -> BrokerError {
-    let source = error.source().map(|source| format!(": {source}")).unwrap_or_default();
-    let reason = format!("{error}{source}");
-    if reason.contains("stream not found") {
-        return store(what, FleetStoreError::NoStream);
-    }
-    unclear(what, &reason)
 }
 
 /// A message that cannot be written.

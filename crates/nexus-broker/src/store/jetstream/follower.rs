@@ -10,6 +10,7 @@ use futures::{
     StreamExt as _,
     future::{Either, select},
 };
+use nexus_nats::ANSWER_TIME;
 use tokio::{
     sync::{Notify, watch},
     time::{Instant, timeout, timeout_at},
@@ -18,8 +19,8 @@ use tokio::{
 use super::{
     fault,
     index::Index,
-    records::{STREAM, SUBJECTS, StreamRecord},
-    stream::{ANSWER_TIME, Requests},
+    records::{STREAM, StreamRecord},
+    stream::Requests,
 };
 use crate::{
     error::{BrokerError, BrokerErrorKind},
@@ -175,14 +176,14 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
         let Some(followed) = followed.upgrade() else { return Ok(()) };
         followed.first(&info)
     };
-    let consumer = requests.reader(first, &[SUBJECTS.to_owned()], true).await?;
+    let consumer = requests.follow(first).await?;
     if consumer.cached_info().num_pending == 0
         && let Some(followed) = followed.upgrade()
     {
         followed.applied_to(info.state.last_sequence);
     }
     let messages = consumer.stream().heartbeat(HEARTBEAT).max_messages_per_batch(1_000).messages().await;
-    let mut messages = messages.map_err(|error| fault::request(what, &error))?;
+    let mut messages = messages.map_err(|error| requests.unread(&error))?;
     let mut next = 1;
     loop {
         let look = Instant::now() + LOOK_INTERVAL;
@@ -193,7 +194,7 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
             let (message, again) = (messages.next(), std::pin::pin!(followed.again.notified()));
             match timeout_at(slice, select(message, again)).await {
                 Ok(Either::Left((Some(Ok(message)), _))) => break Some(message),
-                Ok(Either::Left((Some(Err(error)), _))) => return Err(fault::request(what, &error)),
+                Ok(Either::Left((Some(Err(error)), _))) => return Err(requests.unread(&error)),
                 Ok(Either::Left((None, _))) => return Err(fault::unclear(what, &"it ended")),
                 Ok(Either::Right(_)) => return Err(fault::unclear(what, &"it is read anew")),
                 Err(_elapsed) => {}
@@ -207,7 +208,7 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
             let known = timeout(ANSWER_TIME, consumer.get_info()).await;
             match known {
                 Ok(Ok(_)) => continue,
-                Ok(Err(error)) => return Err(fault::request(what, &error)),
+                Ok(Err(error)) => return Err(requests.unread(&error)),
                 Err(elapsed) => return Err(fault::unclear(what, &elapsed)),
             }
         };

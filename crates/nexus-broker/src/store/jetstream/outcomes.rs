@@ -35,7 +35,7 @@ impl JetStreamStore {
         };
         let queued: Vec<_> = outcome.iter().map(queued).collect();
         let inside = serde_json::to_vec(&queued).map_err(unwritable)?;
-        let largest = self.0.requests.connection.max_payload_bytes();
+        let largest = self.0.requests.connection.nats().max_payload_bytes();
         if inside.len() + OVERHEAD > largest {
             return Err(BrokerError::new(
                 BrokerErrorKind::Invalid,

@@ -3,7 +3,7 @@
 //! A message is handled by one write: its state, by compare-and-set, with what came of it inside. What came of it is put after that, by whoever
 //! does it: each of those has its id, so that it is put once, and the state says when all are. Who would see less does it first.
 
-use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -11,7 +11,6 @@ use super::{
     Hash, JetStreamStore, fault,
     index::{IndexedMessage, Outdated},
     records::{self, MessageProgress, Put, STREAM, Stage, StreamRecord},
-    stream::Read,
 };
 use crate::{
     error::BrokerError,
@@ -157,7 +156,7 @@ impl JetStreamStore {
         if is_same {
             // The last word is one that says nothing of this message, such as that of one of the same id which is forgotten.
             let last = self.0.requests.last(&hash.state_subject()).await?;
-            self.0.followed.index().correct(hash, last.map_or(0, |last| last.number));
+            self.0.followed.index().correct(hash, last.map_or(0, |last| last.sequence));
         }
         Ok(false)
     }
@@ -421,12 +420,12 @@ impl JetStreamStore {
         if at_most == 0 || after >= last {
             return Ok(log);
         }
-        let take = |read: Read| {
+        let take = |read: StreamMessage| {
             match logged(&read) {
                 Ok(logged) => log.extend(logged),
                 Err(error) => self.0.followed.told.warn(&error),
             }
-            Ok(log.len() < at_most)
+            log.len() < at_most
         };
         let subjects = [records::PUT_SUBJECTS.to_owned(), records::STATE_SUBJECTS.to_owned()];
         self.0.requests.read(after + 1, &subjects, take).await?;
@@ -435,10 +434,10 @@ impl JetStreamStore {
 }
 
 /// What a message of the stream tells the log.
-fn logged(read: &Read) -> Result<Option<LoggedEnvelope>, BrokerError> {
+fn logged(read: &StreamMessage) -> Result<Option<LoggedEnvelope>, BrokerError> {
     match StreamRecord::read(&read.subject, Some(&read.headers)) {
         StreamRecord::Put(_, put) => Ok(Some(LoggedEnvelope {
-            number: read.number,
+            number: read.sequence,
             event: LoggedEvent::Put,
             at: check::time(put.at),
             queue: put.queue,
@@ -446,11 +445,11 @@ fn logged(read: &Read) -> Result<Option<LoggedEnvelope>, BrokerError> {
         })),
         StreamRecord::State(_, state) if state.stage == Stage::Expired => {
             let queued: Queued = serde_json::from_slice(&read.payload).map_err(|error| {
-                let what = format!("the message that expired (number {})", read.number);
+                let what = format!("the message that expired (number {})", read.sequence);
                 check::unreadable(STREAM, &what, &error)
             })?;
             Ok(Some(LoggedEnvelope {
-                number: read.number,
+                number: read.sequence,
                 event: LoggedEvent::Expired,
                 at: check::time(state.at),
                 queue: queued.queue,
@@ -462,9 +461,9 @@ fn logged(read: &Read) -> Result<Option<LoggedEnvelope>, BrokerError> {
 }
 
 /// Reads a message that was put.
-pub(super) fn stored(read: &Read) -> Result<Envelope, BrokerError> {
+pub(super) fn stored(read: &StreamMessage) -> Result<Envelope, BrokerError> {
     serde_json::from_slice(&read.payload).map_err(|error| {
-        let what = format!("the message {}", id_of(read.number, &read.payload));
+        let what = format!("the message {}", id_of(read.sequence, &read.payload));
         check::unreadable(STREAM, &what, &error)
     })
 }

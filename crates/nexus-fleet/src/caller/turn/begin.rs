@@ -15,6 +15,7 @@ use nexus_core::{
     Retry, TurnError, TurnHost, TurnRequest,
     harness::{Failure, TurnLog, TurnSpan, Watch},
 };
+use nexus_nats::{NatsError, NatsStoreError};
 use tokio::time::Instant;
 
 use super::{LONGEST_WAIT, LatestReply, RemoteTurn, TICK, with_effects};
@@ -31,7 +32,7 @@ use crate::{
         travelling_files::CallerFiles,
     },
     error::FleetError,
-    link::{FleetStoreError, Link},
+    link::Link,
     objects::{self, FileToStore},
     protocol::{
         FILES_VERSION, FIRST_VERSION, Lane, Payload, Priority, QueuedTurn, StoredObject, TravellingFiles,
@@ -153,11 +154,11 @@ impl<'b> RemoteTurn<'b> {
         backend.sent(&lane, &stored);
         match stored {
             Ok(number) => guard.queue_number = Some(number),
-            Err(FleetStoreError::Full) => {
+            Err(NatsStoreError::Full) => {
                 guard.is_queued = false;
                 return Err(overloaded(backend, &link).await);
             }
-            Err(error @ FleetStoreError::Forbidden(_)) => {
+            Err(error @ NatsStoreError::Forbidden(_)) => {
                 guard.is_queued = false;
                 return Err(FleetError::from(error).into_turn_error(id));
             }
@@ -227,7 +228,7 @@ async fn take_files(
 /// Stores the bundle of a base. The object store is made where it is not there.
 async fn store_base(link: &Link, owner: &str, bundle: &FileToStore) -> Result<StoredObject, FleetError> {
     match objects::store_file(link, owner, bundle).await {
-        Err(FleetError::NotSetUp { .. }) => {
+        Err(FleetError::Nats(NatsError::NotSetUp { .. })) => {
             setup::ensure_shared(link).await?;
             objects::store_file(link, owner, bundle).await
         }
@@ -242,8 +243,8 @@ async fn put_into_queue(
     subject: &str,
     queued: &QueuedTurn,
     wait: Duration,
-) -> Result<u64, FleetStoreError> {
-    let unclear = |error: &dyn std::fmt::Display| FleetStoreError::Unclear(error.to_string());
+) -> Result<u64, NatsStoreError> {
+    let unclear = |error: &dyn std::fmt::Display| NatsStoreError::Unclear(error.to_string());
     let text = serde_json::to_vec(queued).map_err(|error| unclear(&error))?;
     let message = || {
         PublishMessage::build()
@@ -254,9 +255,9 @@ async fn put_into_queue(
     let until = Instant::now() + QUEUE_TIME;
     let (mut is_made, mut is_unclear) = (false, false);
     loop {
-        let stored = link.store(subject, message()).await;
+        let stored = link.nats.store(subject, message()).await;
         match &stored {
-            Err(FleetStoreError::NoStream) if !is_made => {
+            Err(NatsStoreError::NoStream) if !is_made => {
                 let made = async {
                     setup::ensure_shared(link).await?;
                     setup::ensure_pool(link, pool).await
@@ -264,9 +265,9 @@ async fn put_into_queue(
                 match made.await {
                     Ok(()) => is_made = true,
                     // Whether it is missing, only those who may look are told.
-                    Err(error @ FleetError::Forbidden { .. }) if Instant::now() >= until => {
+                    Err(error @ NatsError::Forbidden { .. }) if Instant::now() >= until => {
                         let missing =
-                            FleetError::NotSetUp { what: queue_stream(pool), reason: error.to_string() };
+                            NatsError::NotSetUp { what: queue_stream(pool), reason: error.to_string() };
                         return Err(unclear(&missing));
                     }
                     Err(error) if Instant::now() >= until => return Err(unclear(&error)),
@@ -274,15 +275,15 @@ async fn put_into_queue(
                 }
             }
             // As during an election, before which and after which no stream is found either. The id keeps it from being there twice.
-            Err(error @ (FleetStoreError::Unclear(_) | FleetStoreError::NoStream))
+            Err(error @ (NatsStoreError::Unclear(_) | NatsStoreError::NoStream))
                 if Instant::now() < until =>
             {
-                is_unclear |= matches!(error, FleetStoreError::Unclear(_));
+                is_unclear |= matches!(error, NatsStoreError::Unclear(_));
                 tokio::time::sleep(TICK).await;
             }
             // The one that the queue has no room beside may be this one.
-            Err(FleetStoreError::Full) if is_unclear => {
-                return Err(FleetStoreError::Unclear("the queue is full".to_owned()));
+            Err(NatsStoreError::Full) if is_unclear => {
+                return Err(NatsStoreError::Unclear("the queue is full".to_owned()));
             }
             _ => return stored,
         }

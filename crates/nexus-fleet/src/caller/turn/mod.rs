@@ -375,7 +375,7 @@ impl<'b> RemoteTurn<'b> {
     /// What is done now and then.
     fn look_after(&mut self) -> LoopStep {
         let now = Instant::now();
-        if self.link.is_connected() {
+        if self.link.nats.is_connected() {
             self.offline_since = None;
         } else {
             // What is not heard meanwhile is nobody's silence.

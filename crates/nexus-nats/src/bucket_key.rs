@@ -1,0 +1,171 @@
+//! Keys of buckets, each changed only from the revision that was read.
+//!
+//! The client's own calls are not enough. Its `create` over the mark of an ended key forgets the time limit, its `update` ends one,
+//! and its `get` may be answered by a server that lags behind.
+
+use std::time::Duration;
+
+use async_nats::{HeaderMap, header::NATS_MARKER_REASON, jetstream::message::PublishMessage};
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt as _};
+
+use crate::{
+    connection::{API, NatsConnection},
+    error::{NatsError, NatsStoreError},
+};
+
+/// Header of a mark. Source: ADR-8 of NATS.
+const OPERATION: &str = "KV-Operation";
+/// Mark of a deleted key. Source: ADR-8 of NATS.
+const DELETED: &str = "DEL";
+
+/// Keys of a bucket that are read at once.
+const READS_AT_ONCE: usize = 32;
+
+/// Key of a bucket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketKey {
+    /// Name of the bucket.
+    pub bucket: &'static str,
+    /// Name of the key.
+    pub name: String,
+}
+
+/// Value and revision of a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeyState {
+    /// Revision of the last change, also of the one that ended the key. 0: there is no trace of one.
+    pub revision: u64,
+    /// `None`: the key does not exist.
+    pub value: Option<Bytes>,
+}
+
+impl NatsConnection {
+    /// Returns the keys of a bucket that `is_wanted` accepts, with their values. A key that ends meanwhile is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`NatsError::Forbidden`], [`NatsError::NotSetUp`], [`NatsError::Unclear`]
+    pub async fn bucket_values(
+        &self,
+        bucket: &str,
+        is_wanted: impl Fn(&str) -> bool,
+    ) -> Result<Vec<(String, Bytes)>, NatsError> {
+        let stream = format!("KV_{bucket}");
+        let is_ours = |subject: &str| subject.starts_with(API) && subject.contains(&stream);
+        let read = async {
+            let store = self.jetstream().get_key_value(bucket).await.map_err(|error| {
+                NatsError::NotSetUp { what: bucket.to_owned(), reason: error.to_string() }
+            })?;
+            let keys = store.keys().await.map_err(NatsError::unclear)?;
+            let keys: Vec<String> = keys.try_collect().await.map_err(NatsError::unclear)?;
+            let values = futures::stream::iter(keys.into_iter().filter(|key| is_wanted(key)))
+                .map(|key| {
+                    let store = &store;
+                    async move { store.get(&key).await.ok().flatten().map(|value| (key, value)) }
+                })
+                .buffer_unordered(READS_AT_ONCE);
+            Ok(values.filter_map(std::future::ready).collect().await)
+        };
+        self.permitted_if(is_ours, read).await?
+    }
+}
+
+impl BucketKey {
+    /// Names a key.
+    pub fn new(bucket: &'static str, name: impl Into<String>) -> Self {
+        Self { bucket, name: name.into() }
+    }
+
+    /// Reads the key from the server that leads: another may lag behind.
+    ///
+    /// # Errors
+    ///
+    /// [`NatsError::Forbidden`], [`NatsError::NotSetUp`], [`NatsError::Unclear`]
+    pub async fn read(&self, connection: &NatsConnection) -> Result<KeyState, NatsError> {
+        let stream = connection.bucket_stream(self.bucket).await?;
+        match stream.last(&self.subject()).await {
+            Ok(Some(message)) => {
+                let value = (!is_mark(&message.headers)).then_some(message.payload);
+                Ok(KeyState { revision: message.sequence, value })
+            }
+            Ok(None) => Ok(KeyState::default()),
+            Err(NatsError::Unclear { reason }) => Err(self.unclear(&reason)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sets the value if `expected` is the key's last revision, and returns the new one. `None`: another change came first.
+    ///
+    /// # Errors
+    ///
+    /// [`NatsError`]: it is unknown whether the key was changed.
+    pub async fn write(
+        &self,
+        connection: &NatsConnection,
+        expected: u64,
+        value: Bytes,
+        time_limit: Option<Duration>,
+    ) -> Result<Option<u64>, NatsError> {
+        let message = PublishMessage::build().payload(value).expected_last_subject_sequence(expected);
+        let message = match time_limit {
+            Some(time) => message.ttl(time),
+            None => message,
+        };
+        self.store(connection, message).await
+    }
+
+    /// Ends the key, as [`write`](Self::write) changes it.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    pub async fn remove(&self, connection: &NatsConnection, expected: u64) -> Result<Option<u64>, NatsError> {
+        let message =
+            PublishMessage::build().header(OPERATION, DELETED).expected_last_subject_sequence(expected);
+        self.store(connection, message).await
+    }
+
+    async fn store(
+        &self,
+        connection: &NatsConnection,
+        message: PublishMessage,
+    ) -> Result<Option<u64>, NatsError> {
+        match connection.store(&self.subject(), message).await {
+            Ok(revision) => Ok(Some(revision)),
+            Err(NatsStoreError::Superseded) => Ok(None),
+            Err(NatsStoreError::NoStream) => Err(NatsError::NotSetUp {
+                what: self.bucket.to_owned(),
+                reason: "no stream takes its keys".to_owned(),
+            }),
+            Err(NatsStoreError::Unclear(reason)) => Err(self.unclear(&reason)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn subject(&self) -> String {
+        key_subject(self.bucket, &self.name)
+    }
+
+    fn unclear(&self, reason: &str) -> NatsError {
+        NatsError::unclear(format!("the key {} of {}: {reason}", self.name, self.bucket))
+    }
+}
+
+/// Returns the subject behind a key of a bucket.
+#[must_use]
+pub fn key_subject(bucket: &str, key: &str) -> String {
+    format!("$KV.{bucket}.{key}")
+}
+
+/// Returns the key that a [`key_subject`] belongs to.
+#[must_use]
+pub fn key_of_subject<'a>(bucket: &str, subject: &'a str) -> Option<&'a str> {
+    subject.strip_prefix("$KV.")?.strip_prefix(bucket)?.strip_prefix('.')
+}
+
+/// Returns true if a message marks the end of its key.
+pub(crate) fn is_mark(headers: &HeaderMap) -> bool {
+    headers.get(NATS_MARKER_REASON).is_some()
+        || headers.get(OPERATION).is_some_and(|operation| operation.as_str() != "PUT")
+}

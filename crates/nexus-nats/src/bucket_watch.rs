@@ -1,0 +1,174 @@
+//! Watch over the keys of a bucket: their values, and each change.
+//!
+//! The client's own watch asks for too much. After a lost connection or a lost server it deletes its consumer by name, and where it
+//! may not delete those of others it retries for ever, without an error. And it has the server wait for answers that need a
+//! permission. This one ends whenever it may have missed a change, and is opened again.
+
+use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
+
+use async_nats::{
+    StatusCode, Subscriber,
+    header::NATS_LAST_CONSUMER,
+    jetstream::{
+        self,
+        consumer::{AckPolicy, DeliverPolicy, push},
+    },
+};
+use bytes::Bytes;
+use futures::StreamExt as _;
+use tokio::time::Instant;
+
+use crate::{
+    bucket_key::{is_mark, key_of_subject, key_subject},
+    connection::{API, NatsConnection},
+    error::NatsError,
+};
+
+/// Time between two heartbeats of the server while no key changes.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+/// Time without a message after which the consumer counts as lost.
+const SILENCE: Duration = Duration::from_secs(12);
+/// Time between two checks whether the connection was replaced.
+const LOOK: Duration = Duration::from_secs(1);
+/// Time after which the server removes a consumer without a subscriber.
+const GONE: Duration = Duration::from_secs(30);
+
+/// Watch over the keys of a bucket.
+#[derive(Debug)]
+pub struct BucketWatch {
+    nats: NatsConnection,
+    bucket: &'static str,
+    subscriber: Subscriber,
+    /// Number of the connection: each reconnect increments it.
+    connection: u64,
+    received_at: Instant,
+    /// Number of the last message in this watch.
+    received: u64,
+    /// The keys that exist, until all of them were received.
+    present: Option<BTreeSet<String>>,
+    /// True once all keys that exist were received.
+    is_complete: bool,
+}
+
+/// One message of a watch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BucketChange {
+    /// A key has another value, or ended.
+    Key {
+        /// Name of the key.
+        key: String,
+        /// Revision of the change.
+        revision: u64,
+        /// `None`: it ended.
+        value: Option<Bytes>,
+    },
+    /// All keys that existed when the watch was opened were returned: these.
+    Present(BTreeSet<String>),
+}
+
+impl BucketWatch {
+    /// Opens a watch over the keys that a pattern includes.
+    ///
+    /// # Errors
+    ///
+    /// [`NatsError::Forbidden`], [`NatsError::Unclear`]
+    pub async fn open(nats: &NatsConnection, bucket: &'static str, keys: &str) -> Result<Self, NatsError> {
+        let connection = connection(nats);
+        let inbox = nats.client().new_inbox();
+        let subscriber = nats.client().subscribe(inbox.clone()).await.map_err(NatsError::unclear)?;
+        let config = push::Config {
+            deliver_subject: inbox,
+            filter_subject: key_subject(bucket, keys),
+            deliver_policy: DeliverPolicy::LastPerSubject,
+            ack_policy: AckPolicy::None,
+            max_deliver: 1,
+            idle_heartbeat: HEARTBEAT,
+            inactive_threshold: GONE,
+            num_replicas: 1,
+            memory_storage: true,
+            ..push::Config::default()
+        };
+        let stream = format!("KV_{bucket}");
+        let subject = format!("{API}CONSUMER.CREATE.{stream}");
+        let consumer = nats.jetstream().create_consumer_on_stream(config, stream);
+        let consumer = nats.permitted(&subject, consumer).await?.map_err(NatsError::unclear)?;
+        let info = consumer.cached_info();
+        Ok(Self {
+            nats: nats.clone(),
+            bucket,
+            subscriber,
+            connection,
+            received_at: Instant::now(),
+            received: 0,
+            present: Some(BTreeSet::new()),
+            is_complete: info.num_pending == 0 && info.delivered.consumer_sequence == 0,
+        })
+    }
+
+    /// Returns the next change. The future may be dropped at any time without a loss.
+    ///
+    /// # Errors
+    ///
+    /// [`NatsError::Unclear`]: a change may have been missed, and the watch has ended.
+    pub async fn next(&mut self) -> Result<BucketChange, NatsError> {
+        self.receive().await.map_err(NatsError::unclear)
+    }
+
+    async fn receive(&mut self) -> Result<BucketChange, String> {
+        loop {
+            if self.is_complete
+                && let Some(keys) = self.present.take()
+            {
+                return Ok(BucketChange::Present(keys));
+            }
+            let message = match tokio::time::timeout(LOOK, self.subscriber.next()).await {
+                Ok(message) => message.ok_or("the connection ended")?,
+                Err(_elapsed) if connection(&self.nats) != self.connection => {
+                    return Err("the connection is another one".to_owned());
+                }
+                Err(_elapsed) if self.received_at.elapsed() > SILENCE => {
+                    return Err("the servers are silent".to_owned());
+                }
+                Err(_elapsed) => continue,
+            };
+            self.received_at = Instant::now();
+            match message.status {
+                None => return self.take(message),
+                Some(StatusCode::IDLE_HEARTBEAT) => {
+                    let last = message.headers.as_ref().and_then(|headers| headers.get(NATS_LAST_CONSUMER));
+                    if last.is_none_or(|last| last.as_str() != self.received.to_string()) {
+                        return Err("a change was missed".to_owned());
+                    }
+                }
+                Some(status) => return Err(format!("the servers end it: {status}")),
+            }
+        }
+    }
+
+    fn take(&mut self, message: async_nats::Message) -> Result<BucketChange, String> {
+        let message = jetstream::Message { message, context: self.nats.jetstream().clone() };
+        let info = message.info().map_err(|error| error.to_string())?;
+        if info.consumer_sequence != self.received + 1 {
+            return Err("a change was missed".to_owned());
+        }
+        let revision = info.stream_sequence;
+        let is_last = info.pending == 0;
+        self.received = info.consumer_sequence;
+        let key = key_of_subject(self.bucket, &message.subject).ok_or("another key")?.to_owned();
+        let is_there = !message.headers.as_ref().is_some_and(is_mark);
+        if let Some(present) = &mut self.present {
+            if is_there {
+                present.insert(key.clone());
+            } else {
+                present.remove(&key);
+            }
+            self.is_complete = is_last;
+        }
+        Ok(BucketChange::Key { key, revision, value: is_there.then_some(message.message.payload) })
+    }
+}
+
+/// Returns another number for each connection.
+fn connection(nats: &NatsConnection) -> u64 {
+    nats.client().statistics().connects.load(Ordering::Relaxed)
+}

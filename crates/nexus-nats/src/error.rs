@@ -1,0 +1,140 @@
+//! Errors of the servers and of the connection to them.
+
+use std::io;
+
+use async_nats::jetstream::context::{PublishError, PublishErrorKind};
+
+/// Texts of servers that have no room left, or none for the account. Source: errors 10002, 10023, 10028, 10047, 10077 of nats-server.
+const NO_SPACE: [&str; 4] = ["resource limits exceeded", "insufficient", "maximum bytes", "no space"];
+
+/// An error of the servers of the section `fleet`, or of the connection to them.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum NatsError {
+    /// No server answers at the addresses.
+    #[error("no server of the fleet answers at {servers}: {reason}")]
+    Unreachable {
+        /// The addresses, as they are configured.
+        servers: String,
+        /// The client's error.
+        reason: String,
+    },
+    /// The servers reject the credentials.
+    #[error("the servers of the fleet do not accept the credentials: {reason}")]
+    Refused {
+        /// The client's error.
+        reason: String,
+    },
+    /// The server is too old.
+    #[error("the server of the fleet is nats-server {found}, and 2.11 or newer is needed")]
+    TooOld {
+        /// Its version.
+        found: String,
+    },
+    /// A file of the credentials cannot be read.
+    #[error("{file} cannot be read")]
+    CredentialsFile {
+        /// The path.
+        file: String,
+        /// The error of the file system.
+        #[source]
+        source: io::Error,
+    },
+    /// A stream or a bucket is missing, and this account may not create it.
+    #[error("{what} is not there: `nexus fleet setup` makes it ({reason})")]
+    NotSetUp {
+        /// The stream or bucket.
+        what: String,
+        /// The server's error.
+        reason: String,
+    },
+    /// The account's permissions do not include this subject.
+    #[error("the account of this program may not use {subject}")]
+    Forbidden {
+        /// The subject.
+        subject: String,
+    },
+    /// The server did not answer in time, so the outcome of the request is unknown.
+    #[error("the servers of the fleet did not answer: {reason}")]
+    Unclear {
+        /// The request, and the client's error.
+        reason: String,
+    },
+    /// An object is missing, or differs from the one that was stored.
+    #[error("{name} cannot be read: {reason}")]
+    ObjectUnreadable {
+        /// Name of the object.
+        name: String,
+        /// The last failure.
+        reason: String,
+    },
+}
+
+impl NatsError {
+    /// Returns [`Unclear`](Self::Unclear) with the text of a client's error.
+    pub fn unclear(error: impl std::fmt::Display) -> Self {
+        Self::Unclear { reason: error.to_string() }
+    }
+
+    /// Classifies the error of a request to a stream or bucket.
+    ///
+    /// The text decides: each request of the client has an error type of its own.
+    pub(crate) fn of_request(what: &str, error: &dyn std::fmt::Display) -> Self {
+        let reason = error.to_string();
+        match reason.contains("stream not found") {
+            true => Self::NotSetUp { what: what.to_owned(), reason },
+            false => Self::Unclear { reason },
+        }
+    }
+}
+
+/// Reason why a message was not stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NatsStoreError {
+    /// Another message was the last on the subject.
+    Superseded,
+    /// The stream, or the subject's share of it, has its maximum number of messages.
+    Full,
+    /// No stream takes the subject.
+    NoStream,
+    /// The account may not use this subject.
+    Forbidden(String),
+    /// The outcome is unknown.
+    Unclear(String),
+}
+
+impl NatsStoreError {
+    /// Returns true if the servers have no room. The client has no kinds for that.
+    #[must_use]
+    pub fn is_out_of_space(&self) -> bool {
+        matches!(self, Self::Unclear(reason) if NO_SPACE.iter().any(|words| reason.contains(words)))
+    }
+}
+
+impl From<PublishError> for NatsStoreError {
+    fn from(error: PublishError) -> Self {
+        match error.kind() {
+            PublishErrorKind::WrongLastSequence => return Self::Superseded,
+            PublishErrorKind::StreamNotFound => return Self::NoStream,
+            _ => {}
+        }
+        // The client has no kind for error 10077 of the server.
+        let reason = error.to_string();
+        if reason.contains("maximum messages") { Self::Full } else { Self::Unclear(reason) }
+    }
+}
+
+impl From<NatsStoreError> for NatsError {
+    fn from(error: NatsStoreError) -> Self {
+        match error {
+            NatsStoreError::Forbidden(subject) => Self::Forbidden { subject },
+            NatsStoreError::NoStream => Self::NotSetUp {
+                what: "a stream of the fleet".to_owned(),
+                reason: "no stream takes the message".to_owned(),
+            },
+            NatsStoreError::Superseded => Self::unclear("another message came first"),
+            NatsStoreError::Full => Self::unclear("the stream is full"),
+            NatsStoreError::Unclear(reason) => Self::Unclear { reason },
+        }
+    }
+}
