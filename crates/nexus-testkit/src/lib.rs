@@ -4,6 +4,7 @@
 //! fail on request. [`issuer`] is the authorization server that a login talks to. [`fake_cli`] is the other
 //! side of the process boundary: programs that pose as the vendors' CLIs. `conformance` (feature `conformance`) is the suite that
 //! every backend is tested with. [`real`] finds the vendors' own programs. [`browser`] shows a page as a real one does.
+//! `nats` (feature `nats`) starts real servers of NATS.
 //! [`child_test`] runs a test in a process of its own, [`effort`] says how much a test tries,
 //! and [`example`] runs an example.
 
@@ -18,5 +19,7 @@ pub mod issuer;
 #[cfg(feature = "judge")]
 pub mod judge;
 pub mod model_call;
+#[cfg(feature = "nats")]
+pub mod nats;
 pub mod real;
 pub mod sim;

@@ -3,23 +3,14 @@
 //! The store of a server needs a `nats-server`: `NEXUS_REAL_NATS` names it, as `real/servers/install` prints.
 
 #[cfg(feature = "jetstream")]
-#[path = "../../../nexus-fleet/tests/it/support/cluster.rs"]
-mod cluster;
-#[cfg(feature = "jetstream")]
 mod jetstream;
 mod kills;
 mod kit;
 #[cfg(feature = "jetstream")]
 mod leader_kills;
 #[cfg(feature = "jetstream")]
-#[path = "../../../nexus-fleet/tests/it/support/monitoring.rs"]
-mod monitoring;
-#[cfg(feature = "jetstream")]
 mod permissions;
 mod scarce;
-#[cfg(feature = "jetstream")]
-#[path = "../../../nexus-fleet/tests/it/support/server.rs"]
-mod server;
 #[cfg(all(feature = "jetstream", target_os = "linux"))]
 mod sessions;
 mod sqlite;

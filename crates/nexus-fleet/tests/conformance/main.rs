@@ -1,12 +1,8 @@
 //! The conformance suite, unchanged, over the fleet: each turn goes through a real `nats-server` to a worker, which runs it on a
 //! backend before a real program, or, if `NEXUS_TEST_DEEP` is set, a fake program or a simulated vendor. Needs `NEXUS_REAL_NATS`.
 
-#[path = "../it/support/monitoring.rs"]
-mod monitoring;
 #[path = "../it/support/remote.rs"]
 mod remote;
-#[path = "../it/support/server.rs"]
-mod server;
 
 use std::{path::PathBuf, process::ExitCode, sync::Arc};
 
@@ -21,6 +17,7 @@ use nexus_testkit::{
     conformance::{self, DelegatedSubject, Departure, NativeSubject, Subject},
     effort,
     fake_cli::{self, Vendor},
+    nats::{NATS_PROGRAM, NatsServer},
     real,
     sim::{Dialect, Model},
 };
@@ -30,12 +27,12 @@ use self::remote::RemoteKind;
 
 fn main() -> ExitCode {
     fake_cli::run_if_invoked();
-    if std::env::var_os(server::PROGRAM).is_none() {
-        println!("NOT TESTED: {} names no nats-server", server::PROGRAM);
+    if std::env::var_os(NATS_PROGRAM).is_none() {
+        println!("NOT TESTED: {} names no nats-server", NATS_PROGRAM);
         return conformance::harness::<&str>(&[]);
     }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let server = runtime.block_on(server::Server::start());
+    let server = runtime.block_on(NatsServer::start());
     let over = |kind: Arc<dyn BackendKind>| -> Arc<dyn BackendKind> {
         Arc::new(RemoteKind::new(kind, server.url()))
     };

@@ -7,6 +7,7 @@ mod work;
 
 use std::time::Duration;
 
+use nexus_testkit::nats::{NatsCluster, NatsServer};
 use tokio::time::{Instant, sleep};
 
 use self::{
@@ -15,10 +16,8 @@ use self::{
     work::Job,
 };
 use crate::support::{
-    cluster::Cluster,
     proxy::{Direction, Proxy},
     relay::{Faults, Relay},
-    server::Server,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -39,7 +38,7 @@ fn role() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn turns_of_killed_workers_are_run_by_others_unless_they_were_started() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     // A slow link makes the moments long that are to be hit.
     let proxy = Proxy::in_front_of(server.address()).await;
     let place = Place::new([server.url()]);
@@ -66,7 +65,7 @@ async fn turns_of_killed_workers_are_run_by_others_unless_they_were_started() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn turns_of_a_worker_that_is_killed_after_their_start_are_crashed_and_never_run_again() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let place = Place::new([server.url()]);
     let mut workers = place.workers(8, rounds().div_ceil(8) + 1).await;
     let job = Job { events: 20, every: milliseconds(100), wait: 4 * SECOND, calls: 0 };
@@ -89,7 +88,7 @@ async fn turns_of_a_worker_that_is_killed_after_their_start_are_crashed_and_neve
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn turns_of_a_killed_worker_end_with_their_deadlines_and_their_futures() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let place = Place::new([server.url()]);
     let workers = place.workers(1, 16).await;
     let job = Job { events: 0, every: Duration::ZERO, wait: 100 * SECOND, calls: 0 };
@@ -125,7 +124,7 @@ async fn turns_of_a_killed_worker_end_with_their_deadlines_and_their_futures() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn stored_ends_are_delivered_though_their_workers_were_killed() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let relay = Relay::in_front_of(server.address(), "nexus.event.").await;
     relay.set_faults(Faults { drop_every: 1, ..Faults::default() });
     let place = Place::new([server.url()]);
@@ -148,7 +147,7 @@ async fn stored_ends_are_delivered_though_their_workers_were_killed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn turns_of_a_killed_caller_are_stopped_and_none_of_them_begins_later() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let place = Place::new([server.url()]);
     // Places for half of them: the others wait.
     let places = rounds().div_ceil(16);
@@ -188,7 +187,7 @@ async fn workers_go_on_after_a_server_was_down_for_long() {
 }
 
 async fn restart(down: Duration, costs_nothing: bool) {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let place = Place::new([server.url()]);
     let workers = place.workers(8, 4).await;
     let job = Job { events: 20, every: milliseconds(50), wait: milliseconds(500), calls: 1 };
@@ -222,7 +221,7 @@ async fn restart(down: Duration, costs_nothing: bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn a_killed_leader_costs_no_turn() {
-    let cluster = Cluster::start().await;
+    let cluster = NatsCluster::start().await;
     let place = Place::new(cluster.urls()).with_replicas(3);
     let workers = place.workers(8, 4).await;
     let job = Job { events: 20, every: milliseconds(50), wait: milliseconds(500), calls: 1 };
@@ -251,7 +250,7 @@ async fn a_killed_leader_costs_no_turn() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn lost_doubled_and_reordered_messages_are_repaired() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let events = Relay::in_front_of(server.address(), "nexus.event.").await;
     let control = Relay::in_front_of(server.address(), "nexus.control.").await;
     let place = Place::new([server.url()]);
@@ -281,7 +280,7 @@ async fn lost_doubled_and_reordered_messages_are_repaired() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn slow_links_and_cut_links_cost_no_turn() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let (near, far) =
         (Proxy::in_front_of(server.address()).await, Proxy::in_front_of(server.address()).await);
     let place = Place::new([server.url()]);
@@ -309,7 +308,7 @@ async fn slow_links_and_cut_links_cost_no_turn() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn a_worker_that_was_paused_runs_no_turn_twice_and_takes_turns_again() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let proxy = Proxy::in_front_of(server.address()).await;
     let place = Place::new([server.url()]);
     let slow = place.at([proxy.url()]).with_files_of(&place);
@@ -348,7 +347,7 @@ async fn a_worker_that_was_paused_runs_no_turn_twice_and_takes_turns_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn a_tool_call_takes_no_longer_than_its_way() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let place = Place::new([server.url()]);
     let _workers = place.workers(1, 8).await;
     let job = Job { events: 1, every: milliseconds(0), wait: Duration::ZERO, calls: 40 };

@@ -1,36 +1,35 @@
 //! Three `nats-server`s of a test, as a cluster.
 
-#![allow(dead_code, reason = "a kit: not every test needs all of it")]
-
 use std::ffi::OsString;
 use std::time::Instant;
 
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::server::{POLL_INTERVAL, PROGRAM, READY_WITHIN, Server, free_port, program};
+use super::server::{NATS_PROGRAM, NatsServer, POLL_INTERVAL, READY_WITHIN, free_port, program};
 
 /// How many servers a cluster has.
-pub(crate) const SIZE: usize = 3;
+pub const CLUSTER_SIZE: usize = 3;
 
 /// Three servers with routes to each other. One of them may be killed without loss: two are a majority.
 #[derive(Debug)]
-pub(crate) struct Cluster {
-    servers: [Server; SIZE],
+pub struct NatsCluster {
+    servers: [NatsServer; CLUSTER_SIZE],
 }
 
-impl Cluster {
+impl NatsCluster {
     /// Starts three servers without accounts, and waits until streams of three replicas can be created.
-    pub(crate) async fn start() -> Self {
+    pub async fn start() -> Self {
         Self::with_config("").await
     }
 
-    /// Starts three servers with a configuration file of this text, as [`Server::with_config`] does.
-    pub(crate) async fn with_config(text: &str) -> Self {
-        let program = program(PROGRAM);
-        let routes: [String; SIZE] = std::array::from_fn(|_| format!("nats://127.0.0.1:{}", free_port()));
+    /// Starts three servers with a configuration file of this text, as [`NatsServer::with_config`] does.
+    pub async fn with_config(text: &str) -> Self {
+        let program = program(NATS_PROGRAM);
+        let routes: [String; CLUSTER_SIZE] =
+            std::array::from_fn(|_| format!("nats://127.0.0.1:{}", free_port()));
         let servers = std::array::from_fn(|index| {
-            let mut server = Server::new(&program, &format!("n{index}"), text);
+            let mut server = NatsServer::new(&program, &format!("n{index}"), text);
             server.add_arguments(
                 ["--cluster_name", "tests", "--cluster", &routes[index], "--routes", &routes.join(",")]
                     .map(OsString::from),
@@ -47,33 +46,34 @@ impl Cluster {
     }
 
     /// The URLs of all servers, also of those that are killed.
-    pub(crate) fn urls(&self) -> Vec<String> {
-        self.servers.iter().map(Server::url).collect()
+    pub fn urls(&self) -> Vec<String> {
+        self.servers.iter().map(NatsServer::url).collect()
     }
 
-    pub(crate) fn server(&self, index: usize) -> &Server {
+    /// One of the servers.
+    pub fn server(&self, index: usize) -> &NatsServer {
         &self.servers[index]
     }
 
     /// A client without credentials, which knows all servers.
-    pub(crate) async fn client(&self) -> async_nats::Client {
+    pub async fn client(&self) -> async_nats::Client {
         async_nats::connect(self.urls()).await.expect("one of the servers accepts clients")
     }
 
     /// Kills one server with SIGKILL and waits for its end.
-    pub(crate) fn kill(&self, index: usize) {
+    pub fn kill(&self, index: usize) {
         self.servers[index].kill();
     }
 
     /// Starts a server on its ports and store, and waits until it has caught up. Needs a majority with this server.
-    pub(crate) async fn restart(&self, index: usize) {
+    pub async fn restart(&self, index: usize) {
         self.servers[index].restart().await;
     }
 
     /// Index of the server that leads a stream of any account. `None` during an election, or if there is no such stream.
     ///
     /// Only a server that names itself counts: a follower names the leader that it last heard of.
-    pub(crate) async fn leader_of(&self, stream: &str) -> Option<usize> {
+    pub async fn leader_of(&self, stream: &str) -> Option<usize> {
         for (index, server) in self.servers.iter().enumerate() {
             let Some(state) = server.monitoring().json("/jsz?accounts=true&streams=true").await else {
                 continue;
@@ -93,7 +93,7 @@ impl Cluster {
     /// # Panics
     ///
     /// If it has none within 30 seconds.
-    pub(crate) async fn elected_leader_of(&self, stream: &str) -> usize {
+    pub async fn elected_leader_of(&self, stream: &str) -> usize {
         let began = Instant::now();
         loop {
             if let Some(leader) = self.leader_of(stream).await {
@@ -123,5 +123,5 @@ impl Cluster {
 /// True for the state of the leader, once all others are current.
 fn knows_all(state: &Value, name: &str) -> bool {
     let current = state["replicas"].as_array().into_iter().flatten().filter(|peer| peer["current"] == true);
-    state["leader"] == name && current.count() == SIZE - 1
+    state["leader"] == name && current.count() == CLUSTER_SIZE - 1
 }

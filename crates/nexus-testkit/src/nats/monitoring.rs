@@ -1,7 +1,5 @@
 //! The HTTP monitoring port of a `nats-server`.
 
-#![allow(dead_code, reason = "each test program needs a part of it")]
-
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -15,20 +13,20 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// The monitoring port of one server.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Monitoring(SocketAddr);
+pub struct NatsMonitoring(SocketAddr);
 
-impl Monitoring {
-    pub(crate) fn on_port(port: u16) -> Self {
+impl NatsMonitoring {
+    pub(super) fn on_port(port: u16) -> Self {
         Self(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
     }
 
     /// True if the server accepts clients and JetStream has recovered its streams. In a cluster this needs a leader too.
-    pub(crate) async fn is_healthy(self) -> bool {
+    pub async fn is_healthy(self) -> bool {
         self.request("/healthz").await.is_some_and(|answer| answer.starts_with("HTTP/1.0 200"))
     }
 
     /// The JSON document at `path`. `None` if the server does not answer.
-    pub(crate) async fn json(self, path: &str) -> Option<Value> {
+    pub async fn json(self, path: &str) -> Option<Value> {
         let answer = self.request(path).await?;
         let (_, body) = answer.split_once("\r\n\r\n")?;
         serde_json::from_str(body).ok()

@@ -1,7 +1,5 @@
 //! A `nats-server` of a test.
 
-#![allow(dead_code, reason = "a kit: not every test needs all of it")]
-
 use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io;
@@ -17,37 +15,37 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use tempfile::TempDir;
 use tokio::time::sleep;
 
-use super::monitoring::Monitoring;
+use super::monitoring::NatsMonitoring;
 
 /// Names the program. Set by `real/servers/install`.
-pub(crate) const PROGRAM: &str = "NEXUS_REAL_NATS";
+pub const NATS_PROGRAM: &str = "NEXUS_REAL_NATS";
 /// Names a program older than 2.11. Set by `real/servers/install`.
-pub(crate) const OLD_PROGRAM: &str = "NEXUS_REAL_NATS_OLD";
+const OLD_PROGRAM: &str = "NEXUS_REAL_NATS_OLD";
 
 /// Maximum time from the start of the process until it is ready, for a busy machine. An idle one needs 0.1 seconds.
-pub(crate) const READY_WITHIN: Duration = Duration::from_secs(30);
+pub(super) const READY_WITHIN: Duration = Duration::from_secs(30);
 /// Time between two looks at a condition that is awaited.
-pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A `nats-server` with JetStream, on loopback, with a store folder of its own.
 ///
 /// Dropped, the process is killed and its folder removed. The kernel kills it where the test process dies before that; this
 /// needs `setpriv` of util-linux.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub struct NatsServer {
     name: String,
     program: PathBuf,
     arguments: Vec<OsString>,
     scheme: &'static str,
     port: u16,
-    monitoring: Monitoring,
+    monitoring: NatsMonitoring,
     folder: TempDir,
     child: Mutex<Option<Child>>,
 }
 
-impl Server {
+impl NatsServer {
     /// Starts a server without accounts, and waits until JetStream is ready.
-    pub(crate) async fn start() -> Self {
+    pub async fn start() -> Self {
         Self::with_config("").await
     }
 
@@ -55,14 +53,14 @@ impl Server {
     ///
     /// Name, ports and store folder are set by the command line, which has precedence over the text. Accounts of the text
     /// that use JetStream need `jetstream: enabled`.
-    pub(crate) async fn with_config(text: &str) -> Self {
-        let server = Self::new(&program(PROGRAM), "alone", text);
+    pub async fn with_config(text: &str) -> Self {
+        let server = Self::new(&program(NATS_PROGRAM), "alone", text);
         server.restart().await;
         server
     }
 
     /// Starts a server of a version before 2.11.
-    pub(crate) async fn old() -> Self {
+    pub async fn old() -> Self {
         let server = Self::new(&program(OLD_PROGRAM), "old", "");
         server.restart().await;
         server
@@ -72,8 +70,8 @@ impl Server {
     /// configuration file, with accounts, users and their permissions.
     ///
     /// Clients trust the certificate by [`Self::authority`].
-    pub(crate) async fn with_tls_and_accounts(config: &str) -> Self {
-        let mut server = Self::new(&program(PROGRAM), "secured", "");
+    pub async fn with_tls_and_accounts(config: &str) -> Self {
+        let mut server = Self::new(&program(NATS_PROGRAM), "secured", "");
         write_identity(server.folder.path()).expect("a certificate is written");
         server.scheme = "tls";
         let folder = server.folder.path().display();
@@ -85,7 +83,7 @@ impl Server {
     }
 
     /// A server that has not been started yet.
-    pub(crate) fn new(program: &Path, name: &str, config: &str) -> Self {
+    pub fn new(program: &Path, name: &str, config: &str) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the server");
         let (port, monitoring_port) = (free_port(), free_port());
         let arguments = ["--name", name, "--addr", "127.0.0.1", "--port", &port.to_string()]
@@ -100,7 +98,7 @@ impl Server {
             arguments,
             scheme: "nats",
             port,
-            monitoring: Monitoring::on_port(monitoring_port),
+            monitoring: NatsMonitoring::on_port(monitoring_port),
             folder,
             child: Mutex::new(None),
         };
@@ -113,17 +111,17 @@ impl Server {
 
     /// A server with exactly the configuration that `text` makes of its port, its monitoring port and its store folder, with TLS.
     /// It has not been started yet.
-    pub(crate) fn of_file(name: &str, text: impl FnOnce(u16, u16, &Path) -> String) -> Self {
+    pub fn of_file(name: &str, text: impl FnOnce(u16, u16, &Path) -> String) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the server");
         let (port, monitoring_port) = (free_port(), free_port());
         let text = text(port, monitoring_port, &folder.path().join(STORE));
         let mut server = Self {
             name: name.to_owned(),
-            program: program(PROGRAM),
+            program: program(NATS_PROGRAM),
             arguments: Vec::new(),
             scheme: "tls",
             port,
-            monitoring: Monitoring::on_port(monitoring_port),
+            monitoring: NatsMonitoring::on_port(monitoring_port),
             folder,
             child: Mutex::new(None),
         };
@@ -138,55 +136,57 @@ impl Server {
     }
 
     /// Arguments for the next start, behind those that are there.
-    pub(crate) fn add_arguments(&mut self, arguments: impl IntoIterator<Item = OsString>) {
+    pub fn add_arguments(&mut self, arguments: impl IntoIterator<Item = OsString>) {
         self.arguments.extend(arguments);
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// The name of the server in its cluster.
+    pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The URL for clients.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         format!("{}://{}", self.scheme, self.address())
     }
 
     /// The address for clients, for a proxy before it.
-    pub(crate) fn address(&self) -> SocketAddr {
+    pub fn address(&self) -> SocketAddr {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
     /// The folder with all that JetStream has stored.
-    pub(crate) fn store(&self) -> PathBuf {
+    pub fn store(&self) -> PathBuf {
         self.folder.path().join(STORE)
     }
 
     /// The PEM file of the authority that signed the certificate of [`Self::with_tls_and_accounts`].
-    pub(crate) fn authority(&self) -> PathBuf {
+    pub fn authority(&self) -> PathBuf {
         self.folder.path().join(AUTHORITY)
     }
 
     /// What the server has logged since its first start.
-    pub(crate) fn log(&self) -> String {
+    pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.path().join(LOG)).unwrap_or_default()
     }
 
-    pub(crate) fn monitoring(&self) -> Monitoring {
+    /// The HTTP monitoring port.
+    pub fn monitoring(&self) -> NatsMonitoring {
         self.monitoring
     }
 
     /// The process id. `None` if the server is killed.
-    pub(crate) fn pid(&self) -> Option<u32> {
+    pub fn pid(&self) -> Option<u32> {
         self.child().as_ref().map(Child::id)
     }
 
     /// A client without credentials.
-    pub(crate) async fn client(&self) -> async_nats::Client {
+    pub async fn client(&self) -> async_nats::Client {
         async_nats::connect(self.url()).await.expect("the server accepts clients")
     }
 
     /// Kills the process with SIGKILL and waits for its end. Without effect on a killed server.
-    pub(crate) fn kill(&self) {
+    pub fn kill(&self) {
         if let Some(mut child) = self.child().take() {
             child.kill().expect("the server is killed");
             child.wait().expect("the server has ended");
@@ -198,14 +198,14 @@ impl Server {
     /// # Panics
     ///
     /// With the log of the server, if it ends or is not ready within 30 seconds.
-    pub(crate) async fn restart(&self) {
+    pub async fn restart(&self) {
         self.kill();
         self.launch();
         self.ready().await;
     }
 
     /// Starts the process and waits for nothing.
-    pub(crate) fn launch(&self) {
+    pub fn launch(&self) {
         let log = OpenOptions::new().create(true).append(true).open(self.folder.path().join(LOG));
         let mut command = command(&self.program);
         command.args(&self.arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log.expect("a log"));
@@ -214,7 +214,7 @@ impl Server {
     }
 
     /// Waits until JetStream is ready.
-    pub(crate) async fn ready(&self) {
+    pub async fn ready(&self) {
         let began = Instant::now();
         while !self.monitoring.is_healthy().await {
             let ended = match &mut *self.child() {
@@ -228,7 +228,7 @@ impl Server {
     }
 
     /// Stops the process with SIGSTOP, and returns when it has stopped. Its connections stay open and nothing answers.
-    pub(crate) fn pause(&self) {
+    pub fn pause(&self) {
         let pid = self.signal(Signal::STOP);
         // Its other threads run on for a moment after the signal. The state is looked at and left there, for the next pause.
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT;
@@ -236,7 +236,7 @@ impl Server {
     }
 
     /// Continues a stopped process.
-    pub(crate) fn resume(&self) {
+    pub fn resume(&self) {
         self.signal(Signal::CONT);
     }
 
@@ -252,7 +252,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for NatsServer {
     fn drop(&mut self) {
         self.kill();
     }
@@ -269,7 +269,7 @@ const KEY: &str = "key.pem";
 /// # Panics
 ///
 /// If the variable is not set.
-pub(crate) fn program(variable: &str) -> PathBuf {
+pub fn program(variable: &str) -> PathBuf {
     let program = std::env::var_os(variable);
     program.unwrap_or_else(|| panic!("{variable} is not set: run real/servers/install")).into()
 }
@@ -278,7 +278,7 @@ pub(crate) fn program(variable: &str) -> PathBuf {
 ///
 /// The ports are below those that Linux gives to outgoing connections: no connection takes the port of a server that is down
 /// and restarts later.
-pub(crate) fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     const FIRST: u16 = 20_000;
     const COUNT: u16 = 12_000;
     static TAKEN: AtomicU16 = AtomicU16::new(0);
@@ -328,7 +328,7 @@ fn spawn(command: Command) -> io::Result<Child> {
 }
 
 /// Writes `certificate.pem` for `localhost` and `127.0.0.1`, its `key.pem`, and the `authority.pem` that signed it.
-pub(crate) fn write_identity(folder: &Path) -> io::Result<()> {
+pub fn write_identity(folder: &Path) -> io::Result<()> {
     let mut authority = CertificateParams::default();
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];

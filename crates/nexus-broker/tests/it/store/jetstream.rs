@@ -10,14 +10,13 @@ use nexus_broker::{
 };
 use nexus_core::{Clock, SystemClock};
 use nexus_fleet::{Fleet, FleetSettings};
-use nexus_testkit::effort;
+use nexus_testkit::{effort, nats::NatsServer};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{
     kills,
     kit::{Hands, PATIENCE, Place, drain, id, kind, limits, message, take},
-    server::Server,
     suite::suite,
 };
 
@@ -31,7 +30,7 @@ pub(crate) async fn connect(
 }
 
 #[async_trait]
-impl Place for Server {
+impl Place for NatsServer {
     async fn open(&self, limits: QueueLimits, clock: Arc<dyn Clock>) -> Arc<dyn BrokerStore> {
         Arc::new(connect(&self.url(), limits, clock).await.unwrap())
     }
@@ -79,12 +78,12 @@ async fn publish(jetstream: &async_nats::jetstream::Context, subject: &str, head
     stored.unwrap().await.unwrap();
 }
 
-suite!(Server::start().await, #[ignore = "needs a real nats-server"]);
+suite!(NatsServer::start().await, #[ignore = "needs a real nats-server"]);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn processes_on_a_server_are_killed_and_each_message_has_one_answer() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     kills::each_message_has_one_answer(&server.url()).await;
 }
 
@@ -106,7 +105,7 @@ async fn patiently<T, F: Future<Output = Result<T, BrokerError>>>(call: impl Fn(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn a_server_that_is_killed_and_restarted_while_messages_are_held_loses_none() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let clock = Hands::new();
     let store = server.open(QueueLimits::default(), clock.clone()).await;
     let other = server.open(QueueLimits::default(), clock.clone()).await;
@@ -132,7 +131,7 @@ async fn a_server_that_is_killed_and_restarted_while_messages_are_held_loses_non
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn a_server_that_stops_for_a_while_is_unavailable_and_then_goes_on() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let store = server.open(QueueLimits::default(), Arc::new(SystemClock)).await;
     store.put("q", &message("m", &SystemClock)).await.unwrap();
     server.pause();
@@ -147,7 +146,7 @@ async fn a_server_that_stops_for_a_while_is_unavailable_and_then_goes_on() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn what_a_killed_broker_began_to_finish_is_finished_by_another() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let clock = Hands::new();
     let store = server.open(QueueLimits::default(), clock.clone()).await;
     store.put("q", &message("m", &*clock)).await.unwrap();
@@ -174,7 +173,7 @@ async fn what_a_killed_broker_began_to_finish_is_finished_by_another() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn a_stream_that_is_deleted_or_emptied_is_told_of_or_begun_anew() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let clock = Hands::new();
     let store = server.open(QueueLimits::default(), clock.clone()).await;
     store.put("q", &message("m", &*clock)).await.unwrap();
@@ -205,7 +204,7 @@ async fn a_stream_that_is_deleted_or_emptied_is_told_of_or_begun_anew() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn a_server_without_room_is_told_of_and_loses_nothing() {
-    let server = Server::with_config("jetstream { max_file_store: 2MB }").await;
+    let server = NatsServer::with_config("jetstream { max_file_store: 2MB }").await;
     let clock = Hands::new();
     let store = server.open(QueueLimits::default(), clock.clone()).await;
     let mut stored = 0;
@@ -226,7 +225,7 @@ async fn a_server_without_room_is_told_of_and_loses_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn servers_that_take_less_than_the_limits_or_do_not_answer_are_named() {
-    let server = Server::with_config("max_payload: 100000").await;
+    let server = NatsServer::with_config("max_payload: 100000").await;
     let error = connect(&server.url(), QueueLimits::default(), Hands::new()).await.unwrap_err();
     assert_eq!(error.kind, BrokerErrorKind::Invalid);
     assert!(error.message.contains("100000") && error.instead.contains("max_payload"), "{error}");
@@ -251,7 +250,7 @@ async fn servers_that_take_less_than_the_limits_or_do_not_answer_are_named() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn what_came_of_a_message_and_cannot_be_read_keeps_the_rest_of_it_from_nobody() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let clock = Hands::new();
     let hour = limits(|limits| limits.remembered_for = Duration::from_secs(3_600));
     let store = server.open(hour, clock.clone()).await;
@@ -290,7 +289,7 @@ async fn what_came_of_a_message_and_cannot_be_read_keeps_the_rest_of_it_from_nob
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn headers_that_cannot_be_read_keep_nobody_from_the_others() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let clock = Hands::new();
     let store = server.open(QueueLimits::default(), clock.clone()).await;
     for name in ["state", "headers", "aside", "m"] {

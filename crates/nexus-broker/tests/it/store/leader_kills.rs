@@ -15,13 +15,13 @@ use nexus_broker::{
 };
 use nexus_core::SystemClock;
 use nexus_fleet::{Fleet, FleetSettings};
-use nexus_testkit::effort;
+use nexus_testkit::{
+    effort,
+    nats::{CLUSTER_SIZE, NatsCluster},
+};
 use serde_json::json;
 
-use super::{
-    cluster::{Cluster, SIZE},
-    kit::message,
-};
+use super::kit::message;
 
 /// What is awaited happens within this time: elections of a busy machine are among it.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -31,9 +31,9 @@ const LEASE: Duration = Duration::from_secs(5);
 const HANDLED_EACH: usize = 15;
 const HANDLERS: usize = 2;
 
-async fn broker(cluster: &Cluster) -> Arc<dyn BrokerStore> {
+async fn broker(cluster: &NatsCluster) -> Arc<dyn BrokerStore> {
     let settings =
-        FleetSettings { servers: cluster.urls(), replicas: Some(SIZE), ..FleetSettings::default() };
+        FleetSettings { servers: cluster.urls(), replicas: Some(CLUSTER_SIZE), ..FleetSettings::default() };
     let fleet = Fleet::new(settings).unwrap();
     let began = Instant::now();
     loop {
@@ -92,10 +92,10 @@ async fn handle(store: Arc<dyn BrokerStore>, handled: Arc<AtomicUsize>, ends: Ar
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real nats-server"]
 async fn the_leader_of_three_servers_is_killed_while_messages_go_through_and_each_is_handled_once() {
-    let cluster = Cluster::start().await;
+    let cluster = NatsCluster::start().await;
     let store = broker(&cluster).await;
     let stream = async_nats::jetstream::new(cluster.client().await).get_stream("NEXUS_BROKER").await.unwrap();
-    assert_eq!(stream.cached_info().config.num_replicas, SIZE);
+    assert_eq!(stream.cached_info().config.num_replicas, CLUSTER_SIZE);
 
     let (handled, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let mut handlers = Vec::new();

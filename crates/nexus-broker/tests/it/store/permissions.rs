@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use nexus_broker::{BrokerStore, DocumentKind, ExpectedRevision, JetStreamStore, QueueLimits};
 use nexus_core::{Clock, SystemClock};
 use nexus_fleet::{Fleet, FleetCredentials, FleetSettings};
+use nexus_testkit::nats::{NatsServer, free_port, write_identity};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
@@ -19,7 +20,6 @@ use tokio::{sync::mpsc, time::timeout};
 use super::{
     jetstream::{overwrite, put_subject},
     kit::{Hands, PATIENCE, Place, drain, id, message, take},
-    server::{Server, free_port, write_identity},
     suite::suite,
 };
 
@@ -75,10 +75,10 @@ fn passwords() -> TempDir {
     folder
 }
 
-fn fleet(servers: &[Server], authority: PathBuf, passwords: &Path, user: &str, replicas: usize) -> Fleet {
+fn fleet(servers: &[NatsServer], authority: PathBuf, passwords: &Path, user: &str, replicas: usize) -> Fleet {
     let file = passwords.join(user);
     let settings = FleetSettings {
-        servers: servers.iter().map(Server::url).collect(),
+        servers: servers.iter().map(NatsServer::url).collect(),
         name: Some(user.to_owned()),
         credentials: Some(FleetCredentials::Password { user: user.to_owned(), file }),
         ca_file: Some(authority),
@@ -90,7 +90,7 @@ fn fleet(servers: &[Server], authority: PathBuf, passwords: &Path, user: &str, r
 
 /// A client of a user, and the errors that the servers report to it.
 async fn client(
-    server: &Server,
+    server: &NatsServer,
     authority: PathBuf,
     user: &str,
 ) -> (Client, mpsc::UnboundedReceiver<String>) {
@@ -110,7 +110,7 @@ async fn client(
 
 /// One server with the accounts, users and permissions of the documents.
 struct Narrow {
-    servers: [Server; 1],
+    servers: [NatsServer; 1],
     passwords: TempDir,
 }
 
@@ -118,14 +118,14 @@ impl Narrow {
     async fn start() -> Self {
         let text = configuration();
         let (_, users) = text.split_once("\nalice_may {").expect("the permissions");
-        let server = Server::with_tls_and_accounts(&format!("alice_may {{{users}")).await;
+        let server = NatsServer::with_tls_and_accounts(&format!("alice_may {{{users}")).await;
         let narrow = Self { servers: [server], passwords: passwords() };
         // The stream is made by the one who may.
         narrow.open_as("admin", QueueLimits::default(), Arc::new(SystemClock)).await;
         narrow
     }
 
-    fn server(&self) -> &Server {
+    fn server(&self) -> &NatsServer {
         &self.servers[0]
     }
 
@@ -233,7 +233,7 @@ async fn the_documented_servers_carry_brokers_and_no_line_is_for_nothing() {
     let routes: Vec<_> = (0..3).map(|_| free_port()).collect();
     let servers: Vec<_> = (1..=3)
         .map(|index| {
-            let mut server = Server::of_file(&format!("n{index}"), |port, monitoring, store| {
+            let mut server = NatsServer::of_file(&format!("n{index}"), |port, monitoring, store| {
                 let mut text = configuration();
                 for (name, value) in [
                     ("<name>", format!("n{index}")),
@@ -301,7 +301,7 @@ async fn the_documented_servers_carry_brokers_and_no_line_is_for_nothing() {
     // What follows the stream looks after itself from time to time.
     let began = Instant::now();
     loop {
-        let logs: String = servers.iter().map(Server::log).collect();
+        let logs: String = servers.iter().map(NatsServer::log).collect();
         let violations: Vec<_> = logs.lines().filter(|line| line.contains("Violation")).collect();
         assert!(violations.is_empty(), "{violations:#?}");
         let used = used(&logs);

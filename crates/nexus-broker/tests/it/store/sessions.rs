@@ -10,9 +10,10 @@ use nexus_broker::{
 use nexus_conversations::{ConversationMessage, Conversations};
 use nexus_core::{Clock, PromptBlock};
 use nexus_fleet::{Fleet, FleetSettings};
+use nexus_testkit::nats::NatsServer;
 use serde_json::{Map, json};
 
-use super::{kit::message, server::Server};
+use super::kit::message;
 use crate::agents::kit::{Kit, Running, Scripts, agent, caller, inbox, until_status};
 
 /// An agent that says how many messages it is shown of its session, and the last of them.
@@ -24,7 +25,7 @@ fn echo() -> Scripts {
 }
 
 /// The store on a server, by the clock of a kit.
-async fn on(server: &Server, kit: &Kit) -> Arc<dyn BrokerStore> {
+async fn on(server: &NatsServer, kit: &Kit) -> Arc<dyn BrokerStore> {
     let settings = FleetSettings { servers: vec![server.url()], ..FleetSettings::default() };
     let (fleet, clock): (_, Arc<dyn Clock>) = (Fleet::new(settings).unwrap(), kit.clock.clone());
     Arc::new(JetStreamStore::open(&fleet, QueueLimits::default(), clock).await.unwrap())
@@ -90,7 +91,7 @@ async fn forked(kit: &Kit, store: Option<Arc<dyn BrokerStore>>) -> [Vec<String>;
 async fn a_session_that_is_forked_reads_the_same_over_both_stores() {
     let in_file = forked(&Kit::new(echo()), None).await;
     let kit = Kit::new(echo());
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let store = on(&server, &kit).await;
     let on_server = forked(&kit, Some(store)).await;
     assert_eq!(in_file, on_server);
@@ -142,7 +143,7 @@ async fn an_agent_answers_while_the_record_of_another_cannot_be_read() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn an_agent_answers_while_the_record_of_another_cannot_be_read_on_a_server() {
-    let (kit, server) = (Kit::new(echo()), Server::start().await);
+    let (kit, server) = (Kit::new(echo()), NatsServer::start().await);
     let store = on(&server, &kit).await;
     goes_on_without_an_unreadable_agent(&kit, Some(store)).await;
 }

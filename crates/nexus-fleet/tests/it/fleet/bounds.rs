@@ -17,10 +17,11 @@ use nexus_core::{
     TurnRequest, TurnResult, harness::RunningTurn,
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, WorkerSettings};
+use nexus_testkit::nats::NatsServer;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::support::{remote::WorkerThread, server::Server};
+use crate::support::remote::WorkerThread;
 
 const POOL: &str = "builders";
 const LONG: Duration = Duration::from_secs(60);
@@ -71,7 +72,7 @@ impl ExecutionBackend for Slow {
     }
 }
 
-fn settings(server: &Server) -> FleetSettings {
+fn settings(server: &NatsServer) -> FleetSettings {
     FleetSettings {
         servers: vec![server.url()],
         worker: WorkerSettings { name: Some("w".to_owned()), ..WorkerSettings::default() },
@@ -79,7 +80,7 @@ fn settings(server: &Server) -> FleetSettings {
     }
 }
 
-async fn worker(server: &Server) -> (Arc<Slow>, WorkerThread) {
+async fn worker(server: &NatsServer) -> (Arc<Slow>, WorkerThread) {
     let slow =
         Arc::new(Slow { id: "slow".into(), forgetting: AtomicUsize::new(0), most: AtomicUsize::new(0) });
     let (settings, backend) = (settings(server), Arc::clone(&slow));
@@ -90,7 +91,7 @@ async fn worker(server: &Server) -> (Arc<Slow>, WorkerThread) {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn conversations_that_are_forgotten_at_once_are_bounded_and_the_others_are_refused_by_name() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let (slow, worker) = worker(&server).await;
     let client = server.client().await;
     let forget = json!({ "forget": { "backend": "slow", "handle": { "backend": "slow", "state": {} } } });
@@ -119,7 +120,7 @@ async fn conversations_that_are_forgotten_at_once_are_bounded_and_the_others_are
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn answers_that_nobody_waits_for_are_not_read_and_a_flood_of_commands_keeps_no_turn_from_its_end() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let (slow, worker) = worker(&server).await;
     let fleet = Fleet::new(settings(&server)).expect("a thread");
     let caller = FleetBackend::new(slow.clone(), POOL, fleet);

@@ -22,6 +22,7 @@ use nexus_fleet::{Fleet, FleetBackend, FleetCredentials, FleetSettings, Worker};
 use nexus_router::Router;
 use nexus_testkit::{
     child_test,
+    nats::{NATS_PROGRAM, NatsServer, program},
     sim::{Dialect, Reply, Scenario, Sim, ToolCall},
 };
 use serde::{Deserialize, Serialize};
@@ -31,8 +32,6 @@ use super::{
     checkout::Checkout,
     shell::{POOL, Shell, caller_settings, script, worker_settings},
 };
-use crate::support::server::{PROGRAM, Server, program};
-
 /// What nobody may ever say. Passwords hold what JSON escapes.
 const SECRETS: [(&str, &str); 6] = [
     ("the caller's password", "pw-caller-Zq81\"\\xJ4mWv"),
@@ -177,7 +176,7 @@ async fn no_secret_is_in_what_the_server_stores_or_in_what_anybody_logs() {
     let deny = "permissions: { publish: { deny: [\"$JS.API.STREAM.PURGE.OBJ_NEXUS_OBJECTS\"] } }";
     let lines = users.map(|(user, password)| format!("{{ user: {user}, password: {password:?}, {deny} }}"));
     let config = format!("authorization {{ users: [ {} ] }}", lines.join(", "));
-    let mut server = Server::new(&program(PROGRAM), "canaries", &config);
+    let mut server = NatsServer::new(&program(NATS_PROGRAM), "canaries", &config);
     server.add_arguments(["-DV".into()]);
     server.restart().await;
     for (user, password) in users {
@@ -260,7 +259,7 @@ async fn no_secret_is_in_what_the_server_stores_or_in_what_anybody_logs() {
 }
 
 /// Makes the queue so that what was taken out of it stays in the store.
-async fn keep_what_is_queued(server: &Server) {
+async fn keep_what_is_queued(server: &NatsServer) {
     let (_, password) = SECRETS[1];
     let client =
         async_nats::ConnectOptions::with_user_and_password("builders".to_owned(), password.to_owned());

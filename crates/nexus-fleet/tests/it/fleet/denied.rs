@@ -6,30 +6,31 @@ use nexus_core::{
     BuildContext, CancelToken, ErrorKind, ExecutionBackend, NullSink, Registry, TurnHost, TurnRequest,
 };
 use nexus_fleet::{
-    Fleet, FleetBackend, FleetCredentials, FleetError, FleetHoldStore, FleetSettings, Worker, WorkerSettings,
+    Fleet, FleetBackend, FleetCredentials, FleetError, FleetHoldStore, FleetSettings, NatsError, Worker,
+    WorkerSettings,
 };
 use nexus_router::{Router, hold::HoldStore as _};
-use nexus_testkit::sim::Scenario;
+use nexus_testkit::{nats::NatsServer, sim::Scenario};
 use serde_json::json;
 use tempfile::TempDir;
 
 use super::python_client::reference;
-use crate::support::{remote::WorkerThread, server::Server};
+use crate::support::remote::WorkerThread;
 
 const POOL: &str = "builders";
 /// Longer than anything takes that is told at once. After a wait without an answer, errors name no subject.
 const AT_ONCE: Duration = Duration::from_secs(30);
 
 /// A server at which `eve` may publish on these subjects, and listen to those.
-async fn server(publish: &[&str], subscribe: &[&str]) -> (Server, TempDir) {
+async fn server(publish: &[&str], subscribe: &[&str]) -> (NatsServer, TempDir) {
     let list = |subjects: &[&str]| {
         subjects.iter().map(|subject| format!("{subject:?}")).collect::<Vec<_>>().join(", ")
     };
     with_permissions(&format!("publish: [{}], subscribe: [{}]", list(publish), list(subscribe))).await
 }
 
-async fn with_permissions(permissions: &str) -> (Server, TempDir) {
-    let server = Server::with_config(&format!(
+async fn with_permissions(permissions: &str) -> (NatsServer, TempDir) {
+    let server = NatsServer::with_config(&format!(
         "accounts {{ FLEET {{ jetstream: enabled, users: [\n\
          {{ user: admin, password: \"of-admin\" }}\n\
          {{ user: eve, password: \"of-eve\", permissions {{ {permissions} }} }} ] }} }}\n"
@@ -47,7 +48,7 @@ async fn with_permissions(permissions: &str) -> (Server, TempDir) {
     (server, secrets)
 }
 
-fn settings(server: &Server, secrets: &TempDir, user: &str) -> FleetSettings {
+fn settings(server: &NatsServer, secrets: &TempDir, user: &str) -> FleetSettings {
     FleetSettings {
         servers: vec![server.url()],
         name: Some(user.to_owned()),
@@ -63,7 +64,7 @@ fn settings(server: &Server, secrets: &TempDir, user: &str) -> FleetSettings {
 #[track_caller]
 fn is_forbidden(error: &FleetError, subject: &str, began: Instant) {
     assert!(
-        matches!(error, FleetError::Forbidden { subject: named } if named.starts_with(subject)),
+        matches!(error, FleetError::Nats(NatsError::Forbidden { subject: named }) if named.starts_with(subject)),
         "{error:?}"
     );
     assert!(began.elapsed() < AT_ONCE, "{:?}", began.elapsed());

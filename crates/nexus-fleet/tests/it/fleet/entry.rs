@@ -4,15 +4,18 @@ use std::{sync::Arc, time::Duration};
 
 use nexus_core::{BuildContext, ErrorKind, ExecutionBackend as _, Limits, NullSink, TurnHost, TurnRequest};
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, WorkerSettings};
-use nexus_testkit::sim::{Reply, Scenario};
+use nexus_testkit::{
+    nats::NatsServer,
+    sim::{Reply, Scenario},
+};
 use tokio::time::Instant;
 
 use super::python_client::reference;
-use crate::support::{remote::WorkerThread, server::Server};
+use crate::support::remote::WorkerThread;
 
 const POOL: &str = "builders";
 
-fn settings(server: &Server) -> FleetSettings {
+fn settings(server: &NatsServer) -> FleetSettings {
     FleetSettings {
         servers: vec![server.url()],
         worker: WorkerSettings { name: Some("w".to_owned()), ..WorkerSettings::default() },
@@ -23,7 +26,7 @@ fn settings(server: &Server) -> FleetSettings {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn a_worker_that_could_not_renew_its_entry_takes_no_turn_until_it_has() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let (backend, home) = reference(Scenario::new([Reply::text("Done."), Reply::text("Done.")]));
     let (worker_settings, local) = (settings(&server), Arc::clone(&backend));
     let context = BuildContext::in_home(home.path());

@@ -13,7 +13,7 @@ use nexus_core::{
 };
 use nexus_fleet::{FleetBackend, FleetSettings, Worker, WorkspaceMode};
 use nexus_router::Router;
-use nexus_testkit::child_test;
+use nexus_testkit::{child_test, nats::NatsServer};
 use nexus_trees::{Git, Project, Tree, TreeOptions};
 use serde_json::json;
 use tempfile::TempDir;
@@ -24,8 +24,6 @@ use super::{
         POOL, Shell, caller, caller_settings, caller_with, script, stop, worker, worker_settings, worker_with,
     },
 };
-use crate::support::server::Server;
-
 const FILES: &[(&str, &str)] = &[
     ("a", "1\n"),
     ("gone", "1\n"),
@@ -86,7 +84,7 @@ fn kept(error: &TurnError) -> String {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn what_a_turn_changes_at_a_worker_arrives_at_its_caller() {
-    let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
+    let (server, home, checkout) = (NatsServer::start().await, home(), Checkout::with(FILES));
     checkout.write("kept.log", "ignored, and not touched\n");
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
     let before = checkout.git(&["rev-parse", "HEAD"]);
@@ -129,7 +127,7 @@ async fn what_a_turn_changes_at_a_worker_arrives_at_its_caller() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn a_turn_in_a_subfolder_works_in_the_same_one_and_roots_within_the_repository_travel_too() {
-    let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
+    let (server, home, checkout) = (NatsServer::start().await, home(), Checkout::with(FILES));
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
     fs::create_dir_all(checkout.path().join("empty/folder")).unwrap();
     let request =
@@ -248,7 +246,7 @@ type Meanwhile = (&'static str, &'static str, fn(&Checkout));
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn a_change_is_kept_and_nothing_touched_where_the_checkout_changed_meanwhile() {
-    let (server, home) = (Server::start().await, home());
+    let (server, home) = (NatsServer::start().await, home());
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
     let meanwhile: [Meanwhile; 5] = [
         ("dirtied", "is not committed", |checkout| checkout.write("sub/deep/b", "the person's\n")),
@@ -300,7 +298,7 @@ async fn a_change_is_kept_and_nothing_touched_where_the_checkout_changed_meanwhi
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn what_a_turn_changed_before_it_failed_or_was_stopped_arrives_too() {
-    let (server, home) = (Server::start().await, home());
+    let (server, home) = (NatsServer::start().await, home());
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
     for (what, after, kind) in [
         ("fails", "exit 3", ErrorKind::VendorFailure),
@@ -349,7 +347,7 @@ async fn what_a_turn_changed_before_it_failed_or_was_stopped_arrives_too() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn a_turn_that_is_dropped_changes_nothing_and_leaves_nothing() {
-    let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
+    let (server, home, checkout) = (NatsServer::start().await, home(), Checkout::with(FILES));
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
     let before = checkout.state();
     let request = script(&checkout.path(), &waits(home.path(), "echo 2 > a", "true"));
@@ -366,7 +364,7 @@ async fn a_turn_that_is_dropped_changes_nothing_and_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn a_level_that_cannot_write_brings_no_change_and_one_beyond_the_policy_is_refused() {
-    let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
+    let (server, home, checkout) = (NatsServer::start().await, home(), Checkout::with(FILES));
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
     let before = checkout.state();
     for access in [ToolAccess::ScopedOnly, ToolAccess::ReadOnly] {
@@ -387,7 +385,7 @@ async fn a_level_that_cannot_write_brings_no_change_and_one_beyond_the_policy_is
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn what_no_tree_takes_and_what_is_too_large_is_named_and_nothing_is_touched() {
-    let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
+    let (server, home, checkout) = (NatsServer::start().await, home(), Checkout::with(FILES));
     let mut settings = worker_settings(&server.url(), home.path());
     settings.max_workspace_bytes = Some(100_000);
     let (worker, backend) = (worker_with(settings, home.path()).await, caller(&server, home.path()));
@@ -441,7 +439,7 @@ fn noise(bytes: usize) -> String {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn of_turns_at_once_on_one_repository_one_lands_and_the_others_are_kept() {
-    let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
+    let (server, home, checkout) = (NatsServer::start().await, home(), Checkout::with(FILES));
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
     let turn = |name: &'static str| {
         let wait = waits(home.path(), &format!("echo {name} > {name}"), "true")
@@ -475,7 +473,7 @@ async fn of_turns_at_once_on_one_repository_one_lands_and_the_others_are_kept() 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn a_conversation_goes_on_in_the_folder_that_it_was_in() {
-    let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
+    let (server, home, checkout) = (NatsServer::start().await, home(), Checkout::with(FILES));
     let (worker, backend) = (worker(&server, home.path()).await, caller(&server, home.path()));
     let first = script(&checkout.path().join("sub"), "pwd; echo 2 > deep/b")
         .with_conversation(ConversationMode::Keep);
@@ -522,7 +520,7 @@ async fn a_conversation_goes_on_in_the_folder_that_it_was_in() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn only_a_turn_whose_files_travel_is_of_the_second_version_and_names_no_folder_of_its_caller() {
-    let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
+    let (server, home, checkout) = (NatsServer::start().await, home(), Checkout::with(FILES));
     let git = caller(&server, home.path());
     let shared = caller_with(FleetSettings {
         workspace: WorkspaceMode::Shared,
@@ -585,7 +583,7 @@ async fn worker_process() {
 struct WorkerProcess(Child);
 
 impl WorkerProcess {
-    fn start(server: &Server, home: &Path) -> Self {
+    fn start(server: &NatsServer, home: &Path) -> Self {
         let child = child_test::command(worker_process)
             .env("NEXUS_TEST_GIT_WORKER", format!("{} {}", server.url(), home.display()))
             .stdin(Stdio::piped())
@@ -606,7 +604,7 @@ impl Drop for WorkerProcess {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn nothing_is_applied_of_a_turn_whose_worker_is_killed_and_the_next_worker_clears_its_files() {
-    let (server, home, checkout) = (Server::start().await, home(), Checkout::with(FILES));
+    let (server, home, checkout) = (NatsServer::start().await, home(), Checkout::with(FILES));
     let process = WorkerProcess::start(&server, home.path());
     there(&home.path().join("ready")).await;
     let backend = caller(&server, home.path());

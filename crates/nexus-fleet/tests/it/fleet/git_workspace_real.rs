@@ -9,6 +9,7 @@ use nexus_core::{
 };
 use nexus_fleet::{Fleet, FleetBackend};
 use nexus_testkit::{
+    nats::NatsServer,
     real,
     sim::{Dialect, Reply, Scenario, Sim, ToolCall},
 };
@@ -18,7 +19,7 @@ use super::{
     checkout::{Checkout, names},
     shell::{POOL, caller_settings, script, stop, worker_settings},
 };
-use crate::support::{remote::WorkerThread, server::Server};
+use crate::support::remote::WorkerThread;
 
 /// Two turns of one conversation, in each of which the program runs a command in a subfolder.
 async fn works_and_goes_on(
@@ -27,7 +28,7 @@ async fn works_and_goes_on(
     call: fn(&str) -> ToolCall,
     (model, token, settings): (&str, &str, Value),
 ) {
-    let (server, home) = (Server::start().await, tempfile::tempdir().unwrap());
+    let (server, home) = (NatsServer::start().await, tempfile::tempdir().unwrap());
     let checkout = Checkout::with(&[("sub/a", "1\n"), ("b", "1\n")]);
     let commands = ["pwd >> where; echo 2 >> a", "pwd >> where; echo 3 >> a"];
     let [first, second] = commands.map(call);

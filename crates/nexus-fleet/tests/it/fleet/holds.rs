@@ -19,10 +19,11 @@ use nexus_router::{
     Hold, Router,
     hold::{HoldStore as _, Revision, Slot},
 };
+use nexus_testkit::nats::NatsServer;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use crate::support::{remote::WorkerThread, server::Server};
+use crate::support::remote::WorkerThread;
 
 const BRIEF: Duration = Duration::from_millis(10);
 /// Longer than anything takes that is well.
@@ -30,13 +31,13 @@ const LONG: Duration = Duration::from_secs(60);
 /// How many programs share.
 const STORES: usize = 8;
 
-fn fleet_at(server: &Server) -> Fleet {
+fn fleet_at(server: &NatsServer) -> Fleet {
     let settings = FleetSettings { servers: vec![server.url()], ..FleetSettings::default() };
     Fleet::new(settings).expect("a thread")
 }
 
 /// Stores as so many programs would have them.
-fn stores(server: &Server, count: usize) -> Vec<FleetHoldStore> {
+fn stores(server: &NatsServer, count: usize) -> Vec<FleetHoldStore> {
     (0..count).map(|_| FleetHoldStore::new(&fleet_at(server))).collect()
 }
 
@@ -80,7 +81,7 @@ async fn free_within(store: &FleetHoldStore, slot: &Slot, within: Duration) -> D
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn a_hold_that_one_program_sees_reaches_the_others_at_once_and_so_does_its_end() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let stores = stores(&server, STORES);
     for store in &stores {
         assert!(store.known().is_empty() && store.list().await.unwrap().is_empty());
@@ -119,7 +120,7 @@ async fn a_hold_that_one_program_sees_reaches_the_others_at_once_and_so_does_its
 #[ignore = "needs a real nats-server"]
 async fn of_eight_programs_that_change_a_hold_exactly_one_does() {
     const ROUNDS: usize = 25;
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let stores = stores(&server, STORES);
     let alpha = BackendId::from("alpha");
     let mut expected: Option<Revision> = None;
@@ -150,7 +151,7 @@ async fn of_eight_programs_that_change_a_hold_exactly_one_does() {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn one_program_has_a_slot_and_when_it_gives_it_back_it_is_free_at_once() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let stores = stores(&server, STORES);
     let mut waited = Duration::ZERO;
     for round in 0..20 {
@@ -179,7 +180,7 @@ async fn one_program_has_a_slot_and_when_it_gives_it_back_it_is_free_at_once() {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn a_slot_of_a_program_that_was_killed_is_free_again_and_one_that_lives_keeps_its_own() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let (killed, alive, other) = (fleet_at(&server), fleet_at(&server), fleet_at(&server));
     let store = FleetHoldStore::new(&killed);
     // Twice, so that the second is over the mark of the first.
@@ -203,7 +204,7 @@ async fn a_slot_of_a_program_that_was_killed_is_free_again_and_one_that_lives_ke
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn a_server_that_starts_again_has_lost_nothing() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let stores = stores(&server, 2);
     let (alpha, beta) = (BackendId::from("alpha"), BackendId::from("beta"));
     assert!(stores[1].known().is_empty());
@@ -245,7 +246,7 @@ async fn a_server_that_starts_again_has_lost_nothing() {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn backends_of_one_account_share_its_holds_and_slots() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let (one, other) = (fleet_at(&server), fleet_at(&server));
     let one = FleetHoldStore::new(&one).with_account("alpha", "team-a").with_account("beta", "team-a");
     let other = FleetHoldStore::new(&other).with_account("gamma", "team-a");
@@ -264,7 +265,7 @@ async fn backends_of_one_account_share_its_holds_and_slots() {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn a_caller_takes_no_slot_and_arms_no_hold_of_a_backend_whose_turns_run_in_a_pool() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let (pools, section) = (FleetPools::new(), json!({ "servers": [server.url()] }));
     let folder = tempfile::tempdir().unwrap();
     let context = BuildContext::in_home(folder.path());
@@ -363,7 +364,7 @@ impl ExecutionBackend for Limited {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn one_refusal_at_one_of_eight_workers_holds_the_account_for_all() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let limited = Arc::new(Limited::default());
     let home = tempfile::tempdir().expect("a folder");
     let (mut workers, mut stores) = (Vec::new(), Vec::new());
@@ -408,7 +409,7 @@ async fn one_refusal_at_one_of_eight_workers_holds_the_account_for_all() {
 #[ignore = "needs a real nats-server"]
 async fn who_waits_for_a_slot_asks_seldom_and_is_woken_when_it_is_free() {
     use futures::StreamExt as _;
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let holder = FleetHoldStore::new(&fleet_at(&server));
     let slot = turn("alpha", 0);
     let taken = holder.claim(&slot).await.unwrap().expect("it is free");

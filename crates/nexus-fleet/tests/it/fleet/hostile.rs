@@ -14,27 +14,30 @@ use nexus_core::{
     TurnHost, TurnRequest, TurnResult,
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, WorkerSettings};
-use nexus_testkit::sim::{Reply, Scenario};
+use nexus_testkit::{
+    nats::NatsServer,
+    sim::{Reply, Scenario},
+};
 use serde_json::json;
 
 use super::python_client::reference;
-use crate::support::{remote::WorkerThread, server::Server};
+use crate::support::remote::WorkerThread;
 
 const POOL: &str = "builders";
 /// In every prompt of a test that searches for it, and in what must be nowhere.
 const CANARY: &str = "canary-5f2d9c";
 
-fn settings(server: &Server, worker: WorkerSettings) -> FleetSettings {
+fn settings(server: &NatsServer, worker: WorkerSettings) -> FleetSettings {
     FleetSettings { servers: vec![server.url()], worker, ..FleetSettings::default() }
 }
 
-fn caller(server: &Server, local: Arc<dyn ExecutionBackend>) -> FleetBackend {
+fn caller(server: &NatsServer, local: Arc<dyn ExecutionBackend>) -> FleetBackend {
     let fleet = Fleet::new(settings(server, WorkerSettings::default())).expect("a thread");
     FleetBackend::new(local, POOL, fleet)
 }
 
 async fn worker(
-    server: &Server,
+    server: &NatsServer,
     policy: WorkerSettings,
     script: Scenario,
 ) -> (WorkerThread, Arc<dyn ExecutionBackend>, tempfile::TempDir) {
@@ -49,7 +52,7 @@ async fn worker(
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn what_is_beyond_the_policy_of_the_pool_is_refused_and_not_run() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let folder = tempfile::tempdir().unwrap();
     let policy = WorkerSettings { folders: vec![folder.path().to_owned()], ..WorkerSettings::default() };
     let (worker, local, _home) = worker(&server, policy, Scenario::new([Reply::text("Done.")])).await;
@@ -75,7 +78,7 @@ async fn what_is_beyond_the_policy_of_the_pool_is_refused_and_not_run() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn a_prompt_of_64_mib_is_refused_before_anything_is_stored() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let (local, _home) = reference(Scenario::text("Done."));
     let caller = caller(&server, local);
     let mut unwatched = |_: EventEnvelope| {};
@@ -88,7 +91,7 @@ async fn a_prompt_of_64_mib_is_refused_before_anything_is_stored() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn a_forged_event_is_not_heard() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let script = Scenario::new([Reply::text("True.").after(Duration::from_millis(800))]);
     let (worker, local, _home) = worker(&server, WorkerSettings::default(), script).await;
     let caller = caller(&server, local);
@@ -136,7 +139,7 @@ async fn a_forged_event_is_not_heard() {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn nothing_of_a_turn_is_left_in_the_store_but_its_result_and_no_prompt() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let script = Scenario::new([Reply::text("Done.")]);
     let (worker, local, _home) = worker(&server, WorkerSettings::default(), script).await;
     let caller = caller(&server, local);
@@ -190,7 +193,7 @@ fn stored(folder: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn a_server_that_is_too_old_is_refused_by_its_version() {
-    let server = Server::old().await;
+    let server = NatsServer::old().await;
     let (local, _home) = reference(Scenario::text("Done."));
     let mut unwatched = |_: EventEnvelope| {};
     let turn =
@@ -237,7 +240,7 @@ impl ExecutionBackend for Other {
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn a_worker_that_lacks_the_backend_leaves_its_turns_to_others() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let named = |name: &str| WorkerSettings { name: Some(name.to_owned()), ..WorkerSettings::default() };
     let (lacks, context) = (settings(&server, named("lacks")), BuildContext::in_home("home"));
     let started = move || WorkerThread::start_with(lacks, POOL, Arc::new(Other("other".into())), context);

@@ -6,6 +6,7 @@ use async_nats::{HeaderMap, jetstream};
 use futures::StreamExt as _;
 use nexus_core::{ErrorKind, ExecutionBackend as _, NullSink, ToolAccess, TurnHost, TurnRequest};
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings};
+use nexus_testkit::nats::NatsServer;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::io::AsyncReadExt as _;
@@ -14,8 +15,6 @@ use super::{
     checkout::{Checkout, names},
     shell::{POOL, caller_settings, caller_with, script},
 };
-use crate::support::server::Server;
-
 const FILES: &[(&str, &str)] = &[("a", "1\n"), ("sub/b", "1\n"), (".gitattributes", "*.bin filter=lfs\n")];
 /// The largest bundle that the caller takes, in bytes.
 const MOST: u64 = 100_000;
@@ -30,7 +29,7 @@ struct Given {
 
 impl Given {
     /// Waits for a turn, and takes it as a worker does.
-    async fn next(server: &Server, after: u64) -> (Self, u64) {
+    async fn next(server: &NatsServer, after: u64) -> (Self, u64) {
         let client = server.client().await;
         let jetstream = jetstream::new(client.clone());
         let queue = jetstream.get_stream(format!("NEXUS_QUEUE_{POOL}")).await.expect("a queue");
@@ -183,7 +182,7 @@ type Lie = (&'static str, &'static str, for<'g> fn(&'g Given) -> Vec<u8>);
 #[ignore = "needs a real nats-server"]
 async fn nothing_is_touched_whatever_a_worker_says_that_a_turn_changed() {
     let (server, home, checkout) =
-        (Server::start().await, tempfile::tempdir().unwrap(), Checkout::with(FILES));
+        (NatsServer::start().await, tempfile::tempdir().unwrap(), Checkout::with(FILES));
     let settings =
         FleetSettings { max_workspace_bytes: Some(MOST), ..caller_settings(&server.url(), home.path()) };
     Fleet::new(settings.clone()).unwrap().set_up(&[POOL]).await.expect("it is set up");

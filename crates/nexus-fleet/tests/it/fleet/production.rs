@@ -19,7 +19,10 @@ use nexus_router::{
     Router,
     hold::{HoldStore as _, Slot},
 };
-use nexus_testkit::sim::{Reply, Scenario, ToolCall};
+use nexus_testkit::{
+    nats::{NatsServer, free_port, write_identity},
+    sim::{Reply, Scenario, ToolCall},
+};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::{sync::mpsc, time::timeout};
@@ -29,10 +32,7 @@ use super::{
     python_client::reference,
     shared_login::Vault,
 };
-use crate::support::{
-    remote::WorkerThread,
-    server::{Server, free_port, write_identity},
-};
+use crate::support::remote::WorkerThread;
 
 const DOCUMENT: &str = include_str!("../../../../../docs/fleet.md");
 const POOL: &str = "builders";
@@ -61,7 +61,7 @@ fn configuration(places: &[(&str, &str)]) -> String {
 
 /// The servers of the document.
 struct Production {
-    servers: Vec<Server>,
+    servers: Vec<NatsServer>,
     certificates: TempDir,
     /// Files with passwords.
     secrets: TempDir,
@@ -78,7 +78,7 @@ impl Production {
         let servers: Vec<_> = (0..3)
             .map(|index| {
                 let name = format!("n{}", index + 1);
-                let mut server = Server::of_file(&name, |port, monitoring, store| {
+                let mut server = NatsServer::of_file(&name, |port, monitoring, store| {
                     configuration(&[
                         ("<name>", &name),
                         ("<address>", "127.0.0.1"),
@@ -138,7 +138,7 @@ impl Production {
     /// Settings of one who calls itself `name`, as `user`.
     fn settings(&self, user: &str, name: &str) -> FleetSettings {
         FleetSettings {
-            servers: self.servers.iter().map(Server::url).collect(),
+            servers: self.servers.iter().map(NatsServer::url).collect(),
             name: Some(name.to_owned()),
             credentials: Some(FleetCredentials::Password {
                 user: user.to_owned(),
@@ -193,7 +193,7 @@ impl Production {
 
     /// What the servers refused, as they log it.
     fn violations(&self) -> BTreeSet<String> {
-        let lines = |server: &Server| server.log().lines().map(str::to_owned).collect::<Vec<_>>();
+        let lines = |server: &NatsServer| server.log().lines().map(str::to_owned).collect::<Vec<_>>();
         let violations = self.servers.iter().flat_map(lines).filter(|line| line.contains("Violation"));
         violations.map(|line| line.split(" - ").skip(2).collect::<Vec<_>>().join(" - ")).collect()
     }

@@ -6,16 +6,14 @@ use futures::StreamExt as _;
 use nexus_core::{BuildContext, Effects, ExecutionBackend};
 use nexus_testkit::{
     conformance::{ScriptedModel, Setting, reference::ReferenceBackend},
+    nats::{NatsServer, program},
     sim::{Scenario, ToolCall},
 };
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
 
-use crate::support::{
-    remote::WorkerThread,
-    server::{Server, program},
-};
+use crate::support::remote::WorkerThread;
 
 /// Names a Python that has `nats-py`. Set by `real/servers/install`.
 const PYTHON: &str = "NEXUS_REAL_NATS_PYTHON";
@@ -33,8 +31,8 @@ pub(crate) fn reference(script: Scenario) -> (Arc<dyn ExecutionBackend>, TempDir
 }
 
 /// A server, and a worker of the pool before a model that plays `script`. The worker is to be dropped first.
-async fn fleet(script: Scenario) -> (Server, TempDir, WorkerThread) {
-    let server = Server::start().await;
+async fn fleet(script: Scenario) -> (NatsServer, TempDir, WorkerThread) {
+    let server = NatsServer::start().await;
     let (backend, home) = reference(script);
     let context = BuildContext::in_home(home.path());
     let url = server.url();
@@ -44,7 +42,7 @@ async fn fleet(script: Scenario) -> (Server, TempDir, WorkerThread) {
 }
 
 /// What the client says of the turn that `job` describes.
-async fn run(server: &Server, job: Value) -> Value {
+async fn run(server: &NatsServer, job: Value) -> Value {
     let mut whole = json!({
         "server": server.url(), "caller": "alice", "pool": POOL, "backend": "reference",
         "request": { "prompt": [{ "type": "text", "text": "hello" }] },

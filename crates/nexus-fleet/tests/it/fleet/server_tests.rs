@@ -7,13 +7,13 @@ use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, stream};
 use async_nats::{Client, ConnectOptions, Event, HeaderMap, Subscriber};
 use futures::StreamExt as _;
+use nexus_testkit::nats::{CLUSTER_SIZE, NatsCluster};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::support::cluster::{Cluster, SIZE};
 use crate::support::proxy::Proxy;
 use crate::support::relay::{Counts, Faults, Relay};
-use crate::support::server::Server;
+use nexus_testkit::nats::NatsServer;
 
 const BRIEF: Duration = Duration::from_millis(20);
 const SHORT: Duration = Duration::from_millis(300);
@@ -60,7 +60,7 @@ fn holds(folder: &Path, needle: &[u8]) -> bool {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn messages_are_in_the_store_and_stay_over_a_kill() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let context = stream_on(server.client().await, 1).await;
     publish(&context, "canary").await;
     assert!(holds(&server.store(), b"canary"));
@@ -78,7 +78,7 @@ async fn messages_are_in_the_store_and_stay_over_a_kill() {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn servers_do_not_share_a_store() {
-    let (first, second) = tokio::join!(Server::start(), Server::start());
+    let (first, second) = tokio::join!(NatsServer::start(), NatsServer::start());
     stream_on(first.client().await, 1).await;
     let context = jetstream::new(second.client().await);
     context.get_stream("Q").await.expect_err("another server has no such stream");
@@ -87,7 +87,7 @@ async fn servers_do_not_share_a_store() {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn a_dropped_server_has_ended() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let (url, store) = (server.url(), server.store());
     drop(server);
     async_nats::connect(&url).await.expect_err("nothing listens");
@@ -97,7 +97,7 @@ async fn a_dropped_server_has_ended() {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn a_paused_server_answers_after_it_is_resumed() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let client = server.client().await;
     client.flush().await.unwrap();
     let context = jetstream::new(client);
@@ -119,7 +119,7 @@ async fn a_paused_server_answers_after_it_is_resumed() {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn a_configuration_holds() {
-    let server = Server::with_config("max_payload: 4096\njetstream { max_file_store: 1MB }").await;
+    let server = NatsServer::with_config("max_payload: 4096\njetstream { max_file_store: 1MB }").await;
     let client = server.client().await;
     assert_eq!(client.server_info().max_payload, 4096);
     let config = stream::Config {
@@ -134,18 +134,18 @@ async fn a_configuration_holds() {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn an_old_server_says_its_version() {
-    let server = Server::old().await;
+    let server = NatsServer::old().await;
     let client = server.client().await;
     let version = client.server_info().version;
     assert!(version.starts_with("2.10."), "{version}");
     assert!(!client.is_server_compatible(2, 11, 0));
-    assert!(Server::start().await.client().await.is_server_compatible(2, 11, 0));
+    assert!(NatsServer::start().await.client().await.is_server_compatible(2, 11, 0));
 }
 
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn tls_passwords_and_permissions_hold() {
-    let server = Server::with_tls_and_accounts(
+    let server = NatsServer::with_tls_and_accounts(
         r#"
         accounts { FLEET {
             jetstream: enabled
@@ -195,9 +195,9 @@ async fn tls_passwords_and_permissions_hold() {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn a_cluster_elects_another_leader_and_loses_nothing() {
-    let cluster = Cluster::start().await;
-    assert_eq!(cluster.urls().len(), SIZE);
-    let context = stream_on(cluster.client().await, SIZE).await;
+    let cluster = NatsCluster::start().await;
+    assert_eq!(cluster.urls().len(), CLUSTER_SIZE);
+    let context = stream_on(cluster.client().await, CLUSTER_SIZE).await;
     publish(&context, "before").await;
     let first = cluster.elected_leader_of("Q").await;
     assert_eq!(cluster.leader_of("no such stream").await, None);
@@ -206,7 +206,7 @@ async fn a_cluster_elects_another_leader_and_loses_nothing() {
     assert_ne!(first, second);
 
     let others: Vec<String> =
-        (0..SIZE).filter(|index| *index != first).map(|index| cluster.server(index).url()).collect();
+        (0..CLUSTER_SIZE).filter(|index| *index != first).map(|index| cluster.server(index).url()).collect();
     let context = jetstream::new(async_nats::connect(others).await.expect("two servers accept clients"));
     publish(&context, "meanwhile").await;
     cluster.restart(first).await;
@@ -219,7 +219,7 @@ async fn a_cluster_elects_another_leader_and_loses_nothing() {
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn a_client_comes_back_through_a_proxy_that_was_cut() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let proxy = Proxy::in_front_of(server.address()).await;
     let (events, mut received) = mpsc::unbounded_channel();
     let options = ConnectOptions::new().event_callback(move |event| {
@@ -247,7 +247,7 @@ async fn a_client_comes_back_through_a_proxy_that_was_cut() {
 
 /// Publishes the numbers from 1 on the subject. Returns what a client receives through a relay with these faults.
 async fn relayed(subject: &'static str, count: u64, faults: Faults, expected: usize) -> (Vec<u64>, Counts) {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let relay = Relay::in_front_of(server.address(), "nexus.ev.").await;
     relay.set_faults(faults);
     let client = async_nats::connect(relay.url()).await.expect("the client connects");

@@ -15,12 +15,12 @@ use futures::{StreamExt as _, future::join_all};
 use nexus_core::{BuildContext, Credential, CredentialError, CredentialSource, Registry, Secret, Standing};
 use nexus_fleet::{Fleet, FleetKey, FleetSettings, LoginOwner, WorkerSettings};
 use nexus_router::Router;
-use nexus_testkit::sim::Scenario;
+use nexus_testkit::{nats::NatsServer, sim::Scenario};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::python_client::reference;
-use crate::support::{remote::WorkerThread, server::Server};
+use crate::support::remote::WorkerThread;
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Within which an owner that is there has answered, on a busy machine.
@@ -95,14 +95,14 @@ impl CredentialSource for Vault {
 
 /// A server, the keys of an owner and of those who borrow, and the settings of each.
 struct Stage {
-    server: Server,
+    server: NatsServer,
     folder: TempDir,
     owner: LoginOwner,
 }
 
 impl Stage {
     async fn new(borrowers: usize) -> Self {
-        let (server, folder) = (Server::start().await, tempfile::tempdir().unwrap());
+        let (server, folder) = (NatsServer::start().await, tempfile::tempdir().unwrap());
         let key = |name: &str| make_key(folder.path(), name);
         let owner = LoginOwner {
             pool: "owners".to_owned(),

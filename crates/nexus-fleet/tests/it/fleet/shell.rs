@@ -11,9 +11,10 @@ use nexus_core::{
     turn::{MessageEnded, ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, WorkerSettings, WorkspaceMode};
+use nexus_testkit::nats::NatsServer;
 use serde_json::{Value, json};
 
-use crate::support::{remote::WorkerThread, server::Server};
+use crate::support::remote::WorkerThread;
 
 pub(crate) const POOL: &str = "builders";
 
@@ -119,7 +120,7 @@ pub(crate) fn caller_with(settings: FleetSettings) -> FleetBackend {
     FleetBackend::new(Shell::backend(), POOL, Fleet::new(settings).expect("a thread"))
 }
 
-pub(crate) fn caller(server: &Server, home: &Path) -> FleetBackend {
+pub(crate) fn caller(server: &NatsServer, home: &Path) -> FleetBackend {
     caller_with(caller_settings(&server.url(), home))
 }
 
@@ -144,7 +145,7 @@ pub(crate) async fn worker_with(settings: FleetSettings, home: &Path) -> WorkerT
     tokio::task::spawn_blocking(start).await.expect("a worker")
 }
 
-pub(crate) async fn worker(server: &Server, home: &Path) -> WorkerThread {
+pub(crate) async fn worker(server: &NatsServer, home: &Path) -> WorkerThread {
     worker_with(worker_settings(&server.url(), home), home).await
 }
 

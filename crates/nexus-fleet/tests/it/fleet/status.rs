@@ -1,18 +1,20 @@
 //! What goes on in a fleet, before a real server.
 
-use nexus_fleet::{Fleet, FleetError, FleetSettings, Priority};
+use nexus_fleet::{Fleet, FleetError, FleetSettings, NatsError, Priority};
+use nexus_testkit::nats::NatsServer;
 use serde_json::json;
-
-use crate::support::server::Server;
 
 #[tokio::test]
 #[ignore = "needs a real nats-server"]
 async fn the_depth_of_each_queue_is_told_and_what_is_not_set_up_is_named() {
-    let server = Server::start().await;
+    let server = NatsServer::start().await;
     let fleet = Fleet::new(FleetSettings { servers: vec![server.url()], ..FleetSettings::default() });
     let fleet = fleet.expect("a thread");
     let error = fleet.status().await.unwrap_err();
-    assert!(matches!(&error, FleetError::NotSetUp { what, .. } if what == "NEXUS_WORKERS"), "{error}");
+    assert!(
+        matches!(&error, FleetError::Nats(NatsError::NotSetUp { what, .. }) if what == "NEXUS_WORKERS"),
+        "{error}"
+    );
     fleet.set_up(&["builders", "b"]).await.expect("it is set up");
     let client = server.client().await;
     let jetstream = async_nats::jetstream::new(client);

@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use nexus_testkit::nats::free_port;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
-
-use super::server::free_port;
 
 /// Joins a client's connection with one to the server, until either ends.
 type Join = dyn Fn(TcpStream, TcpStream) -> BoxFuture<'static, io::Result<()>> + Send + Sync;
