@@ -42,8 +42,8 @@ pub(super) enum FoundEnd {
 }
 
 /// Looks whether somebody has started the turn.
-pub(super) async fn look_for_worker(place: TurnAddress) -> FoundEnd {
-    let TurnAddress { link, turn, .. } = place;
+pub(super) async fn look_for_worker(address: TurnAddress) -> FoundEnd {
+    let TurnAddress { link, turn, .. } = address;
     match started_key::read(&link, link.settings.name(), &turn).await {
         Ok(Some(holder)) => FoundEnd::StartedBy(holder),
         Ok(None) => FoundEnd::Nothing,
@@ -53,8 +53,8 @@ pub(super) async fn look_for_worker(place: TurnAddress) -> FoundEnd {
 }
 
 /// Takes the turn back, unless somebody has started it.
-pub(super) async fn take_back(place: TurnAddress) -> FoundEnd {
-    let TurnAddress { link, turn, pool, queue_number, .. } = place;
+pub(super) async fn take_back(address: TurnAddress) -> FoundEnd {
+    let TurnAddress { link, turn, pool, queue_number, .. } = address;
     let attempt = uuid::Uuid::new_v4().simple().to_string();
     match started_key::claim(&link, link.settings.name(), &turn, None, &attempt).await {
         Ok(KeyClaim::Won) => {
@@ -67,8 +67,8 @@ pub(super) async fn take_back(place: TurnAddress) -> FoundEnd {
 }
 
 /// Reads the end that a worker told of.
-pub(super) async fn read(place: TurnAddress, payload: Payload) -> FoundEnd {
-    let (link, owner) = (&place.link, place.owner());
+pub(super) async fn read(address: TurnAddress, payload: Payload) -> FoundEnd {
+    let (link, owner) = (&address.link, address.owner());
     match objects::unpack::<WireOutcome>(link, &owner, &payload).await {
         Ok(outcome) => FoundEnd::End(Box::new(outcome)),
         Err(error) => FoundEnd::Unreadable(error.to_string()),
@@ -76,9 +76,9 @@ pub(super) async fn read(place: TurnAddress, payload: Payload) -> FoundEnd {
 }
 
 /// Looks for what a worker stored that is silent.
-pub(super) async fn after_silence(place: TurnAddress) -> FoundEnd {
-    let owner = place.owner();
-    let TurnAddress { link, turn, attempt, .. } = place;
+pub(super) async fn after_silence(address: TurnAddress) -> FoundEnd {
+    let owner = address.owner();
+    let TurnAddress { link, turn, attempt, .. } = address;
     let name = link.settings.name().to_owned();
     for look in 0..LOOKS {
         if look > 0 {

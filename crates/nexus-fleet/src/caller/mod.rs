@@ -2,6 +2,7 @@
 
 mod answers;
 mod arrival;
+mod dead_worker;
 mod end;
 mod frames;
 mod handle;
@@ -10,7 +11,7 @@ mod stop;
 mod travelling_files;
 mod turn;
 
-pub(crate) use turn::SILENCE;
+pub(crate) use dead_worker::SILENCE;
 
 use handle::WorkerHandle;
 

@@ -23,7 +23,7 @@ const TELL_AGAIN: Duration = Duration::from_millis(250);
 /// A turn that is in a queue or runs. Dropped, it is taken back or stopped.
 pub(super) struct StopGuard {
     fleet: Fleet,
-    link: Link,
+    pub(super) link: Link,
     pool: String,
     turn: String,
     key: String,
@@ -92,7 +92,12 @@ impl StopGuard {
         self.session.as_ref().map(|session| session.effects()).unwrap_or_default()
     }
 
-    pub(super) fn place(&self) -> TurnAddress {
+    /// Owner of the objects of the turn: the first part of their names.
+    pub(super) fn owner(&self) -> String {
+        owner(self.link.settings.name(), &self.turn)
+    }
+
+    pub(super) fn address(&self) -> TurnAddress {
         TurnAddress {
             link: self.link.clone(),
             turn: self.turn.clone(),

@@ -18,7 +18,7 @@ use tokio::{
 use super::fingerprint;
 use crate::{
     error::FleetError,
-    fleet_key::{FleetKey, PublicKey},
+    sealing_key::{FleetKey, PublicKey},
     link::Link,
     protocol::{
         LentToken, LoginAnswer, LoginFailure, LoginFailureKind, LoginOutcome, LoginQuestion, LoginRefusal,

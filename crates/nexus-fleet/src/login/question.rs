@@ -8,7 +8,7 @@ use nexus_core::CredentialError;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
-    fleet_key::{FleetKey, PublicKey},
+    sealing_key::{FleetKey, PublicKey},
     link::Link,
     login_owner::LoginOwner,
     protocol::{

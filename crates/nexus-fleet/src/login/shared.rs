@@ -15,7 +15,7 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{fingerprint, question::CredentialQuestion};
 use crate::{
     fleet::Fleet,
-    fleet_key::FleetKey,
+    sealing_key::FleetKey,
     login_owner::LoginOwner,
     protocol::{LentToken, LoginFailure, LoginOutcome},
 };

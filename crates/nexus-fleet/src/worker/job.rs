@@ -1,19 +1,17 @@
 //! A turn out of a queue: whether this worker is the one that runs it.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use async_nats::{RequestErrorKind, client::Request, jetstream::AckKind};
 use nexus_core::CancelToken;
 use nexus_nats::Tenure;
-use nexus_router::Router;
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    sync::{OwnedSemaphorePermit, mpsc},
     time::Instant,
 };
 
-use super::{measured::Figures, policy::Policy, queue::give_back, trace::Trace};
+use super::{context::WorkerContext, measured::Figures, queue::give_back};
 use crate::{
-    link::Link,
     protocol::{QueuedTurn, WorkerCommand, frames_subject},
     started_key::{self, KeyClaim},
 };
@@ -33,20 +31,15 @@ pub(super) const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 
 /// Turn that this worker took out of a queue.
 pub(super) struct TakenTurn {
-    pub(super) link: Link,
-    pub(super) worker: Arc<str>,
-    pub(super) router: Router,
-    pub(super) policy: Arc<Policy>,
+    /// The worker that took it.
+    pub(super) worker: WorkerContext,
     /// Whose it is, as the subject says.
     pub(super) caller: String,
     pub(super) queued: QueuedTurn,
     pub(super) figures: Figures,
-    pub(super) trace: Trace,
     pub(super) commands: mpsc::Receiver<WorkerCommand>,
     /// Given back when the turn has ended.
     pub(super) slot: Option<OwnedSemaphorePermit>,
-    /// How many ended turns may be without a slot.
-    pub(super) lingering: Arc<Semaphore>,
     /// When its message was taken.
     pub(super) taken_at: Instant,
     /// Whether the worker has its entry.
@@ -75,7 +68,7 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
         // One that comes back later finds that nobody started it, and nobody will.
         let attempt = uuid::Uuid::new_v4().simple().to_string();
         if let Ok(KeyClaim::Won | KeyClaim::Lost(_)) =
-            started_key::claim(&job.link, &job.caller, &job.queued.turn, None, &attempt).await
+            started_key::claim(&job.worker.link, &job.caller, &job.queued.turn, None, &attempt).await
         {
             let _ = message.ack_with(AckKind::Term).await;
         }
@@ -95,7 +88,14 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
     let mut claims = 0;
     loop {
         claims += 1;
-        match started_key::claim(&job.link, &job.caller, &job.queued.turn, Some(&job.worker), &attempt).await
+        match started_key::claim(
+            &job.worker.link,
+            &job.caller,
+            &job.queued.turn,
+            Some(&job.worker.name),
+            &attempt,
+        )
+        .await
         {
             Ok(KeyClaim::Won) => break,
             Ok(KeyClaim::Lost(holder)) => {
@@ -130,6 +130,6 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
 async fn is_waited_for(job: &TakenTurn) -> bool {
     let subject = frames_subject(&job.caller, &job.queued.instance, &job.queued.turn);
     let request = Request::new().timeout(Some(CALLER_TIME));
-    let asked = job.link.nats.client().send_request(subject, request).await;
+    let asked = job.worker.link.nats.client().send_request(subject, request).await;
     !asked.is_err_and(|error| error.kind() == RequestErrorKind::NoResponders)
 }

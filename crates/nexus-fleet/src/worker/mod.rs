@@ -1,8 +1,11 @@
 //! The worker's side: takes turns out of the queues of a pool, and runs them.
 
 mod calls;
+mod context;
 mod job;
 mod measured;
+mod open_calls;
+mod outgoing;
 mod policy;
 mod queue;
 mod stored;
@@ -33,6 +36,7 @@ use tokio::{
 };
 
 use self::{
+    context::WorkerContext,
     job::TakenTurn,
     measured::{Figures, MeasuredSlots},
     policy::Policy,
@@ -70,19 +74,13 @@ const MAX_LINGERING: usize = 256;
 /// Every turn goes through the router, as one on this machine would: with its holds, and with its bound on a backend's turns at once.
 /// What the section `fleet` says of `worker` is the limit of what a request may ask for.
 pub struct Worker {
-    link: Link,
-    pool: Arc<str>,
-    name: Arc<str>,
+    context: WorkerContext,
     instance: String,
-    router: Router,
-    policy: Arc<Policy>,
     slots: usize,
     wanted: Option<Vec<String>>,
     running: Arc<RunningTurns>,
     /// Lends the logins that this worker owns.
     provider: Option<TokenProvider>,
-    lingering: Arc<Semaphore>,
-    trace: Trace,
 }
 
 /// Turns that run here.
@@ -147,19 +145,22 @@ impl Worker {
         let policy = Arc::new(Policy::of(&settings.worker));
         let (slots, wanted) = (settings.worker.turns.unwrap_or(TURNS), settings.worker.backends.clone());
         let link = Link::connect(Arc::new(settings)).await?;
-        Ok(Self {
+        let context = WorkerContext {
             link,
             pool: pool.into(),
             name: name.into(),
-            instance: uuid::Uuid::new_v4().simple().to_string(),
             router,
             policy,
+            lingering: Arc::new(Semaphore::new(MAX_LINGERING)),
+            trace: Trace::default(),
+        };
+        Ok(Self {
+            context,
+            instance: uuid::Uuid::new_v4().simple().to_string(),
             slots,
             wanted,
             running: Arc::default(),
             provider,
-            lingering: Arc::new(Semaphore::new(MAX_LINGERING)),
-            trace: Trace::default(),
         })
     }
 
@@ -187,13 +188,13 @@ impl Worker {
         context: TraceContext,
         adopt: impl Fn(&tracing::Span, &str) + Send + Sync + 'static,
     ) -> Self {
-        self.trace = Trace::new(context, adopt);
+        self.context.trace = Trace::new(context, adopt);
         self
     }
 
     /// The worker's name in its pool.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.context.name
     }
 
     /// Takes turns until `drain` is cancelled; then it takes no further one, and returns when those that run have ended. Dropped, it
@@ -218,25 +219,20 @@ impl Worker {
                 if reasons.is_empty() { "the configuration has none".to_owned() } else { reasons.join("; ") };
             return Err(FleetError::NothingToOffer { reason });
         }
-        let mut queue = TurnQueues::open(&self.link, &self.pool, &self.name).await?;
-        let control = self.link.subscribe(control_subject(&self.pool, &self.name)).await?;
+        let mut queue = TurnQueues::open(&self.context.link, &self.context.pool, &self.context.name).await?;
+        let control =
+            self.context.link.subscribe(control_subject(&self.context.pool, &self.context.name)).await?;
         self.running.offer(&offer.backends);
         let mut background = JoinSet::new();
         // Before the name is taken: that of a worker that was killed is waited for, and others wait for tokens meanwhile.
         if let Some(provider) = provider {
-            let subject = login_subject(&self.pool, &self.name);
-            let requests = self.link.subscribe(subject).await?;
-            background.spawn(provider.serve(requests, self.link.clone()));
+            let subject = login_subject(&self.context.pool, &self.context.name);
+            let requests = self.context.link.subscribe(subject).await?;
+            background.spawn(provider.serve(requests, self.context.link.clone()));
         }
         let (lease, tenure) = self.register(&offer).await?;
-        travelling_files::sweep(&self.link).await;
-        background.spawn(Self::listen(
-            control,
-            Arc::clone(&self.running),
-            self.link.clone(),
-            self.router.clone(),
-            Arc::clone(&self.policy),
-        ));
+        travelling_files::sweep(&self.context.link).await;
+        background.spawn(Self::listen(control, Arc::clone(&self.running), self.context.clone()));
         let entry =
             PoolEntry { worker: self.card_maker(), lease, tenure: tenure.clone(), drain: drain.clone() };
         let ended = CancelToken::new();
@@ -249,9 +245,11 @@ impl Worker {
         on_ready(&offer);
         let mut turns = JoinSet::new();
         let slots = Arc::new(Semaphore::new(self.slots));
-        let measured = MeasuredSlots::new(&self.pool, self.slots);
-        let name_taken =
-            || FleetError::NameTaken { name: self.name.to_string(), pool: self.pool.to_string() };
+        let measured = MeasuredSlots::new(&self.context.pool, self.slots);
+        let name_taken = || FleetError::NameTaken {
+            name: self.context.name.to_string(),
+            pool: self.context.pool.to_string(),
+        };
         let failure = loop {
             let slot = tokio::select! {
                 biased;
@@ -304,18 +302,18 @@ impl Worker {
         let queued: QueuedTurn = match serde_json::from_slice(&message.payload) {
             Ok(queued) => queued,
             Err(error) => {
-                measured::taken(&self.pool, &message, None);
-                measured::declined(&self.pool, "unreadable");
+                measured::taken(&self.context.pool, &message, None);
+                measured::declined(&self.context.pool, "unreadable");
                 // It is taken out of the queue, where it would come back for ever.
                 tracing::warn!(%error, caller, "a message in the queue is no turn");
                 let _ = message.ack_with(AckKind::Term).await;
                 return;
             }
         };
-        measured::taken(&self.pool, &message, Some(queued.sent_at));
+        measured::taken(&self.context.pool, &message, Some(queued.sent_at));
         if [&queued.turn, &queued.instance, &queued.key].into_iter().any(|token| token_fault(token).is_some())
         {
-            measured::declined(&self.pool, "unreadable");
+            measured::declined(&self.context.pool, "unreadable");
             tracing::warn!(caller, "a message in the queue names no turn");
             let _ = message.ack_with(AckKind::Term).await;
             return;
@@ -326,24 +324,19 @@ impl Worker {
             let mut running = self.running.lock();
             // A message that came twice while the first is at work: the key would tell them apart, too.
             if running.contains_key(&turn) {
-                measured::declined(&self.pool, "runs_here");
+                measured::declined(&self.context.pool, "runs_here");
                 return;
             }
             running.insert(turn.clone(), (queued.key.clone(), sender));
         }
         let is_offered = self.running.is_offered(&queued.backend);
         let job = TakenTurn {
-            link: self.link.clone(),
-            worker: Arc::clone(&self.name),
-            router: self.router.clone(),
-            policy: Arc::clone(&self.policy),
+            worker: self.context.clone(),
             caller,
-            figures: Figures::of(&self.pool, &queued, is_offered),
-            trace: self.trace.clone(),
+            figures: Figures::of(&self.context.pool, &queued, is_offered),
             queued,
             commands,
             slot: Some(slot),
-            lingering: Arc::clone(&self.lingering),
             taken_at,
             tenure: tenure.clone(),
             is_offered,
@@ -359,13 +352,8 @@ impl Worker {
     }
 
     /// Gives each message of a caller to the turn that it is about.
-    async fn listen(
-        mut control: async_nats::Subscriber,
-        running: Arc<RunningTurns>,
-        link: Link,
-        router: Router,
-        policy: Arc<Policy>,
-    ) {
+    async fn listen(mut control: async_nats::Subscriber, running: Arc<RunningTurns>, context: WorkerContext) {
+        let WorkerContext { link, router, policy, .. } = context;
         let mut forgetting = JoinSet::new();
         loop {
             let message = tokio::select! {
@@ -414,12 +402,12 @@ impl Worker {
 
     /// Which backends can start here.
     async fn offer(&self) -> Offer {
-        offer_of(&self.router, self.wanted.as_deref()).await
+        offer_of(&self.context.router, self.wanted.as_deref()).await
     }
 
     fn card_maker(&self) -> CardMaker {
         CardMaker {
-            router: self.router.clone(),
+            router: self.context.router.clone(),
             wanted: self.wanted.clone(),
             running: Arc::clone(&self.running),
             instance: self.instance.clone(),
@@ -433,21 +421,21 @@ impl Worker {
         let until = Instant::now() + LEASE_TIME + Duration::from_secs(5);
         let mut was_told = false;
         loop {
-            let key = worker_key(&self.pool, &self.name);
+            let key = worker_key(&self.context.pool, &self.context.name);
             let tenure = Tenure::since(Instant::now());
             if let Some(lease) =
-                Lease::take(&self.link.nats, WORKERS_BUCKET, key, card.clone().into()).await?
+                Lease::take(&self.context.link.nats, WORKERS_BUCKET, key, card.clone().into()).await?
             {
                 return Ok((lease, tenure));
             }
             if Instant::now() >= until {
                 return Err(FleetError::NameTaken {
-                    name: self.name.to_string(),
-                    pool: self.pool.to_string(),
+                    name: self.context.name.to_string(),
+                    pool: self.context.pool.to_string(),
                 });
             }
             if !std::mem::replace(&mut was_told, true) {
-                tracing::info!(name = %self.name, "the name is taken; if its worker was killed, it is free within 30 s");
+                tracing::info!(name = %self.context.name, "the name is taken; if its worker was killed, it is free within 30 s");
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
@@ -594,6 +582,9 @@ fn machine_name() -> String {
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker").field("pool", &self.pool).field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Worker")
+            .field("pool", &self.context.pool)
+            .field("name", &self.context.name)
+            .finish_non_exhaustive()
     }
 }

@@ -22,50 +22,91 @@ const SMALL_DELTA: usize = 1_024;
 /// The first and the longest wait before something is stored again that could not be.
 const STORE_AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(10));
 
-/// Stores the effects of a turn, before they are told.
-pub(super) async fn store_effects(link: &Link, caller: &str, turn: &str, effects: StoredEffects) {
-    let Ok(text) = serde_json::to_vec(&effects) else { return };
-    let id = format!("{caller}.{turn}.effects.{:?}", effects.effects);
-    let message = PublishMessage::build().payload(text.into()).message_id(id);
-    store_at_last(link, &effects_subject(caller, turn), message, "effects").await;
+/// Stored data of a turn: its effects, its end, and its large items.
+#[derive(Clone)]
+pub(super) struct TurnStore {
+    pub(super) link: Link,
+    pub(super) caller: String,
+    pub(super) turn: String,
+    /// Name of the attempt that stores it.
+    pub(super) attempt: String,
 }
 
-/// Stores the end of a turn, and returns what it is told by.
-pub(super) async fn store_result(
-    link: &Link,
-    caller: &str,
-    turn: &str,
-    attempt: String,
-    outcome: &WireOutcome,
-) -> Payload {
-    let mut wait = STORE_AGAIN.0;
-    let owner = objects::owner(caller, turn);
-    let outcome = loop {
-        match objects::pack(link, &owner, outcome).await {
-            Ok(outcome) => break outcome,
-            // It would be no smaller the next time, nor permitted.
-            Err(error @ (FleetError::TooLarge { .. } | FleetError::Nats(NatsError::Forbidden { .. }))) => {
-                let error = untold(outcome, &error);
-                match objects::pack(link, &owner, &error).await {
-                    Ok(outcome) => break outcome,
-                    Err(error) => tracing::warn!(%error, turn, "the end of a turn could not be stored"),
+impl TurnStore {
+    /// Owner of the objects of the turn: the first part of their names.
+    pub(super) fn owner(&self) -> String {
+        objects::owner(&self.caller, &self.turn)
+    }
+
+    /// Stores the effects of the turn, before they are sent.
+    pub(super) async fn effects(&self, effects: Effects) {
+        let (caller, turn) = (&self.caller, &self.turn);
+        let stored = StoredEffects { attempt: self.attempt.clone(), effects };
+        let Ok(text) = serde_json::to_vec(&stored) else { return };
+        let id = format!("{caller}.{turn}.effects.{effects:?}");
+        let message = PublishMessage::build().payload(text.into()).message_id(id);
+        store_at_last(&self.link, &effects_subject(caller, turn), message, "effects").await;
+    }
+
+    /// Stores the end of the turn, and returns the payload that names it.
+    pub(super) async fn result(&self, outcome: &WireOutcome) -> Payload {
+        let (caller, turn) = (&self.caller, &self.turn);
+        let mut wait = STORE_AGAIN.0;
+        let owner = self.owner();
+        let outcome = loop {
+            match objects::pack(&self.link, &owner, outcome).await {
+                Ok(outcome) => break outcome,
+                // It would be no smaller the next time, nor permitted.
+                Err(
+                    error @ (FleetError::TooLarge { .. } | FleetError::Nats(NatsError::Forbidden { .. })),
+                ) => {
+                    let error = untold(outcome, &error);
+                    match objects::pack(&self.link, &owner, &error).await {
+                        Ok(outcome) => break outcome,
+                        Err(error) => tracing::warn!(%error, turn, "the end of a turn could not be stored"),
+                    }
+                }
+                Err(error) => {
+                    unstored("result");
+                    tracing::warn!(%error, turn, "the end of a turn could not be stored, and is stored again");
                 }
             }
-            Err(error) => {
-                unstored("result");
-                tracing::warn!(%error, turn, "the end of a turn could not be stored, and is stored again");
-            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(STORE_AGAIN.1);
+        };
+        let stored = StoredResult { attempt: self.attempt.clone(), outcome };
+        if let Ok(text) = serde_json::to_vec(&stored) {
+            let message =
+                PublishMessage::build().payload(text.into()).message_id(format!("{caller}.{turn}.result"));
+            store_at_last(&self.link, &result_subject(caller, turn), message, "result").await;
         }
-        tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(STORE_AGAIN.1);
-    };
-    let stored = StoredResult { attempt, outcome };
-    if let Ok(text) = serde_json::to_vec(&stored) {
-        let message =
-            PublishMessage::build().payload(text.into()).message_id(format!("{caller}.{turn}.result"));
-        store_at_last(link, &result_subject(caller, turn), message, "result").await;
+        stored.outcome
     }
-    stored.outcome
+
+    /// Returns an item that fits into a message.
+    pub(super) async fn packed(&self, item: Item) -> Item {
+        if size_of(&item) <= INLINE_BYTES {
+            return item;
+        }
+        let mut wait = STORE_AGAIN.0;
+        loop {
+            match objects::pack(&self.link, &self.owner(), &item).await {
+                Ok(Payload::Inline(_)) => return item,
+                Ok(payload) => return Item::Large(payload),
+                Err(
+                    error @ (FleetError::TooLarge { .. } | FleetError::Nats(NatsError::Forbidden { .. })),
+                ) => {
+                    return left_out(&item, &error);
+                }
+                Err(error) => {
+                    unstored("item");
+                    tracing::warn!(%error, turn = self.turn, "an event could not be stored, and is stored again");
+                }
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(STORE_AGAIN.1);
+        }
+    }
 }
 
 /// Stores a message, as often as it takes. The same id keeps it from being there twice.
@@ -78,29 +119,6 @@ async fn store_at_last(link: &Link, subject: &str, message: PublishMessage, what
             return;
         }
         tracing::warn!(?error, subject, "what a turn did could not be stored, and is stored again");
-        tokio::time::sleep(wait).await;
-        wait = (wait * 2).min(STORE_AGAIN.1);
-    }
-}
-
-/// An item that fits into a message.
-pub(super) async fn packed(link: &Link, caller: &str, turn: &str, item: Item) -> Item {
-    if size_of(&item) <= INLINE_BYTES {
-        return item;
-    }
-    let mut wait = STORE_AGAIN.0;
-    loop {
-        match objects::pack(link, &objects::owner(caller, turn), &item).await {
-            Ok(Payload::Inline(_)) => return item,
-            Ok(payload) => return Item::Large(payload),
-            Err(error @ (FleetError::TooLarge { .. } | FleetError::Nats(NatsError::Forbidden { .. }))) => {
-                return left_out(&item, &error);
-            }
-            Err(error) => {
-                unstored("item");
-                tracing::warn!(%error, turn, "an event could not be stored, and is stored again");
-            }
-        }
         tokio::time::sleep(wait).await;
         wait = (wait * 2).min(STORE_AGAIN.1);
     }

@@ -1,7 +1,6 @@
 //! Puts a turn into its queue.
 
 use std::{
-    collections::VecDeque,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -18,12 +17,13 @@ use nexus_core::{
 use nexus_nats::{NatsError, NatsStoreError};
 use tokio::time::Instant;
 
-use super::{LONGEST_WAIT, LatestReply, RemoteTurn, TICK, with_effects};
+use super::{ArrivedItems, LONGEST_WAIT, LatestReply, RemoteTurn, TICK, TurnFiles, with_effects};
 use crate::{
     blocking::off_thread,
     caller::{
         FleetBackend,
         answers::Answers,
+        dead_worker::WorkerContact,
         end::{self, FoundEnd},
         frames::Frames,
         handle::WorkerHandle,
@@ -165,7 +165,7 @@ impl<'b> RemoteTurn<'b> {
             // It may be stored all the same, and another backend must not be given the work then.
             Err(error) => {
                 let error = FleetError::from(error).into_turn_error(id);
-                let taken = tokio::time::timeout(TAKE_BACK_TIME, end::take_back(guard.place())).await;
+                let taken = tokio::time::timeout(TAKE_BACK_TIME, end::take_back(guard.address())).await;
                 if matches!(taken, Ok(FoundEnd::TakenBack)) {
                     guard.is_queued = false;
                     return Err(error);
@@ -173,34 +173,24 @@ impl<'b> RemoteTurn<'b> {
                 return Err(with_effects(error.with_retry(Retry::Never), Effects::Unknown));
             }
         }
-        let now = Instant::now();
         let watch = Watch::new(&request.limits);
         let mut log = TurnLog::new(id.clone(), request.model.clone(), None).in_span(span);
         log.infer_model_calls();
         Ok(Self {
             backend,
-            answers: Answers::new(session.share(), link.clone(), owner.clone()),
-            link,
-            owner,
+            answers: Answers::new(session.share(), link, owner),
             guard: guard.with_session(session),
             watch,
             deadline,
             frames: Frames::default(),
+            arrived: ArrivedItems::default(),
+            contact: WorkerContact::new(),
             log,
             reply: LatestReply::default(),
-            held: VecDeque::new(),
-            fetching: None,
-            queued_at: Some(now),
-            last_heard: now,
-            last_sent: now,
-            looked_at: now,
-            offline_since: None,
-            unclear: 0,
             looking: None,
             stopping: None,
             writes_by_itself: request.tool_access >= nexus_core::ToolAccess::WorkspaceWrite,
-            files: files.map(|(files, _)| (files, place)),
-            change: None,
+            files: TurnFiles { sent: files.map(|(files, _)| (files, place)), change: None },
         })
     }
 }

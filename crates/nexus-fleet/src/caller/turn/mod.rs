@@ -20,6 +20,7 @@ use super::{
     FleetBackend,
     answers::Answers,
     arrival::{self, Way},
+    dead_worker::{self, WorkerContact},
     end::{self, FoundEnd},
     frames::Frames,
     handle::WorkerHandle,
@@ -28,7 +29,6 @@ use super::{
 };
 use crate::{
     error::FleetError,
-    link::Link,
     measure, objects,
     protocol::{Frame, Item, Payload, StartedBy, StoredObject, WireOutcome, WorkerCommand},
     wait::{done, until},
@@ -36,20 +36,10 @@ use crate::{
 
 /// How often a turn looks after its link.
 const TICK: Duration = Duration::from_millis(250);
-/// How often a worker hears of its caller at least.
-const HEARTBEAT: Duration = Duration::from_secs(10);
-/// How long a worker may be silent. Source: three heartbeats; an election takes 5 to 6 s.
-pub(crate) const SILENCE: Duration = Duration::from_secs(30);
-/// How often a turn that waits looks whether somebody has started it.
-const LOOK: Duration = Duration::from_secs(5);
 /// How long missing frames are asked for.
 const LOST: Duration = Duration::from_secs(30);
 /// How long a worker has to end a turn that was told to stop.
 const STOP_TIME: Duration = Duration::from_secs(15);
-/// How long a caller may be without a connection before its turn ends. Its worker ends it before that.
-const OFFLINE: Duration = Duration::from_secs(60);
-/// How often in a row the servers may fail to say what became of a turn.
-const MAX_UNCLEAR: u32 = 4;
 /// Frames that are taken before the worker is told.
 const ACK_EVERY: u64 = 32;
 /// How long a turn without a deadline waits for a worker.
@@ -97,38 +87,39 @@ fn with_effects(mut error: TurnError, effects: Effects) -> TurnError {
 /// A turn that was put into a queue.
 struct RemoteTurn<'b> {
     backend: &'b FleetBackend,
-    link: Link,
-    /// Names the objects of the turn.
-    owner: String,
     /// Stops it when it is dropped.
     guard: StopGuard,
     watch: Watch,
     deadline: Option<Instant>,
     answers: Answers,
     frames: Frames,
+    arrived: ArrivedItems,
+    contact: WorkerContact,
     /// What the worker told, and the spans of it.
     log: TurnLog,
     reply: LatestReply,
-    /// Items that wait for the object that holds one of them.
-    held: VecDeque<Item>,
-    fetching: Option<BoxFuture<'static, Result<Item, FleetError>>>,
-    /// When it was stored, until a worker is heard of.
-    queued_at: Option<Instant>,
-    last_heard: Instant,
-    last_sent: Instant,
-    looked_at: Instant,
-    offline_since: Option<Instant>,
-    /// How often in a row the servers could not say what became of the turn.
-    unclear: u32,
-    /// What is being looked up beside everything else.
+    /// Lookup beside everything else.
     looking: Option<BoxFuture<'static, FoundEnd>>,
     /// Why the turn is to end, and by when.
     stopping: Option<Stopping>,
-    /// Whether the level of the turn lets a program write without its caller.
+    /// True if the level of the turn lets a program write without its caller.
     writes_by_itself: bool,
-    /// The files that travelled, and the name of their folder at the worker.
-    files: Option<(CallerFiles, String)>,
-    /// What the turn changed of them.
+    files: TurnFiles,
+}
+
+/// Items in their order, up to one that is in the object store.
+#[derive(Default)]
+struct ArrivedItems {
+    /// Items that wait for `fetching`.
+    waiting: VecDeque<Item>,
+    fetching: Option<BoxFuture<'static, Result<Item, FleetError>>>,
+}
+
+/// Files of a turn that travel.
+struct TurnFiles {
+    /// The files that were sent, and the name of their folder at the worker.
+    sent: Option<(CallerFiles, String)>,
+    /// Change of them that the turn made.
     change: Option<StoredObject>,
 }
 
@@ -175,8 +166,8 @@ impl<'b> RemoteTurn<'b> {
                 }
                 () = self.log.outbox.flush(events), if has_events => LoopStep::Goes,
                 frame = self.guard.next_frame() => self.take(frame),
-                fetched = done(&mut self.fetching) => {
-                    self.fetching = None;
+                fetched = done(&mut self.arrived.fetching) => {
+                    self.arrived.fetching = None;
                     self.fetched(fetched)
                 }
                 (id, answer) = self.answers.next() => {
@@ -194,16 +185,16 @@ impl<'b> RemoteTurn<'b> {
                 break *outcome;
             }
         };
-        let outcome = match self.files.take() {
+        let outcome = match self.files.sent.take() {
             Some((files, _)) => {
                 let way = Way {
-                    link: &self.link,
-                    owner: &self.owner,
+                    link: &self.guard.link,
+                    owner: &self.guard.owner(),
                     backend: self.backend.id(),
                     cancel: &cancel,
                     deadline: self.deadline,
                 };
-                arrival::receive(files, self.change.take(), outcome, way).await
+                arrival::receive(files, self.files.change.take(), outcome, way).await
             }
             None => outcome,
         };
@@ -235,18 +226,18 @@ impl<'b> RemoteTurn<'b> {
     /// Begins to end the turn.
     fn stop(&mut self, failure: Failure) {
         // What it changed so far has to be taken and stored.
-        let time = if self.files.is_some() { arrival::GRACE } else { STOP_TIME };
+        let time = if self.files.sent.is_some() { arrival::GRACE } else { STOP_TIME };
         self.stopping = Some(Stopping { failure, until: Instant::now() + time });
         match self.guard.worker {
             Some(_) => self.tell(WorkerCommand::Cancel),
             // Nobody may have started it: then nobody will.
-            None => self.looking = Some(end::take_back(self.guard.place()).boxed()),
+            None => self.looking = Some(end::take_back(self.guard.address()).boxed()),
         }
     }
 
     fn tell(&mut self, command: WorkerCommand) {
         self.guard.tell(command);
-        self.last_sent = Instant::now();
+        self.contact.sent();
     }
 
     fn ask_again(&mut self, from: u64) {
@@ -256,8 +247,8 @@ impl<'b> RemoteTurn<'b> {
 
     /// Records how long nothing was heard of a worker, once.
     fn measure_wait(&mut self) {
-        if let Some(at) = self.queued_at.take() {
-            measure::WAIT_TIME.time(at.elapsed(), self.backend.labels());
+        if let Some(waited) = self.contact.waited() {
+            measure::WAIT_TIME.time(waited, self.backend.labels());
         }
     }
 
@@ -266,30 +257,30 @@ impl<'b> RemoteTurn<'b> {
         if !self.guard.is_of_turn(&frame) {
             return LoopStep::Goes;
         }
-        self.last_heard = Instant::now();
+        self.contact.heard();
         self.measure_wait();
         let items = self.frames.take(frame);
         if let Some(from) = self.frames.wanted_again() {
             self.ask_again(from);
         }
-        self.held.extend(items);
-        let step = self.take_held();
+        self.arrived.waiting.extend(items);
+        let step = self.take_arrived();
         if self.frames.unacknowledged() >= ACK_EVERY {
             self.acknowledge();
         }
         step
     }
 
-    fn take_held(&mut self) -> LoopStep {
-        while self.fetching.is_none()
-            && let Some(item) = self.held.pop_front()
+    fn take_arrived(&mut self) -> LoopStep {
+        while self.arrived.fetching.is_none()
+            && let Some(item) = self.arrived.waiting.pop_front()
         {
             match item {
                 Item::Event(envelope) => self.event(envelope.event),
                 Item::Large(payload) => {
                     self.guard.keep(&payload);
-                    let (link, owner) = (self.link.clone(), self.owner.clone());
-                    self.fetching =
+                    let (link, owner) = (self.guard.link.clone(), self.guard.owner());
+                    self.arrived.fetching =
                         Some(async move { objects::unpack(&link, &owner, &payload).await }.boxed());
                 }
                 Item::Call { id, call } => {
@@ -308,8 +299,8 @@ impl<'b> RemoteTurn<'b> {
                 Item::Abandoned => {}
                 Item::End(payload) => {
                     self.guard.keep(&payload);
-                    self.looking = Some(end::read(self.guard.place(), payload).boxed());
-                    self.held.clear();
+                    self.looking = Some(end::read(self.guard.address(), payload).boxed());
+                    self.arrived.waiting.clear();
                 }
             }
         }
@@ -320,8 +311,8 @@ impl<'b> RemoteTurn<'b> {
         match fetched {
             Ok(Item::Large(_)) => self.broken("an item within an item".to_owned()),
             Ok(item) => {
-                self.held.push_front(item);
-                self.take_held()
+                self.arrived.waiting.push_front(item);
+                self.take_arrived()
             }
             Err(error) => self.broken(error.to_string()),
         }
@@ -375,16 +366,9 @@ impl<'b> RemoteTurn<'b> {
     /// What is done now and then.
     fn look_after(&mut self) -> LoopStep {
         let now = Instant::now();
-        if self.link.nats.is_connected() {
-            self.offline_since = None;
-        } else {
-            // What is not heard meanwhile is nobody's silence.
-            self.last_heard = now;
-            let since = *self.offline_since.get_or_insert(now);
-            if now >= since + OFFLINE {
-                let reason = "the connection to the servers of the fleet is lost, and with it the turn";
-                return self.fail(Failure::new(ErrorKind::Transport, reason), Effects::Unknown);
-            }
+        if self.contact.is_offline(self.guard.link.nats.is_connected()) {
+            let reason = "the connection to the servers of the fleet is lost, and with it the turn";
+            return self.fail(Failure::new(ErrorKind::Transport, reason), Effects::Unknown);
         }
         if let Some(stopping) = &self.stopping {
             if now >= stopping.until {
@@ -399,7 +383,7 @@ impl<'b> RemoteTurn<'b> {
             }
         }
         if self.guard.worker.is_some() {
-            if self.frames.unacknowledged() > 0 || now >= self.last_sent + HEARTBEAT {
+            if self.frames.unacknowledged() > 0 || self.contact.needs_heartbeat() {
                 self.acknowledge();
             }
             if let Some(from) = self.frames.wanted_again() {
@@ -408,15 +392,15 @@ impl<'b> RemoteTurn<'b> {
             if let Some((from, to)) = self.frames.lost_for(LOST) {
                 return self.broken(format!("what the worker said is lost: messages {from} to {to}"));
             }
-            if now >= self.last_heard + SILENCE && self.looking.is_none() {
-                self.looking = Some(end::after_silence(self.guard.place()).boxed());
+            if self.contact.is_silent() && self.looking.is_none() {
+                self.looking = Some(end::after_silence(self.guard.address()).boxed());
             }
         } else if self.stopping.is_none() && self.watch.elapsed() >= LONGEST_WAIT {
             let reason = format!("no worker of the pool {} took the turn within a day", self.backend.pool);
             self.stop(Failure::new(ErrorKind::Overloaded, reason));
-        } else if now >= self.looked_at + LOOK && self.looking.is_none() {
-            self.looked_at = now;
-            self.looking = Some(end::look_for_worker(self.guard.place()).boxed());
+        } else if self.contact.should_look() && self.looking.is_none() {
+            self.contact.looked();
+            self.looking = Some(end::look_for_worker(self.guard.address()).boxed());
         }
         LoopStep::Goes
     }
@@ -424,7 +408,7 @@ impl<'b> RemoteTurn<'b> {
     /// Goes on with what was looked up.
     fn found(&mut self, found: FoundEnd) -> LoopStep {
         if !matches!(found, FoundEnd::Unclear) {
-            self.unclear = 0;
+            self.contact.is_clear();
         }
         match found {
             FoundEnd::Nothing => LoopStep::Goes,
@@ -433,7 +417,7 @@ impl<'b> RemoteTurn<'b> {
                 if self.guard.worker.is_none() {
                     self.guard.worker = Some((worker, attempt));
                     self.measure_wait();
-                    self.last_heard = Instant::now();
+                    self.contact.heard();
                     if self.stopping.is_some() {
                         self.tell(WorkerCommand::Cancel);
                     }
@@ -463,11 +447,7 @@ impl<'b> RemoteTurn<'b> {
             }
             FoundEnd::Silent { effects } => {
                 let worker = self.guard.worker.as_ref().map_or("", |(worker, _)| worker.as_str());
-                let reason = format!(
-                    "the worker {worker} of the pool {} was not heard of for {} s, and stored no result",
-                    self.backend.pool,
-                    SILENCE.as_secs()
-                );
+                let failure = dead_worker::failure(worker, &self.backend.pool);
                 // It may be paused: then it hears of this when it goes on.
                 self.guard.tell(WorkerCommand::Abandon);
                 self.guard.is_queued = false;
@@ -476,13 +456,11 @@ impl<'b> RemoteTurn<'b> {
                     Some(effects) if effects >= Effects::Wrote || !self.writes_by_itself => effects,
                     _ => Effects::Unknown,
                 };
-                self.fail(Failure::new(ErrorKind::Crashed, reason), effects)
+                self.fail(failure, effects)
             }
             FoundEnd::Unreadable(reason) => self.broken(reason),
             FoundEnd::Unclear => {
-                self.last_heard = Instant::now();
-                self.unclear += 1;
-                if self.unclear < MAX_UNCLEAR {
+                if !self.contact.is_unclear() {
                     return LoopStep::Goes;
                 }
                 let reason = "the servers of the fleet do not say what became of the turn";
@@ -504,8 +482,8 @@ impl<'b> RemoteTurn<'b> {
         if let Some(change) = &change {
             self.guard.keep(&Payload::Object(change.clone()));
         }
-        self.change = change;
-        let place = self.files.as_ref().map(|(_, place)| place.clone());
+        self.files.change = change;
+        let place = self.files.sent.as_ref().map(|(_, place)| place.clone());
         let wrap = |inner| WorkerHandle { worker, inner, place }.wrap(id);
         match &mut outcome {
             Ok(result) => result.resume = result.resume.take().map(wrap),

@@ -1,0 +1,111 @@
+//! Notices that the worker of a turn is dead: it was silent for longer than three heartbeats.
+
+use std::time::Duration;
+
+use nexus_core::{ErrorKind, harness::Failure};
+use tokio::time::Instant;
+
+/// Longest time between two messages to a worker.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+/// Silence after which a worker counts as dead. Source: three heartbeats; an election takes 5 to 6 s.
+pub(crate) const SILENCE: Duration = Duration::from_secs(30);
+/// Time between two lookups whether a worker has started a turn that waits.
+const LOOK: Duration = Duration::from_secs(5);
+/// Longest time without a connection until the turn ends. Its worker ends it before that.
+const OFFLINE: Duration = Duration::from_secs(60);
+/// Unclear answers of the servers in a row after which the turn ends.
+const MAX_UNCLEAR: u32 = 4;
+
+/// Contact of a caller with the worker of its turn.
+pub(super) struct WorkerContact {
+    /// Time at which the turn was stored, until a worker is heard of.
+    queued_at: Option<Instant>,
+    last_heard: Instant,
+    last_sent: Instant,
+    looked_at: Instant,
+    offline_since: Option<Instant>,
+    /// Unclear answers of the servers in a row.
+    unclear: u32,
+}
+
+impl WorkerContact {
+    /// Begins when the turn is stored in its queue.
+    pub(super) fn new() -> Self {
+        let now = Instant::now();
+        Self {
+            queued_at: Some(now),
+            last_heard: now,
+            last_sent: now,
+            looked_at: now,
+            offline_since: None,
+            unclear: 0,
+        }
+    }
+
+    /// Records a message from the worker, or a reason why there could be none.
+    pub(super) fn heard(&mut self) {
+        self.last_heard = Instant::now();
+    }
+
+    /// Records a message to the worker.
+    pub(super) fn sent(&mut self) {
+        self.last_sent = Instant::now();
+    }
+
+    /// Returns how long no worker was heard of, once.
+    pub(super) fn waited(&mut self) -> Option<Duration> {
+        self.queued_at.take().map(|at| at.elapsed())
+    }
+
+    /// Returns true if a connection has been missing for so long that the turn is lost.
+    pub(super) fn is_offline(&mut self, is_connected: bool) -> bool {
+        if is_connected {
+            self.offline_since = None;
+            return false;
+        }
+        // Missing messages are not the worker's silence.
+        self.heard();
+        self.offline_since.get_or_insert_with(Instant::now).elapsed() >= OFFLINE
+    }
+
+    /// Returns true if the worker is to hear of its caller.
+    pub(super) fn needs_heartbeat(&self) -> bool {
+        self.last_sent.elapsed() >= HEARTBEAT
+    }
+
+    /// Returns true if the worker counts as dead.
+    pub(super) fn is_silent(&self) -> bool {
+        self.last_heard.elapsed() >= SILENCE
+    }
+
+    /// Returns true if it is time to look up whether a worker has started the turn.
+    pub(super) fn should_look(&self) -> bool {
+        self.looked_at.elapsed() >= LOOK
+    }
+
+    /// Records a lookup.
+    pub(super) fn looked(&mut self) {
+        self.looked_at = Instant::now();
+    }
+
+    /// Records a clear answer of the servers.
+    pub(super) fn is_clear(&mut self) {
+        self.unclear = 0;
+    }
+
+    /// Records an unclear answer of the servers. Returns true after too many of them.
+    pub(super) fn is_unclear(&mut self) -> bool {
+        self.heard();
+        self.unclear += 1;
+        self.unclear >= MAX_UNCLEAR
+    }
+}
+
+/// Failure of a turn whose worker is dead and stored no result.
+pub(super) fn failure(worker: &str, pool: &str) -> Failure {
+    let reason = format!(
+        "the worker {worker} of the pool {pool} was not heard of for {} s, and stored no result",
+        SILENCE.as_secs()
+    );
+    Failure::new(ErrorKind::Crashed, reason)
+}
