@@ -16,7 +16,7 @@ use super::{
 };
 
 /// Whether research can be planned on.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Gate {
     /// The milestone.
     pub milestone: MilestoneId,
@@ -35,7 +35,7 @@ pub struct Gate {
 }
 
 /// A milestone and its slices at one look.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct MilestoneReport {
     /// The milestone.
     pub milestone: MilestoneId,
@@ -48,7 +48,7 @@ pub struct MilestoneReport {
 }
 
 /// How many tasks of a slice are in each status, in the order of [`WorkStatus::ALL`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct SliceReport {
     /// The slice.
     pub slice: SliceId,

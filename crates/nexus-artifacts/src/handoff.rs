@@ -64,7 +64,7 @@ pub struct HandoffFilter {
 }
 
 /// A handoff and where it is.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct FoundHandoff {
     /// The file.
     pub path: PathBuf,

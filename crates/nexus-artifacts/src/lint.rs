@@ -33,7 +33,7 @@ pub struct LintOptions {
 }
 
 /// What [`lint`] found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct LintReport {
     /// How many artifacts were looked at.
     pub files: usize,

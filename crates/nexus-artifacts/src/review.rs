@@ -26,7 +26,7 @@ const SEAL: &str = "<!-- seal ";
 const MOST_ENTRY: usize = 256 << 10;
 
 /// What a review is found to be.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ReviewState {
     /// Its length in bytes.
     pub bytes: usize,
@@ -39,7 +39,7 @@ pub struct ReviewState {
 }
 
 /// What appending a review did.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Appended {
     /// The review as it is now.
     pub state: ReviewState,

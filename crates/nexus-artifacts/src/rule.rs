@@ -12,9 +12,9 @@ use super::document::TextPosition;
 macro_rules! rules {
     ($($rule:ident = $id:literal, $about:literal;)*) => {
         /// A rule of the lint.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, schemars::JsonSchema)]
         pub enum Rule {
-            $(#[doc = $about] $rule,)*
+            $(#[doc = $about] #[schemars(rename = $id)] $rule,)*
         }
 
         impl Rule {
@@ -90,7 +90,7 @@ impl Serialize for Rule {
 }
 
 /// What the lint found. As text: `file:line:column: rule: message`.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 pub struct LintFinding {
     /// The file.
     pub path: PathBuf,

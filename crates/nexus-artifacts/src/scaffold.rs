@@ -52,7 +52,7 @@ pub struct NewTask {
 }
 
 /// What [`Artifacts::scaffold`] made.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Scaffolded {
     /// The tasks of the plan, in order.
     pub tasks: Vec<SliceTaskId>,

@@ -8,7 +8,7 @@ use super::{
 };
 
 /// A success criterion as a verification has it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct CriterionResult {
     /// `SC-1`.
     pub id: String,

@@ -3,31 +3,94 @@
 use std::{
     fs::File,
     io::{self, Read as _},
-    path::{Path, absolute},
+    path::{Path, PathBuf, absolute},
     process::ExitCode,
 };
 
 use nexus::BuildContext;
 use nexus_artifacts::{
-    Artifacts, HandoffFilter, Kind, LintOptions, MilestoneId, NewHandoff, NewMilestone, NewTask,
-    ResearchVerdict, Rule, SliceId, lint,
+    Artifacts, HandoffFilter, Kind, LintOptions, MilestoneId, MilestoneReport, NewHandoff, NewMilestone,
+    NewTask, ResearchVerdict, Rule, SliceId, SliceTaskId, WorkStatus, lint,
 };
-use nexus_project::{ProjectError, ProjectErrorKind};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     EXIT_FAILED,
     args::{ArtifactArgs, ArtifactCommand, ConfigArgs, HandoffCommand, NewArtifact},
     command_error::CommandError,
     config,
-    output::{complain, printable, printable_lines, say, say_json},
+    output::{AnswerWriter, complain, printable, printable_lines, say, say_json},
+    schema::foreign::ObjectSchema,
 };
 
 /// Longest entry that is read, in bytes. More is refused by the review itself.
 const MOST_BYTES: u64 = 1 << 20;
 
-pub(crate) fn artifact(config: &ConfigArgs, args: ArtifactArgs) -> Result<ExitCode, CommandError> {
-    let ArtifactArgs { project, json, command } = args;
+/// Rule of the lint.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LintRule {
+    /// The rule.
+    rule: Rule,
+    /// What it asks for.
+    about: String,
+}
+
+/// Kind of artifacts, or the JSON Schema of the frontmatter of the kind that was named.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum ArtifactSchema {
+    /// A kind of a list.
+    Kind {
+        /// The kind.
+        kind: Kind,
+        /// What its files are called.
+        file: String,
+        /// The sections that they have.
+        sections: Vec<String>,
+    },
+    /// A JSON Schema.
+    Schema(#[schemars(with = "ObjectSchema")] Value),
+}
+
+/// Artifact that was made.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MadeArtifact {
+    /// Its id.
+    id: String,
+}
+
+/// Task that was moved to another status.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MarkedTask {
+    /// The task.
+    task: SliceTaskId,
+    /// Its status before.
+    before: WorkStatus,
+    /// Its status now.
+    status: WorkStatus,
+}
+
+/// File that was written.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WrittenArtifact {
+    /// The milestone, of a file of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    milestone: Option<MilestoneId>,
+    /// The slice, of a file of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    slice: Option<SliceId>,
+    /// The file.
+    path: PathBuf,
+}
+
+pub(crate) fn artifact(
+    out: AnswerWriter,
+    config: &ConfigArgs,
+    args: ArtifactArgs,
+) -> Result<ExitCode, CommandError> {
+    let ArtifactArgs { project, command } = args;
     let artifacts = find(project.as_deref())?;
     match command {
         ArtifactCommand::Lint { path, schema, enforce } => {
@@ -36,97 +99,85 @@ pub(crate) fn artifact(config: &ConfigArgs, args: ArtifactArgs) -> Result<ExitCo
             let all = if folder.exists() { vec![folder] } else { Vec::new() };
             let paths = if path.is_empty() { all } else { path };
             let options = LintOptions { kind: schema, models: models(config)? };
-            let report = lint(&paths, &options).map_err(failed)?;
-            if json {
-                say_json(&report);
-            } else {
+            let report = lint(&paths, &options)?;
+            out.show(&report, |report| {
                 report.findings.iter().for_each(|finding| say(printable(&finding.to_string())));
                 complain(format_args!("{} findings in {} artifacts", report.findings.len(), report.files));
-            }
+            });
             return Ok(code(!enforce || report.findings.is_empty()));
         }
-        ArtifactCommand::Rules => rules(json),
-        ArtifactCommand::Schema { kind } => schema(kind, json)?,
-        ArtifactCommand::New(new) => make(&artifacts, config, new, json)?,
+        ArtifactCommand::Rules => {
+            for &rule in Rule::ALL {
+                let text = format!("{:22}{}", rule.id(), rule.about());
+                out.line(&LintRule { rule, about: rule.about().to_owned() }, text);
+            }
+        }
+        ArtifactCommand::Schema { kind } => schema(out, kind)?,
+        ArtifactCommand::New(new) => make(out, &artifacts, config, new)?,
         ArtifactCommand::Scaffold { of } => {
             let models = models(config)?;
             for slice in slices(&artifacts, &of)? {
-                let done = artifacts.scaffold(slice, &models).map_err(failed)?;
+                let done = artifacts.scaffold(slice, &models)?;
                 for task in &done.not_planned {
                     complain(format_args!("warning: {task} has a folder and is not in the plan of {slice}"));
                 }
-                match json {
-                    true => say_json(&done),
-                    false => say(format_args!(
-                        "{slice}: {} tasks, {} files made, {} kept",
-                        done.tasks.len(),
-                        done.made.len(),
-                        done.kept.len()
-                    )),
-                }
+                let (tasks, made, kept) = (done.tasks.len(), done.made.len(), done.kept.len());
+                out.line(&done, format_args!("{slice}: {tasks} tasks, {made} files made, {kept} kept"));
             }
         }
         ArtifactCommand::Mark { task, status } => {
-            let before = artifacts.mark_task(task, status).map_err(failed)?;
-            match json {
-                true => say_json(&json!({ "task": task, "before": before, "status": status })),
-                false => say(format_args!("{task} was {before} and is {status}")),
-            }
+            let before = artifacts.mark_task(task, status)?;
+            out.line(
+                &MarkedTask { task, before, status },
+                format_args!("{task} was {before} and is {status}"),
+            );
         }
         ArtifactCommand::Todo { of } => {
             for slice in slices(&artifacts, &of)? {
-                let path = artifacts.write_todo(slice).map_err(failed)?;
-                match json {
-                    true => say_json(&json!({ "slice": slice, "path": path })),
-                    false => say(printable(&path.display().to_string())),
-                }
+                let path = artifacts.write_todo(slice)?;
+                written(out, WrittenArtifact { milestone: None, slice: Some(slice), path });
             }
         }
-        ArtifactCommand::Status { milestone } => status(&artifacts, milestone, json)?,
+        ArtifactCommand::Status { milestone } => out.show(&artifacts.report(milestone)?, status),
         ArtifactCommand::Append { milestone, file, expect, seal } => {
             let entry = if seal { String::new() } else { entry(file.as_deref())? };
             if entry.trim().is_empty() && !seal {
                 return Err("the entry is empty; --seal appends a seal alone".to_owned().into());
             }
-            let appended = artifacts.append_review(milestone, &entry, expect.as_deref()).map_err(failed)?;
+            let appended = artifacts.append_review(milestone, &entry, expect.as_deref())?;
             if appended.sealed_before > 0 {
                 complain(format_args!(
                     "{} bytes were there without a seal, and are sealed now",
                     appended.sealed_before
                 ));
             }
-            match json {
-                true => say_json(&appended),
-                false => say(&appended.state.sha256),
-            }
+            out.show(&appended, |appended| say(&appended.state.sha256));
         }
         ArtifactCommand::Reconcile { milestone } => {
-            let path = artifacts.write_research(milestone).map_err(failed)?;
-            match json {
-                true => say_json(&json!({ "milestone": milestone, "path": path })),
-                false => say(printable(&path.display().to_string())),
-            }
+            let path = artifacts.write_research(milestone)?;
+            written(out, WrittenArtifact { milestone: Some(milestone), slice: None, path });
         }
         ArtifactCommand::Gate { milestone } => {
-            let gate = artifacts.gate(milestone).map_err(failed)?;
-            match json {
-                true => say_json(&gate),
-                false => {
-                    say(gate.verdict);
-                    complain(format_args!(
-                        "{} outputs, agreement_score {}, contested_count {}, {} unresolved",
-                        gate.k, gate.agreement_score, gate.contested_count, gate.unresolved
-                    ));
-                    gate.contested
-                        .iter()
-                        .for_each(|text| complain(format_args!("contested: {}", printable(text))));
-                }
-            }
+            let gate = artifacts.gate(milestone)?;
+            out.show(&gate, |gate| {
+                say(gate.verdict);
+                complain(format_args!(
+                    "{} outputs, agreement_score {}, contested_count {}, {} unresolved",
+                    gate.k, gate.agreement_score, gate.contested_count, gate.unresolved
+                ));
+                gate.contested
+                    .iter()
+                    .for_each(|text| complain(format_args!("contested: {}", printable(text))));
+            });
             return Ok(code(gate.verdict != ResearchVerdict::NeedsReSpawn));
         }
-        ArtifactCommand::Handoff(command) => handoff(&artifacts, command, json)?,
+        ArtifactCommand::Handoff(command) => handoff(out, &artifacts, command)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn written(out: AnswerWriter, file: WrittenArtifact) {
+    out.show(&file, |file| say(printable(&file.path.display().to_string())));
 }
 
 fn code(is_good: bool) -> ExitCode {
@@ -156,7 +207,7 @@ fn models(config: &ConfigArgs) -> Result<Vec<String>, CommandError> {
 /// The slice, or every slice of the milestone, that is named.
 fn slices(artifacts: &Artifacts, of: &str) -> Result<Vec<SliceId>, CommandError> {
     if let Ok(milestone) = of.parse::<MilestoneId>() {
-        let slices = artifacts.slices(milestone).map_err(failed)?;
+        let slices = artifacts.slices(milestone)?;
         if slices.is_empty() {
             return Err(format!(
                 "{milestone} has no slices; make one by `nexus artifact new slice {milestone} NAME`"
@@ -171,71 +222,46 @@ fn slices(artifacts: &Artifacts, of: &str) -> Result<Vec<SliceId>, CommandError>
     })
 }
 
-fn rules(json: bool) {
-    for rule in Rule::ALL {
-        match json {
-            true => say_json(&json!({ "rule": rule, "about": rule.about() })),
-            false => say(format_args!("{:22}{}", rule.id(), rule.about())),
-        }
-    }
-}
-
-fn schema(kind: Option<Kind>, json: bool) -> Result<(), CommandError> {
+fn schema(out: AnswerWriter, kind: Option<Kind>) -> Result<(), CommandError> {
     if let Some(kind) = kind {
         let schema = kind.schema();
-        say_json(&schema.ok_or_else(|| format!("{} has no frontmatter, so it has no schema", kind.name()))?);
+        let schema =
+            schema.ok_or_else(|| format!("{} has no frontmatter, so it has no schema", kind.name()))?;
+        say_json(&ArtifactSchema::Schema(schema));
         return Ok(());
     }
     for kind in Kind::all() {
-        match json {
-            true => {
-                say_json(&json!({ "kind": kind, "file": kind.file_pattern(), "sections": kind.sections() }));
-            }
-            false => say(format_args!(
-                "{:20}{:24}{}",
-                kind.name(),
-                kind.file_pattern(),
-                kind.sections().join(", ")
-            )
-            .to_string()
-            .trim_end()),
-        }
+        let (name, file, sections) = (kind.name(), kind.file_pattern(), kind.sections());
+        let text = format!("{name:20}{file:24}{}", sections.join(", "));
+        let sections = sections.iter().map(ToString::to_string).collect();
+        out.line(&ArtifactSchema::Kind { kind, file: file.to_owned(), sections }, text.trim_end());
     }
     Ok(())
 }
 
 fn make(
+    out: AnswerWriter,
     artifacts: &Artifacts,
     config: &ConfigArgs,
     new: NewArtifact,
-    json: bool,
 ) -> Result<(), CommandError> {
     let id = match new {
         NewArtifact::Milestone { name, goal, requirement, criterion } => {
             let new = NewMilestone { name, goal, requirements: requirement, success_criteria: criterion };
-            artifacts.new_milestone(&new).map_err(failed)?.to_string()
+            artifacts.new_milestone(&new)?.to_string()
         }
-        NewArtifact::Slice { milestone, name } => {
-            artifacts.new_slice(milestone, &name).map_err(failed)?.to_string()
-        }
+        NewArtifact::Slice { milestone, name } => artifacts.new_slice(milestone, &name)?.to_string(),
         NewArtifact::Task { slice, name, tier, after, file, action } => {
             let new = NewTask { name, tier, depends_on: after, files: file, action };
-            artifacts.new_task(slice, &new, &models(config)?).map_err(failed)?.to_string()
+            artifacts.new_task(slice, &new, &models(config)?)?.to_string()
         }
     };
-    match json {
-        true => say_json(&json!({ "id": id })),
-        false => say(id),
-    }
+    out.show(&MadeArtifact { id }, |made| say(&made.id));
     Ok(())
 }
 
-fn status(artifacts: &Artifacts, milestone: MilestoneId, json: bool) -> Result<(), CommandError> {
-    let report = artifacts.report(milestone).map_err(failed)?;
-    if json {
-        say_json(&report);
-        return Ok(());
-    }
+fn status(report: &MilestoneReport) {
+    let milestone = report.milestone;
     let status = report.status.map_or("not verified yet", |status| status.as_str());
     say(format_args!("{milestone}  {status}"));
     for criterion in &report.criteria {
@@ -252,47 +278,37 @@ fn status(artifacts: &Artifacts, milestone: MilestoneId, json: bool) -> Result<(
         let counts = if counts.is_empty() { "no tasks".to_owned() } else { counts.join(", ") };
         say(format_args!("  {}  {counts}", slice.slice));
     }
-    Ok(())
 }
 
-fn handoff(artifacts: &Artifacts, command: HandoffCommand, json: bool) -> Result<(), CommandError> {
+fn handoff(out: AnswerWriter, artifacts: &Artifacts, command: HandoffCommand) -> Result<(), CommandError> {
     match command {
         HandoffCommand::New { topic, from, to, body, milestone } => {
             let new = NewHandoff { from, to, topic, body, milestone, ..NewHandoff::default() };
-            let found = artifacts.write_handoff(&new).map_err(failed)?;
-            match json {
-                true => say_json(&found),
-                false => say(&found.handoff.id),
-            }
+            let found = artifacts.write_handoff(&new)?;
+            out.line(&found, &found.handoff.id);
         }
         HandoffCommand::List { agent, status, milestone, global } => {
-            let list =
-                artifacts.handoffs(&HandoffFilter { agent, status, milestone, global }).map_err(failed)?;
+            let list = artifacts.handoffs(&HandoffFilter { agent, status, milestone, global })?;
             list.unreadable
                 .iter()
                 .for_each(|reason| complain(format_args!("warning: {}", printable_lines(reason))));
             for found in &list.handoffs {
                 let handoff = &found.handoff;
-                match json {
-                    true => say_json(found),
-                    false => say(printable(&format!(
-                        "{}  {}  {:8}  {} to {}: {}",
-                        handoff.id,
-                        handoff.created_at,
-                        handoff.status,
-                        handoff.from_agent,
-                        handoff.to_agent,
-                        handoff.topic
-                    ))),
-                }
+                let text = format!(
+                    "{}  {}  {:8}  {} to {}: {}",
+                    handoff.id,
+                    handoff.created_at,
+                    handoff.status,
+                    handoff.from_agent,
+                    handoff.to_agent,
+                    handoff.topic
+                );
+                out.line(found, printable(&text));
             }
         }
         HandoffCommand::Mark { id, status } => {
-            let found = artifacts.mark_handoff(&id, status).map_err(failed)?;
-            match json {
-                true => say_json(&found),
-                false => say(format_args!("{} is {status}", found.handoff.id)),
-            }
+            let found = artifacts.mark_handoff(&id, status)?;
+            out.line(&found, format_args!("{} is {status}", found.handoff.id));
         }
     }
     Ok(())
@@ -306,13 +322,4 @@ fn entry(file: Option<&Path>) -> Result<String, CommandError> {
     };
     read.map_err(|error| format!("the entry cannot be read: {error}"))?;
     Ok(entry)
-}
-
-#[expect(clippy::needless_pass_by_value, reason = "errors are given to it as they come")]
-fn failed(error: ProjectError) -> CommandError {
-    let words = printable_lines(&error.to_string());
-    match error.kind {
-        ProjectErrorKind::InvalidArgument | ProjectErrorKind::Unknown => words.into(),
-        _ => CommandError::failed(words),
-    }
 }

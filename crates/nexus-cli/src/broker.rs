@@ -12,12 +12,14 @@ use std::{
 
 use nexus::{CancelToken, harness::run_blocking};
 use nexus_broker::{
-    Address, AgentDocument, AwaitedAnswer, Broker, Delivery, Envelope, EnvelopeId, MemoryIndex, Payload,
-    PutOutcome, QueueStatus, SendOptions, Views, line,
+    Address, AgentDocument, AwaitedAnswer, Broker, Delivery, Envelope, EnvelopeId, LoggedEnvelope,
+    MemoryIndex, Payload, PutOutcome, QueueStatus, SendOptions, Views, line,
     trigger::{Scheduler, SchedulerSettings, WebhookServer, WebhookSettings},
     unreadable_records,
 };
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::{
     EXIT_FAILED,
@@ -27,8 +29,9 @@ use crate::{
     command_error::CommandError,
     conversation,
     interrupt::{self, Interrupts},
-    output::{self, complain, printable, printable_lines, say, say_json},
+    output::{self, AnswerWriter, complain, printable, printable_lines, say, say_json},
     spoken_time::spoken_instant,
+    works::{self, Watched, blocking},
 };
 
 /// How often an inbox is looked into while an answer is awaited.
@@ -38,15 +41,101 @@ const PAGE: usize = 500;
 /// How many messages the watched view shows.
 const LAST_MESSAGES: usize = 12;
 
-pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Result<ExitCode, CommandError> {
+/// Message that was sent.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MessageReceipt {
+    /// Names it.
+    message_id: EnvelopeId,
+    /// Whether it was sent now, and not before.
+    is_new: bool,
+    /// When its target has it, in words.
+    reach: String,
+}
+
+/// State of a broker.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct BrokerState {
+    /// Its agents.
+    agents: Vec<AgentDocument>,
+    /// Its queues.
+    queues: Vec<QueueState>,
+    /// Records that cannot be read, and why.
+    unreadable: Vec<String>,
+}
+
+/// State of a queue.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct QueueState {
+    /// Its name.
+    queue: String,
+    /// How many messages wait, by priority: low, normal, high, urgent.
+    waiting: [u64; 4],
+    /// How many are given out.
+    taken: u64,
+}
+
+/// Event of `nexus broker run` and of `nexus broker watch`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum BrokerEvent {
+    /// The broker takes messages.
+    Started {
+        /// How many agents the configuration names.
+        agents: usize,
+        /// Where messages are, in words.
+        messages: String,
+    },
+    /// Signed requests are taken.
+    Webhooks {
+        /// Where.
+        url: String,
+    },
+    /// Something happened to a message.
+    Message {
+        /// Its number in the log.
+        number: u64,
+        /// The message.
+        envelope: Envelope,
+    },
+    /// Agents or queues are not as they were.
+    State {
+        /// How they are.
+        state: BrokerState,
+    },
+}
+
+/// Message of the log of a broker.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct LoggedMessage {
+    /// Its number in the log.
+    number: u64,
+    #[serde(flatten)]
+    envelope: Envelope,
+    /// The message on a line.
+    #[serde(skip)]
+    text: String,
+}
+
+/// Agent of a broker about which something was changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChangedAgent {
+    /// The agent.
+    agent: String,
+    /// What was done, in words.
+    outcome: String,
+}
+
+pub(crate) async fn broker(
+    out: AnswerWriter,
+    config: &ConfigArgs,
+    command: BrokerCommand,
+) -> Result<ExitCode, CommandError> {
     let home = BrokerHome::load(config)?;
     let settings = &home.settings;
     match command {
         BrokerCommand::Run { turns, views, webhooks } => {
             let turns = turns.map_or(settings.max_turns_at_once, std::num::NonZeroUsize::get);
-            let memory = run_blocking(broker_home::memory).await;
-            let memory = memory.map_err(|_| CommandError::failed("the work on files ended early"))?;
-            let memory = memory.map_err(CommandError::failed)?;
+            let memory = blocking(broker_home::memory).await?;
             let broker = home.open_to_run(turns, memory.clone()).await?;
             for (name, machine) in home.configure(&broker).await? {
                 complain(format_args!(
@@ -55,11 +144,10 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
                     printable(&machine)
                 ));
             }
-            return run(broker, &home, memory, views, webhooks).await;
+            return run(out, broker, &home, memory, views, webhooks).await;
         }
         BrokerCommand::Send(send) => {
-            let SendArgs { to, text, task, priority, caller, wait, expires, reply_to, inputs, id, json } =
-                *send;
+            let SendArgs { to, text, task, priority, caller, wait, expires, reply_to, inputs, id } = *send;
             if let (Address::Caller(name), Some(_)) = (&caller, wait)
                 && settings.callers.contains_key(name)
             {
@@ -71,70 +159,85 @@ pub(crate) async fn broker(config: &ConfigArgs, command: BrokerCommand) -> Resul
             let payload = payload(text, task, inputs, reply_to)?;
             let id = id.unwrap_or_else(EnvelopeId::random);
             // Before it is sent: the answer may be there at once.
-            let awaited =
-                wait.map(|_| broker.expect_answer(&id)).transpose().map_err(CommandError::failed)?;
+            let awaited = wait.map(|_| broker.expect_answer(&id)).transpose()?;
             let mut options = SendOptions::default().with_priority(priority);
             options.expires_in = expires;
             options.message_id = Some(id);
-            let sent = broker.send(&caller, &to, payload, options).await.map_err(CommandError::failed)?;
+            let sent = broker.send(&caller, &to, payload, options).await?;
             let (Some(wait), Some(awaited)) = (wait, awaited) else {
+                let (message_id, reach) = (sent.message_id, sent.reach.as_str());
+                let id = printable(message_id.as_str());
                 let is_new = sent.outcome == PutOutcome::Stored;
-                match (json, is_new) {
-                    (true, _) => say_json(
-                        &json!({ "message_id": sent.message_id, "is_new": is_new, "reach": sent.reach.as_str() }),
-                    ),
-                    (false, true) => {
-                        say(format_args!("{}: {}", printable(sent.message_id.as_str()), sent.reach.as_str()));
-                    }
-                    (false, false) => {
-                        say(format_args!(
-                            "{}: it was sent before, and is not sent again",
-                            printable(sent.message_id.as_str())
-                        ));
-                    }
-                }
+                let text = match is_new {
+                    true => format!("{id}: {reach}"),
+                    false => format!("{id}: it was sent before, and is not sent again"),
+                };
+                out.line(&MessageReceipt { message_id, is_new, reach: reach.to_owned() }, text);
                 return Ok(ExitCode::SUCCESS);
             };
-            return wait_for(&broker, &caller, &awaited, wait, json).await;
+            return wait_for(out, &broker, &caller, &awaited, wait).await;
         }
-        BrokerCommand::Inbox { caller, json } => {
+        BrokerCommand::Inbox { caller } => {
             let broker = home.open().await?;
             let Address::Caller(name) = &caller else { return Ok(ExitCode::SUCCESS) };
-            while let Some(delivery) = broker.take_from_inbox(name).await.map_err(CommandError::failed)? {
-                if !hand_over(&broker, &delivery, json).await? {
+            while let Some(delivery) = broker.take_from_inbox(name).await? {
+                if !hand_over(out, &broker, &delivery).await? {
                     break;
                 }
             }
         }
-        BrokerCommand::Status { json } => status(&home.open_with_agents().await?, json).await?,
-        BrokerCommand::Watch { every } => {
-            return watch(&home.open_with_agents().await?, every).await;
+        BrokerCommand::Status => {
+            let broker = home.open_with_agents().await?;
+            let state = BrokerState::of(&broker, true).await?;
+            out.show(&state, |state| {
+                state.lines().iter().for_each(say);
+                for error in &state.unreadable {
+                    say(format_args!("cannot be read: {}", printable(error)));
+                }
+            });
         }
-        BrokerCommand::Log { json } => log(&home.open().await?, json).await?,
+        BrokerCommand::Watch { every } => {
+            return watch(out, &home.open_with_agents().await?, every).await;
+        }
+        BrokerCommand::Log => {
+            let broker = home.open().await?;
+            let page = async |last| {
+                let page = broker.store().log(last, PAGE).await?;
+                let next = page.last().map(|last| last.number);
+                Ok((page.iter().map(LoggedMessage::of).collect(), Vec::new(), next))
+            };
+            works::list(out, page, |logged: &LoggedMessage| logged.text.clone()).await?;
+        }
         BrokerCommand::Stop { name } => {
             let broker = home.open().await?;
-            broker.stop(agent(&name)?).await.map_err(CommandError::failed)?;
-            say(format_args!("{name} is stopped, with its workers"));
+            broker.stop(agent(&name)?).await?;
+            changed(out, &name, "is stopped, with its workers");
         }
         BrokerCommand::Start { name, here } => {
             let broker = home.open().await?;
             if here {
-                broker.move_here(agent(&name)?).await.map_err(CommandError::failed)?;
+                broker.move_here(agent(&name)?).await?;
             }
             home.configure(&broker).await?;
-            broker.start(agent(&name)?).await.map_err(CommandError::failed)?;
-            say(format_args!("{name} takes messages again"));
+            broker.start(agent(&name)?).await?;
+            changed(out, &name, "takes messages again");
         }
         BrokerCommand::Land { name } => {
-            let broker = home.open().await?;
-            say(printable_lines(&broker.land(agent(&name)?).await.map_err(CommandError::failed)?));
+            let outcome = home.open().await?.land(agent(&name)?).await?;
+            let text = printable_lines(&outcome);
+            out.line(&ChangedAgent { agent: name.to_string(), outcome }, text);
         }
         BrokerCommand::Clean { name, unlanded } => {
-            let broker = home.open().await?;
-            say(broker.clean(agent(&name)?, unlanded).await.map_err(CommandError::failed)?);
+            let outcome = home.open().await?.clean(agent(&name)?, unlanded).await?;
+            out.show(&ChangedAgent { agent: name.to_string(), outcome }, |changed| say(&changed.outcome));
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn changed(out: AnswerWriter, name: &Address, outcome: &str) {
+    let changed = ChangedAgent { agent: name.to_string(), outcome: outcome.to_owned() };
+    out.line(&changed, format_args!("{name} {outcome}"));
 }
 
 /// The name of an agent that is named alone.
@@ -146,6 +249,7 @@ fn agent(address: &Address) -> Result<&str, CommandError> {
 }
 
 async fn run(
+    out: AnswerWriter,
     broker: Broker,
     home: &BrokerHome,
     memory: MemoryIndex,
@@ -168,12 +272,14 @@ async fn run(
             printable(&folder.display().to_string())
         ));
     }
-    let signals = |error| CommandError::failed(format_args!("signals cannot be listened to: {error}"));
+    let signals = |error| CommandError::deaf(&error);
     let mut interrupts = Interrupts::listen().map_err(signals)?;
     let (drain, end) = (CancelToken::new(), CancelToken::new());
     // What was there before is no news.
     let mut seen = last_number(&broker).await?;
-    say(format_args!("{} agents; messages are in {}", home.settings.agents.len(), home.place()));
+    let (agents, messages) = (home.settings.agents.len(), home.place());
+    let started = format!("{agents} agents; messages are in {messages}");
+    out.event(|| BrokerEvent::Started { agents, messages }, || say(started));
     let callbacks = Callbacks::of(&home.settings)?;
     let triggers = home.triggers(&broker);
     let scheduler = Scheduler::new(triggers.clone(), SchedulerSettings::default());
@@ -183,7 +289,9 @@ async fn run(
         settings.address = address;
         let server = WebhookServer::bind(triggers, broker_home::secrets(), settings).await;
         let server = server.map_err(|error| CommandError::failed(format_args!("{address}: {error}")))?;
-        say(format_args!("webhooks are taken at http://{}", server.address()));
+        let url = format!("http://{}", server.address());
+        let text = format!("webhooks are taken at {url}");
+        out.event(|| BrokerEvent::Webhooks { url }, || say(text));
         let drained = drain.clone();
         hooks = Some(server.serve(async move { drained.cancelled().await }));
     }
@@ -224,7 +332,7 @@ async fn run(
                 drain.cancel();
             }
             () = tokio::time::sleep(Duration::from_millis(500)) => {
-                let shown = show_new(&broker, &mut seen).await.map_err(|error| error.to_string());
+                let shown = show_new(out, &broker, &mut seen).await.map_err(|error| error.to_string());
                 let refreshed = views.refresh(&broker).await.map_err(|error| error.to_string());
                 let failing_now: BTreeSet<String> = [shown.err(), refreshed.err()].into_iter().flatten().collect();
                 // What goes on failing is told once.
@@ -235,24 +343,24 @@ async fn run(
             }
         }
     }
-    show_new(&broker, &mut seen).await?;
-    views.refresh(&broker).await.map_err(CommandError::failed)?;
+    show_new(out, &broker, &mut seen).await?;
+    views.refresh(&broker).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn last_number(broker: &Broker) -> Result<u64, CommandError> {
     let mut last = 0;
     loop {
-        let page = broker.store().log(last, PAGE).await.map_err(CommandError::failed)?;
+        let page = broker.store().log(last, PAGE).await?;
         let Some(found) = page.last() else { return Ok(last) };
         last = found.number;
     }
 }
 
-async fn show_new(broker: &Broker, seen: &mut u64) -> Result<(), CommandError> {
-    for logged in broker.store().log(*seen, PAGE).await.map_err(CommandError::failed)? {
+async fn show_new(out: AnswerWriter, broker: &Broker, seen: &mut u64) -> Result<(), CommandError> {
+    for logged in broker.store().log(*seen, PAGE).await? {
         *seen = logged.number;
-        say(printable(&line(&logged)));
+        out.event(|| BrokerEvent::message(&logged), || say(printable(&line(&logged))));
     }
     Ok(())
 }
@@ -292,27 +400,26 @@ fn payload(
 
 /// Waits for the answer to a message. What else comes stays in the inbox.
 async fn wait_for(
+    out: AnswerWriter,
     broker: &Broker,
     caller: &Address,
     awaited: &AwaitedAnswer,
     wait: Duration,
-    json: bool,
 ) -> Result<ExitCode, CommandError> {
     let Address::Caller(name) = caller else { return Ok(ExitCode::SUCCESS) };
     let until = Instant::now().checked_add(wait);
     loop {
         let looked = Instant::now();
-        if let Some(delivery) = broker.take_answer(name, awaited).await.map_err(CommandError::failed)? {
+        if let Some(delivery) = broker.take_answer(name, awaited).await? {
             let failed = matches!(delivery.envelope.payload, Payload::Error { .. });
-            hand_over(broker, &delivery, json).await?;
+            hand_over(out, broker, &delivery).await?;
             return Ok(if failed { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS });
         }
         if until.is_some_and(|until| Instant::now() >= until) {
-            complain(format_args!(
+            return Err(CommandError::failed(format_args!(
                 "no answer came within {} s: it will be in `nexus broker inbox`; is a `nexus broker run` at work?",
                 wait.as_secs()
-            ));
-            return Ok(ExitCode::from(EXIT_FAILED));
+            )));
         }
         // A long inbox is not read all the time.
         tokio::time::sleep(LOOK_EVERY.max(looked.elapsed() * 4)).await;
@@ -320,61 +427,69 @@ async fn wait_for(
 }
 
 /// Shows a message, and takes it out of its inbox once it is shown. False where nobody can be shown anything: then it stays.
-async fn hand_over(broker: &Broker, delivery: &Delivery, json: bool) -> Result<bool, CommandError> {
-    show(&delivery.envelope, json);
+async fn hand_over(out: AnswerWriter, broker: &Broker, delivery: &Delivery) -> Result<bool, CommandError> {
+    out.show(&delivery.envelope, show);
     let is_shown = !output::is_broken();
     let store = broker.store();
     match is_shown {
         true => store.finish(&delivery.lease, &[]).await,
         false => store.put_back(&delivery.lease).await,
-    }
-    .map_err(CommandError::failed)?;
+    }?;
     Ok(is_shown)
 }
 
-fn show(envelope: &Envelope, json: bool) {
-    match json {
-        true => say_json(envelope),
-        false => {
-            // Only a question is answered by its id.
-            let id = match &envelope.payload {
-                Payload::Query { .. } => format!(", id {}", printable(envelope.message_id.as_str())),
-                _ => String::new(),
-            };
-            say(format_args!(
-                "[{} from {}{id}]\n{}",
-                envelope.payload.type_name(),
-                envelope.source_agent_id,
-                printable_lines(&envelope.payload.text())
-            ));
-        }
+fn show(envelope: &Envelope) {
+    // Only a question is answered by its id.
+    let id = match &envelope.payload {
+        Payload::Query { .. } => format!(", id {}", printable(envelope.message_id.as_str())),
+        _ => String::new(),
+    };
+    say(format_args!(
+        "[{} from {}{id}]\n{}",
+        envelope.payload.type_name(),
+        envelope.source_agent_id,
+        printable_lines(&envelope.payload.text())
+    ));
+}
+
+impl BrokerEvent {
+    fn message(logged: &LoggedEnvelope) -> Self {
+        Self::Message { number: logged.number, envelope: logged.envelope.clone() }
     }
 }
 
-async fn status(broker: &Broker, json: bool) -> Result<(), CommandError> {
-    let agents = broker.agents().await.map_err(CommandError::failed)?;
-    let queues = broker.store().queues().await.map_err(CommandError::failed)?;
-    let unreadable = unreadable_records(&**broker.store()).await.map_err(CommandError::failed)?;
-    if json {
-        let unreadable: Vec<_> = unreadable.iter().map(|error| &error.message).collect();
-        let queues: Vec<_> = queues
-            .iter()
-            .map(|queue| json!({ "queue": queue.queue, "waiting": queue.waiting, "taken": queue.taken }))
-            .collect();
-        say_json(&json!({ "agents": agents, "queues": queues, "unreadable": unreadable }));
-        return Ok(());
+impl LoggedMessage {
+    fn of(logged: &LoggedEnvelope) -> Self {
+        Self { number: logged.number, envelope: logged.envelope.clone(), text: printable(&line(logged)) }
     }
-    for line in lines(&agents, &queues) {
-        say(line);
-    }
-    for error in unreadable {
-        say(format_args!("cannot be read: {}", printable(&error.message)));
-    }
-    Ok(())
 }
 
-/// The agents with what waits for them, and the inboxes that have something.
-fn lines(agents: &[AgentDocument], queues: &[QueueStatus]) -> Vec<String> {
+impl QueueState {
+    fn of(queue: QueueStatus) -> Self {
+        Self { queue: queue.queue, waiting: queue.waiting, taken: queue.taken }
+    }
+}
+
+impl BrokerState {
+    /// The agents and queues, and if `with_unreadable` the records that cannot be read.
+    async fn of(broker: &Broker, with_unreadable: bool) -> Result<Self, CommandError> {
+        let agents = broker.agents().await?;
+        let queues = broker.store().queues().await?.into_iter().map(QueueState::of).collect();
+        let unreadable = match with_unreadable {
+            true => unreadable_records(&**broker.store()).await?,
+            false => Vec::new(),
+        };
+        let unreadable = unreadable.into_iter().map(|error| error.message).collect();
+        Ok(Self { agents, queues, unreadable })
+    }
+
+    /// The agents with what waits for them, and the inboxes that have something.
+    fn lines(&self) -> Vec<String> {
+        lines(&self.agents, &self.queues)
+    }
+}
+
+fn lines(agents: &[AgentDocument], queues: &[QueueState]) -> Vec<String> {
     let waiting = |name: &str| {
         queues.iter().find(|queue| queue.queue == name).map_or(0, |queue| queue.waiting.iter().sum::<u64>())
     };
@@ -414,24 +529,34 @@ fn lines(agents: &[AgentDocument], queues: &[QueueStatus]) -> Vec<String> {
 }
 
 /// Shows the same place anew, where it is a terminal; else each state below the one before.
-async fn watch(broker: &Broker, every: Duration) -> Result<ExitCode, CommandError> {
-    let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
+async fn watch(out: AnswerWriter, broker: &Broker, every: Duration) -> Result<ExitCode, CommandError> {
     let is_terminal = std::io::stdout().is_terminal();
     let mut seen = 0;
     let mut last: Vec<String> = Vec::new();
-    let mut before = String::new();
-    loop {
-        let looking = async {
+    let (mut before, mut told) = (String::new(), None);
+    works::watch(
+        every.max(LOOK_EVERY),
+        || ExitCode::SUCCESS,
+        async || {
             loop {
-                let page = broker.store().log(seen, PAGE).await.map_err(CommandError::failed)?;
+                let page = broker.store().log(seen, PAGE).await?;
                 let Some(newest) = page.last() else { break };
                 seen = newest.number;
+                for logged in &page {
+                    out.event(|| BrokerEvent::message(logged), || ());
+                }
                 last.extend(page.iter().map(|logged| printable(&line(logged))));
                 last.drain(..last.len().saturating_sub(LAST_MESSAGES));
             }
-            let agents = broker.agents().await.map_err(CommandError::failed)?;
-            let queues = broker.store().queues().await.map_err(CommandError::failed)?;
-            let mut shown = lines(&agents, &queues);
+            let state = BrokerState::of(broker, false).await?;
+            if out.is_json() {
+                if told.as_ref() != Some(&state) {
+                    say_json(&BrokerEvent::State { state: state.clone() });
+                    told = Some(state);
+                }
+                return Ok(Watched::GoesOn);
+            }
+            let mut shown = state.lines();
             shown.push(String::new());
             shown.extend(last.iter().cloned());
             let shown = shown.join("\n");
@@ -443,32 +568,8 @@ async fn watch(broker: &Broker, every: Duration) -> Result<ExitCode, CommandErro
                 }
                 before = shown;
             }
-            tokio::time::sleep(every.max(LOOK_EVERY)).await;
-            Ok::<_, CommandError>(())
-        };
-        tokio::select! {
-            looked = looking => looked?,
-            // Nobody looks any more.
-            () = output::broken() => return Ok(ExitCode::SUCCESS),
-            came = interrupts.next() => {
-                came.map_err(CommandError::failed)?;
-                return Ok(ExitCode::SUCCESS);
-            }
-        }
-    }
-}
-
-async fn log(broker: &Broker, json: bool) -> Result<(), CommandError> {
-    let mut last = 0;
-    loop {
-        let page = broker.store().log(last, PAGE).await.map_err(CommandError::failed)?;
-        let Some(found) = page.last() else { return Ok(()) };
-        last = found.number;
-        for logged in &page {
-            match json {
-                true => say_json(&logged.envelope),
-                false => say(printable(&line(logged))),
-            }
-        }
-    }
+            Ok(Watched::GoesOn)
+        },
+    )
+    .await
 }

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use nexus::{Availability, Position};
-use serde_json::json;
+use nexus::{Availability, BackendId, Position};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     EXIT_FAILED,
@@ -11,20 +12,75 @@ use crate::{
     availability::words,
     command_error::CommandError,
     config,
-    output::{printable, say},
+    output::{AnswerWriter, printable, say},
+    schema::foreign::AvailabilitySchema,
     versions::{self, ProgramNote},
 };
 
 /// A configuration with every key in it.
 const EXAMPLE: &str = include_str!("../nexus.yaml.example");
 
+/// What a configuration says, or the example of one.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Checked {
+    /// What the configuration says.
+    Configuration {
+        /// The work-kinds.
+        kinds: Vec<String>,
+        /// The backends.
+        backends: Vec<CheckedBackend>,
+        /// What is worth knowing of their programs.
+        notes: Vec<ProgramNote>,
+        /// Vendors of one panel that are asked at one address.
+        shared_addresses: Vec<SharedPanelAddress>,
+        /// What is worth knowing of the file.
+        warnings: Vec<ConfigurationWarning>,
+    },
+    /// The example.
+    Example {
+        /// A configuration with every key in it.
+        example: String,
+    },
+}
+
+/// Backend of a configuration.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CheckedBackend {
+    #[schemars(with = "String")]
+    id: BackendId,
+    /// Whether it could start, where it was asked.
+    #[schemars(with = "Option<AvailabilitySchema>")]
+    availability: Option<Availability>,
+}
+
+/// Address that vendors of one panel share.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SharedPanelAddress {
+    panel: String,
+    message: String,
+    refused: bool,
+}
+
+/// Warning about a configuration. Lines and columns count from 1.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ConfigurationWarning {
+    line: usize,
+    column: usize,
+    message: String,
+}
+
 /// Prints the example, as it is.
-pub(crate) fn example() -> ExitCode {
-    say(EXAMPLE.trim_end());
+pub(crate) fn example(out: AnswerWriter) -> ExitCode {
+    out.line(&Checked::Example { example: EXAMPLE.to_owned() }, EXAMPLE.trim_end());
     ExitCode::SUCCESS
 }
 
-pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Result<ExitCode, CommandError> {
+pub(crate) async fn check(
+    out: AnswerWriter,
+    args: &ConfigArgs,
+    probe: bool,
+) -> Result<ExitCode, CommandError> {
     let router = config::load(args)?;
     let kinds = router.kinds();
     let mut backends = Vec::new();
@@ -36,24 +92,7 @@ pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Resu
     let notes = if probe { Vec::new() } else { versions::notes(&router).await };
     let warnings = router.warnings();
     let shared = if probe { router.shared_addresses().await } else { Vec::new() };
-    if as_json {
-        let warnings = warnings.iter().map(|warning| {
-            let Position { line, column } = warning.position;
-            json!({ "line": line, "column": column, "message": warning.message })
-        });
-        let backends =
-            backends.iter().map(|(id, availability)| json!({ "id": id, "availability": availability }));
-        let report = json!({
-            "kinds": kinds,
-            "backends": backends.collect::<Vec<_>>(),
-            "notes": notes,
-            "shared_addresses": shared.iter().map(|shared| json!({
-                "panel": shared.panel, "message": shared.to_string(), "refused": shared.is_refused,
-            })).collect::<Vec<_>>(),
-            "warnings": warnings.collect::<Vec<_>>(),
-        });
-        say(format_args!("{report:#}"));
-    } else {
+    let print = || {
         say(format_args!("work-kinds  {}", kinds.join(", ")));
         for (id, availability) in &backends {
             let found = availability.as_ref().map(|found| format!("  {}", words(found, "            ")));
@@ -71,7 +110,31 @@ pub(crate) async fn check(args: &ConfigArgs, probe: bool, as_json: bool) -> Resu
         for ProgramNote { backend, note } in &notes {
             say(format_args!("note        {backend}: {}", printable(note)));
         }
-    }
+    };
+    let report = || Checked::Configuration {
+        kinds: kinds.clone(),
+        backends: backends
+            .iter()
+            .map(|(id, availability)| CheckedBackend { id: id.clone(), availability: availability.clone() })
+            .collect(),
+        notes: notes.clone(),
+        shared_addresses: shared
+            .iter()
+            .map(|shared| SharedPanelAddress {
+                panel: shared.panel.clone(),
+                message: shared.to_string(),
+                refused: shared.is_refused,
+            })
+            .collect(),
+        warnings: warnings
+            .iter()
+            .map(|warning| {
+                let Position { line, column } = warning.position;
+                ConfigurationWarning { line, column, message: warning.message.clone() }
+            })
+            .collect(),
+    };
+    out.event(report, print);
     let is_stuck =
         probe && !backends.iter().any(|(_, found)| found.as_ref().is_some_and(Availability::is_ready));
     let is_refused = shared.iter().any(|shared| shared.is_refused);

@@ -1,21 +1,37 @@
 //! Why a command could not do its work.
+//!
+//! Errors of every service become a [`CommandError`] here, and nowhere else.
 
-use std::{fmt, process::ExitCode};
+use std::{error::Error, fmt, process::ExitCode};
 
-use nexus::{ConfigError, KindError, Problem};
+use clap::error::{ContextKind, ContextValue, ErrorKind as ClapErrorKind};
+use nexus::{ConfigError, ConversationError, ConversationErrorKind, KindError, Problem, TurnErrorReport};
+use nexus_broker::{BrokerError, BrokerErrorKind};
+use nexus_debates::{DebateError, DebateErrorKind};
+use nexus_project::{ProjectError, ProjectErrorKind};
+use nexus_tasks::{TaskError, TaskErrorKind};
+use nexus_testbed::TestbedError;
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::Value;
 
 use crate::{
-    EXIT_FAILED, EXIT_USAGE,
-    output::{complain, printable_lines, say_json},
+    EXIT_FAILED, EXIT_USAGE, interrupt,
+    output::{AnswerWriter, complain, printable_lines, say_json},
+    schema::foreign::TurnErrorSchema,
+    works::for_a_person,
 };
 
 /// Why a command ends before its work is done. What a turn or a login failed of is its outcome, not this.
 #[derive(Debug)]
 pub(crate) struct CommandError {
     cause: FailureCause,
+    /// All of it as a person reads it.
+    text: String,
     message: String,
+    advice: Option<String>,
+    /// File with line and column, argument, or other thing that is at fault.
+    subject: Option<String>,
 }
 
 /// Cause of a failed command.
@@ -27,81 +43,210 @@ enum FailureCause {
     Configuration(Vec<Problem>),
     /// Something of this machine failed.
     Failed,
+    /// A signal ended the command.
+    Cancelled,
+}
+
+/// Last line of standard output of a command that failed, where `--json` was given.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ErrorLine {
+    /// The error.
+    pub(crate) error: ErrorReport,
+}
+
+/// An error as `--json` prints it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ErrorReport {
+    /// `usage`, `configuration`, `failed` or `cancelled`; of a login or a turn, the kind of its error.
+    pub(crate) kind: String,
+    /// What happened.
+    pub(crate) message: String,
+    /// Where: a file with line and column, an argument, or a backend.
+    pub(crate) place: Option<String>,
+    /// What to do about it.
+    pub(crate) advice: Option<String>,
+    /// Everything that is wrong with the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problems: Option<Vec<ProblemReport>>,
+    /// Everything that is known of a turn that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<TurnErrorSchema>")]
+    turn: Option<TurnErrorReport>,
 }
 
 /// A [`Problem`] as `--json` prints it. Lines and columns count from 1.
-#[derive(Debug, Serialize)]
-struct ProblemReport<'a> {
+#[derive(Debug, Serialize, JsonSchema)]
+struct ProblemReport {
     line: usize,
     column: usize,
-    message: &'a str,
-    suggestion: Option<&'a str>,
+    message: String,
+    suggestion: Option<String>,
+}
+
+impl ErrorLine {
+    /// An error of this kind, about which nothing more is known.
+    pub(crate) fn new(kind: impl Into<String>, message: impl Into<String>) -> Self {
+        let (kind, message) = (kind.into(), message.into());
+        Self { error: ErrorReport { kind, message, place: None, advice: None, problems: None, turn: None } }
+    }
+
+    /// A turn that failed. Its kind is the word of it; what the kind has beside it is in the report.
+    pub(crate) fn of_turn(message: String, report: TurnErrorReport) -> Self {
+        let kind = match serde_json::to_value(report.kind) {
+            Ok(Value::String(word)) => word,
+            Ok(Value::Object(words)) => words.keys().next().cloned().unwrap_or_default(),
+            _ => String::new(),
+        };
+        let mut line = Self::new(kind, message);
+        line.error.place = Some(report.backend.to_string());
+        line.error.turn = Some(report);
+        line
+    }
+
+    /// A command line that the parser refuses.
+    pub(crate) fn of_parser(error: &clap::Error) -> Self {
+        let text = error.render().to_string();
+        let mut paragraphs = text.trim().split("\n\n");
+        let message = paragraphs.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+        let mut line = Self::new("usage", message);
+        let faulty = error.get(ContextKind::InvalidArg).or_else(|| error.get(ContextKind::InvalidSubcommand));
+        line.error.place = match faulty {
+            Some(ContextValue::String(name)) => Some(name.clone()),
+            Some(ContextValue::Strings(names)) => Some(names.join(", ")),
+            _ => None,
+        };
+        // A tip, where there is one; the usage; where to read more.
+        let advice: Vec<_> = paragraphs.map(str::trim).collect();
+        line.error.advice = (!advice.is_empty()).then(|| advice.join("; "));
+        if matches!(error.kind(), ClapErrorKind::DisplayHelpOnMissingArgumentOrSubcommand) {
+            line.error.message = "a subcommand is missing".to_owned();
+            line.error.advice = Some(text);
+        }
+        line
+    }
 }
 
 impl CommandError {
     /// Something of this machine failed: the command line is not to blame.
     pub(crate) fn failed(message: impl fmt::Display) -> Self {
-        Self { cause: FailureCause::Failed, message: message.to_string() }
+        Self::new(FailureCause::Failed, message)
     }
 
     /// The command line, or a file that it names, cannot be used.
     pub(crate) fn usage(message: impl fmt::Display) -> Self {
-        Self { cause: FailureCause::Usage, message: message.to_string() }
+        Self::new(FailureCause::Usage, message)
     }
 
     /// No configuration is there.
     pub(crate) fn no_configuration(message: String) -> Self {
-        Self { cause: FailureCause::Configuration(Vec::new()), message }
+        Self::new(FailureCause::Configuration(Vec::new()), message)
+    }
+
+    /// A signal ended the command, which has told a person so.
+    pub(crate) fn cancelled() -> Self {
+        Self::new(FailureCause::Cancelled, "a signal ended the command")
+    }
+
+    /// A signal ended the command, or none could be listened to.
+    pub(crate) fn by_signal(listened: std::io::Result<()>) -> Self {
+        listened.map_or_else(|error| Self::deaf(&error), |()| Self::cancelled())
+    }
+
+    /// Signals cannot be listened to.
+    pub(crate) fn deaf(error: &std::io::Error) -> Self {
+        Self::failed(format_args!("signals cannot be listened to: {error}"))
+    }
+
+    /// Names what is to be done about it.
+    pub(crate) fn with_advice(mut self, advice: impl fmt::Display) -> Self {
+        self.text = format!("{}; {advice}", self.text);
+        self.advice = Some(advice.to_string());
+        self
+    }
+
+    fn new(cause: FailureCause, message: impl fmt::Display) -> Self {
+        let message = message.to_string();
+        Self { cause, text: message.clone(), message, advice: None, subject: None }
+    }
+
+    /// An error of a service, which blames its caller or the machine. `error` is all of it.
+    fn of_service(is_callers: bool, error: &dyn fmt::Display, message: &str, advice: &str) -> Self {
+        let cause = if is_callers { FailureCause::Usage } else { FailureCause::Failed };
+        let advice = Some(for_a_person(advice)).filter(|advice| !advice.is_empty());
+        let text = for_a_person(&error.to_string());
+        Self { cause, text, message: for_a_person(message), advice, subject: None }
     }
 
     /// Prints it, to standard output if JSON is wanted, and gives the exit code.
-    pub(crate) fn report(&self, as_json: bool) -> ExitCode {
-        let (kind, code) = match &self.cause {
-            FailureCause::Usage => ("usage", EXIT_USAGE),
-            FailureCause::Configuration(_) => ("configuration", EXIT_USAGE),
-            FailureCause::Failed => ("failed", EXIT_FAILED),
+    pub(crate) fn report(self, out: AnswerWriter) -> ExitCode {
+        let code = match &self.cause {
+            FailureCause::Usage | FailureCause::Configuration(_) => ExitCode::from(EXIT_USAGE),
+            FailureCause::Failed => ExitCode::from(EXIT_FAILED),
+            FailureCause::Cancelled => interrupt::exit_code(),
         };
-        if as_json {
-            let mut error = json!({ "kind": kind, "message": self.message });
-            if let FailureCause::Configuration(problems) = &self.cause {
-                error["problems"] =
-                    problems.iter().map(|problem| json!(ProblemReport::of(problem))).collect();
-            }
-            say_json(&json!({ "error": error }));
-        } else {
+        if out.is_json() {
+            say_json(&ErrorLine { error: self.into_report() });
+        } else if !matches!(self.cause, FailureCause::Cancelled) {
             // It may quote what came from elsewhere.
-            complain(printable_lines(&self.message));
+            complain(printable_lines(&self.to_string()));
         }
-        ExitCode::from(code)
+        code
+    }
+
+    /// The error as `--json` prints it.
+    pub(crate) fn into_report(self) -> ErrorReport {
+        let (kind, problems) = match &self.cause {
+            FailureCause::Usage => ("usage", None),
+            FailureCause::Configuration(problems) => {
+                ("configuration", Some(problems.iter().map(ProblemReport::of).collect()))
+            }
+            FailureCause::Failed => ("failed", None),
+            FailureCause::Cancelled => ("cancelled", None),
+        };
+        let (message, place, advice) = (self.message, self.subject, self.advice);
+        ErrorReport { kind: kind.to_owned(), message, place, advice, problems, turn: None }
     }
 }
 
 impl fmt::Display for CommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.text)
     }
 }
 
-impl<'a> ProblemReport<'a> {
-    fn of(problem: &'a Problem) -> Self {
+impl ProblemReport {
+    fn of(problem: &Problem) -> Self {
         Self {
             line: problem.position.line,
             column: problem.position.column,
-            message: &problem.message,
-            suggestion: problem.suggestion.as_deref(),
+            message: problem.message.clone(),
+            suggestion: problem.suggestion.clone(),
         }
     }
 }
 
 impl From<String> for CommandError {
     fn from(message: String) -> Self {
-        Self { cause: FailureCause::Usage, message }
+        Self::usage(message)
+    }
+}
+
+impl From<&str> for CommandError {
+    fn from(message: &str) -> Self {
+        Self::usage(message)
     }
 }
 
 impl From<ConfigError> for CommandError {
     fn from(error: ConfigError) -> Self {
-        Self { cause: FailureCause::Configuration(error.all().to_vec()), message: error.to_string() }
+        let mut failure = Self::new(FailureCause::Configuration(error.all().to_vec()), &error);
+        failure.subject = error.path().map(|path| match error.all().first() {
+            Some(first) => {
+                format!("{}:{}:{}", path.display(), first.position.line, first.position.column)
+            }
+            None => path.display().to_string(),
+        });
+        failure
     }
 }
 
@@ -109,4 +254,74 @@ impl From<KindError> for CommandError {
     fn from(error: KindError) -> Self {
         error.to_string().into()
     }
+}
+
+impl From<ConversationError> for CommandError {
+    fn from(error: ConversationError) -> Self {
+        use ConversationErrorKind::{InvalidName, NameTaken, NoSuchMessage, Unknown};
+        match error.kind() {
+            InvalidName | NameTaken | NoSuchMessage | Unknown => Self::usage(error),
+            _ => Self::failed(error),
+        }
+    }
+}
+
+impl From<TaskError> for CommandError {
+    fn from(error: TaskError) -> Self {
+        use TaskErrorKind::{InvalidArgument, NotConfigured, OutsideRoots, UnknownTask};
+        let is_callers = matches!(error.kind, UnknownTask | InvalidArgument | OutsideRoots | NotConfigured);
+        Self::of_service(is_callers, &error, &error.message, &error.instead)
+    }
+}
+
+impl From<DebateError> for CommandError {
+    fn from(error: DebateError) -> Self {
+        use DebateErrorKind::{InvalidArgument, NotConfigured, OutsideRoots, UnknownDebate};
+        let is_callers = matches!(error.kind, UnknownDebate | InvalidArgument | OutsideRoots | NotConfigured);
+        Self::of_service(is_callers, &error, &error.message, &error.instead)
+    }
+}
+
+impl From<ProjectError> for CommandError {
+    fn from(error: ProjectError) -> Self {
+        let is_callers = matches!(error.kind, ProjectErrorKind::InvalidArgument | ProjectErrorKind::Unknown);
+        Self::of_service(is_callers, &error, &error.message, &error.instead)
+    }
+}
+
+impl From<BrokerError> for CommandError {
+    fn from(error: BrokerError) -> Self {
+        // The commands of the broker blame the machine: its store may be shared with others.
+        Self::of_service(false, &error, &error.message, &error.instead)
+    }
+}
+
+impl CommandError {
+    /// An error of the broker that blames the command line where it names what is not there.
+    pub(crate) fn of_named(error: BrokerError) -> Self {
+        let is_callers = matches!(error.kind, BrokerErrorKind::Unknown | BrokerErrorKind::Invalid);
+        Self::of_service(is_callers, &error, &error.message, &error.instead)
+    }
+}
+
+impl From<TestbedError> for CommandError {
+    fn from(error: TestbedError) -> Self {
+        let is_callers = matches!(
+            error,
+            TestbedError::Trap(_) | TestbedError::Arm { .. } | TestbedError::Experiment { .. }
+        );
+        let message = with_causes(&error);
+        if is_callers { Self::usage(message) } else { Self::failed(message) }
+    }
+}
+
+/// An error with what is behind it.
+pub(crate) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
 }

@@ -4,60 +4,103 @@ use std::process::ExitCode;
 
 use nexus::{
     BuildContext, Conversation, ConversationError, ConversationErrorKind, ConversationMessage,
-    ConversationName, ConversationSummary, Conversations, PromptBlock, ResumeHandle, Router, ToolCallStatus,
-    harness::run_blocking,
+    ConversationName, ConversationSummary, ConversationTurn, Conversations, PromptBlock, ResumeHandle,
+    Router, ToolCallStatus,
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     EXIT_FAILED,
     args::{ConfigArgs, ConversationCommand},
     command_error::CommandError,
     config,
-    output::{complain, printable, printable_lines, say, say_json},
+    output::{AnswerWriter, complain, printable, printable_lines, say},
+    schema::foreign::{ConversationTurnSchema, SummarySchema},
     show::{shown, word},
+    works::blocking,
 };
 
+/// A conversation of a list.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct ListedConversation(#[schemars(with = "SummarySchema")] pub(crate) ConversationSummary);
+
+/// A conversation with its turns.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ShownConversation {
+    /// The session of an agent that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<String>,
+    /// What is known of it.
+    pub(crate) conversation: ListedConversation,
+    /// Its turns, the oldest first.
+    #[schemars(with = "Vec<ConversationTurnSchema>")]
+    pub(crate) turns: Vec<ConversationTurn>,
+}
+
+/// A conversation that was deleted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DeletedConversation {
+    /// Its name.
+    deleted: String,
+    /// How many files it was in.
+    files: u64,
+    /// Their size together, in bytes.
+    bytes: u64,
+    /// What is left of it, and why.
+    errors: Vec<String>,
+}
+
 pub(crate) async fn conversation(
+    out: AnswerWriter,
     config: &ConfigArgs,
     command: ConversationCommand,
 ) -> Result<ExitCode, CommandError> {
     let store = store();
     match command {
-        ConversationCommand::List { json } => {
+        ConversationCommand::List => {
             let list = blocking(move || store.list()).await?;
-            for found in &list.conversations {
-                match json {
-                    true => say_json(found),
-                    false => say(printable(&described(found))),
-                }
+            for found in list.conversations {
+                out.show(&ListedConversation(found), |found| say(printable(&described(&found.0))));
             }
-            for error in &list.unreadable {
-                complain(printable_lines(&error.to_string()));
-            }
-            return Ok(match list.unreadable.is_empty() {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::from(EXIT_FAILED),
-            });
+            return Ok(told(&list.unreadable));
         }
-        ConversationCommand::Show { name, json } => {
-            let (summary, conversation) =
-                blocking(move || Ok((store.summary(&name)?, store.load(&name)?))).await?;
-            match json {
-                true => say_json(&json!({ "conversation": summary, "turns": conversation.turns })),
-                false => say(shown(&text_of(&summary, &conversation))),
-            }
-        }
-        ConversationCommand::Fork { name, new_name, at, json } => {
+        ConversationCommand::Show { name } => show(out, None, name).await?,
+        ConversationCommand::Fork { name, new_name, at } => {
             let fork = blocking(move || store.fork(&name, &new_name, at)).await?;
-            match json {
-                true => say_json(&fork),
-                false => say(printable(&described(&fork))),
-            }
+            out.show(&ListedConversation(fork), |fork| say(printable(&described(&fork.0))));
         }
-        ConversationCommand::Delete { name, json } => return delete(config, store, name, json).await,
+        ConversationCommand::Delete { name } => return delete(out, config, store, name).await,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Shows a conversation, which may be that of a session.
+pub(crate) async fn show(
+    out: AnswerWriter,
+    session: Option<String>,
+    name: ConversationName,
+) -> Result<(), CommandError> {
+    let (summary, conversation) = load(name).await?;
+    let text = shown(&text_of(&summary, &conversation));
+    let (conversation, turns) = (ListedConversation(summary), conversation.turns);
+    out.line(&ShownConversation { session, conversation, turns }, text);
+    Ok(())
+}
+
+/// A conversation of the home, and what is known of it.
+pub(crate) async fn load(
+    name: ConversationName,
+) -> Result<(ConversationSummary, Conversation), CommandError> {
+    let store = store();
+    blocking(move || Ok::<_, ConversationError>((store.summary(&name)?, store.load(&name)?))).await
+}
+
+/// Tells why some of a list cannot be read, and gives the exit code.
+pub(crate) fn told(unreadable: &[impl ToString]) -> ExitCode {
+    unreadable.iter().for_each(|error| complain(printable_lines(&error.to_string())));
+    if unreadable.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) }
 }
 
 /// The conversations of the home.
@@ -66,10 +109,10 @@ pub(crate) fn store() -> Conversations {
 }
 
 async fn delete(
+    out: AnswerWriter,
     config: &ConfigArgs,
     store: Conversations,
     name: ConversationName,
-    as_json: bool,
 ) -> Result<ExitCode, CommandError> {
     let (of_hold, of_sweep, deleted) = (store.clone(), store.clone(), name.clone());
     let held = blocking(move || {
@@ -109,12 +152,9 @@ async fn delete(
     .flatten()
     .collect();
     let swept = swept.unwrap_or_default();
-    match as_json {
-        true => say_json(
-            &json!({ "deleted": name, "files": swept.files, "bytes": swept.bytes, "errors": reasons }),
-        ),
-        false => say(format_args!("{name} is deleted: {} files of {} bytes", swept.files, swept.bytes)),
-    }
+    let (files, bytes) = (swept.files, swept.bytes);
+    let deleted = DeletedConversation { deleted: name.to_string(), files, bytes, errors: reasons.clone() };
+    out.line(&deleted, format_args!("{name} is deleted: {files} files of {bytes} bytes"));
     for reason in &reasons {
         complain(printable_lines(&format!("{name}: {reason}")));
     }
@@ -130,20 +170,13 @@ fn still_there(handle: &ResumeHandle, reason: &str) -> String {
     format!("{} may still keep its own copy: {reason}", handle.backend())
 }
 
-/// Runs `work` where it may block.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ConversationError> + Send + 'static,
-) -> Result<T, CommandError> {
-    Ok(run_blocking(work).await.map_err(|_| CommandError::failed("the work on files ended early"))??)
-}
-
 pub(crate) fn described(summary: &ConversationSummary) -> String {
     let resumes = summary.resumes.as_ref().map(|backend| format!(" · {backend}")).unwrap_or_default();
     format!("{} · {} messages · {} turns{resumes}", summary.name, summary.messages, summary.turns)
 }
 
 /// A conversation for a person: each message under its number.
-pub(crate) fn text_of(summary: &ConversationSummary, conversation: &Conversation) -> String {
+fn text_of(summary: &ConversationSummary, conversation: &Conversation) -> String {
     let mut text = format!("{}\n", printable(&described(summary)));
     let mut number = 0;
     for turn in &conversation.turns {
@@ -193,14 +226,4 @@ fn words(blocks: &[PromptBlock]) -> String {
         _ => "(a picture)",
     });
     words.collect::<Vec<_>>().join("\n\n")
-}
-
-impl From<ConversationError> for CommandError {
-    fn from(error: ConversationError) -> Self {
-        use ConversationErrorKind::{InvalidName, NameTaken, NoSuchMessage, Unknown};
-        match error.kind() {
-            InvalidName | NameTaken | NoSuchMessage | Unknown => error.to_string().into(),
-            _ => Self::failed(error),
-        }
-    }
 }

@@ -7,62 +7,92 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use nexus::{BuildContext, Router};
+use nexus::{BuildContext, Explanation, Router};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     args::ConfigArgs,
-    command_error::CommandError,
-    config,
-    interrupt::{self, Interrupts},
-    output::{broken, complain, printable, say},
+    command_error::{CommandError, ErrorReport},
+    config, interrupt,
+    output::{AnswerWriter, complain, printable, say, say_json},
+    schema::foreign::ExplanationSchema,
     versions::{self, ProgramNote},
+    works::{self, Watched},
 };
 
 /// How often `--watch` looks at the file.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// Who would run a work-kind.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct ExplainedKind(#[schemars(with = "ExplanationSchema")] Explanation);
+
+/// Event of `nexus explain --watch`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum ExplainEvent {
+    /// A configuration is in use.
+    Configuration {
+        /// Who would run its work-kinds.
+        kinds: Vec<ExplainedKind>,
+    },
+    /// A configuration is refused: the one before it stays in use.
+    Refused {
+        /// Why.
+        error: ErrorReport,
+    },
+}
+
 pub(crate) async fn explain(
+    out: AnswerWriter,
     args: &ConfigArgs,
     kind: Option<&str>,
-    as_json: bool,
     watch: bool,
 ) -> Result<ExitCode, CommandError> {
     if !watch {
-        print(&config::load(args)?, kind, as_json).await?;
+        let router = config::load(args)?;
+        let explained = explained(&router, kind).await?;
+        match out.is_json() {
+            true => explained.iter().for_each(say_json),
+            false => print(&router, &explained).await,
+        }
         return Ok(ExitCode::SUCCESS);
     }
     let context = BuildContext::from_process();
     let path = config::find_or_explain(args, &context)?;
     let router = config::load_file(&path, context)?;
     let mut stamp = stamp(&path);
-    print(&router, kind, as_json).await?;
-    let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
-    loop {
-        tokio::select! {
-            () = tokio::time::sleep(LOOK_EVERY) => {}
-            _ = interrupts.next() => return Ok(interrupt::exit_code()),
-            () = broken() => return Ok(ExitCode::SUCCESS),
-        }
+    show(out, &router, kind).await?;
+    works::watch(LOOK_EVERY, interrupt::exit_code, async || {
         let now = self::stamp(&path);
         if now == stamp {
-            continue;
+            return Ok(Watched::GoesOn);
         }
         stamp = now;
         // The last good configuration stays where the new one is wrong, as it does in a program.
         let outcome = match router.reload() {
             Ok(()) => {
-                if !as_json {
+                if !out.is_json() {
                     say("");
                 }
-                print(&router, kind, as_json).await
+                show(out, &router, kind).await
             }
             Err(error) => Err(error.into()),
         };
         if let Err(error) = outcome {
-            error.report(as_json);
+            match out.is_json() {
+                true => say_json(&ExplainEvent::Refused { error: error.into_report() }),
+                false => {
+                    error.report(out);
+                }
+            }
             complain("the configuration before it stays in use");
         }
-    }
+        Ok(Watched::GoesOn)
+    })
+    .await
 }
 
 /// Changes whenever the file does: its length too, as some file systems keep time by the second.
@@ -71,23 +101,26 @@ fn stamp(path: &Path) -> Option<(u64, SystemTime)> {
     Some((metadata.len(), metadata.modified().ok()?))
 }
 
-async fn print(router: &Router, kind: Option<&str>, as_json: bool) -> Result<(), CommandError> {
-    let kinds = match kind {
-        Some(kind) => vec![kind.to_owned()],
-        None => router.kinds(),
-    };
-    // Another process may have armed one.
-    router.refresh_holds().await;
-    let explanations = kinds.iter().map(|kind| router.explain(kind.as_str()));
-    let explanations = explanations.collect::<Result<Vec<_>, _>>()?;
-    if as_json {
-        say(serde_json::to_string_pretty(&explanations).map_err(CommandError::failed)?);
-    } else {
-        let texts = explanations.iter().map(ToString::to_string);
-        say(texts.collect::<Vec<_>>().join("\n"));
-        for ProgramNote { backend, note } in versions::notes(router).await {
-            say(format_args!("note: {backend}: {}", printable(&note)));
-        }
+/// Shows all that a configuration says.
+async fn show(out: AnswerWriter, router: &Router, kind: Option<&str>) -> Result<(), CommandError> {
+    let kinds = explained(router, kind).await?;
+    match out.is_json() {
+        true => say_json(&ExplainEvent::Configuration { kinds }),
+        false => print(router, &kinds).await,
     }
     Ok(())
+}
+
+async fn explained(router: &Router, kind: Option<&str>) -> Result<Vec<ExplainedKind>, CommandError> {
+    let kinds = kind.map_or_else(|| router.kinds(), |kind| vec![kind.to_owned()]);
+    // Another process may have armed one.
+    router.refresh_holds().await;
+    kinds.iter().map(|kind| Ok(ExplainedKind(router.explain(kind.as_str())?))).collect()
+}
+
+async fn print(router: &Router, explained: &[ExplainedKind]) {
+    say(explained.iter().map(|kind| kind.0.to_string()).collect::<Vec<_>>().join("\n"));
+    for ProgramNote { backend, note } in versions::notes(router).await {
+        say(format_args!("note: {backend}: {}", printable(&note)));
+    }
 }

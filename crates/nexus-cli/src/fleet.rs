@@ -1,82 +1,106 @@
 //! `nexus fleet`: what goes on in a fleet, and what it needs on its servers.
 
-use std::{
-    process::ExitCode,
-    time::{Duration, SystemTime},
-};
+use std::{process::ExitCode, time::SystemTime};
 
-use nexus::{Fleet, FleetKey, FleetStatus, PoolStatus, WorkerStatus};
+use nexus::{FleetKey, FleetStatus, PoolStatus, WorkerStatus};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     args::{ConfigArgs, FleetCommand},
     command_error::CommandError,
     config,
-    interrupt::Interrupts,
-    output::{complain, printable, say, say_json},
+    output::{AnswerWriter, complain, printable, say},
     spoken_time::spoken_instant,
+    works::{self, Watched},
 };
 
-pub(crate) async fn fleet(config: &ConfigArgs, command: FleetCommand) -> Result<ExitCode, CommandError> {
+/// What was made on the servers of a fleet.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FleetSetup {
+    /// The pools that have a queue now.
+    pools: Vec<String>,
+}
+
+/// Public key of this machine.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct MachineKey {
+    /// The key, as `login_owner` takes it.
+    public_key: String,
+}
+
+/// Event of `nexus fleet status --watch`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum FleetEvent {
+    /// The fleet was looked at.
+    Status {
+        /// What goes on.
+        status: FleetStatus,
+    },
+    /// The servers did not answer.
+    Unreachable {
+        /// Why.
+        message: String,
+    },
+}
+
+pub(crate) async fn fleet(
+    out: AnswerWriter,
+    config: &ConfigArgs,
+    command: FleetCommand,
+) -> Result<ExitCode, CommandError> {
     let fleet = config::load_fleet(config)?;
     match command {
-        FleetCommand::Status { json, watch: None, .. } => {
-            show(&fleet.status().await.map_err(CommandError::failed)?, json);
+        FleetCommand::Status { watch: None, .. } => {
+            out.show(&fleet.status().await.map_err(CommandError::failed)?, print);
         }
-        FleetCommand::Status { json, watch: Some(interval), .. } => {
-            return watch(&fleet, json, interval).await;
+        FleetCommand::Status { watch: Some(interval), .. } => {
+            let mut has_shown = false;
+            // Also while the servers do not answer, once they have.
+            return works::watch(
+                interval,
+                || ExitCode::SUCCESS,
+                async || {
+                    match fleet.status().await {
+                        Ok(status) => {
+                            let is_next = std::mem::replace(&mut has_shown, true);
+                            out.show(&FleetEvent::Status { status }, |event| {
+                                if is_next {
+                                    say("");
+                                }
+                                if let FleetEvent::Status { status } = event {
+                                    print(status);
+                                }
+                            });
+                        }
+                        Err(error) if !has_shown => return Err(CommandError::failed(error)),
+                        Err(error) => {
+                            let message = error.to_string();
+                            out.event(|| FleetEvent::Unreachable { message }, || complain(error));
+                        }
+                    }
+                    Ok(Watched::GoesOn)
+                },
+            )
+            .await;
         }
         FleetCommand::Setup { pool } => {
             let pools: Vec<_> = pool.iter().map(String::as_str).collect();
             fleet.set_up(&pools).await.map_err(CommandError::failed)?;
-            say("the streams and buckets are there");
-            for pool in pools {
-                say(format_args!("the queue of {pool} is there"));
-            }
+            out.show(&FleetSetup { pools: pool }, |made| {
+                say("the streams and buckets are there");
+                made.pools.iter().for_each(|pool| say(format_args!("the queue of {pool} is there")));
+            });
         }
         FleetCommand::Key => {
             let file = fleet.settings().key_file.as_deref();
             let file = file.ok_or_else(|| CommandError::failed("fleet: key_file: names no file"))?;
-            say(FleetKey::read_or_make(file).map_err(CommandError::failed)?.public());
+            let public_key = FleetKey::read_or_make(file).map_err(CommandError::failed)?.public().to_string();
+            out.show(&MachineKey { public_key }, |key| say(&key.public_key));
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Looks again and again, also while the servers do not answer, until somebody ends it.
-async fn watch(fleet: &Fleet, json: bool, interval: Duration) -> Result<ExitCode, CommandError> {
-    let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
-    let mut has_shown = false;
-    loop {
-        let looking = async {
-            match fleet.status().await {
-                Ok(status) => {
-                    if std::mem::replace(&mut has_shown, true) && !json {
-                        say("");
-                    }
-                    show(&status, json);
-                }
-                Err(error) if !has_shown => return Err(CommandError::failed(error)),
-                Err(error) => complain(error),
-            }
-            tokio::time::sleep(interval).await;
-            Ok(())
-        };
-        tokio::select! {
-            looked = looking => looked?,
-            came = interrupts.next() => {
-                came.map_err(CommandError::failed)?;
-                return Ok(ExitCode::SUCCESS);
-            }
-        }
-    }
-}
-
-fn show(status: &FleetStatus, json: bool) {
-    if json {
-        say_json(status);
-    } else {
-        print(status);
-    }
 }
 
 fn print(status: &FleetStatus) {

@@ -2,21 +2,38 @@
 
 use std::{path::Path, process::ExitCode};
 
-use nexus::{Forgotten, RecordFile, RecordLog, TurnRecord};
-use serde_json::json;
+use nexus::{Forgotten, RecordFile, RecordLog};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     EXIT_FAILED,
     args::ConfigArgs,
-    command_error::CommandError,
+    command_error::{CommandError, with_causes},
     config,
-    output::{complain, printable, say, say_json},
+    output::{AnswerWriter, complain, printable},
 };
 
+/// Conversation of a turn that was to be forgotten.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ForgottenTurn {
+    /// The turn.
+    turn: String,
+    /// The backend that kept its conversation.
+    backend: String,
+    /// What became of it. None if it could not be forgotten.
+    #[schemars(with = "serde_json::Value")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    forgotten: Option<Forgotten>,
+    /// Why it could not be forgotten.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
+}
+
 pub(crate) async fn forget(
+    out: AnswerWriter,
     config: &ConfigArgs,
     path: &Path,
-    as_json: bool,
 ) -> Result<ExitCode, CommandError> {
     let place = path.display();
     let log = RecordLog::read(path).map_err(|error| format!("{place}: {error}"))?;
@@ -28,16 +45,19 @@ pub(crate) async fn forget(
         complain(format_args!("{place}: there is no conversation in it to forget"));
     }
     for (turn, handle) in kept {
-        let shown = Shown { turn, backend: handle.backend().as_str(), as_json };
+        let (id, backend) = (turn.id.clone(), handle.backend().to_string());
         match router.forget(handle).await {
             Ok(forgotten) => {
-                let noted = file.forgotten(&turn.id);
-                noted.map_err(|error| CommandError::failed(format_args!("{error}")))?;
-                shown.forgotten(forgotten);
+                file.forgotten(&turn.id).map_err(CommandError::failed)?;
+                let text = format!("{} · {backend}: {}", turn.name, words(forgotten));
+                let turn = ForgottenTurn { turn: id, backend, forgotten: Some(forgotten), reason: None };
+                out.line(&turn, printable(&text));
             }
             Err(error) => {
-                let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-                shown.failed(&format!("{error}{}", cause.unwrap_or_default()));
+                let reason = with_causes(&error);
+                let text = format!("{}: {reason}", turn.name);
+                let turn = ForgottenTurn { turn: id, backend, forgotten: None, reason: Some(reason) };
+                out.show(&turn, |_| complain(printable(&text)));
                 code = ExitCode::from(EXIT_FAILED);
             }
         }
@@ -45,33 +65,12 @@ pub(crate) async fn forget(
     Ok(code)
 }
 
-/// A turn whose conversation is forgotten, for the one who asked.
-struct Shown<'a> {
-    turn: &'a TurnRecord,
-    backend: &'a str,
-    as_json: bool,
-}
-
-impl Shown<'_> {
-    fn forgotten(&self, forgotten: Forgotten) {
-        if self.as_json {
-            return say_json(
-                &json!({ "turn": self.turn.id, "backend": self.backend, "forgotten": forgotten }),
-            );
-        }
-        let what = match forgotten {
-            Forgotten::Deleted { files, bytes } => format!("deleted, {files} files of {bytes} bytes"),
-            Forgotten::WasGone => "not there any more".to_owned(),
-            Forgotten::InHandle => "in this file alone; delete the file to be rid of it".to_owned(),
-            _ => "forgotten".to_owned(),
-        };
-        say(printable(&format!("{} · {}: {what}", self.turn.name, self.backend)));
-    }
-
-    fn failed(&self, reason: &str) {
-        match self.as_json {
-            true => say_json(&json!({ "turn": self.turn.id, "backend": self.backend, "error": reason })),
-            false => complain(printable(&format!("{}: {reason}", self.turn.name))),
-        }
+/// What became of a conversation.
+fn words(forgotten: Forgotten) -> String {
+    match forgotten {
+        Forgotten::Deleted { files, bytes } => format!("deleted, {files} files of {bytes} bytes"),
+        Forgotten::WasGone => "not there any more".to_owned(),
+        Forgotten::InHandle => "in this file alone; delete the file to be rid of it".to_owned(),
+        _ => "forgotten".to_owned(),
     }
 }

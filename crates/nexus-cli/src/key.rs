@@ -5,79 +5,89 @@ use std::{
     process::ExitCode,
 };
 
-use nexus::{Secret, auth::store::KeyringKey, harness::run_blocking};
-use serde_json::json;
+use nexus::{
+    Secret,
+    auth::store::{KeyringKey, StoreError},
+    harness::run_blocking,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
-    EXIT_CANCELLED, EXIT_FAILED,
     args::KeyCommand,
     command_error::CommandError,
-    output::{complain, printable, say, say_json},
+    output::{AnswerWriter, complain, printable, say},
 };
 
 /// Longest input that is taken for a key, in bytes.
 const MAX_KEY_BYTES: u64 = 16 << 10;
 
-pub(crate) async fn key(command: KeyCommand) -> Result<ExitCode, CommandError> {
-    // The keyring answers when it likes: it may ask the person first.
-    run_blocking(move || run(&command)).await.map_err(|_| "the keyring could not be asked".to_owned())?
+/// Key in the keyring.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StoredKey {
+    /// The name that the configuration uses.
+    key: String,
 }
 
-fn run(command: &KeyCommand) -> Result<ExitCode, CommandError> {
-    let (KeyCommand::Set { name } | KeyCommand::Remove { name }) = command else { return Ok(list(command)) };
+/// Key that was changed.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChangedKey {
+    /// The name that the configuration uses.
+    key: String,
+    /// What was done.
+    outcome: KeyOutcome,
+    /// Where the key is, or was.
+    place: String,
+}
+
+/// What was done to a key.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum KeyOutcome {
+    Stored,
+    Removed,
+    WasAbsent,
+}
+
+pub(crate) async fn key(out: AnswerWriter, command: KeyCommand) -> Result<ExitCode, CommandError> {
+    // The keyring answers when it likes: it may ask the person first.
+    run_blocking(move || run(out, &command)).await.map_err(|_| "the keyring could not be asked".to_owned())?
+}
+
+fn run(out: AnswerWriter, command: &KeyCommand) -> Result<ExitCode, CommandError> {
+    let failed = |error: StoreError| CommandError::failed(printable(&error.to_string()));
+    let (KeyCommand::Set { name } | KeyCommand::Remove { name }) = command else {
+        let keys = KeyringKey::list().map_err(failed)?;
+        if keys.is_empty() && !out.is_json() {
+            complain("no key is kept; `nexus key set NAME` keeps one");
+        }
+        for key in keys {
+            out.show(&StoredKey { key: key.name().to_owned() }, |key| say(&key.key));
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
     let entry = KeyringKey::named(name).map_err(|error| error.to_string())?;
     let outcome = match command {
         KeyCommand::Set { .. } => {
-            let key = match read_key(name) {
-                Ok(key) => key,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    return Ok(ExitCode::from(EXIT_CANCELLED));
-                }
-                Err(error) => {
-                    return Err(CommandError::failed(format_args!("no key could be read: {error}")));
-                }
-            };
-            entry
-                .set(&key)
-                .map(|()| format!("kept in {}; use it by `credential: {{ keyring: {name} }}`", entry.place()))
+            let key = read_key(name).map_err(|error| match error.kind() {
+                io::ErrorKind::Interrupted => CommandError::cancelled(),
+                _ => CommandError::failed(format_args!("no key could be read: {error}")),
+            })?;
+            entry.set(&key).map_err(failed)?;
+            KeyOutcome::Stored
         }
-        _ => entry.remove().map(|was_there| match was_there {
-            true => format!("removed from {}", entry.place()),
-            false => format!("there was none in {}", entry.place()),
-        }),
+        _ if entry.remove().map_err(failed)? => KeyOutcome::Removed,
+        _ => KeyOutcome::WasAbsent,
     };
-    Ok(match outcome {
-        Ok(done) => {
-            say(format_args!("{name}: {done}"));
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            complain(printable(&error.to_string()));
-            ExitCode::from(EXIT_FAILED)
-        }
-    })
-}
-
-/// Prints the names of the keys.
-fn list(command: &KeyCommand) -> ExitCode {
-    let as_json = matches!(command, KeyCommand::List { json: true });
-    match KeyringKey::list() {
-        Ok(keys) if as_json => {
-            say_json(&json!({ "keys": keys.iter().map(KeyringKey::name).collect::<Vec<_>>() }));
-        }
-        Ok(keys) if keys.is_empty() => complain("no key is kept; `nexus key set NAME` keeps one"),
-        Ok(keys) => keys.iter().for_each(|key| say(key.name())),
-        Err(error) => {
-            let reason = printable(&error.to_string());
-            if as_json {
-                say_json(&json!({ "error": { "kind": "failed", "message": reason } }));
-            } else {
-                complain(reason);
-            }
-            return ExitCode::from(EXIT_FAILED);
-        }
-    }
-    ExitCode::SUCCESS
+    let place = entry.place();
+    let text = match outcome {
+        KeyOutcome::Stored => format!("kept in {place}; use it by `credential: {{ keyring: {name} }}`"),
+        KeyOutcome::Removed => format!("removed from {place}"),
+        KeyOutcome::WasAbsent => format!("there was none in {place}"),
+    };
+    let changed = ChangedKey { key: name.clone(), outcome, place: place.to_string() };
+    out.line(&changed, format_args!("{name}: {text}"));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Asks a person at a terminal, without showing what they type; else reads standard input to its end.

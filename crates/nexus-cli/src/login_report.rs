@@ -7,6 +7,7 @@ use nexus::{
     auth::{CredentialError, Login, store::StoredLogin},
     http::Network,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use nexus_files::rfc3339;
@@ -18,7 +19,7 @@ use crate::{
 };
 
 /// One login of Nexus's own, as `--json` prints it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct LoginReport {
     #[serde(skip)]
     pub(crate) name: OwnLogin,
@@ -52,7 +53,7 @@ pub(crate) struct LoginReport {
 }
 
 /// How a login stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LoginState {
     /// It can be used.

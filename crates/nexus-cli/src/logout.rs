@@ -6,16 +6,52 @@ use nexus::{
     BuildContext, OwnLogin,
     auth::{CredentialManager, LogOut, LoginError, RefreshError, Revocation},
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     EXIT_FAILED,
     args::LogoutArgs,
     command_error::CommandError,
-    output::{complain, printable, say, say_json},
+    output::{AnswerWriter, complain, printable, say},
 };
 
-pub(crate) async fn logout(args: &LogoutArgs) -> Result<ExitCode, CommandError> {
+/// What became of a login that was to be ended.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EndedLogin {
+    /// The login.
+    login: String,
+    /// What became of it.
+    outcome: LogoutOutcome,
+    /// Whether there was one. None if it could not be ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    was_logged_in: Option<bool>,
+    /// What the issuer was told. None if it could not be ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revocation: Option<RevocationOutcome>,
+    /// Why it could not be ended, or why the issuer was not told.
+    reason: Option<String>,
+}
+
+/// What became of a login, in a word.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum LogoutOutcome {
+    LoggedOut,
+    Failed,
+}
+
+/// What an issuer was told of the end of a login.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum RevocationOutcome {
+    Revoked,
+    NotOffered,
+    Failed,
+    None,
+}
+
+pub(crate) async fn logout(out: AnswerWriter, args: &LogoutArgs) -> Result<ExitCode, CommandError> {
     let context = BuildContext::from_process();
     let network = args.network.network();
     let mut is_failed = false;
@@ -26,15 +62,11 @@ pub(crate) async fn logout(args: &LogoutArgs) -> Result<ExitCode, CommandError> 
             false => manager.log_out().await.map(|done| done.was_logged_in.then_some(done)),
         };
         is_failed |= outcome.is_err();
-        if args.json {
-            say_json(&as_json(name, &outcome));
-        } else {
-            match &outcome {
-                Ok(None) => say(format_args!("{}: not logged in; nothing was changed", name.as_str())),
-                Ok(Some(done)) => say(format_args!("{}: {}", name.as_str(), words(done))),
-                Err(error) => complain(format_args!("{}: {}", name.as_str(), printable(&error.to_string()))),
-            }
-        }
+        out.show(&EndedLogin::of(name, &outcome), |_| match &outcome {
+            Ok(None) => say(format_args!("{}: not logged in; nothing was changed", name.as_str())),
+            Ok(Some(done)) => say(format_args!("{}: {}", name.as_str(), words(done))),
+            Err(error) => complain(format_args!("{}: {}", name.as_str(), printable(&error.to_string()))),
+        });
     }
     Ok(if is_failed { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
@@ -88,24 +120,24 @@ fn reason(error: &RefreshError) -> String {
     }
 }
 
-fn as_json(name: OwnLogin, outcome: &Result<Option<LogOut>, LoginError>) -> Value {
-    let login = name.as_str();
-    match outcome {
-        Ok(done) => {
-            let (revocation, reason) = match done.as_ref().and_then(|done| done.revocation.as_ref()) {
-                Some(Ok(Revocation::Revoked)) => ("revoked", None),
-                Some(Ok(Revocation::NotOffered)) => ("not_offered", None),
-                Some(Err(error)) => ("failed", Some(reason(error))),
-                None => ("none", None),
-            };
-            json!({
-                "login": login,
-                "outcome": "logged_out",
-                "was_logged_in": done.is_some(),
-                "revocation": revocation,
-                "reason": reason,
-            })
-        }
-        Err(error) => json!({ "login": login, "outcome": "failed", "reason": printable(&error.to_string()) }),
+impl EndedLogin {
+    fn of(name: OwnLogin, outcome: &Result<Option<LogOut>, LoginError>) -> Self {
+        let login = name.as_str().to_owned();
+        let done = match outcome {
+            Ok(done) => done.as_ref(),
+            Err(error) => {
+                let reason = Some(printable(&error.to_string()));
+                let outcome = LogoutOutcome::Failed;
+                return Self { login, outcome, was_logged_in: None, revocation: None, reason };
+            }
+        };
+        let (revocation, reason) = match done.and_then(|done| done.revocation.as_ref()) {
+            Some(Ok(Revocation::Revoked)) => (RevocationOutcome::Revoked, None),
+            Some(Ok(Revocation::NotOffered)) => (RevocationOutcome::NotOffered, None),
+            Some(Err(error)) => (RevocationOutcome::Failed, Some(reason(error))),
+            None => (RevocationOutcome::None, None),
+        };
+        let (outcome, was_logged_in) = (LogoutOutcome::LoggedOut, Some(done.is_some()));
+        Self { login, outcome, was_logged_in, revocation: Some(revocation), reason }
     }
 }

@@ -38,6 +38,7 @@ mod output;
 mod printer;
 mod project;
 mod run;
+mod schema;
 mod session;
 mod show;
 mod skills;
@@ -54,24 +55,22 @@ mod trigger;
 mod versions;
 mod warnings;
 mod worker;
+mod works;
 
 use std::{io, process::ExitCode, sync::Mutex, thread, time::Duration};
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, FromArgMatches as _};
 use nexus::TraceContext;
 use tokio::runtime::Runtime;
 
 use args::{Args, Command};
-use command_error::CommandError;
-use output::complain;
+use command_error::{CommandError, ErrorLine};
+use output::{AnswerWriter, complain};
 
 /// The command line or the configuration cannot be used.
 const EXIT_USAGE: u8 = 2;
 /// The turn or the login failed.
 const EXIT_FAILED: u8 = 1;
-/// Nothing was typed where something was asked for, as a shell shows a program that SIGINT ended.
-#[cfg(feature = "keyring")]
-const EXIT_CANCELLED: u8 = 130;
 
 /// Pipes that have as many ends as the runtime has descriptors: an epoll, its copy, an event and a pair of sockets.
 const RUNTIME_PIPES: usize = 4;
@@ -81,26 +80,34 @@ const LAST_WORK: Duration = Duration::from_secs(1);
 
 fn main() -> ExitCode {
     core_dump::forbid();
-    let args = match Args::try_parse() {
-        Ok(args) => args,
+    let (args, command) = match parse() {
+        Ok(parsed) => parsed,
         Err(error) => {
             let answered = hook::unparsed(std::env::args_os(), &error);
             return output::exit_code(answered.unwrap_or_else(|| refuse(&error)));
         }
     };
+    let out = AnswerWriter::new(args.json);
     // Before anything else that can fail: a hook has its own way to report a failure.
     if let Command::Hook(hook) = &args.command {
+        if args.json {
+            complain("--json changes nothing: a hook answers in JSON of the program that starts it");
+        }
         return output::exit_code(hook::hook(hook));
+    }
+    if let (true, Some(reason)) = (args.json, schema::reason_for_none(&command)) {
+        let message = format!("`nexus {command}` has no JSON output: {reason}");
+        let error = CommandError::usage(message).with_advice("leave out --json");
+        return output::exit_code(error.report(out));
     }
     if !args.command.serves_output() {
         output::watch_reader();
     }
-    let as_json = args.command.wants_json();
     let runtime = match start_runtime() {
         Ok(runtime) => runtime,
         Err(error) => {
-            complain(format_args!("there are too few threads or open files to run: {error}"));
-            return ExitCode::from(EXIT_FAILED);
+            let words = format_args!("there are too few threads or open files to run: {error}");
+            return output::exit_code(CommandError::failed(words).report(out));
         }
     };
     let outcome = runtime.block_on(async {
@@ -111,7 +118,7 @@ fn main() -> ExitCode {
         #[cfg(not(feature = "otlp"))]
         let (layer, trace_context) = (None, None);
         warnings::show(layer);
-        let outcome = run(args, trace_context).await;
+        let outcome = run(out, args, trace_context).await;
         config::settle_holds().await;
         #[cfg(feature = "otlp")]
         telemetry.finish().await;
@@ -120,7 +127,7 @@ fn main() -> ExitCode {
         outcome
     });
     runtime.shutdown_timeout(LAST_WORK);
-    output::exit_code(outcome.unwrap_or_else(|error| error.report(as_json)))
+    output::exit_code(outcome.unwrap_or_else(|error| error.report(out)))
 }
 
 /// Starts the runtime, which panics or hangs where it gets fewer threads or descriptors than it starts with: as many are
@@ -141,9 +148,25 @@ fn start_runtime() -> io::Result<Runtime> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()
 }
 
+/// Reads the command line, with the name of the command.
+fn parse() -> Result<(Args, String), clap::Error> {
+    let matches = Args::command().try_get_matches()?;
+    let mut names = Vec::new();
+    let mut at = &matches;
+    while let Some((name, below)) = at.subcommand() {
+        names.push(name);
+        at = below;
+    }
+    Ok((Args::from_arg_matches(&matches)?, names.join(" ")))
+}
+
 /// Prints what the parser says of a command line that is none, or of `--help` and `--version`.
 fn refuse(error: &clap::Error) -> ExitCode {
-    if let Err(unwritten) = error.print()
+    // The command line could not be read: no option of it has a value that begins like one.
+    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
+    if error.use_stderr() && words.any(|word| word == "--json") {
+        output::say_json(&ErrorLine::of_parser(error));
+    } else if let Err(unwritten) = error.print()
         && !error.use_stderr()
     {
         output::fail(unwritten);
@@ -151,42 +174,46 @@ fn refuse(error: &clap::Error) -> ExitCode {
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(EXIT_USAGE))
 }
 
-async fn run(args: Args, trace_context: Option<TraceContext>) -> Result<ExitCode, CommandError> {
+async fn run(
+    out: AnswerWriter,
+    args: Args,
+    trace_context: Option<TraceContext>,
+) -> Result<ExitCode, CommandError> {
+    let config = &args.config;
     match args.command {
-        Command::Run(run) => run::run(&args.config, &run, trace_context).await,
-        Command::Show { file, json } => show::show(&file, json),
-        Command::Forget { file, json } => forget::forget(&args.config, &file, json).await,
-        Command::Explain { kind, json, watch } => {
-            explain::explain(&args.config, kind.as_deref(), json, watch).await
-        }
-        Command::Conversation(command) => conversation::conversation(&args.config, command).await,
-        Command::Debate(command) => debate::debate(&args.config, &command).await,
-        Command::Task(command) => task::task(&args.config, &command).await,
-        Command::Testbed(command) => testbed::testbed(command).await,
-        Command::Doctor { json } => doctor::doctor(&args.config, json).await,
-        Command::Completions { shell } => Ok(manual::completions(shell)),
-        Command::Manual => manual::manual(),
-        Command::Acp(acp) => acp::acp(&args.config, &acp).await,
-        Command::Mcp(command) => mcp::mcp(&args.config, command).await,
+        Command::Run(run) => run::run(out, config, &run, trace_context).await,
+        Command::Show { file } => show::show(out, &file),
+        Command::Forget { file } => forget::forget(out, config, &file).await,
+        Command::Explain { kind, watch } => explain::explain(out, config, kind.as_deref(), watch).await,
+        Command::Conversation(command) => conversation::conversation(out, config, command).await,
+        Command::Debate(command) => debate::debate(out, config, command).await,
+        Command::Task(command) => task::task(out, config, command).await,
+        Command::Testbed(command) => testbed::testbed(out, command).await,
+        Command::Doctor => doctor::doctor(out, config).await,
+        Command::Completions { shell } => Ok(manual::completions(out, shell)),
+        Command::Manual => manual::manual(out),
+        Command::Schema(command) => schema::schema(out, &command),
+        Command::Acp(acp) => acp::acp(config, &acp).await,
+        Command::Mcp(command) => mcp::mcp(config, command).await,
         Command::Hook(hook) => Ok(hook::hook(&hook)),
-        Command::Artifact(artifact) => artifact::artifact(&args.config, artifact),
-        Command::Project(args) => project::project(args).await,
-        Command::Worker(worker) => worker::worker(&args.config, &worker, trace_context).await,
-        Command::Trigger(command) => trigger::trigger(&args.config, command).await,
-        Command::Init(init) => skills::init(&init),
-        Command::Onboard(onboard) => skills::onboard(onboard).await,
-        Command::Skills(skills) => skills::skills(skills).await,
-        Command::Session(command) => session::session(command).await,
-        Command::Broker(command) => broker::broker(&args.config, command).await,
-        Command::Fleet(command) => fleet::fleet(&args.config, command).await,
-        Command::Check { example: true, .. } => Ok(check::example()),
-        Command::Check { probe, json, .. } => check::check(&args.config, probe, json).await,
-        Command::Status(status) => status::status(&args.config, &status).await,
+        Command::Artifact(artifact) => artifact::artifact(out, config, artifact),
+        Command::Project(args) => project::project(out, args).await,
+        Command::Worker(worker) => worker::worker(config, &worker, trace_context).await,
+        Command::Trigger(command) => trigger::trigger(out, config, command).await,
+        Command::Init(init) => skills::init(out, &init),
+        Command::Onboard(onboard) => skills::onboard(out, onboard).await,
+        Command::Skills(skills) => skills::skills(out, skills).await,
+        Command::Session(command) => session::session(out, command).await,
+        Command::Broker(command) => broker::broker(out, config, command).await,
+        Command::Fleet(command) => fleet::fleet(out, config, command).await,
+        Command::Check { example: true, .. } => Ok(check::example(out)),
+        Command::Check { probe, .. } => check::check(out, config, probe).await,
+        Command::Status(status) => status::status(out, config, &status).await,
         #[cfg(feature = "login")]
-        Command::Login(login) => login::login(&login).await,
+        Command::Login(login) => login::login(out, &login).await,
         #[cfg(feature = "login")]
-        Command::Logout(logout) => logout::logout(&logout).await,
+        Command::Logout(logout) => logout::logout(out, &logout).await,
         #[cfg(feature = "keyring")]
-        Command::Key(command) => key::key(command).await,
+        Command::Key(command) => key::key(out, command).await,
     }
 }

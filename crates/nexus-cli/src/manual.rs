@@ -4,25 +4,46 @@ use std::process::ExitCode;
 
 use clap::CommandFactory as _;
 use clap_complete::Shell;
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use crate::{args::Args, command_error::CommandError, output::say};
+use crate::{args::Args, command_error::CommandError, output::AnswerWriter};
+
+/// Completions of a shell.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ShellCompletions {
+    /// The shell.
+    shell: String,
+    /// The script.
+    script: String,
+}
+
+/// Manual page.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ManualPage {
+    /// The page, in the language of `man`.
+    page: String,
+}
 
 /// Prints the completions of a shell.
-pub(crate) fn completions(shell: Shell) -> ExitCode {
+pub(crate) fn completions(out: AnswerWriter, shell: Shell) -> ExitCode {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Args::command(), "nexus", &mut script);
-    say(String::from_utf8_lossy(&script).trim_end());
+    let script = String::from_utf8_lossy(&script).trim_end().to_owned();
+    let completions = ShellCompletions { shell: shell.to_string(), script };
+    out.line(&completions, &completions.script);
     ExitCode::SUCCESS
 }
 
 /// Prints the manual page: the command, then each of its subcommands.
-pub(crate) fn manual() -> Result<ExitCode, CommandError> {
+pub(crate) fn manual(out: AnswerWriter) -> Result<ExitCode, CommandError> {
     let mut command = Args::command();
     command.build();
     let mut page = Vec::new();
     clap_mangen::Man::new(command.clone()).render(&mut page).map_err(CommandError::failed)?;
     render_subcommands(&command, "nexus", &mut page).map_err(CommandError::failed)?;
-    say(String::from_utf8_lossy(&page).trim_end());
+    let manual = ManualPage { page: String::from_utf8_lossy(&page).trim_end().to_owned() };
+    out.line(&manual, &manual.page);
     Ok(ExitCode::SUCCESS)
 }
 

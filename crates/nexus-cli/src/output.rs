@@ -12,6 +12,7 @@ use std::{
     thread,
 };
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::Notify;
 
@@ -46,6 +47,39 @@ pub(crate) fn say_json(value: &impl Serialize) {
     match serde_json::to_string(value) {
         Ok(line) => say(line),
         Err(error) => fail(error.into()),
+    }
+}
+
+/// Writes the answers of a command: for a person, or as lines of JSON where `--json` asks for them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AnswerWriter {
+    is_json: bool,
+}
+
+impl AnswerWriter {
+    /// Writes JSON if `is_json`.
+    pub(crate) fn new(is_json: bool) -> Self {
+        Self { is_json }
+    }
+
+    /// Whether `--json` was given.
+    pub(crate) fn is_json(self) -> bool {
+        self.is_json
+    }
+
+    /// Writes an answer: as one line of JSON, or as `print` shows it to a person.
+    pub(crate) fn show<T: Serialize + JsonSchema>(self, answer: &T, print: impl FnOnce(&T)) {
+        if self.is_json { say_json(answer) } else { print(answer) }
+    }
+
+    /// Writes an answer whose text for a person is one or more lines.
+    pub(crate) fn line<T: Serialize + JsonSchema>(self, answer: &T, text: impl Display) {
+        self.show(answer, |_| say(text));
+    }
+
+    /// Writes an event of a command that goes on; `print` tells a person about it.
+    pub(crate) fn event<T: Serialize + JsonSchema>(self, event: impl FnOnce() -> T, print: impl FnOnce()) {
+        if self.is_json { say_json(&event()) } else { print() }
     }
 }
 

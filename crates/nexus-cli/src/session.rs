@@ -2,113 +2,100 @@
 
 use std::process::ExitCode;
 
-use nexus::{ConversationError, harness::run_blocking};
-use nexus_broker::{BrokerError, BrokerErrorKind, SessionKey, Sessions};
-use serde_json::json;
+use nexus::ConversationMessage;
+use nexus_broker::{BrokerError, Sessions};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
-    EXIT_FAILED,
     args::SessionCommand,
     broker_home::memory,
     command_error::CommandError,
-    conversation::{self, described, text_of},
-    output::{complain, printable, printable_lines, say, say_json},
-    show::shown,
+    conversation::{self, ListedConversation, described, load, told},
+    output::{AnswerWriter, complain, printable, printable_lines, say_json},
+    schema::foreign::MessageSchema,
+    works::blocking,
 };
 
-pub(crate) async fn session(command: SessionCommand) -> Result<ExitCode, CommandError> {
+/// A session of an agent.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ListedSession {
+    /// The session.
+    session: String,
+    /// Its conversation.
+    conversation: ListedConversation,
+}
+
+/// A message of a session that is exported.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ExportedMessage {
+    /// The session.
+    session: String,
+    /// The number of the message, from 1.
+    number: u64,
+    /// When its turn ended, in milliseconds since 1970-01-01 00:00 UTC.
+    turn_ended_at_ms: u64,
+    /// The message.
+    #[schemars(with = "MessageSchema")]
+    message: ConversationMessage,
+}
+
+pub(crate) async fn session(out: AnswerWriter, command: SessionCommand) -> Result<ExitCode, CommandError> {
+    let show = |session: String, found| {
+        let listed = ListedSession { session, conversation: ListedConversation(found) };
+        let text = printable(&format!("{}  {}", listed.session, described(&listed.conversation.0)));
+        out.line(&listed, text);
+    };
     match command {
-        SessionCommand::List { json } => {
+        SessionCommand::List => {
             let list = of_broker(|sessions| sessions.list()).await?;
-            for (key, summary) in list.sessions {
-                match json {
-                    true => say_json(&json!({ "session": key.to_string(), "conversation": summary })),
-                    false => say(printable(&format!("{key}  {}", described(&summary)))),
-                }
-            }
-            for error in &list.unreadable {
-                complain(printable_lines(&error.to_string()));
-            }
-            if !list.unreadable.is_empty() {
-                return Ok(ExitCode::from(EXIT_FAILED));
-            }
+            list.sessions.into_iter().for_each(|(key, summary)| show(key.to_string(), summary));
+            return Ok(told(&list.unreadable));
         }
-        SessionCommand::Show { session, json } => {
-            let (summary, conversation) = load(&session).await?;
-            match json {
-                true => say_json(
-                    &json!({ "session": session.to_string(), "conversation": summary, "turns": conversation.turns }),
-                ),
-                false => say(shown(&text_of(&summary, &conversation))),
-            }
+        SessionCommand::Show { session } => {
+            conversation::show(out, Some(session.to_string()), session.conversation()).await?;
         }
-        SessionCommand::Fork { session, new_session, at, json } => {
-            let (from, to) = (session, new_session.clone());
-            let fork = of_broker(move |sessions| sessions.fork(&from, &to, at)).await?;
-            match json {
-                true => say_json(&json!({ "session": new_session.to_string(), "conversation": fork })),
-                false => say(printable(&format!("{new_session}  {}", described(&fork)))),
-            }
+        SessionCommand::Fork { session, new_session, at } => {
+            let name = new_session.to_string();
+            show(name, of_broker(move |sessions| sessions.fork(&session, &new_session, at)).await?);
         }
         SessionCommand::Export { session } => {
-            let (_, conversation) = load(&session).await?;
-            let mut number = 0_u64;
-            for turn in &conversation.turns {
-                for message in &turn.messages {
-                    number += 1;
-                    say_json(
-                        &json!({ "session": session.to_string(), "number": number, "turn_ended_at_ms": turn.ended_at_ms, "message": message }),
-                    );
-                }
+            let (_, conversation) = load(session.conversation()).await?;
+            let messages = conversation
+                .turns
+                .into_iter()
+                .flat_map(|turn| turn.messages.into_iter().map(move |message| (turn.ended_at_ms, message)));
+            for (number, (turn_ended_at_ms, message)) in (1..).zip(messages) {
+                // These are lines of JSON, whether `--json` is given or not.
+                say_json(&ExportedMessage {
+                    session: session.to_string(),
+                    number,
+                    turn_ended_at_ms,
+                    message,
+                });
             }
         }
-        SessionCommand::Search { words, limit, json } => {
+        SessionCommand::Search { words, limit } => {
             let found = blocking(move || {
-                let memory = memory()?;
+                let memory = memory().map_err(CommandError::of_named)?;
                 // What is there is searched all the same.
                 if let Err(error) = memory.capture_all(&conversation::store()) {
                     complain(printable_lines(&format!("not all of it can be searched: {error}")));
                 }
-                memory.query(&words.join(" "), limit, |_| true)
-            })
-            .await?;
-            for hit in found {
-                match json {
-                    true => say_json(&hit),
-                    false => say(format_args!(
-                        "{} {} ({}): {}",
-                        hit.session,
-                        hit.message,
-                        hit.role,
-                        printable_lines(&hit.text)
-                    )),
-                }
+                memory.query(&words.join(" "), limit, |_| true).map_err(CommandError::of_named)
+            });
+            for hit in found.await? {
+                let text = printable_lines(&hit.text);
+                out.line(&hit, format_args!("{} {} ({}): {text}", hit.session, hit.message, hit.role));
             }
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-async fn load(key: &SessionKey) -> Result<(nexus::ConversationSummary, nexus::Conversation), CommandError> {
-    let (store, name) = (conversation::store(), key.conversation());
-    conversation::blocking(move || Ok::<_, ConversationError>((store.summary(&name)?, store.load(&name)?)))
-        .await
-}
-
 async fn of_broker<T: Send + 'static>(
     work: impl FnOnce(&Sessions) -> Result<T, BrokerError> + Send + 'static,
 ) -> Result<T, CommandError> {
-    blocking(move || work(&Sessions::new(conversation::store()))).await
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, BrokerError> + Send + 'static,
-) -> Result<T, CommandError> {
-    let ended =
-        run_blocking(work).await.map_err(|_| CommandError::failed("the work on files ended early"))?;
-    ended.map_err(|error| match error.kind {
-        // As `nexus session show` has it.
-        BrokerErrorKind::Unknown | BrokerErrorKind::Invalid => CommandError::usage(error),
-        _ => CommandError::failed(error),
-    })
+    // As `nexus session show` has it.
+    blocking(move || work(&Sessions::new(conversation::store())).map_err(CommandError::of_named)).await
 }

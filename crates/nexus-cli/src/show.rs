@@ -6,37 +6,53 @@ use nexus::{
     CostSource, RecordLog, RecordedOutcome, ToolCallRecord, ToolCallStatus, TurnEvent, TurnRecord,
     record::Cut,
 };
+use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use nexus_files::rfc3339;
 
 use crate::{
     EXIT_FAILED,
     command_error::CommandError,
-    output::{complain, printable_lines, say, say_json},
+    output::{AnswerWriter, complain, printable_lines, say},
     printer::usage_parts,
+    schema::foreign::RecordSchema,
 };
 
-pub(crate) fn show(file: &Path, as_json: bool) -> Result<ExitCode, CommandError> {
+/// File of records.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ShownRecords {
+    /// The turns, the oldest first.
+    #[schemars(with = "Vec<RecordSchema>")]
+    turns: Vec<TurnRecord>,
+    /// Lines that cannot be read.
+    unread: Vec<UnreadLine>,
+}
+
+/// Line of a file of records that cannot be read.
+#[derive(Debug, Serialize, JsonSchema)]
+struct UnreadLine {
+    /// The line, from 1.
+    line: u64,
+    /// Why.
+    reason: String,
+}
+
+pub(crate) fn show(out: AnswerWriter, file: &Path) -> Result<ExitCode, CommandError> {
     let place = file.display();
     let log = RecordLog::read(file).map_err(|error| format!("{place}: {error}"))?;
-    if as_json {
-        let unread = log.unread.iter();
-        let unread = unread.map(|unread| json!({ "line": unread.line, "reason": unread.fault.to_string() }));
-        say_json(&json!({ "turns": log.turns, "unread": unread.collect::<Vec<_>>() }));
-    } else {
-        for turn in &log.turns {
-            say(shown(&described(turn)));
-        }
-    }
     for unread in &log.unread {
         complain(printable_lines(&format!("{place}: line {} is left out: {}", unread.line, unread.fault)));
     }
-    Ok(match log.turns.is_empty() && !log.unread.is_empty() {
-        true => ExitCode::from(EXIT_FAILED),
-        false => ExitCode::SUCCESS,
-    })
+    let is_unread = log.turns.is_empty() && !log.unread.is_empty();
+    let unread = log.unread.iter();
+    let unread =
+        unread.map(|unread| UnreadLine { line: unread.line as u64, reason: unread.fault.to_string() });
+    out.show(&ShownRecords { turns: log.turns, unread: unread.collect() }, |shown_records| {
+        shown_records.turns.iter().for_each(|turn| say(shown(&described(turn))));
+    });
+    Ok(if is_unread { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 
 /// Only a terminal obeys control characters; a file gets what was said as it is.

@@ -10,48 +10,97 @@ use std::{
 use async_trait::async_trait;
 use nexus::{
     BuildContext,
-    harness::run_blocking,
     http::{ClientPlan, Network, read_whole},
 };
 use nexus_project::{
     ProjectError, ProjectErrorKind, create_working_folder,
-    hub::{FolderHub, HubIndex, HubReader, SkillChange, SkillFolder, clone_hub},
+    hub::{FolderHub, FoundSkill, HubIndex, HubReader, HubSkill, SkillChange, SkillFolder, clone_hub},
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     EXIT_FAILED,
     args::{InitArgs, OnboardArgs, SkillsArgs, SkillsCommand},
     command_error::CommandError,
-    output::{complain, printable, printable_lines, say, say_json},
+    output::{AnswerWriter, complain, printable, printable_lines, say},
+    works::blocking,
 };
 
 /// How long a connection to a hub may take to be made, and a file to be read.
 const CONNECT_TIME: Duration = Duration::from_secs(10);
 const READ_TIME: Duration = Duration::from_secs(60);
 
-pub(crate) fn init(args: &InitArgs) -> Result<ExitCode, CommandError> {
-    let report = create_working_folder(&args.folder, args.git).map_err(CommandError::failed)?;
-    if args.json {
-        say_json(&report);
-        return Ok(ExitCode::SUCCESS);
-    }
-    for (what, paths) in [("made", &report.made), ("kept", &report.kept)] {
-        for path in paths {
-            say(printable(&format!("{what} {}", path.display())));
+/// Skill or pack of a hub.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum HubLine {
+    /// A skill.
+    Skill {
+        /// Its name.
+        skill: String,
+        #[serde(flatten)]
+        about: HubSkillLine,
+    },
+    /// Skills that belong together.
+    Pack {
+        /// The name of the pack.
+        pack: String,
+        /// The skills.
+        skills: Vec<String>,
+    },
+}
+
+/// What a hub says of a skill.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HubSkillLine {
+    /// What it is for.
+    description: String,
+    /// Its kind.
+    kind: String,
+    /// Its version.
+    version: String,
+    /// The platforms that it is suggested for. None: all.
+    platforms: Vec<String>,
+}
+
+/// Text of a skill.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SkillText {
+    /// The skill.
+    skill: String,
+    /// What an agent reads of it.
+    text: String,
+}
+
+/// What became of a skill.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ChangedSkill {
+    /// The skill.
+    skill: String,
+    #[serde(flatten)]
+    change: SkillChange,
+}
+
+pub(crate) fn init(out: AnswerWriter, args: &InitArgs) -> Result<ExitCode, CommandError> {
+    out.show(&create_working_folder(&args.folder, args.git)?, |report| {
+        for (what, paths) in [("made", &report.made), ("kept", &report.kept)] {
+            for path in paths {
+                say(printable(&format!("{what} {}", path.display())));
+            }
         }
-    }
+    });
     Ok(ExitCode::SUCCESS)
 }
 
 /// Makes a place to work, says which packs suit this platform, and starts the sign-ins that a person wants.
-pub(crate) async fn onboard(args: OnboardArgs) -> Result<ExitCode, CommandError> {
-    init(&InitArgs { folder: args.folder.clone(), git: false, json: false })?;
+pub(crate) async fn onboard(out: AnswerWriter, args: OnboardArgs) -> Result<ExitCode, CommandError> {
+    init(out, &InitArgs { folder: args.folder.clone(), git: false })?;
     match &args.hub {
         None => say("no hub is named: --hub, or NEXUS_SKILL_HUB, has its packs suggested"),
         Some(source) => {
             let hub = open(source).await?;
-            let index = HubIndex::read(&*hub).await.map_err(CommandError::failed)?;
+            let index = HubIndex::read(&*hub).await?;
             for (pack, names) in &index.packs {
                 let suits = |name: &String| {
                     let platforms = &index.skills[name].platforms;
@@ -96,91 +145,64 @@ fn sign_in() -> Result<ExitCode, CommandError> {
     Ok(code)
 }
 
-pub(crate) async fn skills(args: SkillsArgs) -> Result<ExitCode, CommandError> {
+pub(crate) async fn skills(out: AnswerWriter, args: SkillsArgs) -> Result<ExitCode, CommandError> {
     let place = SkillFolder::new(&args.skills);
-    let failed = |error: ProjectError| CommandError::failed(error);
     match args.command {
         SkillsCommand::List { hub: Some(hub) } => {
-            let hub = open(&hub).await?;
-            let index = HubIndex::read(&*hub).await.map_err(failed)?;
-            if args.json {
-                say_json(&index);
-                return Ok(ExitCode::SUCCESS);
+            let index = HubIndex::read(&*open(&hub).await?).await?;
+            for (skill, about) in index.skills {
+                let HubSkill { description, kind, version, platforms, .. } = about;
+                let text = printable(&format!("{skill}  {kind} {version}  {description}"));
+                let about = HubSkillLine { description, kind: kind.to_string(), version, platforms };
+                out.line(&HubLine::Skill { skill, about }, text);
             }
-            for (name, skill) in &index.skills {
-                say(printable(&format!("{name}  {} {}  {}", skill.kind, skill.version, skill.description)));
-            }
-            for (pack, names) in &index.packs {
-                say(printable(&format!("pack {pack}: {}", names.join(", "))));
+            for (pack, skills) in index.packs {
+                let text = printable(&format!("pack {pack}: {}", skills.join(", ")));
+                out.line(&HubLine::Pack { pack, skills }, text);
             }
         }
         SkillsCommand::List { hub: None } => {
             let mut is_damaged = false;
-            for skill in place.list().map_err(failed)? {
+            for skill in place.list()? {
                 if let Some(damaged) = &skill.damaged {
                     is_damaged = true;
                     complain(printable_lines(damaged));
                 }
-                match args.json {
-                    true => say_json(&skill),
-                    false => {
-                        let from = match (&skill.hub, &skill.damaged) {
-                            (Some(_), _) => "hub",
-                            (None, Some(_)) => "damaged",
-                            (None, None) => "own",
-                        };
-                        say(printable(&format!(
-                            "{}  {} ({from})  {}",
-                            skill.name, skill.kind, skill.description
-                        )));
-                    }
-                }
+                let from = match (&skill.hub, &skill.damaged) {
+                    (Some(_), _) => "hub",
+                    (None, Some(_)) => "damaged",
+                    (None, None) => "own",
+                };
+                let text = format!("{}  {} ({from})  {}", skill.name, skill.kind, skill.description);
+                out.line(&skill, printable(&text));
             }
             if is_damaged {
                 return Ok(ExitCode::from(EXIT_FAILED));
             }
         }
         SkillsCommand::Use { name } => {
-            let text = place.text(&name).map_err(failed)?;
-            match args.json {
-                true => say_json(&json!({ "skill": name, "text": text })),
-                false => say(printable_lines(text.trim_end_matches('\n'))),
-            }
+            let text = place.text(&name)?;
+            out.show(&SkillText { skill: name, text }, |skill| {
+                say(printable_lines(skill.text.trim_end_matches('\n')));
+            });
         }
-        SkillsCommand::Info { name } => {
-            let skill = place.find(&name).map_err(failed)?;
-            if args.json {
-                say_json(&skill);
-                return Ok(ExitCode::SUCCESS);
-            }
-            say(printable(&format!("{}: {}", skill.name, skill.description)));
-            say(printable(&format!("folder: {}", skill.folder.display())));
-            match (&skill.hub, &skill.damaged) {
-                (Some((hub, version)), _) => say(printable(&format!("version {version} of {hub}"))),
-                (None, Some(damaged)) => say(printable_lines(&format!("no command changes it: {damaged}"))),
-                (None, None) => say("your own: no command changes it"),
-            }
-            if !skill.changed.is_empty() {
-                say(printable(&format!("changed: {}", skill.changed.join(", "))));
-            }
-            say("it adds no right: what an agent may do with it is the agent's scope");
-        }
+        SkillsCommand::Info { name } => out.show(&place.find(&name)?, print),
         SkillsCommand::Install { names, hub } => {
             let hub = open(&hub).await?;
-            tell(&place.install(&*hub, &names).await.map_err(failed)?, args.json);
+            tell(out, place.install(&*hub, &names).await?);
         }
         SkillsCommand::Update { names, hub } => {
             let hub = open(&hub).await?;
-            tell(&place.update(&*hub, &names).await.map_err(failed)?, args.json);
+            tell(out, place.update(&*hub, &names).await?);
         }
         SkillsCommand::Remove { names } => {
             let mut changes = BTreeMap::new();
             for name in names {
-                let change = place.remove(&name).map_err(failed)?;
+                let change = place.remove(&name)?;
                 changes.insert(name, change);
             }
             let is_kept = changes.values().any(|change| matches!(change, SkillChange::Kept { .. }));
-            tell(&changes, args.json);
+            tell(out, changes);
             if is_kept {
                 return Ok(ExitCode::from(EXIT_FAILED));
             }
@@ -189,13 +211,24 @@ pub(crate) async fn skills(args: SkillsArgs) -> Result<ExitCode, CommandError> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(changes: &BTreeMap<String, SkillChange>, json: bool) {
-    if json {
-        say_json(changes);
-        return;
+/// Prints where a skill came from.
+fn print(skill: &FoundSkill) {
+    say(printable(&format!("{}: {}", skill.name, skill.description)));
+    say(printable(&format!("folder: {}", skill.folder.display())));
+    match (&skill.hub, &skill.damaged) {
+        (Some((hub, version)), _) => say(printable(&format!("version {version} of {hub}"))),
+        (None, Some(damaged)) => say(printable_lines(&format!("no command changes it: {damaged}"))),
+        (None, None) => say("your own: no command changes it"),
     }
-    for (name, change) in changes {
-        let what = match change {
+    if !skill.changed.is_empty() {
+        say(printable(&format!("changed: {}", skill.changed.join(", "))));
+    }
+    say("it adds no right: what an agent may do with it is the agent's scope");
+}
+
+fn tell(out: AnswerWriter, changes: BTreeMap<String, SkillChange>) {
+    for (skill, change) in changes {
+        let what = match &change {
             SkillChange::Installed { version } => format!("installed, version {version}"),
             SkillChange::Updated { from, to } => format!("updated from {from} to {to}"),
             SkillChange::Unchanged => "as it was".to_owned(),
@@ -203,7 +236,8 @@ fn tell(changes: &BTreeMap<String, SkillChange>, json: bool) {
             SkillChange::Removed => "removed".to_owned(),
             _ => "done".to_owned(),
         };
-        say(printable(&format!("{name}: {what}")));
+        let text = printable(&format!("{skill}: {what}"));
+        out.line(&ChangedSkill { skill, change }, text);
     }
 }
 
@@ -216,9 +250,7 @@ async fn open(source: &str) -> Result<Box<dyn HubReader>, CommandError> {
     }
     if let Some(repository) = source.strip_prefix("git+") {
         let repository = repository.to_owned();
-        let cloned = run_blocking(move || clone_hub(&repository)).await;
-        let cloned = cloned.map_err(|_| CommandError::failed("the work on files ended early"))?;
-        return Ok(Box::new(cloned.map_err(CommandError::failed)?));
+        return Ok(Box::new(blocking(move || clone_hub(&repository)).await?));
     }
     let (scheme, rest) = source.split_once("://").unwrap_or_default();
     let authority = rest.split('/').next().unwrap_or_default();

@@ -4,23 +4,56 @@ use std::{path::absolute, process::ExitCode, time::SystemTime};
 
 use nexus_broker::trigger::{
     AtSchedule, CompletionSchedule, CronSchedule, EventSchedule, FileSchedule, NewTrigger, Trigger,
-    TriggerSchedule, Triggers, WebhookSchedule,
+    TriggerId, TriggerSchedule, Triggers, WebhookSchedule,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
-    EXIT_FAILED,
     args::{ConfigArgs, TriggerArgs, TriggerCommand},
     broker_home::{BrokerHome, secrets},
     command_error::CommandError,
-    output::{complain, printable, printable_lines, say, say_json},
+    conversation::told,
+    output::{AnswerWriter, printable, say},
     spoken_time::spoken_instant,
 };
 
-pub(crate) async fn trigger(config: &ConfigArgs, command: TriggerCommand) -> Result<ExitCode, CommandError> {
+/// Trigger that a request fires.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CreatedWebhook {
+    /// The trigger.
+    trigger: Trigger,
+    /// The secret by which requests are signed. It is shown this once. None where a variable of the broker's environment has it.
+    secret: Option<String>,
+    /// The path of `nexus broker run --webhooks ADDRESS` that takes the requests.
+    path: String,
+}
+
+/// Event that was sent to triggers.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FiredEvent {
+    /// Tells it from others.
+    id: String,
+    /// How many triggers fired.
+    fired: usize,
+}
+
+/// Trigger that was deleted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DeletedTrigger {
+    /// The trigger.
+    deleted: TriggerId,
+}
+
+pub(crate) async fn trigger(
+    out: AnswerWriter,
+    config: &ConfigArgs,
+    command: TriggerCommand,
+) -> Result<ExitCode, CommandError> {
     let home = BrokerHome::load(config)?;
     let broker = home.open_with_agents().await?;
     if let Some(whose) = command.whose() {
-        let agents = broker.agents().await.map_err(CommandError::failed)?;
+        let agents = broker.agents().await?;
         if !agents.iter().any(|agent| agent.name == whose.agent) {
             let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
             let instead = match names.is_empty() {
@@ -32,18 +65,17 @@ pub(crate) async fn trigger(config: &ConfigArgs, command: TriggerCommand) -> Res
         }
     }
     let triggers = home.triggers(&broker);
-    let failed = |error: nexus_broker::BrokerError| CommandError::failed(error);
     match command {
         TriggerCommand::Cron { whose, expression, action, zone, missed, jitter } => {
             let schedule =
                 CronSchedule::new(expression).in_zone(zone).with_missed(missed).with_jitter_seconds(jitter);
-            create(&triggers, whose, TriggerSchedule::Cron(schedule), action).await?;
+            create(out, &triggers, whose, TriggerSchedule::Cron(schedule), action).await?;
         }
         TriggerCommand::At { whose, time, action } => {
-            create(&triggers, whose, TriggerSchedule::At(AtSchedule::new(time)), action).await?;
+            create(out, &triggers, whose, TriggerSchedule::At(AtSchedule::new(time)), action).await?;
         }
         TriggerCommand::Event { whose, name, action } => {
-            create(&triggers, whose, TriggerSchedule::Event(EventSchedule::new(name)), action).await?;
+            create(out, &triggers, whose, TriggerSchedule::Event(EventSchedule::new(name)), action).await?;
         }
         TriggerCommand::File { whose, path, action, pattern } => {
             let path = absolute(&path)
@@ -53,7 +85,7 @@ pub(crate) async fn trigger(config: &ConfigArgs, command: TriggerCommand) -> Res
                 false => FileSchedule::file(path),
             };
             schedule.pattern = pattern;
-            create(&triggers, whose, TriggerSchedule::File(schedule), action).await?;
+            create(out, &triggers, whose, TriggerSchedule::File(schedule), action).await?;
         }
         TriggerCommand::Completion { whose, action, of_agent, of_task } => {
             let mut schedule = match (&of_agent, &of_task) {
@@ -62,27 +94,30 @@ pub(crate) async fn trigger(config: &ConfigArgs, command: TriggerCommand) -> Res
                 (None, None) => return Err(CommandError::usage("say whose tasks: --of-agent or --of-task")),
             };
             schedule.task = of_task;
-            create(&triggers, whose, TriggerSchedule::Completion(schedule), action).await?;
+            create(out, &triggers, whose, TriggerSchedule::Completion(schedule), action).await?;
         }
         TriggerCommand::Webhook { whose, action, secret_environment } => {
-            return webhook(&triggers, whose, action, secret_environment).await;
+            return webhook(out, &triggers, whose, action, secret_environment).await;
         }
-        TriggerCommand::List { json } => return list(&triggers, json).await,
+        TriggerCommand::List => {
+            let list = triggers.list().await?;
+            list.triggers.iter().for_each(|trigger| show(out, trigger));
+            let damaged: Vec<_> = list.damaged.iter().map(|(key, error)| format!("{key}: {error}")).collect();
+            return Ok(told(&damaged));
+        }
         TriggerCommand::Fire { name, id, data } => {
             let id = id.unwrap_or_else(|| nexus_broker::EnvelopeId::random().to_string());
-            let fired = triggers.fire_event(&name, &id, data).await.map_err(failed)?;
-            say(format_args!("{} triggers fired for {}", fired.len(), printable(&id)));
+            let fired = triggers.fire_event(&name, &id, data).await?.len();
+            let text = format!("{fired} triggers fired for {}", printable(&id));
+            out.line(&FiredEvent { id, fired }, text);
         }
-        TriggerCommand::Enable { id } => {
-            say(printable(&described(&triggers.set_enabled(&id, true).await.map_err(failed)?)));
-        }
-        TriggerCommand::Disable { id } => {
-            say(printable(&described(&triggers.set_enabled(&id, false).await.map_err(failed)?)));
-        }
+        TriggerCommand::Enable { id } => show(out, &triggers.set_enabled(&id, true).await?),
+        TriggerCommand::Disable { id } => show(out, &triggers.set_enabled(&id, false).await?),
         TriggerCommand::Delete { id } => {
-            triggers.delete(&id).await.map_err(failed)?;
-            secrets().delete(&id).map_err(failed)?;
-            say(format_args!("{id} is deleted"));
+            triggers.delete(&id).await?;
+            secrets().delete(&id)?;
+            let text = format!("{id} is deleted");
+            out.line(&DeletedTrigger { deleted: id }, text);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -98,17 +133,22 @@ fn made(whose: &TriggerArgs, schedule: TriggerSchedule, action: String) -> Resul
 }
 
 async fn create(
+    out: AnswerWriter,
     triggers: &Triggers,
     whose: TriggerArgs,
     schedule: TriggerSchedule,
     action: String,
 ) -> Result<(), CommandError> {
-    let trigger = triggers.create(made(&whose, schedule, action)?).await.map_err(CommandError::failed)?;
-    say(printable(&described(&trigger)));
+    show(out, &triggers.create(made(&whose, schedule, action)?).await?);
     Ok(())
 }
 
+fn show(out: AnswerWriter, trigger: &Trigger) {
+    out.show(trigger, |trigger| say(printable(&described(trigger))));
+}
+
 async fn webhook(
+    out: AnswerWriter,
     triggers: &Triggers,
     whose: TriggerArgs,
     action: String,
@@ -118,34 +158,23 @@ async fn webhook(
     let schedule = environment.map_or_else(WebhookSchedule::in_folder, WebhookSchedule::in_environment);
     let new = made(&whose, TriggerSchedule::Webhook(schedule), action)?;
     let id = new.id.clone();
-    let trigger = triggers.create(new).await.map_err(CommandError::failed)?;
-    say(printable(&described(&trigger)));
-    if is_own {
-        match secrets().create(&id) {
-            // The one place where it is shown: whoever configures the sender needs it.
-            Ok(secret) => say(format_args!("secret: {}", secret.expose())),
-            Err(error) => {
-                triggers.delete(&id).await.map_err(CommandError::failed)?;
-                return Err(CommandError::failed(error));
-            }
+    let trigger = triggers.create(new).await?;
+    let secret = match is_own.then(|| secrets().create(&id)).transpose() {
+        // The one place where it is shown: whoever configures the sender needs it.
+        Ok(secret) => secret.map(|secret| secret.expose().to_owned()),
+        Err(error) => {
+            triggers.delete(&id).await?;
+            return Err(error.into());
         }
-    }
-    say(format_args!("POST to /hooks/{id} of `nexus broker run --webhooks ADDRESS`"));
+    };
+    out.show(&CreatedWebhook { trigger, secret, path: format!("/hooks/{id}") }, |created| {
+        say(printable(&described(&created.trigger)));
+        if let Some(secret) = &created.secret {
+            say(format_args!("secret: {secret}"));
+        }
+        say(format_args!("POST to {} of `nexus broker run --webhooks ADDRESS`", created.path));
+    });
     Ok(ExitCode::SUCCESS)
-}
-
-async fn list(triggers: &Triggers, json: bool) -> Result<ExitCode, CommandError> {
-    let list = triggers.list().await.map_err(CommandError::failed)?;
-    for trigger in &list.triggers {
-        match json {
-            true => say_json(trigger),
-            false => say(printable(&described(trigger))),
-        }
-    }
-    for (key, error) in &list.damaged {
-        complain(printable_lines(&format!("{key}: {error}")));
-    }
-    Ok(if list.damaged.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }
 
 /// A trigger on a line.

@@ -1,11 +1,13 @@
 //! What is worth saying about the programs that backends run: such as a version that was not tested, or that is refused.
 
 use nexus::{Availability, BackendId, LoopMode, Router};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A word about one backend's program.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(crate) struct ProgramNote {
+    #[schemars(with = "String")]
     pub(crate) backend: BackendId,
     pub(crate) note: String,
 }

@@ -28,7 +28,7 @@ pub(crate) async fn worker(
     let worker = Worker::connect(settings, &args.pool, router).await.map_err(CommandError::failed)?;
     let (worker, lent) = with_logins(worker, &fleet)?;
     let worker = traced(worker, trace_context);
-    let signals = |error| CommandError::failed(format_args!("signals cannot be listened to: {error}"));
+    let signals = |error| CommandError::deaf(&error);
     let mut interrupts = Interrupts::listen().map_err(signals)?;
     let drain = CancelToken::new();
     let name = worker.name().to_owned();

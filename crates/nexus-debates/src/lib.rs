@@ -88,7 +88,7 @@ pub use service::{
 };
 pub use settings::{DebateSection, DebateSettings};
 pub use sources::{Source, SourceDraft};
-pub use state::{DebateEvent, DebateState, WrongStage};
+pub use state::{DebateEvent, DebateState, DebateStatusWord, WrongStage};
 pub use statement::{Statement, StatementDraft};
 pub use store::{DebateListing, DebateStore};
 pub use synthesis::{VerbatimPart, conclusion, synthesis, verbatim_parts};

@@ -43,6 +43,32 @@ pub enum DebateState {
     Cancelled,
 }
 
+nexus_work::answer_words! {
+    /// Status of a debate, in a word: the stage that is next or runs, or how the debate ended.
+    pub enum DebateStatusWord {
+        /// The framer composes the panel and the claims.
+        Framing = "framing",
+        /// Each panelist takes its positions.
+        Opening = "opening",
+        /// The arbiter says where they disagree.
+        Analysing = "analysing",
+        /// Panelists answer the case against them.
+        CrossExamining = "cross_examining",
+        /// It is decided whether another round follows.
+        CheckingClose = "checking_close",
+        /// The positions are put together.
+        Converging = "converging",
+        /// Panelists have the last word.
+        Final = "final",
+        /// The record is written.
+        Synthesising = "synthesising",
+        /// It is over.
+        Done = "done",
+        /// Its caller ended it.
+        Cancelled = "cancelled",
+    }
+}
+
 /// What changes the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebateEvent {
@@ -88,34 +114,25 @@ impl DebateState {
         })
     }
 
-    /// The names of all of them.
-    pub const NAMES: [&'static str; 10] = [
-        "framing",
-        "opening",
-        "analysing",
-        "cross_examining",
-        "checking_close",
-        "converging",
-        "final",
-        "synthesising",
-        "done",
-        "cancelled",
-    ];
+    /// Its word in files and answers.
+    pub fn word(self) -> DebateStatusWord {
+        match self {
+            Self::Framing => DebateStatusWord::Framing,
+            Self::Opening => DebateStatusWord::Opening,
+            Self::Analysing => DebateStatusWord::Analysing,
+            Self::CrossExamining { .. } => DebateStatusWord::CrossExamining,
+            Self::CheckingClose { .. } => DebateStatusWord::CheckingClose,
+            Self::Converging => DebateStatusWord::Converging,
+            Self::Final => DebateStatusWord::Final,
+            Self::Synthesising => DebateStatusWord::Synthesising,
+            Self::Done => DebateStatusWord::Done,
+            Self::Cancelled => DebateStatusWord::Cancelled,
+        }
+    }
 
     /// Its name in files and answers.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Framing => "framing",
-            Self::Opening => "opening",
-            Self::Analysing => "analysing",
-            Self::CrossExamining { .. } => "cross_examining",
-            Self::CheckingClose { .. } => "checking_close",
-            Self::Converging => "converging",
-            Self::Final => "final",
-            Self::Synthesising => "synthesising",
-            Self::Done => "done",
-            Self::Cancelled => "cancelled",
-        }
+        self.word().as_str()
     }
 
     /// The round that it is in, if it is in one.

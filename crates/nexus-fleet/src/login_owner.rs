@@ -6,7 +6,7 @@ use nexus_core::SettingsError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{sealing_key::PublicKey, protocol::token_fault};
+use crate::{protocol::token_fault, sealing_key::PublicKey};
 
 /// The one worker that keeps a login, and the machines that it lends access tokens to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

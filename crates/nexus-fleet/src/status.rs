@@ -19,23 +19,25 @@ use crate::{
 
 /// What goes on in a fleet, as its servers had it within a moment.
 #[non_exhaustive]
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct FleetStatus {
     /// The version of the server that answered.
     pub server: String,
     /// The pools that have a queue or a worker, by name.
     pub pools: BTreeMap<String, PoolStatus>,
     /// The accounts that are set aside, by name.
+    #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub holds: BTreeMap<String, Hold>,
 }
 
 /// What goes on in a pool.
 #[non_exhaustive]
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct PoolStatus {
     /// Its workers, by name.
     pub workers: BTreeMap<String, WorkerStatus>,
     /// The turns that any worker may take and none has started, by priority.
+    #[schemars(with = "BTreeMap<String, u64>")]
     pub waiting: BTreeMap<Priority, u64>,
     /// Those that go on with a conversation and wait for the worker that has it, by its name.
     pub waiting_for: BTreeMap<String, u64>,
@@ -43,7 +45,7 @@ pub struct PoolStatus {
 
 /// A worker.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct WorkerStatus {
     /// The backends that can start there, and the version of each program where it has one.
     pub backends: BTreeMap<String, Option<String>>,

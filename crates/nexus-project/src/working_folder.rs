@@ -25,7 +25,7 @@ const FILES: [(&str, &str); 4] = [
 
 /// What [`create_working_folder`] created and what it found.
 #[non_exhaustive]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct WorkingFolderReport {
     /// Files and folders that were created.
     pub made: Vec<PathBuf>,

@@ -74,13 +74,14 @@ pub use review::{
 };
 pub use service::{
     AgentList, AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, AgentView, AttemptView,
-    BaselineView, CommitView, CompletedTask, CreationProgress, CriterionView, CursorView, EntryProgress,
-    EntryView, LandingOutcome, LogEntryView, NoMemory, SpentView, StepView, TaskArtifact,
-    TaskArtifactRequest, TaskCancelRequest, TaskCreateRequest, TaskCreated, TaskCreation, TaskFramed,
-    TaskLandRequest, TaskLanding, TaskListRequest, TaskLogPage, TaskLogRequest, TaskMemory,
-    TaskOrchestrateRequest, TaskPage, TaskRemoveRequest, TaskRemoved, TaskReopenRequest, TaskReport,
-    TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest, TaskStatusRequest, TaskTurnReport, Tasks,
-    TasksOptions, TierList, TierListRequest, TierRegisterRequest, TierView, UnitView, VerdictView, VoteView,
+    BaselineOutcome, BaselineView, CommitView, CompletedTask, CreationProgress, CriterionState,
+    CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome, LogEntryView, NoMemory, SpentView,
+    StepEndWord, StepView, TaskArtifact, TaskArtifactRequest, TaskCancelRequest, TaskCreateRequest,
+    TaskCreated, TaskCreation, TaskFramed, TaskLandRequest, TaskLanding, TaskListRequest, TaskLogPage,
+    TaskLogRequest, TaskMemory, TaskOrchestrateRequest, TaskPage, TaskRemoveRequest, TaskRemoved,
+    TaskReopenRequest, TaskReport, TaskResult, TaskResultRequest, TaskRow, TaskRunTurnRequest,
+    TaskStatusRequest, TaskTurnReport, Tasks, TasksOptions, TierList, TierListRequest, TierRegisterRequest,
+    TierView, UnitEnd, UnitView, VerdictView, VoteView,
 };
 pub use settings::{
     MOST_REFUSED_SUBMISSIONS, SandboxKind, SandboxSettings, TaskBudget, TaskConfiguration, TaskSettings,
@@ -96,4 +97,4 @@ pub use store::{
     TaskSnapshot, TaskStore,
 };
 pub use task_error::{TaskError, TaskErrorKind};
-pub use task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus, WrongStatus};
+pub use task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus, TaskStatusWord, WrongStatus};

@@ -264,21 +264,22 @@ impl Default for TaskState {
 }
 
 impl TaskStatus {
-    /// The name of each.
-    pub(crate) const NAMES: [&str; 7] =
-        ["framing", "clarification_needed", "active", "complete", "blocked", "escalated", "cancelled"];
+    /// Its word in files and answers.
+    pub fn word(&self) -> TaskStatusWord {
+        match self {
+            Self::Framing => TaskStatusWord::Framing,
+            Self::ClarificationNeeded { .. } => TaskStatusWord::ClarificationNeeded,
+            Self::Active { .. } => TaskStatusWord::Active,
+            Self::Complete { .. } => TaskStatusWord::Complete,
+            Self::Blocked { .. } => TaskStatusWord::Blocked,
+            Self::Escalated { .. } => TaskStatusWord::Escalated,
+            Self::Cancelled { .. } => TaskStatusWord::Cancelled,
+        }
+    }
 
     /// Its name in files and answers.
     pub fn name(&self) -> &'static str {
-        match self {
-            Self::Framing => "framing",
-            Self::ClarificationNeeded { .. } => "clarification_needed",
-            Self::Active { .. } => "active",
-            Self::Complete { .. } => "complete",
-            Self::Blocked { .. } => "blocked",
-            Self::Escalated { .. } => "escalated",
-            Self::Cancelled { .. } => "cancelled",
-        }
+        self.word().as_str()
     }
 
     /// What a caller does with a task in this status.
@@ -294,11 +295,37 @@ impl TaskStatus {
     }
 }
 
+nexus_work::answer_words! {
+    /// Status of a task, in a word.
+    pub enum TaskStatusWord {
+        /// There is no brief yet.
+        Framing = "framing",
+        /// The goal cannot be framed without answers.
+        ClarificationNeeded = "clarification_needed",
+        /// There is a step to be done.
+        Active = "active",
+        /// The problem is solved, as reviews found.
+        Complete = "complete",
+        /// An agent could not do its part.
+        Blocked = "blocked",
+        /// A person has to look.
+        Escalated = "escalated",
+        /// Its caller ended it.
+        Cancelled = "cancelled",
+    }
+}
+
+impl TaskStatusWord {
+    /// Whether the task has ended, unless it is reopened.
+    pub fn is_final(self) -> bool {
+        !matches!(self, Self::Framing | Self::ClarificationNeeded | Self::Active)
+    }
+}
+
 impl WorkspaceState for TaskState {
     const KIND: &'static str = "task";
 
     fn is_final(&self) -> bool {
-        use TaskStatus::{Active, ClarificationNeeded, Framing};
-        !matches!(self.status, Framing | ClarificationNeeded { .. } | Active { .. })
+        self.status.word().is_final()
     }
 }

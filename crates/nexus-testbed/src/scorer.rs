@@ -17,7 +17,8 @@ pub enum Ending {
 }
 
 /// What a run came to. Files that are the project's as they were are no answer, and count as a wrong one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The right answer was let pass.
     Correct,

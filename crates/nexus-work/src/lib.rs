@@ -76,6 +76,7 @@
 //! ```
 
 pub mod agent;
+mod answer_words;
 mod error;
 mod event;
 mod event_log;

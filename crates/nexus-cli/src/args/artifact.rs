@@ -40,9 +40,6 @@ pub(crate) struct ArtifactArgs {
     /// The project. Default: the one that this folder belongs to
     #[arg(long, global = true, value_name = "FOLDER")]
     pub(crate) project: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: ArtifactCommand,
 }

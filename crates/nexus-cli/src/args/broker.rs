@@ -39,16 +39,9 @@ pub(crate) enum BrokerCommand {
         /// Whose
         #[arg(long = "as", value_name = "NAME", default_value = "me", value_parser = caller)]
         caller: Address,
-        /// Print JSON, one line for each message
-        #[arg(long)]
-        json: bool,
     },
     /// Print the agents, how far they are, and what waits
-    Status {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Status,
     /// Show agents, queues and new messages in the terminal, until Ctrl-C
     Watch {
         /// How often to look, in seconds
@@ -56,11 +49,7 @@ pub(crate) enum BrokerCommand {
         every: Duration,
     },
     /// Print what was sent, oldest first
-    Log {
-        /// Print JSON, one line for each message
-        #[arg(long)]
-        json: bool,
-    },
+    Log,
     /// Stop an agent and its workers: their turns end, and they take no further message until they are started
     Stop {
         /// The agent
@@ -120,20 +109,6 @@ pub(crate) struct SendArgs {
     /// Tells this message from others: sent twice, it is handled once. Default: a new one
     #[arg(long, value_name = "ID")]
     pub(crate) id: Option<EnvelopeId>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-impl BrokerCommand {
-    /// Whether the answer is wanted as JSON.
-    pub(crate) fn wants_json(&self) -> bool {
-        match self {
-            Self::Send(send) => send.json,
-            Self::Inbox { json, .. } | Self::Status { json } | Self::Log { json } => *json,
-            _ => false,
-        }
-    }
 }
 
 fn priority(text: &str) -> Result<MessagePriority, String> {

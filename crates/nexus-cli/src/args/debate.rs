@@ -23,15 +23,9 @@ pub(crate) enum DebateCommand {
         /// Go on until the debate is done
         #[arg(long)]
         all: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Show live what happens in a debate, also one that another program runs, until it ends or Ctrl-C
-    Watch {
-        #[arg(help = DEBATE_HELP)]
-        debate: String,
-    },
+    Watch(OneDebateArgs),
     /// Write the report of a debate: one HTML page that loads nothing
     Report {
         #[arg(help = DEBATE_HELP)]
@@ -48,9 +42,6 @@ pub(crate) enum DebateCommand {
         /// done or cancelled
         #[arg(long)]
         status: Option<String>,
-        /// Print JSON, one line for each debate
-        #[arg(long)]
-        json: bool,
     },
     /// End a debate; a stage that runs is stopped, and what was said before stays
     Cancel(OneDebateArgs),
@@ -61,9 +52,6 @@ pub(crate) enum DebateCommand {
 pub(crate) struct OneDebateArgs {
     #[arg(help = DEBATE_HELP)]
     pub(crate) debate: String,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -94,19 +82,4 @@ pub(crate) struct NewDebateArgs {
     /// A name and a value by which you find it again. Can be given again
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) label: Vec<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-impl DebateCommand {
-    /// Whether the answer is wanted as JSON.
-    pub(crate) fn wants_json(&self) -> bool {
-        match self {
-            Self::New(args) => args.json,
-            Self::Show(args) | Self::Cancel(args) => args.json,
-            Self::Advance { json, .. } | Self::List { json, .. } => *json,
-            Self::Watch { .. } | Self::Report { .. } => false,
-        }
-    }
 }

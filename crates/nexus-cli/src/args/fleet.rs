@@ -40,9 +40,6 @@ pub(crate) struct WorkerArgs {
 pub(crate) enum FleetCommand {
     /// Print the workers of each pool, what runs, what waits, and which accounts are held
     Status {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
         /// Go on, and look again after so many seconds, until Ctrl-C
         #[arg(long, value_name = "SECONDS", value_parser = interval)]
         watch: Option<Duration>,
@@ -61,16 +58,6 @@ pub(crate) enum FleetCommand {
     /// Print the public key of this machine, by which `login_owner` names it. Its secret half is made the first time, in a file
     /// that its user alone can read, and never printed
     Key,
-}
-
-impl FleetCommand {
-    /// Whether the answer is wanted as JSON.
-    pub(crate) fn wants_json(&self) -> bool {
-        match self {
-            Self::Status { json, .. } => *json,
-            Self::Setup { .. } | Self::Key => false,
-        }
-    }
 }
 
 /// The name of a pool or of a worker.

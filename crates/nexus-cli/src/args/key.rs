@@ -13,11 +13,7 @@ pub(crate) enum KeyCommand {
         name: String,
     },
     /// Name the keys that are kept, never what is in them
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    List,
     /// Remove the key of a name
     Remove {
         /// The name

@@ -30,9 +30,6 @@ pub(crate) struct LoginArgs {
     /// Where the login is kept. Default: where the one before is, else a file
     #[arg(long, value_enum, value_name = "PLACE")]
     pub(crate) store: Option<StoreChoice>,
-    /// Print a line of JSON for each step, and one for the outcome
-    #[arg(long)]
-    pub(crate) json: bool,
     /// Give up after this many seconds. Default: what the issuer allows
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
@@ -76,9 +73,6 @@ pub(crate) struct LogoutArgs {
     /// Every login
     #[arg(long)]
     all: bool,
-    /// Print a line of JSON for each login
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) network: NetworkArgs,
 }

@@ -17,6 +17,7 @@ mod login_word;
 mod mcp;
 mod project;
 mod run;
+mod schema;
 mod session;
 mod skills;
 mod status;
@@ -42,6 +43,7 @@ pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
 pub(crate) use mcp::{McpCommand, McpServerArgs};
 pub(crate) use project::{HookArgs, ProjectArgs, ProjectCommand};
 pub(crate) use run::RunArgs;
+pub(crate) use schema::SchemaCommand;
 pub(crate) use session::SessionCommand;
 pub(crate) use skills::{InitArgs, OnboardArgs, SkillsArgs, SkillsCommand};
 pub(crate) use status::StatusArgs;
@@ -60,6 +62,9 @@ or configuration, 130 cancelled. `nexus status --help` has its own."
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
+    /// Print JSON: a line for each item of a list and for each event, else one line. See `nexus schema output`
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -79,9 +84,6 @@ pub(crate) enum Command {
     Show {
         /// The file
         file: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Walk a goal to reviewed work: agents frame it, do it step by step, and reviewers of two vendors have the last word
     #[command(subcommand)]
@@ -96,9 +98,6 @@ pub(crate) enum Command {
     Forget {
         /// The file
         file: PathBuf,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Conversations that have a name, as `nexus run --conversation NAME` makes them
     #[command(subcommand)]
@@ -110,9 +109,6 @@ pub(crate) enum Command {
         /// Go on, and explain again whenever the configuration's file changes, until Ctrl-C
         #[arg(long)]
         watch: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Read the configuration, and say what is in it or what is wrong with it
     Check {
@@ -120,21 +116,14 @@ pub(crate) enum Command {
         #[arg(long)]
         probe: bool,
         /// Print a configuration with every key in it, to begin with, and read nothing
-        #[arg(long, conflicts_with_all = ["probe", "json"])]
+        #[arg(long, conflicts_with = "probe")]
         example: bool,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Say who is logged in, as whom, until when, and what would run. No model call, and nothing is renewed
     Status(StatusArgs),
     /// Look for what could keep turns from running here, say how to mend it, and end what dead runs left. No model call
     #[command(after_help = "Exit codes: 0 nothing is wrong, 1 something is.")]
-    Doctor {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Doctor,
     /// Serve an editor as its agent, by the Agent Client Protocol: a type of the configuration answers
     #[command(after_help = acp::HELP)]
     Acp(AcpArgs),
@@ -197,6 +186,9 @@ fish: nexus completions fish > ~/.config/fish/completions/nexus.fish")]
     },
     /// Print the manual page: `nexus manual > nexus.1`
     Manual,
+    /// JSON Schemas of what this command prints
+    #[command(subcommand)]
+    Schema(SchemaCommand),
 }
 
 impl Command {
@@ -207,46 +199,6 @@ impl Command {
             Self::Mcp(McpCommand::Spawn(args) | McpCommand::Debate(args)) => args.http.is_none(),
             Self::Mcp(McpCommand::Project(_)) => true,
             _ => false,
-        }
-    }
-
-    /// Whether the answer is wanted as JSON, also the answer that something is wrong.
-    pub(crate) fn wants_json(&self) -> bool {
-        match self {
-            Self::Run(args) => args.json,
-            Self::Show { json, .. }
-            | Self::Forget { json, .. }
-            | Self::Explain { json, .. }
-            | Self::Check { json, .. } => *json,
-            Self::Status(args) => args.json,
-            #[cfg(feature = "login")]
-            Self::Login(args) => args.json,
-            #[cfg(feature = "login")]
-            Self::Logout(args) => args.json,
-            #[cfg(feature = "keyring")]
-            Self::Key(KeyCommand::List { json }) => *json,
-            #[cfg(feature = "keyring")]
-            Self::Key(_) => false,
-            Self::Doctor { json } => *json,
-            Self::Conversation(conversation) => conversation.wants_json(),
-            Self::Task(task) => task.wants_json(),
-            Self::Testbed(testbed) => testbed.wants_json(),
-            Self::Debate(debate) => debate.wants_json(),
-            Self::Fleet(fleet) => fleet.wants_json(),
-            Self::Broker(broker) => broker.wants_json(),
-            Self::Session(session) => session.wants_json(),
-            Self::Trigger(trigger) => trigger.wants_json(),
-            Self::Init(init) => init.json,
-            Self::Skills(skills) => skills.json,
-            Self::Artifact(artifact) => artifact.json,
-            Self::Project(project) => project.json,
-            Self::Acp(_)
-            | Self::Onboard(_)
-            | Self::Hook(_)
-            | Self::Worker(_)
-            | Self::Mcp(_)
-            | Self::Completions { .. }
-            | Self::Manual => false,
         }
     }
 }

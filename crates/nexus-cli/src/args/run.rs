@@ -61,9 +61,6 @@ pub(crate) struct RunArgs {
     #[cfg(feature = "otlp")]
     #[arg(long, value_name = "URL")]
     pub(crate) otlp: Option<String>,
-    /// Print every event, and then the outcome, as lines of JSON
-    #[arg(long)]
-    pub(crate) json: bool,
     /// Show nothing but the answer
     #[arg(long, short)]
     pub(crate) quiet: bool,

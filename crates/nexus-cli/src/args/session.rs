@@ -10,18 +10,11 @@ A session is a conversation of one agent: agent:NAME:CONTEXT. Messages that name
 #[derive(Debug, Subcommand)]
 pub(crate) enum SessionCommand {
     /// List the sessions, by agent
-    List {
-        /// Print JSON, one line for each session
-        #[arg(long)]
-        json: bool,
-    },
+    List,
     /// Print a session: each message with its number
     Show {
         /// The session
         session: SessionKey,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Begin a further session with the messages of one, up to one of them. Nothing is copied
     Fork {
@@ -32,9 +25,6 @@ pub(crate) enum SessionCommand {
         /// The last message of the fork, counted from 1. Default: the last one
         #[arg(long, value_name = "N")]
         at: Option<u64>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Print a session as JSON lines, one for each message
     Export {
@@ -49,21 +39,5 @@ pub(crate) enum SessionCommand {
         /// How many are found at most, up to 50
         #[arg(long, value_name = "N", default_value_t = 10)]
         limit: usize,
-        /// Print JSON, one line for each message
-        #[arg(long)]
-        json: bool,
     },
-}
-
-impl SessionCommand {
-    /// Whether the answer is wanted as JSON.
-    pub(crate) fn wants_json(&self) -> bool {
-        match self {
-            Self::List { json }
-            | Self::Show { json, .. }
-            | Self::Fork { json, .. }
-            | Self::Search { json, .. } => *json,
-            Self::Export { .. } => true,
-        }
-    }
 }

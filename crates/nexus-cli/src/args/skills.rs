@@ -18,9 +18,6 @@ pub(crate) struct InitArgs {
     /// Make it a git repository, too
     #[arg(long)]
     pub(crate) git: bool,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -38,9 +35,6 @@ pub(crate) struct SkillsArgs {
     /// The folder of the skills
     #[arg(long, value_name = "FOLDER", default_value = "skills", global = true)]
     pub(crate) skills: PathBuf,
-    /// Print JSON
-    #[arg(long, global = true)]
-    pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: SkillsCommand,
 }

@@ -11,7 +11,4 @@ pub(crate) struct StatusArgs {
     #[cfg(feature = "login")]
     #[arg(value_parser = super::login_word::LoginWord, value_name = "LOGIN")]
     pub(crate) logins: Vec<nexus::OwnLogin>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }

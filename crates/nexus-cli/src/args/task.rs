@@ -43,15 +43,9 @@ configuration; 130 cancelled."
         /// Only those of the project in this folder
         #[arg(long, value_name = "FOLDER")]
         project: Option<PathBuf>,
-        /// Print JSON, one line for each task
-        #[arg(long)]
-        json: bool,
     },
     /// Show live what each agent of a task does, also one that another program runs, until the task ends or Ctrl-C
-    Watch {
-        #[arg(help = TASK_HELP)]
-        task: String,
-    },
+    Watch(OneTaskArgs),
     /// Move your branch to what a task committed; where that cannot be, say why and how to apply its patch
     #[command(after_help = "Exit codes: 0 the branch was moved, or there is nothing to land; 1 it was not.")]
     Land(OneTaskArgs),
@@ -70,9 +64,6 @@ configuration; 130 cancelled."
 pub(crate) struct OneTaskArgs {
     #[arg(help = TASK_HELP)]
     pub(crate) task: String,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -112,9 +103,6 @@ pub(crate) struct NewTaskArgs {
     /// A name and a value by which you find it again. Can be given again
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) label: Vec<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 /// What all turns of a task together may use.
@@ -147,9 +135,6 @@ pub(crate) struct ReopenTaskArgs {
     pub(crate) from: Option<usize>,
     #[command(flatten)]
     pub(crate) budget: BudgetArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -162,25 +147,4 @@ pub(crate) struct RunTaskArgs {
     /// An answer to a question that was asked; once for each, in their order. On a terminal you are asked
     #[arg(long, value_name = "TEXT")]
     pub(crate) answer: Vec<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-impl TaskCommand {
-    /// Whether the answer is wanted as JSON.
-    pub(crate) fn wants_json(&self) -> bool {
-        match self {
-            Self::New(args) => args.json,
-            Self::Run(args) => args.json,
-            Self::Reopen(args) => args.json,
-            Self::Status(args)
-            | Self::Log(args)
-            | Self::Cancel(args)
-            | Self::Land(args)
-            | Self::Remove(args) => args.json,
-            Self::List { json, .. } => *json,
-            Self::Show { .. } | Self::Watch { .. } | Self::Report { .. } => false,
-        }
-    }
 }

@@ -7,13 +7,7 @@ use clap::{Args as ClapArgs, Subcommand};
 #[derive(Debug, Subcommand)]
 pub(crate) enum TestbedCommand {
     /// List the traps: small projects with an answer that looks right and is wrong
-    List {
-        #[command(flatten)]
-        traps: TrapArgs,
-        /// Print JSON, one line for each trap
-        #[arg(long)]
-        json: bool,
-    },
+    List(TrapArgs),
     /// Show that traps are traps: run their tests, their ground truth and their probe on both answers. No model call
     #[command(after_help = "Exit codes: 0 every trap is one, 1 one of them is not, or cannot be run.")]
     Prove(TrapArgs),
@@ -74,11 +68,4 @@ pub(crate) struct RunTestbedArgs {
     /// Do not ask before the first turn of such an arm
     #[arg(long, requires = "real")]
     pub(crate) yes: bool,
-}
-
-impl TestbedCommand {
-    /// Whether the answer is wanted as JSON.
-    pub(super) fn wants_json(&self) -> bool {
-        matches!(self, Self::List { json: true, .. })
-    }
 }

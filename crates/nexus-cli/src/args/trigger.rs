@@ -89,11 +89,7 @@ pub(crate) enum TriggerCommand {
         of_task: Option<String>,
     },
     /// List the triggers
-    List {
-        /// Print JSON, one line for each trigger
-        #[arg(long)]
-        json: bool,
-    },
+    List,
     /// Send an event to the triggers that wait for it
     Fire {
         /// The name of the event
@@ -156,11 +152,6 @@ impl TriggerCommand {
             | Self::Completion { whose, .. } => Some(whose),
             _ => None,
         }
-    }
-
-    /// Whether the answer is wanted as JSON.
-    pub(crate) fn wants_json(&self) -> bool {
-        matches!(self, Self::List { json: true })
     }
 }
 

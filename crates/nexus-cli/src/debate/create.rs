@@ -12,13 +12,18 @@ use nexus_debates::{DebateCreateRequest, Debates, SourceDraft};
 use crate::{
     args::NewDebateArgs,
     command_error::CommandError,
-    output::{say, say_json},
+    output::{AnswerWriter, say},
+    works::note,
 };
 
 /// Most that is read of a text, in bytes: more than any may have.
 const MOST_BYTES: u64 = 1 << 20;
 
-pub(super) async fn create(debates: &Debates, args: &NewDebateArgs) -> Result<ExitCode, CommandError> {
+pub(super) async fn create(
+    out: AnswerWriter,
+    debates: &Debates,
+    args: &NewDebateArgs,
+) -> Result<ExitCode, CommandError> {
     let question = match &args.question {
         Some(question) => question.clone(),
         None => read_bounded(io::stdin()).map_err(|error| format!("standard input: {error}"))?,
@@ -60,12 +65,9 @@ pub(super) async fn create(debates: &Debates, args: &NewDebateArgs) -> Result<Ex
     };
     let created = debates.create_below(request, &roots).await?;
     for warning in &created.warnings {
-        super::note(warning);
+        note(warning);
     }
-    match args.json {
-        true => say_json(&created),
-        false => say(&created.debate_id),
-    }
+    out.show(&created, |created| say(&created.debate_id));
     Ok(ExitCode::SUCCESS)
 }
 

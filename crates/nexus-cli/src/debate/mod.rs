@@ -2,73 +2,132 @@
 
 mod create;
 mod show;
-mod walk;
+mod watch;
 
-use std::{fs, process::ExitCode};
+use std::process::ExitCode;
 
 use nexus::{BuildContext, Router};
 use nexus_debates::{
-    DebateCancelRequest, DebateError, DebateErrorKind, DebateListRequest, DebateSettings, Debates,
-    DebatesOptions, debate_report,
+    DebateAdvanceRequest, DebateCancelRequest, DebateListRequest, DebateSettings, DebateStatusWord,
+    DebateView, Debates, DebatesOptions, debate_report,
 };
 use nexus_tasks::{TaskConfiguration, Tasks, TasksOptions};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::json;
 
+pub(crate) use self::watch::DebateWatchEvent;
 use crate::{
     args::{ConfigArgs, DebateCommand},
     command_error::CommandError,
     config,
-    output::{complain, printable_lines, say, say_json},
+    output::{AnswerWriter, say},
+    works::{self, blocking, note, unless_stopped},
 };
 
-/// Fewest characters of an id that stand for it.
-const FEWEST: usize = 3;
+/// Event of `nexus debate advance`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum DebateAdvanceEvent {
+    /// What happens just now.
+    Progress {
+        /// In words.
+        text: String,
+    },
+    /// A stage was run.
+    Stage {
+        /// Where the debate is then.
+        debate: DebateView,
+    },
+}
 
-pub(crate) async fn debate(config: &ConfigArgs, command: &DebateCommand) -> Result<ExitCode, CommandError> {
+pub(crate) async fn debate(
+    out: AnswerWriter,
+    config: &ConfigArgs,
+    command: DebateCommand,
+) -> Result<ExitCode, CommandError> {
     match command {
-        DebateCommand::New(args) => create::create(&configured(config)?, args).await,
-        DebateCommand::Advance { debate, all, json } => {
+        DebateCommand::New(args) => create::create(out, &configured(config)?, &args).await,
+        DebateCommand::Advance { debate, all } => {
             let debates = configured(config)?;
-            walk::walk(&debates, &id(&debates, debate).await?, *all, *json).await
+            let id = id(&debates, &debate).await?;
+            let advanced =
+                unless_stopped(stages(out, &debates, &id, all), async || note("the stage is stopped …"))
+                    .await;
+            debates.shutdown().await;
+            advanced.map(|()| ExitCode::SUCCESS)
         }
-        other => look(&unconfigured()?, other).await,
+        other => look(out, &unconfigured()?, other).await,
     }
 }
 
 /// What asks no agent.
-async fn look(debates: &Debates, command: &DebateCommand) -> Result<ExitCode, CommandError> {
+async fn look(
+    out: AnswerWriter,
+    debates: &Debates,
+    command: DebateCommand,
+) -> Result<ExitCode, CommandError> {
     match command {
         DebateCommand::Show(args) => {
-            show::record(debates, &id(debates, &args.debate).await?, args.json).await?;
+            show::record(out, debates, &id(debates, &args.debate).await?).await?;
         }
-        DebateCommand::List { status, json } => {
-            let request = DebateListRequest { status: status.clone(), ..DebateListRequest::default() };
-            show::list(debates, request, *json).await?;
+        DebateCommand::List { status } => {
+            let request = DebateListRequest { status, ..DebateListRequest::default() };
+            let page = async |offset| {
+                let page = debates.list(DebateListRequest { offset, ..request.clone() }).await?;
+                Ok((page.debates, page.unreadable, page.next_offset))
+            };
+            works::list(out, page, show::row).await?;
         }
         DebateCommand::Cancel(args) => {
             let debate_id = id(debates, &args.debate).await?;
             let view = debates.cancel(DebateCancelRequest { debate_id }).await?;
-            match args.json {
-                true => say_json(&view),
-                false => say(format_args!("{} is {}", view.debate_id, view.status)),
-            }
+            out.line(&view, format_args!("{} is {}", view.debate_id, view.status));
         }
         DebateCommand::Report { debate, output } => {
-            let debate = debates.store().open(&id(debates, debate).await?)?;
-            let page = tokio::task::spawn_blocking(move || debate_report(&debate)).await;
-            let page = page.map_err(CommandError::failed)??;
-            match output {
-                None => say(page.trim_end()),
-                Some(path) => fs::write(path, page)
-                    .map_err(|error| CommandError::failed(format_args!("{}: {error}", path.display())))?,
-            }
+            let debate = debates.store().open(&id(debates, &debate).await?)?;
+            works::report(out, blocking(move || debate_report(&debate)).await?, output)?;
         }
-        DebateCommand::Watch { debate } => {
-            return show::watch(debates, &id(debates, debate).await?).await;
+        DebateCommand::Watch(args) => {
+            return watch::watch(out, debates, &id(debates, &args.debate).await?).await;
         }
         DebateCommand::New(_) | DebateCommand::Advance { .. } => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Goes on until one stage was run, or the debate is done.
+async fn stages(out: AnswerWriter, debates: &Debates, debate: &str, all: bool) -> Result<(), CommandError> {
+    loop {
+        let view = stage(out, debates, debate).await?;
+        let is_last = !all || view.status == DebateStatusWord::Done;
+        let print = || {
+            note(&format!("next: {}", show::status(&view)));
+            if is_last {
+                say(show::view(&view));
+            }
+        };
+        out.event(|| DebateAdvanceEvent::Stage { debate: view.clone() }, print);
+        if is_last {
+            return Ok(());
+        }
+    }
+}
+
+async fn stage(out: AnswerWriter, debates: &Debates, debate: &str) -> Result<DebateView, CommandError> {
+    let mut last = String::new();
+    loop {
+        let request = DebateAdvanceRequest { debate_id: debate.to_owned(), wait_s: Some(1) };
+        let view = debates.advance(request).await?;
+        if !view.running {
+            return Ok(view);
+        }
+        let line = view.progress.unwrap_or_default();
+        if line != last {
+            out.event(|| DebateAdvanceEvent::Progress { text: line.clone() }, || note(&line));
+            last = line;
+        }
+    }
 }
 
 /// The debates of the home, with who runs their turns. The configuration is that of tasks: see [`config::load_for_tasks`].
@@ -96,53 +155,10 @@ fn unconfigured() -> Result<Debates, CommandError> {
     Ok(Debates::new(router, tasks, DebatesOptions::in_home(context.home)))
 }
 
-/// The id of the debate that `text` stands for: an id, the beginning of one alone, or `last`.
+/// The id of the debate that `text` stands for.
 async fn id(debates: &Debates, text: &str) -> Result<String, CommandError> {
     let store = debates.store().clone();
-    let listing = tokio::task::spawn_blocking(move || store.list()).await.map_err(CommandError::failed)??;
-    let ids: Vec<String> = listing.debates.iter().map(|(debate, _)| debate.id().to_string()).collect();
-    if text == "last" {
-        return match ids.last() {
-            Some(id) => Ok(id.clone()),
-            None => Err("there is no debate yet; create one by `nexus debate new`".to_owned().into()),
-        };
-    }
-    let begins = |id: &&String| text.len() >= FEWEST && id.starts_with(text);
-    match ids.iter().filter(begins).collect::<Vec<_>>().as_slice() {
-        [one] => Ok((*one).clone()),
-        // One that cannot be read is not listed: opening it says why.
-        [] => Ok(text.to_owned()),
-        several => Err(format!("{text} is the beginning of {} ids; write more of it", several.len()).into()),
-    }
-}
-
-/// Says something beside the answer.
-fn note(text: &str) {
-    complain(printable_lines(text));
-}
-
-/// A message for a person: commands in place of tools.
-fn for_a_person(text: &str) -> String {
-    [
-        ("debate_create", "`nexus debate new`"),
-        ("debate_advance", "`nexus debate advance`"),
-        ("debate_status with wait_s", "`nexus debate watch`"),
-        ("debate_status", "`nexus debate watch`"),
-        ("debate_result", "`nexus debate show`"),
-        ("debate_list", "`nexus debate list`"),
-        ("debate_cancel", "`nexus debate cancel`"),
-    ]
-    .iter()
-    .fold(text.to_owned(), |text, (tool, command)| text.replace(tool, command))
-}
-
-impl From<DebateError> for CommandError {
-    fn from(error: DebateError) -> Self {
-        use DebateErrorKind::{InvalidArgument, NotConfigured, OutsideRoots, UnknownDebate};
-        let words = for_a_person(&error.to_string());
-        match error.kind {
-            UnknownDebate | InvalidArgument | OutsideRoots | NotConfigured => words.into(),
-            _ => Self::failed(words),
-        }
-    }
+    let listed = blocking(move || store.list()).await?.debates;
+    let ids: Vec<String> = listed.iter().map(|(debate, _)| debate.id().to_string()).collect();
+    works::pick("debate", &ids, ids.last(), text)
 }

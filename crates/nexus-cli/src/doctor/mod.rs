@@ -10,7 +10,8 @@ use nexus::{
     AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Containment, ExecutionBackend,
     Router, SharedAddress, ToolAccess,
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use self::finding::{Finding, Severity};
 #[cfg(feature = "login")]
@@ -20,10 +21,19 @@ use crate::{
     args::ConfigArgs,
     command_error::CommandError,
     config,
-    output::{printable, say, say_json},
+    output::{AnswerWriter, printable, say},
 };
 
-pub(crate) async fn doctor(args: &ConfigArgs, as_json: bool) -> Result<ExitCode, CommandError> {
+/// What was found of a machine.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Diagnosis {
+    /// Whether nothing keeps turns from running.
+    well: bool,
+    /// What was looked at.
+    findings: Vec<Finding>,
+}
+
+pub(crate) async fn doctor(out: AnswerWriter, args: &ConfigArgs) -> Result<ExitCode, CommandError> {
     let now = SystemTime::now();
     let context = BuildContext::from_process();
     let mut findings = vec![machine::clock(now)];
@@ -35,19 +45,16 @@ pub(crate) async fn doctor(args: &ConfigArgs, as_json: bool) -> Result<ExitCode,
     findings.extend(configuration(args, &context).await);
     let hooks = nexus::harness::run_blocking(hooks::hooks).await;
     findings.extend(hooks.unwrap_or_default());
-    let is_well = findings.iter().all(|finding| finding.state != Severity::Problem);
-    if as_json {
-        say_json(&json!({ "well": is_well, "findings": findings }));
-    } else {
-        findings.iter().for_each(say);
-        let problems = findings.iter().filter(|finding| finding.state == Severity::Problem).count();
+    let problems = findings.iter().filter(|finding| finding.state == Severity::Problem).count();
+    out.show(&Diagnosis { well: problems == 0, findings }, |diagnosis| {
+        diagnosis.findings.iter().for_each(say);
         say(match problems {
             0 => "\nnothing is wrong".to_owned(),
             1 => "\n1 problem".to_owned(),
             problems => format!("\n{problems} problems"),
         });
-    }
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
+    });
+    Ok(if problems == 0 { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }
 
 /// The configuration, and each of its backends.

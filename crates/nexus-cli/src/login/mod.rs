@@ -10,27 +10,66 @@ use nexus::{
         CredentialManager, DeviceFlow, LoginError, OAuthSignIn, SignInError, SignInMethod, store::StorePlace,
     },
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use self::screen::Screen;
 use crate::{
     EXIT_FAILED,
     args::{LoginArgs, Method, StoreChoice},
-    command_error::CommandError,
-    interrupt::{self, interrupted},
+    command_error::{CommandError, ErrorLine},
+    interrupt::interrupted,
     login_report::LoginReport,
-    output::{complain, printable, say, say_json},
+    output::{AnswerWriter, complain, printable, say, say_json},
     surroundings::Surroundings,
 };
 
-pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, CommandError> {
+/// Event of `nexus login`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum LoginEvent {
+    /// A page is to be opened in a browser.
+    OpenPage {
+        /// The page.
+        url: String,
+        /// The address of this machine that the answer comes back to.
+        returns_to: String,
+        /// Whether a browser is started with it.
+        starts_browser: bool,
+    },
+    /// A code is to be entered on any device.
+    EnterCode {
+        /// The page where it is entered.
+        url: String,
+        /// The page with the code already in it.
+        complete_url: Option<String>,
+        /// The code.
+        user_code: String,
+        /// How long it is good for.
+        expires_in_seconds: u64,
+        /// Whether a browser is started with the page.
+        starts_browser: bool,
+    },
+    /// Something to know.
+    Note {
+        /// In words.
+        text: String,
+    },
+    /// The person is logged in.
+    LoggedIn {
+        /// The login.
+        login: LoginReport,
+    },
+}
+
+pub(crate) async fn login(out: AnswerWriter, args: &LoginArgs) -> Result<ExitCode, CommandError> {
     let name = args.login;
     let context = BuildContext::from_process();
     let is_set = |name: &str| context.environment.get(name).is_some_and(|value| !value.is_empty());
     if !is_set("NEXUS_HOME") && !is_set("HOME") {
-        return Err("neither NEXUS_HOME nor HOME is set: there is no folder of yours to keep a login in"
-            .to_owned()
-            .into());
+        return Err(
+            "neither NEXUS_HOME nor HOME is set: there is no folder of yours to keep a login in".into()
+        );
     }
     let surroundings = Surroundings::of(&context.environment);
     let sign_in = strategy(args, name, &context)?;
@@ -47,7 +86,7 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, CommandError> {
         takes_codes,
         surroundings,
         starts_browsers: surroundings.shows_browsers() && !args.no_open,
-        json: args.json,
+        out,
     };
     if let Ok(Some(_)) = manager.look().await {
         screen.note("There is a login already. It stays until the new one is stored.");
@@ -60,40 +99,34 @@ pub(crate) async fn login(args: &LoginArgs) -> Result<ExitCode, CommandError> {
         outcome = manager.sign_in(&mut screen) => Some(outcome),
         Ok(()) = interrupted() => None,
     };
-    Ok(match outcome {
+    match outcome {
         Some(Ok(login)) => {
             let report = LoginReport::logged_in(name, &login, manager.place());
-            if args.json {
-                say_json(&json!({ "outcome": "logged_in", "login": report }));
-            } else {
+            let print = || {
                 say("");
                 report.print(SystemTime::now());
+                let used_by = name.used_by();
                 say(format_args!(
-                    "  {:<11} {}",
-                    "used by",
-                    format_args!("{}, where the configuration names no other credential", name.used_by())
+                    "  {:<11} {used_by}, where the configuration names no other credential",
+                    "used by"
                 ));
-            }
-            ExitCode::SUCCESS
+            };
+            out.event(|| LoginEvent::LoggedIn { login: report.clone() }, print);
+            Ok(ExitCode::SUCCESS)
         }
         Some(Err(error)) => {
-            if args.json {
-                let reason = printable(&error.to_string());
-                say_json(&json!({ "outcome": "failed", "kind": kind(&error), "reason": reason }));
-            } else {
-                complain(printable(&error.to_string()));
+            let reason = printable(&error.to_string());
+            match out.is_json() {
+                true => say_json(&ErrorLine::new(kind(&error), reason)),
+                false => complain(reason),
             }
-            ExitCode::from(EXIT_FAILED)
+            Ok(ExitCode::from(EXIT_FAILED))
         }
         None => {
-            if args.json {
-                say_json(&json!({ "outcome": "cancelled" }));
-            } else {
-                complain("given up");
-            }
-            interrupt::exit_code()
+            complain("given up");
+            Err(CommandError::cancelled())
         }
-    })
+    }
 }
 
 /// How the person signs in, and what to say of a choice that was not theirs.

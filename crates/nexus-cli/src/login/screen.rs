@@ -3,10 +3,10 @@
 use std::thread;
 
 use nexus::auth::{LoginScreen, LoginStep};
-use serde_json::json;
 
+use super::LoginEvent;
 use crate::{
-    output::{printable, say, say_json},
+    output::{AnswerWriter, printable, say, say_json},
     spoken_time::spoken,
     surroundings::Surroundings,
 };
@@ -19,12 +19,12 @@ pub(super) struct Screen {
     pub(super) takes_codes: bool,
     pub(super) surroundings: Surroundings,
     pub(super) starts_browsers: bool,
-    pub(super) json: bool,
+    pub(super) out: AnswerWriter,
 }
 
 impl LoginScreen for Screen {
     fn show(&mut self, step: &LoginStep) {
-        if self.json {
+        if self.out.is_json() {
             self.show_json(step);
         } else {
             self.show_text(step);
@@ -48,22 +48,22 @@ impl Screen {
 
     fn show_json(&self, step: &LoginStep) {
         let opens = |url: &str| self.starts_browsers && is_web_page(url);
-        let line = match step {
-            LoginStep::OpenPage { url, returns_to } => {
-                json!({ "step": "open_page", "url": url, "returns_to": returns_to, "starts_browser": opens(url) })
-            }
-            LoginStep::EnterCode { url, complete_url, user_code, expires_in } => json!({
-                "step": "enter_code",
-                "url": url,
-                "complete_url": complete_url,
-                "user_code": user_code,
-                "expires_in_seconds": expires_in.as_secs(),
-                "starts_browser": opens(complete_url.as_deref().unwrap_or(url)),
-            }),
-            LoginStep::Note(text) => json!({ "step": "note", "text": text }),
+        say_json(&match step {
+            LoginStep::OpenPage { url, returns_to } => LoginEvent::OpenPage {
+                url: url.clone(),
+                returns_to: returns_to.clone(),
+                starts_browser: opens(url),
+            },
+            LoginStep::EnterCode { url, complete_url, user_code, expires_in } => LoginEvent::EnterCode {
+                url: url.clone(),
+                complete_url: complete_url.clone(),
+                user_code: user_code.clone(),
+                expires_in_seconds: expires_in.as_secs(),
+                starts_browser: opens(complete_url.as_deref().unwrap_or(url)),
+            },
+            LoginStep::Note(text) => LoginEvent::Note { text: text.clone() },
             _ => return,
-        };
-        say_json(&line);
+        });
     }
 
     fn show_text(&self, step: &LoginStep) {
@@ -108,12 +108,12 @@ impl Screen {
         if !self.starts_browsers || !is_web_page(url) {
             return;
         }
-        let (url, json) = (url.to_owned(), self.json);
+        let (url, out) = (url.to_owned(), self.out);
         // A launcher may take its time; the sign-in goes on.
         let launcher = thread::Builder::new().name("browser".into()).spawn(move || {
             if open::that_detached(&url).is_err() {
                 let text = "No browser could be started; open the address yourself.";
-                if json { say_json(&json!({ "step": "note", "text": text })) } else { say(text) }
+                out.event(|| LoginEvent::Note { text: text.to_owned() }, || say(text));
             }
         });
         drop(launcher);

@@ -21,7 +21,7 @@ use nexus_tasks::{TaskConfiguration, TaskError, TaskErrorKind, TaskTools, Tasks,
 use crate::{
     EXIT_FAILED,
     args::{ConfigArgs, McpCommand, McpServerArgs},
-    command_error::CommandError,
+    command_error::{CommandError, with_causes},
     config, debate,
     interrupt::interrupted,
     output::{EXIT_CLOSED_PIPE, complain, say},
@@ -178,15 +178,4 @@ fn ended_by(end: &StdioEnd) -> Result<ExitCode, CommandError> {
         }
         _ => Ok(ExitCode::SUCCESS),
     }
-}
-
-/// An error with what is behind it.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }

@@ -3,19 +3,42 @@
 use std::{fs, path::PathBuf, process::ExitCode};
 
 use nexus_project::conformance::{FIXTURES, FixtureFile, ServerCommand, run as run_file};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::judged;
 use crate::{
     command_error::CommandError,
-    output::{complain, printable, say, say_json},
+    output::{AnswerWriter, complain, printable, say},
 };
 
+/// What became of a server before the fixtures.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ConformanceOutcome {
+    /// How many fixtures it passed.
+    passed: usize,
+    /// Those that it did not pass.
+    failures: Vec<FailedFixture>,
+}
+
+/// Fixture that a server did not pass.
+#[derive(Debug, Serialize, JsonSchema)]
+struct FailedFixture {
+    /// The file of the fixture.
+    file: String,
+    /// The fixture.
+    fixture: String,
+    /// The step at which it failed.
+    step: usize,
+    /// What is wrong.
+    faults: Vec<String>,
+}
+
 pub(super) async fn run(
+    out: AnswerWriter,
     server: &str,
     prefix: String,
     files: &[PathBuf],
-    as_json: bool,
 ) -> Result<ExitCode, CommandError> {
     let mut words = server.split_whitespace().map(str::to_owned);
     let Some(program) = words.next() else {
@@ -30,15 +53,20 @@ pub(super) async fn run(
             CommandError::failed(format_args!("a folder for a project cannot be made: {error}"))
         })?;
         passed += report.passed;
-        if !as_json {
+        if !out.is_json() {
             say(format_args!("{name}: {} of {}", report.passed, file.fixtures.len()));
         }
         for failure in report.failures {
-            if !as_json {
+            if !out.is_json() {
                 say(format_args!("  FAILED {} (step {})", printable(&failure.fixture), failure.step));
                 failure.faults.iter().for_each(|fault| say(format_args!("    {}", printable(fault))));
             }
-            failures.push(json!({ "file": name, "fixture": failure.fixture, "step": failure.step, "faults": failure.faults }));
+            failures.push(FailedFixture {
+                file: name.clone(),
+                fixture: failure.fixture,
+                step: failure.step,
+                faults: failure.faults,
+            });
         }
         if report.is_abandoned {
             complain(
@@ -47,12 +75,9 @@ pub(super) async fn run(
             break;
         }
     }
-    if as_json {
-        say_json(&json!({ "passed": passed, "failures": failures }));
-    } else {
-        say(format_args!("{passed} passed, {} failed", failures.len()));
-    }
-    Ok(judged(failures.is_empty()))
+    let (failed, outcome) = (failures.len(), ConformanceOutcome { passed, failures });
+    out.line(&outcome, format_args!("{passed} passed, {failed} failed"));
+    Ok(judged(failed == 0))
 }
 
 /// A relative path is relative to here, and not to the projects in which the server is started.

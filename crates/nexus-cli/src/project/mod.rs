@@ -10,50 +10,75 @@ use std::{
 };
 
 use nexus_project::{
-    ProjectError, ProjectErrorKind, ProjectFolder,
+    ProjectFolder,
     harness::Harness,
     role::{AgentType, Role},
     schemas,
     state::ProjectTaskStatus,
     tools::{
         PlanAction, PlanDecideRequest, PlanStartRequest, PlanUpdateRequest, TaskAddRequest, TaskCloseRequest,
-        TaskUpdateRequest,
+        TaskUpdateRequest, TaskView,
     },
 };
 use nexus_tasks::AgentRegisterRequest;
+use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::{
     EXIT_FAILED,
     args::{ProjectArgs, ProjectCommand},
     command_error::CommandError,
-    output::{complain, printable_lines, say, say_bytes, say_json},
+    output::{AnswerWriter, complain, printable_lines, say, say_bytes, say_json},
+    schema::foreign::ObjectSchema,
     task,
 };
 
-pub(crate) async fn project(args: ProjectArgs) -> Result<ExitCode, CommandError> {
-    let ProjectArgs { project, json, command } = args;
-    let out = Out { json };
+pub(crate) use self::conformance::ConformanceOutcome;
+
+/// Task of a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ListedProjectTask {
+    /// Whether it can begin.
+    is_ready: bool,
+    #[serde(flatten)]
+    task: TaskView,
+}
+
+/// What an agent is told of a task.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TaskPrompt {
+    /// The number of the task.
+    task: u32,
+    /// The text.
+    prompt: String,
+}
+
+/// JSON Schema of a file.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct FileSchema(#[schemars(with = "ObjectSchema")] Value);
+
+pub(crate) async fn project(out: AnswerWriter, args: ProjectArgs) -> Result<ExitCode, CommandError> {
+    let ProjectArgs { project, command } = args;
     match command {
         ProjectCommand::Conformance { server, prefix, fixtures } => {
-            return conformance::run(&server, prefix, &fixtures, json).await;
+            return conformance::run(out, &server, prefix, &fixtures).await;
         }
-        ProjectCommand::Roles { register: true, .. } => return register(&out).await,
-        ProjectCommand::Roles { name, .. } => return roles(name.as_deref(), &out),
+        ProjectCommand::Roles { register: true, .. } => return register(out).await,
+        ProjectCommand::Roles { name, .. } => return roles(name.as_deref(), out),
         ProjectCommand::Schema { file } => {
             let known = schemas();
-            let Some((_, schema)) = known.iter().find(|(name, _)| *name == file) else {
-                let names: Vec<_> = known.iter().map(|(name, _)| *name).collect();
-                let message = format!("there is no schema of {file:?}, but of {}", names.join(", "));
-                return Err(CommandError::usage(message));
-            };
-            say_json(schema);
+            let names = known.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+            let schema = known.into_iter().find(|(name, _)| *name == file);
+            let schema = schema.ok_or_else(|| format!("there is no schema of {file:?}, but of {names}"))?;
+            say_json(&FileSchema(schema.1));
             return Ok(ExitCode::SUCCESS);
         }
         _ => {}
     }
     let project = find(project.as_deref())?;
-    run(&project, command, &out)?;
+    run(&project, command, out)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -86,47 +111,29 @@ pub(crate) fn is_home(project: &ProjectFolder) -> bool {
         || matches!((folder.canonicalize(), home.canonicalize()), (Ok(folder), Ok(home)) if folder == home)
 }
 
-/// How answers are printed.
-struct Out {
-    json: bool,
-}
-
-impl Out {
-    fn say<T: Serialize>(&self, answer: &T, print: impl FnOnce(&T)) {
-        if self.json { say_json(answer) } else { print(answer) }
-    }
-}
-
-fn failed(error: ProjectError) -> CommandError {
-    match error.kind {
-        ProjectErrorKind::InvalidArgument | ProjectErrorKind::Unknown => CommandError::usage(error),
-        _ => CommandError::failed(error),
-    }
-}
-
-fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<(), CommandError> {
+fn run(project: &ProjectFolder, command: ProjectCommand, out: AnswerWriter) -> Result<(), CommandError> {
     match command {
         ProjectCommand::Init => {
-            let report = project.init().map_err(failed)?;
-            out.say(&report, |report| show::init(project, report));
+            let report = project.init()?;
+            out.show(&report, |report| show::init(project, report));
         }
         ProjectCommand::Status => {
-            let context = project.context().map_err(failed)?;
-            out.say(&context, show::context);
+            let context = project.context()?;
+            out.show(&context, show::context);
         }
         ProjectCommand::Plan { topic, issue, research } => {
             let request = PlanStartRequest { topic, issues: issue, research_summary: research };
-            let started = project.plan_start(request).map_err(failed)?;
-            out.say(&started, show::started);
+            let started = project.plan_start(request)?;
+            out.show(&started, show::started);
         }
         ProjectCommand::Decide { issue, decision } => {
-            let decided = project.plan_decide(PlanDecideRequest { issue, decision }).map_err(failed)?;
-            out.say(&decided, show::decided);
+            let decided = project.plan_decide(PlanDecideRequest { issue, decision })?;
+            out.show(&decided, show::decided);
         }
         ProjectCommand::Reopen { issue } => {
             let request = PlanUpdateRequest { action: PlanAction::Reopen, issue: Some(issue), title: None };
-            let updated = project.plan_update(&request).map_err(failed)?;
-            out.say(&updated, show::reopened);
+            let updated = project.plan_update(&request)?;
+            out.show(&updated, show::reopened);
         }
         ProjectCommand::Add(add) => {
             let request = TaskAddRequest {
@@ -139,20 +146,27 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<()
                 files: add.file.into_iter().collect(),
                 owner_reuse_policy: None,
             };
-            let added = project.task_add(request).map_err(failed)?;
-            out.say(&added, show::added);
+            let added = project.task_add(request)?;
+            out.show(&added, show::added);
         }
         ProjectCommand::Tasks => {
-            let view = project.all_tasks().map_err(failed)?;
-            out.say(&view, show::tasks);
+            let view = project.all_tasks()?;
+            if !out.is_json() {
+                show::tasks(&view);
+                return Ok(());
+            }
+            let ready = view.ready.unwrap_or_default();
+            for task in view.tasks.into_iter().flatten() {
+                say_json(&ListedProjectTask { is_ready: ready.contains(&task.id), task });
+            }
         }
         ProjectCommand::Prompt { task } => {
-            let tasks = project.tasks().map_err(failed)?;
+            let tasks = project.tasks()?;
             let Some(task) = tasks.as_ref().and_then(|tasks| tasks.task(task)) else {
                 return Err(CommandError::usage(format_args!("there is no task {task}")));
             };
-            let prompt = project.task_prompt(task).map_err(failed)?;
-            out.say(&prompt, |prompt| say_bytes(printable_lines(prompt).as_bytes()));
+            let prompt = TaskPrompt { task: task.id, prompt: project.task_prompt(task)? };
+            out.show(&prompt, |prompt| say_bytes(printable_lines(&prompt.prompt).as_bytes()));
         }
         ProjectCommand::Begin { task, agent } => {
             update(project, (task, ProjectTaskStatus::InProgress), agent, Vec::new(), out)?;
@@ -164,17 +178,20 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<()
             update(project, (task, ProjectTaskStatus::Pending), None, Vec::new(), out)?;
         }
         ProjectCommand::Close { force } => {
-            let closed = project.task_close(&TaskCloseRequest { force }).map_err(failed)?;
-            out.say(&closed, show::closed);
+            let closed = project.task_close(&TaskCloseRequest { force })?;
+            out.show(&closed, show::closed);
         }
         ProjectCommand::History { words } => {
-            let found = project.all_cycles(&words.join(" ")).map_err(failed)?;
-            out.say(&found, show::history);
+            let found = project.all_cycles(&words.join(" "))?;
+            if found.cycles.is_empty() && !out.is_json() {
+                say("no cycle was found");
+            }
+            found.cycles.iter().for_each(|cycle| out.show(cycle, show::cycle));
         }
         ProjectCommand::Install { harness, command } => {
-            let harness = Harness::find(&harness).map_err(failed)?;
-            let report = harness.install(project, &command).map_err(failed)?;
-            out.say(&report, |report| show::installed(&harness, report));
+            let harness = Harness::find(&harness)?;
+            let report = harness.install(project, &command)?;
+            out.show(&report, |report| show::installed(&harness, report));
             if !project.root().join(".nexus").is_dir() {
                 complain(
                     "there is no .nexus/ yet, and without it the hooks do nothing: call `nexus project init`",
@@ -182,9 +199,9 @@ fn run(project: &ProjectFolder, command: ProjectCommand, out: &Out) -> Result<()
             }
         }
         ProjectCommand::Uninstall { harness } => {
-            let harness = Harness::find(&harness).map_err(failed)?;
-            let report = harness.uninstall(project).map_err(failed)?;
-            out.say(&report, |report| show::uninstalled(&harness, report));
+            let harness = Harness::find(&harness)?;
+            let report = harness.uninstall(project)?;
+            out.show(&report, |report| show::uninstalled(&harness, report));
         }
         // These need no project.
         ProjectCommand::Roles { .. } | ProjectCommand::Schema { .. } | ProjectCommand::Conformance { .. } => {
@@ -198,47 +215,43 @@ fn update(
     (task, status): (u32, ProjectTaskStatus),
     agent: Option<String>,
     files: Vec<String>,
-    out: &Out,
+    out: AnswerWriter,
 ) -> Result<(), CommandError> {
     let files_touched: BTreeSet<_> = files.into_iter().collect();
     let request = TaskUpdateRequest { task, status, agent, files_touched };
-    let updated = project.task_update(request).map_err(failed)?;
-    out.say(&updated, show::updated);
+    let updated = project.task_update(request)?;
+    out.show(&updated, show::updated);
     Ok(())
 }
 
-fn roles(name: Option<&str>, out: &Out) -> Result<ExitCode, CommandError> {
-    match name {
-        None => out.say(&Role::catalog().collect::<Vec<_>>(), |roles| show::roles(roles)),
-        Some(name) => {
-            let Some(role) = Role::find(name) else {
-                let known: Vec<_> = Role::catalog().map(|role| role.name).collect();
-                let message = format!("there is no role {name:?}, but {}", known.join(", "));
-                return Err(CommandError::usage(message));
-            };
-            out.say(&role, |role| say(role.body.trim_end()));
+fn roles(name: Option<&str>, out: AnswerWriter) -> Result<ExitCode, CommandError> {
+    let Some(name) = name else {
+        let width = Role::catalog().map(|role| role.name.len()).max().unwrap_or(0);
+        for role in Role::catalog() {
+            out.line(&role, format_args!("{:width$}  {}", role.name, role.description));
         }
-    }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let Some(role) = Role::find(name) else {
+        let known: Vec<_> = Role::catalog().map(|role| role.name).collect();
+        return Err(format!("there is no role {name:?}, but {}", known.join(", ")).into());
+    };
+    out.show(&role, |role| say(role.body.trim_end()));
     Ok(ExitCode::SUCCESS)
 }
 
 /// Makes the roles types of agents of the home. `reviewer` is built in.
-async fn register(out: &Out) -> Result<ExitCode, CommandError> {
+async fn register(out: AnswerWriter) -> Result<ExitCode, CommandError> {
     let tasks = task::unconfigured()?;
-    let mut registered = Vec::new();
     for role in Role::catalog().filter(|role| role.name != "reviewer") {
         let AgentType { name, tier, phase, description, prompt, surface, .. } = role.agent_type();
         let surface =
             serde_json::to_value(surface).and_then(serde_json::from_value).map_err(CommandError::failed)?;
         let request =
             AgentRegisterRequest { name, tier, phase, description, topics: Vec::new(), prompt, surface };
-        registered.push(tasks.agent_register(request).await?);
+        let agent = tasks.agent_register(request).await?;
+        out.line(&agent, format_args!("{}: {} of {}", agent.name, agent.phase, agent.tier));
     }
-    out.say(&registered, |registered| {
-        for agent in registered {
-            say(format_args!("{}: {} of {}", agent.name, agent.phase, agent.tier));
-        }
-    });
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,10 +3,9 @@
 use nexus_project::{
     InitReport, ProjectFolder,
     harness::{Harness, InstallReport},
-    role::Role,
     state::{IssueStatus, ProjectTaskStatus},
     tools::{
-        ContextView, HistoryPage, IssueView, PlanDecided, PlanStarted, PlanUpdated, TaskAdded, TaskUpdated,
+        ContextView, CycleView, IssueView, PlanDecided, PlanStarted, PlanUpdated, TaskAdded, TaskUpdated,
         TasksClosed, TasksView,
     },
 };
@@ -155,30 +154,14 @@ pub(super) fn uninstalled(harness: &Harness, report: &InstallReport) {
     }
 }
 
-pub(super) fn history(page: &HistoryPage) {
-    if page.cycles.is_empty() {
-        say("no cycle was found");
+pub(super) fn cycle(cycle: &CycleView) {
+    let topic = cycle.topic.as_deref().unwrap_or("without a plan");
+    say(format_args!("{}  {}", cycle.closed_at, printable(topic)));
+    for decision in &cycle.decisions {
+        say(format_args!("    decided  {}: {}", printable(&decision.issue), printable(&decision.decision)));
     }
-    for cycle in &page.cycles {
-        let topic = cycle.topic.as_deref().unwrap_or("without a plan");
-        say(format_args!("{}  {}", cycle.closed_at, printable(topic)));
-        for decision in &cycle.decisions {
-            say(format_args!(
-                "    decided  {}: {}",
-                printable(&decision.issue),
-                printable(&decision.decision)
-            ));
-        }
-        for task in &cycle.tasks {
-            say(format_args!("    done     {}", printable(task)));
-        }
-    }
-}
-
-pub(super) fn roles(roles: &[Role]) {
-    let width = roles.iter().map(|role| role.name.len()).max().unwrap_or(0);
-    for role in roles {
-        say(format_args!("{:width$}  {}", role.name, role.description));
+    for task in &cycle.tasks {
+        say(format_args!("    done     {}", printable(task)));
     }
 }
 

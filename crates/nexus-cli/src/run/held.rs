@@ -6,13 +6,14 @@ use nexus::{
     CancelToken, ConversationErrorKind, ConversationName, ConversationOptions, EventSink, HeldConversation,
     ResumeHandle, Router, TurnError, TurnHost, TurnRequest, TurnResult,
 };
-use serde_json::json;
 
+use super::show::{RunEvent, TurnConversation};
 use crate::{
     args::RunArgs,
     command_error::CommandError,
-    conversation::{blocking, forget, store},
-    output::{complain, printable_lines, say_json},
+    conversation::{forget, store},
+    output::{AnswerWriter, complain, printable_lines},
+    works::blocking,
 };
 
 /// Takes a conversation, once no other turn runs in it. `None` if `cancel` ends the wait.
@@ -59,6 +60,7 @@ impl Rest {
 
 /// Runs the turn.
 pub(super) async fn run(
+    out: AnswerWriter,
     held: &mut HeldConversation,
     router: &Router,
     args: &RunArgs,
@@ -68,12 +70,12 @@ pub(super) async fn run(
 ) -> Result<(Result<TurnResult, TurnError>, Rest), CommandError> {
     let options = ConversationOptions::new().when_lost(args.on_lost.into());
     let turn = held.run_turn(router, args.kind.as_str(), request, host, options, events).await?;
-    if args.json {
-        let stored = matches!(turn.stored, Ok(true));
-        say_json(
-            &json!({ "conversation": { "name": held.name(), "how": turn.continuity, "stored": stored } }),
-        );
-    }
+    let conversation = || TurnConversation {
+        name: held.name().to_string(),
+        how: turn.continuity.clone(),
+        stored: matches!(turn.stored, Ok(true)),
+    };
+    out.event(|| RunEvent::Conversation { conversation: conversation() }, || ());
     let unstored = turn.stored.err().map(|error| {
         CommandError::failed(format_args!(
             "the turn is not stored in the conversation {}: {error}",

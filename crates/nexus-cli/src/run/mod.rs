@@ -31,11 +31,14 @@ use crate::{
     command_error::CommandError,
     config,
     interrupt::{self, interrupted},
-    output::{self, complain, complain_line, say},
+    output::{self, AnswerWriter, complain, complain_line, say},
     printer::{PrintStyle, TurnPrinter},
 };
 
+pub(crate) use self::show::RunEvent;
+
 pub(crate) async fn run(
+    out: AnswerWriter,
     config: &ConfigArgs,
     args: &RunArgs,
     trace_context: Option<TraceContext>,
@@ -52,12 +55,12 @@ pub(crate) async fn run(
     let host = TurnHost::new().with_cancel(cancel.clone()).with_trace_context(trace_context);
     let work = async {
         match is_panel {
-            true => run_panel(&router, args, request, &host, style()).await,
-            false => run_turn(&router, args, request, host).await,
+            true => run_panel(out, &router, args, request, &host, style()).await,
+            false => run_turn(out, &router, args, request, host).await,
         }
     };
     let work = stopping_without_output(work, &cancel);
-    interrupts.unless_second(work).await.unwrap_or_else(|| Ok(interrupt::exit_code()))
+    interrupts.unless_second(work).await.unwrap_or_else(|| Err(CommandError::cancelled()))
 }
 
 /// Runs `work` to its end. Once its output cannot be written it is told to stop, so that nothing more is spent on it.
@@ -71,6 +74,7 @@ async fn stopping_without_output<T>(work: impl Future<Output = T>, cancel: &Canc
 }
 
 async fn run_turn(
+    out: AnswerWriter,
     router: &Router,
     args: &RunArgs,
     request: TurnRequest,
@@ -80,7 +84,7 @@ async fn run_turn(
     if let Some(name) = &args.conversation {
         held = held::take(name, args.wait.unwrap_or_default(), &host.cancel).await?;
         if held.is_none() {
-            return Ok(interrupt::exit_code());
+            return Err(CommandError::cancelled());
         }
     }
     let mut recording = match place_for_record(args)? {
@@ -90,7 +94,7 @@ async fn run_turn(
         None => None,
     };
     let began = Instant::now();
-    let mut shown: Box<dyn Show> = if args.json {
+    let mut shown: Box<dyn Show> = if out.is_json() {
         Box::new(JsonLines)
     } else if args.quiet {
         Box::new(Quiet)
@@ -107,7 +111,7 @@ async fn run_turn(
     };
     let (outcome, rest) = match &mut held {
         Some(held) => {
-            let (outcome, rest) = held::run(held, router, args, request, host, events).await?;
+            let (outcome, rest) = held::run(out, held, router, args, request, host, events).await?;
             (outcome, Some(rest))
         }
         None => (router.run_turn(args.kind.as_str(), request, host, events).await, None),
@@ -115,7 +119,7 @@ async fn run_turn(
     shown.outcome(&outcome, began);
     let code = match &outcome {
         Ok(result) => {
-            print_answer(result, args, &*shown);
+            print_answer(out, result, &*shown);
             ExitCode::SUCCESS
         }
         Err(error) => code_of(error),
@@ -152,8 +156,8 @@ fn unwritten(error: &RecordError) -> CommandError {
 }
 
 /// Writes the answer to standard output, unless it has been shown on the same terminal already.
-fn print_answer(result: &TurnResult, args: &RunArgs, shown: &dyn Show) {
-    if args.json || (shown.has_shown_answer() && io::stdout().is_terminal()) {
+fn print_answer(out: AnswerWriter, result: &TurnResult, shown: &dyn Show) {
+    if out.is_json() || (shown.has_shown_answer() && io::stdout().is_terminal()) {
         return;
     }
     let answer = result.output.as_ref().map_or_else(|| result.text.clone(), Value::to_string);

@@ -10,18 +10,22 @@ use nexus::{
     PanelSink, RecordError, RecordFile, Router, Seat, SeatEvent, SeatOutcome, TurnHost, TurnRecording,
     TurnRequest, Vote,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::seat_board::SeatBoard;
+use super::{
+    seat_board::SeatBoard,
+    show::{EndedPanel, EndedSeat, PanelSeat, RunEvent},
+};
 use crate::{
     EXIT_FAILED,
     args::RunArgs,
     command_error::CommandError,
-    output::{complain, complain_line, printable_lines, say, say_json},
+    output::{AnswerWriter, complain, complain_line, printable_lines, say, say_json},
     printer::PrintStyle,
 };
 
 pub(super) async fn run_panel(
+    out: AnswerWriter,
     router: &Router,
     args: &RunArgs,
     request: TurnRequest,
@@ -30,7 +34,7 @@ pub(super) async fn run_panel(
 ) -> Result<ExitCode, CommandError> {
     let router = router.snapshot();
     let panel = router.panel(args.kind.as_str())?;
-    let shows_board = !args.json && !args.quiet;
+    let shows_board = !out.is_json() && !args.quiet;
     let board = shows_board.then(|| SeatBoard::new(io::stderr(), style, &panel.seats));
     let file = args.keep.as_deref().map(super::open).transpose()?;
     let record = |file: &RecordFile| {
@@ -40,25 +44,22 @@ pub(super) async fn run_panel(
     };
     let recordings =
         file.as_ref().map_or_else(|| Ok(Vec::new()), record).map_err(|error| super::unwritten(&error))?;
-    let mut shown = ShownPanel { as_json: args.json, board, recordings, unwritten: None };
+    let mut shown = ShownPanel { out, board, recordings, unwritten: None };
     let ask = |_: &Seat| (request.clone(), host.clone());
     let outcome = router.run_panel(&panel, ask, &mut shown).await;
     let shortfall = outcome.shortfall();
     let vendors = outcome.spread();
-    if args.json {
-        say_json(&json!({
-            "panel": outcome.panel,
-            "min_vendors": outcome.min_vendors,
-            "vendors": vendors,
-            "shortfall": shortfall,
-            "usage": outcome.usage(),
-            "cost_usd": outcome.cost(),
-        }));
-    } else {
-        for seat in &outcome.seats {
-            say(section(seat));
-        }
-    }
+    let ended = || {
+        RunEvent::Panel(EndedPanel {
+            panel: outcome.panel.clone(),
+            min_vendors: outcome.min_vendors,
+            vendors: vendors.iter().map(|&vendor| vendor.clone()).collect(),
+            shortfall: shortfall.clone(),
+            usage: outcome.usage(),
+            cost_usd: outcome.cost(),
+        })
+    };
+    out.event(ended, || outcome.seats.iter().for_each(|seat| say(section(seat))));
     if shows_board {
         let (answered, seats, vendors) = (outcome.answers().count(), outcome.seats.len(), vendors.len());
         let (s, least) = (if vendors == 1 { "" } else { "s" }, outcome.min_vendors);
@@ -67,7 +68,7 @@ pub(super) async fn run_panel(
         ));
     }
     // Also where the board is off: the exit code alone does not say it.
-    if let Some(shortfall) = shortfall.as_ref().filter(|_| !args.json) {
+    if let Some(shortfall) = shortfall.as_ref().filter(|_| !out.is_json()) {
         complain(format_args!("the panel does not count: {shortfall}"));
     }
     if let Some(error) = shown.unwritten {
@@ -93,7 +94,7 @@ fn section(seat: &SeatOutcome) -> String {
 
 /// What happens in a panel, on its way to the board or to standard output.
 struct ShownPanel {
-    as_json: bool,
+    out: AnswerWriter,
     board: Option<SeatBoard<io::Stderr>>,
     /// One for each seat that still runs, if the panel is recorded.
     recordings: Vec<Option<TurnRecording>>,
@@ -110,12 +111,10 @@ impl PanelSink for ShownPanel {
         if let Some(Some(recording)) = self.recordings.get_mut(event.seat) {
             recording.event(&event.event);
         }
-        if self.as_json {
-            say_json(&event);
-        }
         if let Some(board) = &mut self.board {
             board.event(event.seat, &event.event.event);
         }
+        self.out.event(|| RunEvent::Event { seat: Some(event.seat), event: event.event }, || ());
     }
 
     fn ended(&mut self, outcome: &SeatOutcome) {
@@ -127,24 +126,25 @@ impl PanelSink for ShownPanel {
         if let Some(board) = &mut self.board {
             board.ended(outcome);
         }
-        if self.as_json {
-            let seat = describe(&outcome.seat);
-            say_json(&match (&outcome.outcome, outcome.vote()) {
-                (Ok(result), Vote::Answer(_)) => {
-                    json!({ "seat": seat, "vendor": outcome.vendor, "result": result })
-                }
-                (Ok(result), Vote::None(reason)) => {
-                    json!({ "seat": seat, "vendor": outcome.vendor, "no_vote": reason, "result": result })
-                }
-                (Err(error), _) => {
-                    json!({ "seat": seat, "no_vote": error.to_string(), "error": error.report() })
-                }
-            });
+        if self.out.is_json() {
+            let no_vote = match outcome.vote() {
+                Vote::Answer(_) => None,
+                Vote::None(reason) => Some(reason),
+            };
+            let (result, error) = match &outcome.outcome {
+                Ok(result) => (Some(result.clone()), None),
+                Err(error) => (None, Some(error.report())),
+            };
+            let (seat, vendor) = (describe(&outcome.seat), outcome.vendor.clone());
+            say_json(&RunEvent::Seat(Box::new(EndedSeat { seat, vendor, no_vote, result, error })));
         }
     }
 }
 
-fn describe(seat: &Seat) -> Value {
-    let lens = seat.lens.as_ref().map(|lens| &lens.name);
-    json!({ "index": seat.index, "group": seat.binding.group, "lens": lens })
+fn describe(seat: &Seat) -> PanelSeat {
+    PanelSeat {
+        index: seat.index,
+        group: seat.binding.group.to_string(),
+        lens: seat.lens.as_ref().map(|lens| lens.name.to_string()),
+    }
 }

@@ -1,18 +1,120 @@
 //! The ways in which a turn is shown: to a person, as lines of JSON, or not at all.
 
 use std::{
+    collections::BTreeSet,
     io,
     task::{Context, Poll},
     time::Instant,
 };
 
-use nexus::{EventEnvelope, EventSink, TurnError, TurnResult};
-use serde_json::json;
+use nexus::{
+    Continuity, EventEnvelope, EventSink, Shortfall, TurnError, TurnErrorReport, TurnResult, Usage, Usd,
+    VendorId,
+};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
+    command_error::{ErrorLine, with_causes},
     output::{complain, printable, say_json},
     printer::TurnPrinter,
+    schema::foreign::{EventSchema, ResultSchema, TurnErrorSchema},
 };
+
+/// Event of `nexus run`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum RunEvent {
+    /// Something happened in the turn.
+    Event {
+        /// The seat whose turn it is, in a panel.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        seat: Option<usize>,
+        /// What happened.
+        #[schemars(with = "EventSchema")]
+        event: EventEnvelope,
+    },
+    /// The turn went on from earlier ones of its conversation.
+    Conversation {
+        /// How.
+        conversation: TurnConversation,
+    },
+    /// The turn ended well.
+    Result {
+        /// What it produced.
+        #[schemars(with = "ResultSchema")]
+        result: Box<TurnResult>,
+    },
+    /// The turn of a seat ended.
+    Seat(Box<EndedSeat>),
+    /// The panel ended.
+    Panel(EndedPanel),
+}
+
+/// Conversation of a turn.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TurnConversation {
+    /// Its name.
+    pub(super) name: String,
+    /// How the turn went on from those before it.
+    #[schemars(with = "serde_json::Value")]
+    pub(super) how: Continuity,
+    /// Whether the turn is stored in it.
+    pub(super) stored: bool,
+}
+
+/// End of the turn of a seat.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EndedSeat {
+    /// The seat.
+    pub(super) seat: PanelSeat,
+    /// The company behind the backend that ran it.
+    #[schemars(with = "Option<String>")]
+    pub(super) vendor: Option<VendorId>,
+    /// Why it gave no vote, if it gave none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) no_vote: Option<String>,
+    /// What its turn produced, if that ended well.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ResultSchema>")]
+    pub(super) result: Option<TurnResult>,
+    /// Why its turn failed, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<TurnErrorSchema>")]
+    pub(super) error: Option<TurnErrorReport>,
+}
+
+/// Seat of a panel.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct PanelSeat {
+    /// Its number, from 0.
+    pub(super) index: usize,
+    /// Its group.
+    pub(super) group: String,
+    /// Its lens, if it has one.
+    pub(super) lens: Option<String>,
+}
+
+/// End of a panel.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct EndedPanel {
+    /// The panel.
+    pub(super) panel: String,
+    /// How many vendors have to answer.
+    pub(super) min_vendors: usize,
+    /// The vendors that did.
+    #[schemars(with = "BTreeSet<String>")]
+    pub(super) vendors: BTreeSet<VendorId>,
+    /// Why the panel does not count, if it does not.
+    #[schemars(with = "Option<serde_json::Value>")]
+    pub(super) shortfall: Option<Shortfall>,
+    /// What all seats used.
+    #[schemars(with = "serde_json::Value")]
+    pub(super) usage: Usage,
+    /// What all seats cost, as far as that is known.
+    #[schemars(with = "serde_json::Value")]
+    pub(super) cost_usd: Option<Usd>,
+}
 
 /// Shows a turn in one of the ways that the command line offers.
 pub(super) trait Show: Send {
@@ -49,7 +151,7 @@ impl EventSink for JsonLines {
     }
 
     fn accept(&mut self, event: EventEnvelope) {
-        say_json(&json!({ "event": event }));
+        say_json(&RunEvent::Event { seat: None, event });
     }
 }
 
@@ -59,10 +161,10 @@ impl Show for JsonLines {
     }
 
     fn outcome(&mut self, outcome: &Result<TurnResult, TurnError>, _began: Instant) {
-        say_json(&match outcome {
-            Ok(result) => json!({ "result": result }),
-            Err(error) => json!({ "error": error.report() }),
-        });
+        match outcome {
+            Ok(result) => say_json(&RunEvent::Result { result: Box::new(result.clone()) }),
+            Err(error) => say_json(&ErrorLine::of_turn(with_causes(error), error.report())),
+        }
     }
 
     fn has_shown_answer(&self) -> bool {

@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use nexus::{BuildContext, Vendor, vendors};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 #[cfg(feature = "login")]
@@ -10,14 +11,14 @@ use crate::login_report::{LoginReport, LoginState};
 use crate::{args::StatusArgs, command_error::CommandError};
 
 /// Nexus's own logins.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Logins {
     #[cfg(feature = "login")]
     logins: Vec<LoginReport>,
 }
 
 /// A login that Nexus never opens.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct VendorLogin {
     pub(super) login: &'static str,
     pub(super) note: String,

@@ -6,6 +6,7 @@ mod running;
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::SystemTime};
 
 use nexus::{Availability, BackendId, BuildContext, Explanation, Router};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::{
@@ -18,12 +19,13 @@ use crate::{
     availability::words,
     command_error::CommandError,
     config,
-    output::say,
+    output::{AnswerWriter, say},
+    schema::foreign::{AvailabilitySchema, ExplanationSchema},
 };
 
 /// What `--json` prints.
-#[derive(Debug, Serialize)]
-struct Status {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct Status {
     #[serde(flatten)]
     logins: Logins,
     /// Logins that Nexus leaves to the vendor's own program.
@@ -36,22 +38,29 @@ struct Status {
     next: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct Backend {
+    #[schemars(with = "String")]
     id: BackendId,
+    #[schemars(with = "AvailabilitySchema")]
     availability: Availability,
 }
 
 /// Status of one work-kind.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct KindStatus {
     kind: String,
     /// Who would run a turn of it at this moment: one per seat of a panel.
     runs_on: Vec<RunsOn>,
+    #[schemars(with = "ExplanationSchema")]
     explanation: Explanation,
 }
 
-pub(crate) async fn status(config: &ConfigArgs, args: &StatusArgs) -> Result<ExitCode, CommandError> {
+pub(crate) async fn status(
+    out: AnswerWriter,
+    config: &ConfigArgs,
+    args: &StatusArgs,
+) -> Result<ExitCode, CommandError> {
     let now = SystemTime::now();
     let context = BuildContext::from_process();
     let logins = Logins::look(&context, now).await?;
@@ -80,11 +89,7 @@ pub(crate) async fn status(config: &ConfigArgs, args: &StatusArgs) -> Result<Exi
             status.next.extend(status.logins.offers());
         }
     }
-    if args.json {
-        say(serde_json::to_string_pretty(&status).map_err(CommandError::failed)?);
-    } else {
-        status.print(now);
-    }
+    out.show(&status, |status| status.print(now));
     Ok(if is_wanting || is_stuck { ExitCode::from(EXIT_FAILED) } else { ExitCode::SUCCESS })
 }
 

@@ -3,25 +3,30 @@
 use std::{collections::BTreeMap, fmt};
 
 use nexus::{Availability, BackendId, Effort, ExplainedChain, ExplainedTarget, ModelId, Verdict};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Who would run a turn, or one seat of a panel.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct RunsOn {
     /// The seat, where this is one of a panel.
     #[serde(skip_serializing_if = "Option::is_none")]
     seat: Option<usize>,
     /// The first backend that is tried and ready; none if there is none.
+    #[schemars(with = "Option<String>")]
     backend: Option<BackendId>,
+    #[schemars(with = "Option<String>")]
     model: Option<ModelId>,
+    #[schemars(with = "Option<String>")]
     effort: Option<Effort>,
     /// Those before it in the chain, and why each would not run.
     passed_over: Vec<SkippedBackend>,
 }
 
 /// Backend that was passed over.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct SkippedBackend {
+    #[schemars(with = "String")]
     backend: BackendId,
     reason: String,
 }

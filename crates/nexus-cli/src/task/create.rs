@@ -12,12 +12,13 @@ use std::{
 use nexus::CancelToken;
 use nexus_tasks::{CreationProgress, TaskCreateRequest, TaskCreated, TaskCreation, TaskErrorKind, Tasks};
 
-use super::{absolute, note};
+use super::absolute;
 use crate::{
     args::NewTaskArgs,
     command_error::CommandError,
-    interrupt::{self, Interrupts},
-    output::{printable_lines, say, say_json},
+    interrupt::Interrupts,
+    output::{AnswerWriter, printable_lines, say},
+    works::note,
 };
 
 /// Files of the project, and bytes of them, that are read without a question. Source: our own bound, some ten seconds of a slow disk.
@@ -25,7 +26,11 @@ const READ_BOUND: (usize, u64) = (50_000, 200 << 20);
 /// Longest goal or context that is read, in bytes. More is refused by the task itself.
 const MOST_BYTES: u64 = 1 << 20;
 
-pub(super) async fn create(tasks: &Tasks, args: &NewTaskArgs) -> Result<ExitCode, CommandError> {
+pub(super) async fn create(
+    out: AnswerWriter,
+    tasks: &Tasks,
+    args: &NewTaskArgs,
+) -> Result<ExitCode, CommandError> {
     let project = absolute(&args.project)?;
     let context = match &args.context {
         Some(path) => {
@@ -50,32 +55,27 @@ pub(super) async fn create(tasks: &Tasks, args: &NewTaskArgs) -> Result<ExitCode
         labels: args.label.iter().map(|label| named(label)).collect::<Result<BTreeMap<_, _>, _>>()?,
         ..TaskCreateRequest::default()
     };
-    let created = match made(tasks, request, project, args).await? {
-        Some(created) => created,
-        None => return Ok(interrupt::exit_code()),
-    };
+    let created = made(tasks, request, project, args).await?;
     for warning in &created.warnings {
         note(&format!("warning: {warning}"));
     }
-    if args.json {
-        say_json(&created);
-        return Ok(ExitCode::SUCCESS);
-    }
-    if let Some(baseline) = &created.baseline {
-        note(&format!("the project's tests: {}", baseline.outcome.replace('_', " ")));
-    }
-    note(&format!("go on by `nexus task run {}`", created.task_id));
-    say(&created.task_id);
+    out.show(&created, |created| {
+        if let Some(baseline) = &created.baseline {
+            note(&format!("the project's tests: {}", baseline.outcome.spoken()));
+        }
+        note(&format!("go on by `nexus task run {}`", created.task_id));
+        say(&created.task_id);
+    });
     Ok(ExitCode::SUCCESS)
 }
 
-/// Creates the task. `None`: the person cancelled it.
+/// Creates the task, unless a signal ends that.
 async fn made(
     tasks: &Tasks,
     request: TaskCreateRequest,
     project: PathBuf,
     args: &NewTaskArgs,
-) -> Result<Option<TaskCreated>, CommandError> {
+) -> Result<TaskCreated, CommandError> {
     let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
     let mut read_bound = (!args.allow_large).then_some(READ_BOUND);
     let shown = project.clone();
@@ -107,24 +107,22 @@ async fn made(
                     Ok(created) => note(&format!("{} is created", created.task_id)),
                     Err(_) => note("the task is removed again"),
                 }
-                return Ok(None);
+                return Err(CommandError::cancelled());
             }
         };
         match created {
             Err(error) if error.kind == TaskErrorKind::NeedsConsent => {
                 if !may_ask() {
-                    let words = format!(
-                        "{}; ignore what is large, name a smaller folder, or allow it by --allow-large",
-                        error.message
-                    );
-                    return Err(CommandError::failed(printable_lines(&words)));
+                    return Err(CommandError::failed(printable_lines(&error.message)).with_advice(
+                        "ignore what is large, name a smaller folder, or allow it by --allow-large",
+                    ));
                 }
                 if !asked(&error.message)? {
                     return Err(CommandError::failed("nothing was created"));
                 }
                 read_bound = None;
             }
-            created => return Ok(Some(created?)),
+            created => return Ok(created?),
         }
     }
 }

@@ -1,129 +1,134 @@
 //! `nexus task`: tasks, for a person at a terminal.
 
 mod create;
-mod find;
 mod show;
 mod walk;
 mod watch;
 
-use std::{fs, path::Path, process::ExitCode};
+use std::{path::Path, process::ExitCode};
 
 use nexus::{BuildContext, Router};
 use nexus_tasks::{
-    LandingOutcome, TaskCancelRequest, TaskConfiguration, TaskError, TaskErrorKind, TaskLandRequest,
-    TaskListRequest, TaskRemoveRequest, TaskReopenRequest, TaskStatusRequest, Tasks, TasksOptions,
-    task_report,
+    LandingOutcome, Task, TaskCancelRequest, TaskConfiguration, TaskLandRequest, TaskListRequest,
+    TaskLogRequest, TaskRemoveRequest, TaskReopenRequest, TaskReport, TaskSnapshot, TaskStatusRequest, Tasks,
+    TasksOptions, task_report,
 };
 use serde_json::json;
 
+pub(crate) use self::{show::TaskArtifactText, walk::TaskRunEvent, watch::TaskWatchEvent};
 use crate::{
     EXIT_FAILED,
     args::{ConfigArgs, TaskCommand},
     command_error::CommandError,
     config,
-    output::{complain, printable_lines, say, say_json},
+    output::{AnswerWriter, say},
+    works::{self, blocking, for_a_person, note},
 };
 
-pub(crate) async fn task(config: &ConfigArgs, command: &TaskCommand) -> Result<ExitCode, CommandError> {
+pub(crate) async fn task(
+    out: AnswerWriter,
+    config: &ConfigArgs,
+    command: TaskCommand,
+) -> Result<ExitCode, CommandError> {
     match command {
-        TaskCommand::New(args) => create::create(&configured(config)?, args).await,
+        TaskCommand::New(args) => create::create(out, &configured(config)?, &args).await,
         TaskCommand::Run(args) => {
             let tasks = configured(config)?;
-            walk::walk(&tasks, &find::id(&tasks, &args.task).await?, args).await
+            walk::walk(out, &tasks, &id(&tasks, &args.task).await?, &args).await
         }
-        TaskCommand::Watch { task } => {
+        TaskCommand::Watch(args) => {
             let tasks = unconfigured()?;
-            watch::watch(&tasks, &find::id(&tasks, task).await?).await
+            watch::watch(out, &tasks, &id(&tasks, &args.task).await?).await
         }
-        other => look(&unconfigured()?, other).await,
+        other => look(out, &unconfigured()?, other).await,
     }
 }
 
 /// What neither runs an agent nor asks for a configuration.
-async fn look(tasks: &Tasks, command: &TaskCommand) -> Result<ExitCode, CommandError> {
-    let mut code = ExitCode::SUCCESS;
+async fn look(out: AnswerWriter, tasks: &Tasks, command: TaskCommand) -> Result<ExitCode, CommandError> {
     match command {
         TaskCommand::Status(args) => {
-            let task_id = find::id(tasks, &args.task).await?;
-            let report = tasks.status(TaskStatusRequest { task_id, wait_s: Some(0) }).await?;
-            match args.json {
-                true => say_json(&report),
-                false => say(show::report(&report)),
-            }
+            let report = status(tasks, &id(tasks, &args.task).await?).await?;
+            out.show(&report, |report| say(show::report(report)));
         }
-        TaskCommand::Log(args) => show::log(tasks, &find::id(tasks, &args.task).await?, args.json).await?,
+        TaskCommand::Log(args) => {
+            let task = id(tasks, &args.task).await?;
+            let page = async |offset| {
+                let page = tasks.log(TaskLogRequest { task_id: task.clone(), offset }).await?;
+                Ok((page.events, Vec::new(), page.next_offset))
+            };
+            works::list(out, page, show::logged).await?;
+        }
         TaskCommand::Show { task, artifact } => {
-            show::artifact(tasks, &find::id(tasks, task).await?, artifact).await?;
+            show::artifact(out, tasks, &id(tasks, &task).await?, &artifact).await?;
         }
         TaskCommand::Cancel(args) => {
-            let task_id = find::id(tasks, &args.task).await?;
+            let task_id = id(tasks, &args.task).await?;
             let report = tasks.cancel(TaskCancelRequest { task_id }).await?;
-            match args.json {
-                true => say_json(&report),
-                false => say(format_args!("{} is {}", report.task_id, report.status)),
-            }
+            out.line(&report, format_args!("{} is {}", report.task_id, report.status));
         }
         TaskCommand::Reopen(args) => {
             let from_entry = match args.from {
-                Some(0) => return Err("--from counts from 1".to_owned().into()),
+                Some(0) => return Err("--from counts from 1".into()),
                 from => from.map(|entry| entry - 1),
             };
-            let task_id = find::id(tasks, &args.task).await?;
-            let request = TaskReopenRequest {
-                task_id,
-                note: args.note.clone(),
-                from_entry,
-                budget: args.budget.named(),
-            };
+            let task_id = id(tasks, &args.task).await?;
+            let budget = args.budget.named();
+            let request = TaskReopenRequest { task_id, note: args.note, from_entry, budget };
             let report = tasks.reopen(request).await?;
             for warning in &report.warnings {
-                note(&show::for_a_person(&format!("warning: {warning}")));
+                note(&for_a_person(&format!("warning: {warning}")));
             }
-            match args.json {
-                true => say_json(&report),
-                false => say(format_args!(
-                    "{0} is {1}; go on by `nexus task run {0}`",
-                    report.task_id, report.status
-                )),
-            }
+            out.line(
+                &report,
+                format_args!("{0} is {1}; go on by `nexus task run {0}`", report.task_id, report.status),
+            );
         }
         TaskCommand::Remove(args) => {
-            let task_id = find::id(tasks, &args.task).await?;
+            let task_id = id(tasks, &args.task).await?;
             let removed = tasks.remove(TaskRemoveRequest { task_id }).await?;
-            match args.json {
-                true => say_json(&removed),
-                false => say(format_args!("{} is removed", removed.task_id)),
-            }
+            out.line(&removed, format_args!("{} is removed", removed.task_id));
         }
-        TaskCommand::List { status, project, json } => {
+        TaskCommand::List { status, project } => {
             let project = project.as_deref().map(absolute).transpose()?;
-            let request = TaskListRequest { status: status.clone(), project, ..TaskListRequest::default() };
-            show::list(tasks, request, *json).await?;
+            let request = TaskListRequest { status, project, ..TaskListRequest::default() };
+            let page = async |offset| {
+                let page = tasks.list(TaskListRequest { offset, ..request.clone() }).await?;
+                Ok((page.tasks, page.unreadable, page.next_offset))
+            };
+            works::list(out, page, show::row).await?;
         }
         TaskCommand::Land(args) => {
-            let task_id = find::id(tasks, &args.task).await?;
+            let task_id = id(tasks, &args.task).await?;
             let landing = tasks.land(TaskLandRequest { task_id }).await?;
+            out.show(&landing, |landing| say(show::landing(landing)));
             if landing.outcome == LandingOutcome::Patch {
-                code = ExitCode::from(EXIT_FAILED);
-            }
-            match args.json {
-                true => say_json(&landing),
-                false => say(show::landing(&landing)),
+                return Ok(ExitCode::from(EXIT_FAILED));
             }
         }
         TaskCommand::Report { task, output } => {
-            let task = tasks.store().open(&find::id(tasks, task).await?)?;
-            let page = tokio::task::spawn_blocking(move || task_report(&task)).await;
-            let page = page.map_err(CommandError::failed)??;
-            match output {
-                None => say(page.trim_end()),
-                Some(path) => fs::write(path, page)
-                    .map_err(|error| CommandError::failed(format_args!("{}: {error}", path.display())))?,
-            }
+            let task = tasks.store().open(&id(tasks, &task).await?)?;
+            works::report(out, blocking(move || task_report(&task)).await?, output)?;
         }
-        TaskCommand::New(_) | TaskCommand::Run(_) | TaskCommand::Watch { .. } => {}
+        TaskCommand::New(_) | TaskCommand::Run(_) | TaskCommand::Watch(_) => {}
     }
-    Ok(code)
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn status(tasks: &Tasks, task: &str) -> Result<TaskReport, CommandError> {
+    Ok(tasks.status(TaskStatusRequest { task_id: task.to_owned(), wait_s: Some(0) }).await?)
+}
+
+/// The id of the task that `text` stands for.
+async fn id(tasks: &Tasks, text: &str) -> Result<String, CommandError> {
+    let store = tasks.store().clone();
+    let listed = blocking(move || store.list()).await?.tasks;
+    let ids: Vec<String> = listed.iter().map(|(task, _)| task.id().to_string()).collect();
+    // A creation that runs, or that was cut off, has made no task yet: none without a base either.
+    let is_made =
+        |(task, snapshot): &(Task, TaskSnapshot)| snapshot.data.head.is_some() && !task.is_unfinished();
+    let last = listed.iter().rposition(is_made).map(|last| &ids[last]);
+    works::pick("task", &ids, last, text)
 }
 
 /// The tasks of the home, with who runs their turns.
@@ -147,20 +152,4 @@ pub(crate) fn unconfigured() -> Result<Tasks, CommandError> {
 
 fn absolute(path: &Path) -> Result<std::path::PathBuf, CommandError> {
     path.canonicalize().map_err(|error| format!("{}: {error}", path.display()).into())
-}
-
-/// Says something beside the answer.
-fn note(text: &str) {
-    complain(printable_lines(text));
-}
-
-impl From<TaskError> for CommandError {
-    fn from(error: TaskError) -> Self {
-        use TaskErrorKind::{InvalidArgument, NotConfigured, OutsideRoots, UnknownTask};
-        let words = show::for_a_person(&error.to_string());
-        match error.kind {
-            UnknownTask | InvalidArgument | OutsideRoots | NotConfigured => words.into(),
-            _ => Self::failed(words),
-        }
-    }
 }

@@ -4,39 +4,32 @@ use std::{fmt::Write as _, io::IsTerminal as _};
 
 use nexus_tasks::{
     CriterionView, EntryProgress, LandingOutcome, LogEntryView, SpentView, StepView, TaskArtifactRequest,
-    TaskLanding, TaskListRequest, TaskLogRequest, TaskReport, TaskResult, Tasks,
+    TaskLanding, TaskReport, TaskResult, TaskRow, Tasks,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::Value;
 
-use super::note;
 use crate::{
     command_error::CommandError,
-    output::{printable, printable_lines, say, say_bytes, say_json},
+    output::{AnswerWriter, printable, printable_lines, say, say_bytes},
+    works::{blocking, for_a_person},
 };
 
-/// What a caller's agent calls, and what a person does instead.
-const COMMANDS: [(&str, &str); 11] = [
-    ("task_create", "`nexus task new`"),
-    ("task_orchestrate", "`nexus task run`"),
-    ("task_run_turn", "`nexus task run`"),
-    ("task_status with wait_s", "`nexus task watch`"),
-    ("task_status", "`nexus task status`"),
-    ("task_result", "`nexus task status`"),
-    ("task_log", "`nexus task log`"),
-    ("task_list", "`nexus task list`"),
-    ("task_artifact", "`nexus task show`"),
-    ("task_cancel", "`nexus task cancel`"),
-    ("task_reopen", "`nexus task reopen`"),
-];
-
-/// Words for a caller's agent, for a person.
-pub(super) fn for_a_person(words: &str) -> String {
-    COMMANDS.iter().fold(words.to_owned(), |words, (call, command)| words.replace(call, command))
+/// Artifact of a task.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct TaskArtifactText {
+    /// The task.
+    task_id: String,
+    /// What it is.
+    artifact: String,
+    /// All of it. Bytes that are not UTF-8 are shown as U+FFFD.
+    text: String,
 }
 
 pub(super) fn report(report: &TaskReport) -> String {
     let mut text = String::new();
-    let _ = writeln!(text, "{}  {}", report.task_id, report.status.replace('_', " "));
+    let _ = writeln!(text, "{}  {}", report.task_id, report.status.spoken());
     let mut row = |name: &str, value: &str| {
         if !value.is_empty() {
             let _ = writeln!(text, "{name:<10}{}", printable_lines(value).replace('\n', "\n          "));
@@ -130,7 +123,7 @@ pub(super) fn step(step: &StepView) -> String {
 }
 
 pub(super) fn result(result: &TaskResult) -> String {
-    let mut text = format!("{}  {}\n", result.task_id, result.status.replace('_', " "));
+    let mut text = format!("{}  {}\n", result.task_id, result.status.spoken());
     let mut row = |name: &str, value: &str| {
         if !value.is_empty() {
             let _ = writeln!(text, "{name:<10}{}", printable_lines(value).replace('\n', "\n          "));
@@ -171,52 +164,19 @@ pub(super) fn landing(landing: &TaskLanding) -> String {
     }
 }
 
-pub(super) async fn list(tasks: &Tasks, request: TaskListRequest, as_json: bool) -> Result<(), CommandError> {
-    let mut offset = 0;
-    loop {
-        let page = tasks.list(TaskListRequest { offset, ..request.clone() }).await?;
-        for row in &page.tasks {
-            match as_json {
-                true => say_json(row),
-                false => say(printable(&format!(
-                    "{}  {:<20}  {}  {}",
-                    row.task_id,
-                    row.status.replace('_', " "),
-                    row.updated_at,
-                    row.goal.lines().next().unwrap_or_default()
-                ))),
-            }
-        }
-        if offset == 0 {
-            for unreadable in &page.unreadable {
-                note(&for_a_person(unreadable));
-            }
-        }
-        match page.next_offset {
-            Some(next) => offset = next,
-            None => return Ok(()),
-        }
-    }
+/// A task on a line.
+pub(super) fn row(row: &TaskRow) -> String {
+    printable(&format!(
+        "{}  {:<20}  {}  {}",
+        row.task_id,
+        row.status.spoken(),
+        row.updated_at,
+        row.goal.lines().next().unwrap_or_default()
+    ))
 }
 
-pub(super) async fn log(tasks: &Tasks, task: &str, as_json: bool) -> Result<(), CommandError> {
-    let mut offset = 0;
-    loop {
-        let page = tasks.log(TaskLogRequest { task_id: task.to_owned(), offset }).await?;
-        for event in &page.events {
-            match as_json {
-                true => say_json(event),
-                false => say(printable(&logged(event))),
-            }
-        }
-        match page.next_offset {
-            Some(next) => offset = next,
-            None => return Ok(()),
-        }
-    }
-}
-
-fn logged(event: &LogEntryView) -> String {
+/// An event of a task on a line.
+pub(super) fn logged(event: &LogEntryView) -> String {
     let mut text = format!("{}  {}", event.time, event.kind.replace('_', " "));
     for (name, value) in event.data.as_object().into_iter().flatten() {
         let shown = match value {
@@ -227,39 +187,39 @@ fn logged(event: &LogEntryView) -> String {
         };
         let _ = write!(text, "  {name}={shown}");
     }
-    text
+    printable(&text)
 }
 
-pub(super) async fn artifact(tasks: &Tasks, task: &str, artifact: &str) -> Result<(), CommandError> {
+pub(super) async fn artifact(
+    out: AnswerWriter,
+    tasks: &Tasks,
+    task: &str,
+    artifact: &str,
+) -> Result<(), CommandError> {
     let is_terminal = std::io::stdout().is_terminal();
-    if let Some(attempt) = patch_of(artifact).filter(|_| !is_terminal) {
+    if let Some(attempt) = patch_of(artifact).filter(|_| !is_terminal && !out.is_json()) {
         // A program is to apply it, so not a byte is written in another way.
         let opened = tasks.store().open(task)?;
-        let patch = tokio::task::spawn_blocking(move || opened.patch(attempt)).await;
-        return match patch.map_err(CommandError::failed)?? {
-            Some(patch) => {
-                say_bytes(patch.as_bytes());
-                Ok(())
-            }
-            None => Err(format!("the task {task} has no {artifact}").into()),
-        };
+        let patch = blocking(move || opened.patch(attempt)).await?;
+        let patch = patch.ok_or_else(|| format!("the task {task} has no {artifact}"))?;
+        say_bytes(patch.as_bytes());
+        return Ok(());
     }
-    let mut offset = 0;
+    let mut offset = Some(0);
     let mut text = String::new();
-    loop {
-        let request = TaskArtifactRequest { task_id: task.to_owned(), artifact: artifact.to_owned(), offset };
+    while let Some(at) = offset {
+        let request =
+            TaskArtifactRequest { task_id: task.to_owned(), artifact: artifact.to_owned(), offset: at };
         let page = tasks.artifact(request).await?;
         text.push_str(&page.text);
-        match page.next_offset {
-            Some(next) => offset = next,
-            None => break,
-        }
+        offset = page.next_offset;
     }
+    let answer = TaskArtifactText { task_id: task.to_owned(), artifact: artifact.to_owned(), text };
     // A terminal obeys control characters; a file gets what was said as it is.
-    match is_terminal {
+    out.show(&answer, |TaskArtifactText { text, .. }| match is_terminal {
         true => say(printable_lines(text.trim_end_matches('\n'))),
-        false => say(text.strip_suffix('\n').unwrap_or(&text)),
-    }
+        false => say(text.strip_suffix('\n').unwrap_or(text)),
+    });
     Ok(())
 }
 

@@ -6,32 +6,69 @@ use std::{
 };
 
 use nexus_tasks::{
-    TaskOrchestrateRequest, TaskReport, TaskResultRequest, TaskRunTurnRequest, TaskStatusRequest, Tasks,
+    EntryView, StepEndWord, StepView, TaskOrchestrateRequest, TaskReport, TaskResult, TaskResultRequest,
+    TaskRunTurnRequest, TaskStatusWord, Tasks,
 };
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::{note, show};
+use super::{show, status};
 use crate::{
     EXIT_FAILED,
     args::RunTaskArgs,
     command_error::CommandError,
-    interrupt,
-    output::{printable, say, say_json},
+    output::{AnswerWriter, printable, say},
+    works::{note, unless_stopped},
 };
 
-pub(super) async fn walk(tasks: &Tasks, task: &str, args: &RunTaskArgs) -> Result<ExitCode, CommandError> {
-    let walked = tokio::select! {
-        walked = steps(tasks, task, args) => walked,
-        listened = interrupt::interrupted() => {
-            note("the step is put back …");
-            tasks.shutdown().await;
-            return match listened {
-                Ok(()) => Ok(interrupt::exit_code()),
-                Err(error) => Err(CommandError::failed(format_args!("signals cannot be listened to: {error}"))),
-            };
-        }
-    };
+/// Event of `nexus task run`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum TaskRunEvent {
+    /// What happens just now.
+    Progress {
+        /// In words.
+        text: String,
+    },
+    /// The task is framed.
+    Plan {
+        /// Its plan.
+        plan: Vec<EntryView>,
+    },
+    /// The goal cannot be framed without answers.
+    Questions {
+        /// What is asked.
+        questions: Vec<String>,
+    },
+    /// A step ended.
+    Step {
+        /// The step.
+        step: StepView,
+    },
+    /// The command is at its end.
+    Result {
+        /// What the task has come to.
+        result: TaskResult,
+    },
+}
+
+/// One run of a task.
+struct Walk<'a> {
+    out: AnswerWriter,
+    tasks: &'a Tasks,
+    task: &'a str,
+}
+
+pub(super) async fn walk(
+    out: AnswerWriter,
+    tasks: &Tasks,
+    task: &str,
+    args: &RunTaskArgs,
+) -> Result<ExitCode, CommandError> {
+    let walk = Walk { out, tasks, task };
+    let walked = unless_stopped(walk.steps(args), async || note("the step is put back …")).await;
     let code = match walked {
-        Ok(is_well) => end(tasks, task, args, is_well).await,
+        Ok(is_well) => walk.end(is_well).await,
         Err(error) => Err(error),
     };
     // What goes on in the background, such as the map of the project, is stopped.
@@ -39,130 +76,131 @@ pub(super) async fn walk(tasks: &Tasks, task: &str, args: &RunTaskArgs) -> Resul
     code
 }
 
-/// Goes on until the task ends, or waits for its caller. Says whether that is what was asked for.
-async fn steps(tasks: &Tasks, task: &str, args: &RunTaskArgs) -> Result<bool, CommandError> {
-    let mut answers = Some(args.answer.clone()).filter(|answers| !answers.is_empty());
-    loop {
-        let report = status(tasks, task).await?;
-        match report.status.as_str() {
-            "framing" => orchestrate(tasks, task, None).await?,
-            "clarification_needed" => match answers.take().or_else(|| asked(&report)) {
-                Some(answers) => orchestrate(tasks, task, Some(answers)).await?,
-                None => {
-                    for question in &report.questions {
-                        note(&format!("question: {question}"));
+impl Walk<'_> {
+    /// Goes on until the task ends, or waits for its caller. Returns whether that is what was asked for.
+    async fn steps(&self, args: &RunTaskArgs) -> Result<bool, CommandError> {
+        let mut answers = Some(args.answer.clone()).filter(|answers| !answers.is_empty());
+        loop {
+            let report = status(self.tasks, self.task).await?;
+            match report.status {
+                TaskStatusWord::Framing => self.orchestrate(None).await?,
+                TaskStatusWord::ClarificationNeeded => match answers.take().or_else(|| self.asked(&report)) {
+                    Some(answers) => self.orchestrate(Some(answers)).await?,
+                    None => {
+                        self.ask(&report);
+                        return Ok(false);
                     }
-                    note(&format!("answer by `nexus task run {task} --answer TEXT`, once for each question"));
-                    return Ok(false);
+                },
+                TaskStatusWord::Active => {
+                    let is_advanced = self.step().await?;
+                    if args.step {
+                        return Ok(is_advanced);
+                    }
                 }
-            },
-            "active" => {
-                let is_advanced = step(tasks, task).await?;
-                if args.step {
-                    return Ok(is_advanced);
-                }
+                status => return Ok(status == TaskStatusWord::Complete),
             }
-            status => return Ok(status == "complete"),
         }
     }
-}
 
-async fn orchestrate(
-    tasks: &Tasks,
-    task: &str,
-    mut answers: Option<Vec<String>>,
-) -> Result<(), CommandError> {
-    loop {
-        let request =
-            TaskOrchestrateRequest { task_id: task.to_owned(), answers: answers.take(), wait_s: None };
-        let framed = watched(tasks, task, tasks.orchestrate(request)).await?;
-        if !framed.running {
-            for line in show::plan(&framed.task) {
-                note(&line);
-            }
-            return Ok(());
-        }
-    }
-}
-
-/// One step. Says whether it advanced.
-async fn step(tasks: &Tasks, task: &str) -> Result<bool, CommandError> {
-    loop {
-        let request = TaskRunTurnRequest { task_id: task.to_owned(), ..TaskRunTurnRequest::default() };
-        let turn = watched(tasks, task, tasks.run_turn(request)).await?;
-        if let Some(step) = turn.step.filter(|_| !turn.running) {
-            note(&show::step(&step));
-            return Ok(matches!(step.end.as_str(), "advanced" | "completed"));
-        }
-    }
-}
-
-/// Waits for a call, and says what happens meanwhile.
-async fn watched<T>(
-    tasks: &Tasks,
-    task: &str,
-    call: impl Future<Output = Result<T, nexus_tasks::TaskError>>,
-) -> Result<T, CommandError> {
-    let mut call = std::pin::pin!(call);
-    let mut lines = None;
-    let mut last = String::new();
-    loop {
-        let line = async {
-            loop {
-                if lines.is_none() {
-                    lines = tasks.progress(task);
-                }
-                let Some(following) = &mut lines else {
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-                    continue;
-                };
-                let line = following.borrow_and_update().clone();
-                if line != last {
-                    return line;
-                }
-                if following.changed().await.is_err() {
-                    // What ran has ended: the call comes back.
-                    std::future::pending::<()>().await;
-                }
-            }
+    /// Shows the questions that nobody answered.
+    fn ask(&self, report: &TaskReport) {
+        let print = || {
+            report.questions.iter().for_each(|question| note(&format!("question: {question}")));
+            note(&format!("answer by `nexus task run {} --answer TEXT`, once for each question", self.task));
         };
-        tokio::select! {
-            answer = &mut call => return answer.map_err(CommandError::from),
-            line = line => {
-                note(&line);
-                last = line;
+        self.out.event(|| TaskRunEvent::Questions { questions: report.questions.clone() }, print);
+    }
+
+    async fn orchestrate(&self, mut answers: Option<Vec<String>>) -> Result<(), CommandError> {
+        loop {
+            let request = TaskOrchestrateRequest {
+                task_id: self.task.to_owned(),
+                answers: answers.take(),
+                wait_s: None,
+            };
+            let framed = self.watched(self.tasks.orchestrate(request)).await?;
+            if !framed.running {
+                let print = || show::plan(&framed.task).iter().for_each(|line| note(line));
+                self.out.event(|| TaskRunEvent::Plan { plan: framed.task.plan.clone() }, print);
+                return Ok(());
             }
         }
     }
-}
 
-async fn status(tasks: &Tasks, task: &str) -> Result<TaskReport, CommandError> {
-    Ok(tasks.status(TaskStatusRequest { task_id: task.to_owned(), wait_s: Some(0) }).await?)
-}
-
-/// Asks the person at the terminal, if there is one.
-fn asked(report: &TaskReport) -> Option<Vec<String>> {
-    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        return None;
+    /// One step. Returns whether it advanced.
+    async fn step(&self) -> Result<bool, CommandError> {
+        loop {
+            let request =
+                TaskRunTurnRequest { task_id: self.task.to_owned(), ..TaskRunTurnRequest::default() };
+            let turn = self.watched(self.tasks.run_turn(request)).await?;
+            if let Some(step) = turn.step.filter(|_| !turn.running) {
+                self.out.event(|| TaskRunEvent::Step { step: step.clone() }, || note(&show::step(&step)));
+                return Ok(matches!(step.end, StepEndWord::Advanced | StepEndWord::Completed));
+            }
+        }
     }
-    let mut answers = Vec::new();
-    for question in &report.questions {
-        note(&format!("question: {}", printable(question)));
-        let mut answer = String::new();
-        // The end of input is no answer.
-        if io::stdin().lock().read_line(&mut answer).ok()? == 0 {
+
+    /// Waits for a call, and shows what happens meanwhile.
+    async fn watched<T>(
+        &self,
+        call: impl Future<Output = Result<T, nexus_tasks::TaskError>>,
+    ) -> Result<T, CommandError> {
+        let mut call = std::pin::pin!(call);
+        let mut lines = None;
+        let mut last = String::new();
+        loop {
+            let line = async {
+                loop {
+                    if lines.is_none() {
+                        lines = self.tasks.progress(self.task);
+                    }
+                    let Some(following) = &mut lines else {
+                        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                        continue;
+                    };
+                    let line = following.borrow_and_update().clone();
+                    if line != last {
+                        return line;
+                    }
+                    if following.changed().await.is_err() {
+                        // What ran has ended: the call comes back.
+                        std::future::pending::<()>().await;
+                    }
+                }
+            };
+            tokio::select! {
+                answer = &mut call => return answer.map_err(CommandError::from),
+                line = line => {
+                    self.out.event(|| TaskRunEvent::Progress { text: line.clone() }, || note(&line));
+                    last = line;
+                }
+            }
+        }
+    }
+
+    /// Asks the person at the terminal, if there is one.
+    fn asked(&self, report: &TaskReport) -> Option<Vec<String>> {
+        if self.out.is_json() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
             return None;
         }
-        answers.push(answer.trim().to_owned());
+        let mut answers = Vec::new();
+        for question in &report.questions {
+            note(&format!("question: {}", printable(question)));
+            let mut answer = String::new();
+            // The end of input is no answer.
+            if io::stdin().lock().read_line(&mut answer).ok()? == 0 {
+                return None;
+            }
+            answers.push(answer.trim().to_owned());
+        }
+        Some(answers)
     }
-    Some(answers)
-}
 
-async fn end(tasks: &Tasks, task: &str, args: &RunTaskArgs, is_well: bool) -> Result<ExitCode, CommandError> {
-    let result = tasks.result(TaskResultRequest { task_id: task.to_owned(), offset: 0 }).await?;
-    match args.json {
-        true => say_json(&result),
-        false => say(show::result(&result)),
+    async fn end(&self, is_well: bool) -> Result<ExitCode, CommandError> {
+        let request = TaskResultRequest { task_id: self.task.to_owned(), offset: 0 };
+        let result = self.tasks.result(request).await?;
+        let text = show::result(&result);
+        self.out.event(|| TaskRunEvent::Result { result }, || say(text));
+        Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
     }
-    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }

@@ -4,47 +4,90 @@ use std::{
     fs,
     io::{self, IsTerminal as _},
     process::ExitCode,
-    time::{Duration, SystemTime},
+    time::SystemTime,
 };
 
 use nexus::{RecordedOutcome, TurnEvent, TurnRecord};
-use nexus_tasks::{Task, TaskReport, TaskStatusRequest, Tasks};
+use nexus_tasks::{Task, TaskReport, Tasks};
+use schemars::JsonSchema;
+use serde::Serialize;
 
-use super::show;
+use super::{show, status};
 use crate::{
     command_error::CommandError,
-    interrupt::{self, Interrupts},
-    output::{broken, is_broken, printable, say},
+    interrupt,
+    output::{AnswerWriter, printable, say, say_json},
     spoken_time::spoken,
+    works::{self, LOOK_EVERY, Watched},
 };
 
-/// How often the files are looked at.
-const PAUSE: Duration = Duration::from_millis(300);
 /// Most turns that are shown at once; the newest.
 const MOST_TURNS: usize = 12;
 
-pub(super) async fn watch(tasks: &Tasks, id: &str) -> Result<ExitCode, CommandError> {
+/// Event of `nexus task watch`.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum TaskWatchEvent {
+    /// The task is at another place than before.
+    Task {
+        /// Where.
+        task: TaskReport,
+    },
+    /// A turn of an agent began, or went on.
+    Turn(TurnLine),
+}
+
+/// One turn: who runs it, what it does, what it used.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub(crate) struct TurnLine {
+    /// Names the turn.
+    id: String,
+    /// The agent.
+    name: String,
+    /// Who runs it, once one does.
+    backend: Option<String>,
+    /// What it does, or how it ended.
+    activity: String,
+    /// How many tools it called.
+    calls: usize,
+    /// Tokens that its model wrote, as far as they are known.
+    output_tokens: Option<u64>,
+    /// What it cost, as far as that is known.
+    cost: Option<String>,
+    /// Whether it has ended.
+    is_over: bool,
+}
+
+pub(super) async fn watch(out: AnswerWriter, tasks: &Tasks, id: &str) -> Result<ExitCode, CommandError> {
     let task = tasks.store().open(id)?;
     let mut board = Board::default();
     let mut turns = Turns::default();
-    let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
-    loop {
-        let report = tasks.status(TaskStatusRequest { task_id: id.to_owned(), wait_s: Some(0) }).await?;
+    let mut told = (None, Vec::new());
+    works::watch(LOOK_EVERY, interrupt::exit_code, async || {
+        let report = status(tasks, id).await?;
         turns.read(&task);
-        board.draw(&lines(&task, &report, &turns.all));
-        let is_over = matches!(report.status.as_str(), "complete" | "blocked" | "escalated" | "cancelled");
-        if is_over && !report.running || is_broken() {
-            return Ok(ExitCode::SUCCESS);
+        if out.is_json() {
+            tell(&mut told, &report, &turns.all);
+        } else {
+            board.draw(&lines(&task, &report, &turns.all));
         }
-        tokio::select! {
-            () = tokio::time::sleep(PAUSE) => {}
-            () = broken() => return Ok(ExitCode::SUCCESS),
-            listened = interrupts.next() => {
-                listened.map_err(CommandError::failed)?;
-                return Ok(interrupt::exit_code());
-            }
-        }
+        Ok(Watched::until(report.status.is_final() && !report.running))
+    })
+    .await
+}
+
+/// Writes an event for everything that is not as it was told last.
+fn tell(told: &mut (Option<TaskReport>, Vec<TurnLine>), report: &TaskReport, turns: &[TurnRecord]) {
+    let (last, last_turns) = told;
+    if last.as_ref() != Some(report) {
+        say_json(&TaskWatchEvent::Task { task: report.clone() });
+        *last = Some(report.clone());
     }
+    let lines: Vec<TurnLine> = turns.iter().map(TurnLine::of).collect();
+    for line in lines.iter().filter(|line| !last_turns.contains(line)) {
+        say_json(&TaskWatchEvent::Turn(line.clone()));
+    }
+    *last_turns = lines;
 }
 
 /// The turns in a task's record, read again when it has grown.
@@ -67,7 +110,7 @@ impl Turns {
 }
 
 fn lines(task: &Task, report: &TaskReport, turns: &[TurnRecord]) -> Vec<String> {
-    let mut lines = vec![format!("{}  {}  {}", report.task_id, report.status.replace('_', " "), report.goal)];
+    let mut lines = vec![format!("{}  {}  {}", report.task_id, report.status.spoken(), report.goal)];
     lines.extend(show::plan(report));
     let first = turns.len().saturating_sub(MOST_TURNS);
     if first > 0 {
@@ -88,40 +131,55 @@ fn lines(task: &Task, report: &TaskReport, turns: &[TurnRecord]) -> Vec<String> 
     lines
 }
 
-/// One turn: who runs it, what it does, what it used.
-fn turn(turn: &TurnRecord) -> String {
-    let (mut backend, mut calls, mut last) = (None, 0_usize, "started".to_owned());
-    for envelope in &turn.events {
-        match &envelope.event {
-            TurnEvent::Started(started) => backend = Some(started.backend.to_string()),
-            TurnEvent::Fallback(fallback) => backend = Some(fallback.to.to_string()),
-            TurnEvent::ToolCallStarted(call) => {
-                calls += 1;
-                last = format!("calls {}", call.name);
+impl TurnLine {
+    fn of(turn: &TurnRecord) -> Self {
+        let (mut backend, mut calls, mut last) = (None, 0_usize, "started".to_owned());
+        for envelope in &turn.events {
+            match &envelope.event {
+                TurnEvent::Started(started) => backend = Some(started.backend.to_string()),
+                TurnEvent::Fallback(fallback) => backend = Some(fallback.to.to_string()),
+                TurnEvent::ToolCallStarted(call) => {
+                    calls += 1;
+                    last = format!("calls {}", call.name);
+                }
+                TurnEvent::Retrying(retry) => last = format!("tries again: {}", retry.reason),
+                _ => {}
             }
-            TurnEvent::Retrying(retry) => last = format!("tries again: {}", retry.reason),
-            _ => {}
+        }
+        let activity = match &turn.outcome {
+            None => last,
+            Some(RecordedOutcome::Result(result)) => format!("ended: {}", result.finish),
+            Some(RecordedOutcome::Error(error)) => {
+                format!("failed: {}", error.message.as_deref().unwrap_or("for no reason that was told"))
+            }
+            Some(_) => "ended".to_owned(),
+        };
+        Self {
+            id: turn.id.clone(),
+            name: turn.name.clone(),
+            backend,
+            activity,
+            calls,
+            output_tokens: turn.usage().and_then(|usage| usage.output_tokens),
+            cost: turn.cost().map(|cost| cost.usd.to_string()),
+            is_over: turn.outcome.is_some(),
         }
     }
-    let state = match &turn.outcome {
-        None => last,
-        Some(RecordedOutcome::Result(result)) => format!("ended: {}", result.finish),
-        Some(RecordedOutcome::Error(error)) => {
-            format!("failed: {}", error.message.as_deref().unwrap_or("for no reason that was told"))
-        }
-        Some(_) => "ended".to_owned(),
-    };
+}
+
+/// A turn on a line.
+fn turn(turn: &TurnRecord) -> String {
+    let line = TurnLine::of(turn);
     let took = turn.took.or_else(|| SystemTime::now().duration_since(turn.began).ok()).unwrap_or_default();
-    let tokens =
-        turn.usage().and_then(|usage| usage.output_tokens).map(|tokens| format!(", {tokens} tokens out"));
-    let cost = turn.cost().map(|cost| format!(", {}", cost.usd));
     format!(
-        "  {} · {} · {state} · {calls} calls, {}{}{}",
-        turn.name,
-        backend.as_deref().unwrap_or("waiting"),
+        "  {} · {} · {} · {} calls, {}{}{}",
+        line.name,
+        line.backend.as_deref().unwrap_or("waiting"),
+        line.activity,
+        line.calls,
         spoken(took),
-        tokens.unwrap_or_default(),
-        cost.unwrap_or_default(),
+        line.output_tokens.map(|tokens| format!(", {tokens} tokens out")).unwrap_or_default(),
+        line.cost.map(|cost| format!(", {cost}")).unwrap_or_default(),
     )
 }
 

@@ -2,30 +2,76 @@
 
 mod run;
 
-use std::{error::Error as _, fs, path::Path, process::ExitCode, sync::Arc};
+use std::{process::ExitCode, sync::Arc};
 
 use nexus::{BuildContext, CancelToken};
 use nexus_tasks::TaskSettings;
 use nexus_testbed::{
-    ExperimentResults, ProofFolder, TestbedError, Trap, experiment_html, experiment_markdown,
+    ExperimentResults, ProofFolder, TestbedError, Trap, TrapProof, experiment_html, experiment_markdown,
 };
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use crate::{
     EXIT_FAILED,
     args::{TestbedCommand, TrapArgs},
     command_error::CommandError,
     interrupt,
-    output::{complain, printable, printable_lines, say, say_json},
+    output::{AnswerWriter, printable, printable_lines, say},
+    works,
 };
 
-pub(crate) async fn testbed(command: TestbedCommand) -> Result<ExitCode, CommandError> {
+pub(crate) use self::run::TestbedEvent;
+
+/// Trap of a list.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ListedTrap {
+    /// Its name.
+    name: String,
+    /// Its kind.
+    kind: String,
+    /// What it is about.
+    about: String,
+    /// The goal of its task.
+    goal: String,
+    /// Where it is from.
+    from: String,
+    /// SHA-256 of its files.
+    sha256: String,
+}
+
+/// What running the programs of a trap showed of it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ProvenTrap {
+    /// The trap.
+    trap: String,
+    /// Whether it is one.
+    is_sound: bool,
+    /// What has to hold.
+    checks: Vec<TrapCheck>,
+}
+
+/// One thing that has to hold of a trap.
+#[derive(Debug, Serialize, JsonSchema)]
+struct TrapCheck {
+    /// What has to hold.
+    holds: String,
+    /// Why it does not, if it does not.
+    fault: Option<String>,
+}
+
+pub(crate) async fn testbed(out: AnswerWriter, command: TestbedCommand) -> Result<ExitCode, CommandError> {
     match command {
-        TestbedCommand::List { traps, json } => list(&traps, json),
-        TestbedCommand::Prove(traps) => prove(&traps).await,
-        TestbedCommand::Run(args) => run::run(&args).await,
-        TestbedCommand::Report { folder, markdown, output } => report(&folder, markdown, output.as_deref()),
+        TestbedCommand::List(args) => traps(&args)?.iter().for_each(|trap| list(out, trap)),
+        TestbedCommand::Prove(args) => return prove(out, &args).await,
+        TestbedCommand::Run(args) => return run::run(out, &args).await,
+        TestbedCommand::Report { folder, markdown, output } => {
+            let results = ExperimentResults::read(&folder)?;
+            let page = if markdown { experiment_markdown(&results) } else { experiment_html(&results) };
+            works::report(out, page, output)?;
+        }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The traps that a command line names.
@@ -43,95 +89,55 @@ fn traps(args: &TrapArgs) -> Result<Vec<Arc<Trap>>, CommandError> {
     Ok(all.into_iter().filter(is_meant).map(Arc::new).collect())
 }
 
-fn list(args: &TrapArgs, as_json: bool) -> Result<ExitCode, CommandError> {
-    for trap in traps(args)? {
-        if as_json {
-            say_json(&json!({
-                "name": trap.name(), "kind": trap.kind(), "about": trap.about(), "goal": trap.goal(),
-                "from": trap.origin(), "sha256": trap.fingerprint(),
-            }));
-        } else {
-            say(printable_lines(&format!("{}  {}\n    {}", trap.name(), trap.kind(), trap.about())));
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+fn list(out: AnswerWriter, trap: &Trap) {
+    let listed = ListedTrap {
+        name: trap.name().to_owned(),
+        kind: trap.kind().to_owned(),
+        about: trap.about().to_owned(),
+        goal: trap.goal().to_owned(),
+        from: trap.origin().to_owned(),
+        sha256: trap.fingerprint().to_owned(),
+    };
+    out.show(&listed, |ListedTrap { name, kind, about, .. }| {
+        say(printable_lines(&format!("{name}  {kind}\n    {about}")));
+    });
 }
 
-async fn prove(args: &TrapArgs) -> Result<ExitCode, CommandError> {
+async fn prove(out: AnswerWriter, args: &TrapArgs) -> Result<ExitCode, CommandError> {
     let traps = traps(args)?;
     let folder = ProofFolder::make(&BuildContext::from_process().home.join("testbed"))?;
     let cancel = CancelToken::new();
-    let proofs = async {
+    let mut proofs = std::pin::pin!(async {
         let mut are_sound = true;
         for trap in &traps {
             let proof = trap.prove(&folder.trap(), &TaskSettings::default(), &cancel).await?;
             are_sound &= proof.is_sound();
-            let word = if proof.is_sound() { "is a trap" } else { "is none" };
-            say(format_args!(
-                "{} {word}: {} of {} hold",
-                trap.name(),
-                proof.checks.len() - proof.faults().count(),
-                proof.checks.len()
-            ));
-            for check in proof.faults() {
-                say(printable_lines(&format!(
-                    "    not so: {}: {}",
-                    check.holds,
-                    check.fault.as_deref().unwrap_or_default()
-                )));
-            }
+            show(out, &proof);
         }
         Ok::<_, TestbedError>(are_sound)
-    };
-    let mut proofs = std::pin::pin!(proofs);
-    tokio::select! {
-        are_sound = &mut proofs => Ok(if are_sound? { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) }),
+    });
+    let proven = tokio::select! {
+        are_sound = &mut proofs => are_sound?,
         listened = interrupt::interrupted() => {
             cancel.cancel();
             let _ = proofs.await;
-            ended(listened)
+            return Err(CommandError::by_signal(listened));
         }
-    }
+    };
+    Ok(if proven { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) })
 }
 
-fn report(folder: &Path, is_markdown: bool, output: Option<&Path>) -> Result<ExitCode, CommandError> {
-    let results = ExperimentResults::read(folder)?;
-    let page = if is_markdown { experiment_markdown(&results) } else { experiment_html(&results) };
-    match output {
-        None => say(page.trim_end()),
-        Some(path) => fs::write(path, page)
-            .map_err(|error| CommandError::failed(format_args!("{}: {error}", path.display())))?,
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// How a command ends that a signal ended.
-fn ended(listened: std::io::Result<()>) -> Result<ExitCode, CommandError> {
-    match listened {
-        Ok(()) => Ok(interrupt::exit_code()),
-        Err(error) => Err(CommandError::failed(format_args!("signals cannot be listened to: {error}"))),
-    }
-}
-
-/// Says something beside the answer.
-fn note(text: &str) {
-    complain(printable_lines(text));
-}
-
-impl From<TestbedError> for CommandError {
-    fn from(error: TestbedError) -> Self {
-        let mut words = error.to_string();
-        let mut source = error.source();
-        while let Some(cause) = source {
-            words = format!("{words}: {cause}");
-            source = cause.source();
+fn show(out: AnswerWriter, proof: &TrapProof) {
+    let checks = proof.checks.iter();
+    let checks = checks.map(|check| TrapCheck { holds: check.holds.clone(), fault: check.fault.clone() });
+    let (trap, is_sound, checks) = (proof.trap.clone(), proof.is_sound(), checks.collect());
+    out.show(&ProvenTrap { trap, is_sound, checks }, |proven| {
+        let word = if proven.is_sound { "is a trap" } else { "is none" };
+        let (all, faults) = (proof.checks.len(), proof.faults().count());
+        say(format_args!("{} {word}: {} of {all} hold", proven.trap, all - faults));
+        for check in proof.faults() {
+            let fault = check.fault.as_deref().unwrap_or_default();
+            say(printable_lines(&format!("    not so: {}: {fault}", check.holds)));
         }
-        let words = printable_lines(&words);
-        match error {
-            TestbedError::Trap(_) | TestbedError::Arm { .. } | TestbedError::Experiment { .. } => {
-                words.into()
-            }
-            _ => Self::failed(words),
-        }
-    }
+    });
 }

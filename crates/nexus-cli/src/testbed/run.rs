@@ -8,19 +8,103 @@ use std::{
 
 use nexus::{BuildContext, CancelToken};
 use nexus_testbed::{
-    Answer, Arm, ArmContext, Experiment, ExperimentPlan, ExperimentResults, ExperimentSummary, RunMode,
-    RunRecord, Script, TestbedError, TurnBounds,
+    Answer, Arm, ArmContext, ArmSummary, Comparison, Experiment, ExperimentPlan, ExperimentResults,
+    ExperimentSummary, Outcome, RunMode, RunRecord, Script, TestbedError, TurnBounds,
 };
 
-use super::{ended, note, traps};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::traps;
 use crate::{
     args::RunTestbedArgs,
     command_error::CommandError,
     interrupt,
-    output::{printable, say},
+    output::{AnswerWriter, printable, say},
+    works::note,
 };
 
-pub(super) async fn run(args: &RunTestbedArgs) -> Result<ExitCode, CommandError> {
+/// Event of `nexus testbed run`.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum TestbedEvent {
+    /// The experiment begins, or goes on.
+    Started {
+        /// How many runs it has.
+        runs: u64,
+        /// How many of them are finished.
+        finished: u64,
+        /// Fewest turns of agents that the rest takes.
+        fewest_turns: u64,
+        /// Most turns of agents that the rest takes.
+        most_turns: u64,
+    },
+    /// A run is finished.
+    Run(FinishedRun),
+    /// What the runs say of an arm.
+    Arm(ArmFigures),
+    /// How two arms differ.
+    Comparison(ArmComparison),
+}
+
+/// Run of an experiment.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FinishedRun {
+    /// Its number, from 0.
+    number: u64,
+    /// The arm.
+    arm: String,
+    /// The trap.
+    trap: String,
+    /// Which answer the arm met: `planted` or `right`.
+    answer: Answer,
+    /// What it came to. None if it is invalid.
+    outcome: Option<Outcome>,
+    /// Why it is invalid, if it is.
+    invalid: Option<String>,
+    /// How long it took.
+    seconds: f64,
+}
+
+/// Figures of an arm. Intervals are at 95 %.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ArmFigures {
+    /// The arm.
+    arm: String,
+    /// Wrong answers that it caught.
+    caught: u32,
+    /// Wrong answers that it met.
+    wrong_answers: u32,
+    /// Interval of the share that it caught.
+    caught_interval: [f64; 2],
+    /// Right answers that it refused.
+    refused: u32,
+    /// Right answers that it met.
+    right_answers: u32,
+    /// Interval of the share that it refused.
+    refused_interval: [f64; 2],
+    /// Runs that count for nothing.
+    invalid: u32,
+}
+
+/// Difference of two arms in the wrong answers that they catch. The interval is at 95 %.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct ArmComparison {
+    first: String,
+    second: String,
+    /// The share of the first less that of the second. None where one of them met no wrong answer.
+    difference: Option<f64>,
+    /// Its interval.
+    interval: [f64; 2],
+    /// Fisher's exact p, one-sided, that the first is higher.
+    first_higher: f64,
+    /// The same that it is lower.
+    first_lower: f64,
+    /// The same, two-sided.
+    two_sided: f64,
+}
+
+pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<ExitCode, CommandError> {
     let plan = ExperimentPlan {
         mode: if args.whole { RunMode::Task } else { RunMode::Review },
         repeats: args.runs,
@@ -33,7 +117,14 @@ pub(super) async fn run(args: &RunTestbedArgs) -> Result<ExitCode, CommandError>
     let mut experiment = Experiment::open(&args.folder, plan)?;
     let (bounds, real) = experiment.turns(&context)?;
     let (runs, made) = (experiment.description().runs(), experiment.finished().len() as u64);
-    note(&format!("{} runs, of which {made} are made; the rest takes {}", runs, shown(bounds)));
+    let started = || TestbedEvent::Started {
+        runs,
+        finished: made,
+        fewest_turns: bounds.fewest,
+        most_turns: bounds.most,
+    };
+    let print = || note(&format!("{runs} runs, of which {made} are made; the rest takes {}", shown(bounds)));
+    out.event(started, print);
     if !real.is_empty() {
         let real = real.join(", ");
         if !args.real {
@@ -43,11 +134,14 @@ pub(super) async fn run(args: &RunTestbedArgs) -> Result<ExitCode, CommandError>
         }
         note(&format!("the turns of {real} ask vendors, and cost what those charge"));
         if !args.yes && !is_agreed()? {
-            return Err("nothing was run: say --yes to run it without being asked".to_owned().into());
+            return Err("nothing was run: say --yes to run it without being asked".into());
         }
     }
     let cancel = CancelToken::new();
-    let told = |run: &RunRecord| note(&format!("{}/{runs} {}", run.key.number + 1, line(run)));
+    let told = |run: &RunRecord| {
+        let print = || note(&format!("{}/{runs} {}", run.key.number + 1, line(run)));
+        out.event(|| TestbedEvent::Run(FinishedRun::of(run)), print);
+    };
     let outcome = {
         let mut running = std::pin::pin!(experiment.run(&context, &cancel, told));
         tokio::select! {
@@ -60,13 +154,13 @@ pub(super) async fn run(args: &RunTestbedArgs) -> Result<ExitCode, CommandError>
                     Ok(()) | Err(TestbedError::Cancelled) => {}
                     Err(error) => note(&CommandError::from(error).to_string()),
                 }
-                return ended(listened);
+                return Err(CommandError::by_signal(listened));
             }
         }
     };
     outcome?;
     drop(experiment);
-    tell(&args.folder)?;
+    tell(out, &args.folder)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -112,37 +206,88 @@ fn line(run: &RunRecord) -> String {
     format!("{} on {}, {}: {outcome}", key.arm, key.trap, key.answer)
 }
 
-/// Says what the runs say.
-fn tell(folder: &Path) -> Result<(), CommandError> {
+/// Shows what the runs say.
+fn tell(out: AnswerWriter, folder: &Path) -> Result<(), CommandError> {
     let summary = ExperimentSummary::of(&ExperimentResults::read(folder)?);
     for arm in &summary.arms {
-        say(format_args!(
-            "{}: caught {} of {} wrong answers (95 %: {:.2} to {:.2}), refused {} of {} right ones; {} invalid runs",
-            arm.name,
-            arm.caught.seen(),
-            arm.caught.trials(),
-            arm.caught_interval.low,
-            arm.caught_interval.high,
-            arm.refused.seen(),
-            arm.refused.trials(),
-            arm.invalid,
-        ));
+        let print = || {
+            say(format_args!(
+                "{}: caught {} of {} wrong answers (95 %: {:.2} to {:.2}), refused {} of {} right ones; {} invalid runs",
+                arm.name,
+                arm.caught.seen(),
+                arm.caught.trials(),
+                arm.caught_interval.low,
+                arm.caught_interval.high,
+                arm.refused.seen(),
+                arm.refused.trials(),
+                arm.invalid,
+            ));
+        };
+        out.event(|| TestbedEvent::Arm(ArmFigures::of(arm)), print);
     }
     for pair in &summary.comparisons {
-        say(format_args!(
-            "{} less {}: {} (95 %: {:.2} to {:.2}); Fisher's p {:.2e} one-sided that the first is higher, {:.2e} that it is lower, \
-             {:.2e} two-sided",
-            pair.first,
-            pair.second,
-            pair.difference
-                .map_or_else(|| "nothing seen".to_owned(), |difference| format!("{difference:+.2}")),
-            pair.interval.low,
-            pair.interval.high,
-            pair.fisher.first_higher,
-            pair.fisher.first_lower,
-            pair.fisher.two_sided,
-        ));
+        let print = || {
+            say(format_args!(
+                "{} less {}: {} (95 %: {:.2} to {:.2}); Fisher's p {:.2e} one-sided that the first is higher, {:.2e} that it is \
+                 lower, {:.2e} two-sided",
+                pair.first,
+                pair.second,
+                pair.difference
+                    .map_or_else(|| "nothing seen".to_owned(), |difference| format!("{difference:+.2}")),
+                pair.interval.low,
+                pair.interval.high,
+                pair.fisher.first_higher,
+                pair.fisher.first_lower,
+                pair.fisher.two_sided,
+            ));
+        };
+        out.event(|| TestbedEvent::Comparison(ArmComparison::of(pair)), print);
     }
-    say(format_args!("the report: nexus testbed report {} --output report.html", folder.display()));
+    if !out.is_json() {
+        say(format_args!("the report: nexus testbed report {} --output report.html", folder.display()));
+    }
     Ok(())
+}
+
+impl FinishedRun {
+    fn of(run: &RunRecord) -> Self {
+        Self {
+            number: run.key.number,
+            arm: run.key.arm.clone(),
+            trap: run.key.trap.clone(),
+            answer: run.key.answer,
+            outcome: run.outcome(),
+            invalid: run.invalid(),
+            seconds: run.seconds,
+        }
+    }
+}
+
+impl ArmFigures {
+    fn of(arm: &ArmSummary) -> Self {
+        Self {
+            arm: arm.name.clone(),
+            caught: arm.caught.seen(),
+            wrong_answers: arm.caught.trials(),
+            caught_interval: [arm.caught_interval.low, arm.caught_interval.high],
+            refused: arm.refused.seen(),
+            right_answers: arm.refused.trials(),
+            refused_interval: [arm.refused_interval.low, arm.refused_interval.high],
+            invalid: arm.invalid,
+        }
+    }
+}
+
+impl ArmComparison {
+    fn of(pair: &Comparison) -> Self {
+        Self {
+            first: pair.first.clone(),
+            second: pair.second.clone(),
+            difference: pair.difference,
+            interval: [pair.interval.low, pair.interval.high],
+            first_higher: pair.fisher.first_higher,
+            first_lower: pair.fisher.first_lower,
+            two_sided: pair.fisher.two_sided,
+        }
+    }
 }

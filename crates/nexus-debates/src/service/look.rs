@@ -16,7 +16,7 @@ use crate::{
     debate::{Debate, DebateSnapshot},
     debate_error::DebateError,
     proceedings::Proceedings,
-    state::DebateState,
+    state::DebateStatusWord,
     synthesis::synthesis,
 };
 
@@ -50,7 +50,7 @@ impl Debates {
                 let text = synthesis(&data.question, &proceedings);
                 let mut result = DebateResult {
                     debate_id: debate.id().to_string(),
-                    status: state.name().to_owned(),
+                    status: state.word(),
                     claims: if proceedings.openings().is_empty() {
                         Vec::new()
                     } else {
@@ -72,13 +72,11 @@ impl Debates {
 
     /// Debates, the newest first.
     pub async fn list(&self, request: DebateListRequest) -> Result<DebatePage, DebateError> {
-        if let Some(status) = request.status.as_deref().filter(|status| !DebateState::NAMES.contains(status))
+        if let Some(status) =
+            request.status.as_deref().filter(|status| DebateStatusWord::of(status).is_none())
         {
             let message = format!("{:?} is no status", cut(status, 100));
-            return Err(DebateError::invalid(
-                message,
-                format!("name one of {}", DebateState::NAMES.join(", ")),
-            ));
+            return Err(DebateError::invalid(message, format!("name one of {}", DebateStatusWord::listed())));
         }
         let store = self.0.store.clone();
         blocking(move || {
@@ -155,7 +153,7 @@ fn view(
     };
     DebateView {
         debate_id: debate.id().to_string(),
-        status: state.name().to_owned(),
+        status: state.word(),
         round: state.round(),
         running: progress.is_some(),
         progress: progress.map(|line| cut(line, 300)),
@@ -208,7 +206,7 @@ fn row(debate: &Debate, snapshot: &DebateSnapshot) -> DebateRow {
     let time = nexus_files::rfc3339::seconds;
     DebateRow {
         debate_id: debate.id().to_string(),
-        status: snapshot.state.name().to_owned(),
+        status: snapshot.state.word(),
         question: cut(&snapshot.data.question, 200),
         created_at: time(snapshot.created_at),
         updated_at: time(snapshot.updated_at),

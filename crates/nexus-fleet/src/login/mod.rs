@@ -20,7 +20,7 @@ use nexus_core::{CredentialSource, SharedLogins};
 use sha2::{Digest as _, Sha256};
 
 use self::shared::SharedLogin;
-use crate::{fleet::Fleet, sealing_key::FleetKey, login_owner::LoginOwner};
+use crate::{fleet::Fleet, login_owner::LoginOwner, sealing_key::FleetKey};
 
 impl Fleet {
     /// What lends the logins that other machines own, by the word of each. One whose owner has the key of this machine is left

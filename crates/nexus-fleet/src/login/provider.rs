@@ -18,12 +18,12 @@ use tokio::{
 use super::fingerprint;
 use crate::{
     error::FleetError,
-    sealing_key::{FleetKey, PublicKey},
     link::Link,
     protocol::{
         LentToken, LoginAnswer, LoginFailure, LoginFailureKind, LoginOutcome, LoginQuestion, LoginRefusal,
         LoginReply, LoginRequest, PROTOCOL_VERSION,
     },
+    sealing_key::{FleetKey, PublicKey},
     settings::FleetSettings,
     started_key::now_milliseconds,
 };

@@ -8,13 +8,13 @@ use nexus_core::CredentialError;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::{
-    sealing_key::{FleetKey, PublicKey},
     link::Link,
     login_owner::LoginOwner,
     protocol::{
         FIRST_VERSION, LoginAnswer, LoginOutcome, LoginQuestion, LoginRefusal, LoginReply, LoginRequest,
         login_subject,
     },
+    sealing_key::{FleetKey, PublicKey},
     started_key::now_milliseconds,
 };
 

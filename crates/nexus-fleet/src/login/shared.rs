@@ -15,9 +15,9 @@ use tokio::{sync::oneshot, time::Instant};
 use super::{fingerprint, question::CredentialQuestion};
 use crate::{
     fleet::Fleet,
-    sealing_key::FleetKey,
     login_owner::LoginOwner,
     protocol::{LentToken, LoginFailure, LoginOutcome},
+    sealing_key::FleetKey,
 };
 
 /// Minimum remaining life of a token that is lent without asking the owner, who would refresh a shorter one.

@@ -28,7 +28,7 @@ const MAX_SHOWN_BYTES: u64 = MAX_FILE_BYTES;
 
 /// An installed skill.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct FoundSkill {
     /// Its name: that of its folder.
     pub name: String,
@@ -49,7 +49,7 @@ pub struct FoundSkill {
 
 /// Outcome of an installation, an update or a removal.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum SkillChange {
     /// It is installed now.

@@ -66,7 +66,7 @@ async fn main() -> Result<(), AnyError> {
     let created = tasks.create_below(request, std::slice::from_ref(&project)).await?;
     let task_id = created.task_id;
     println!("goal      {GOAL}\ntask      {task_id}");
-    println!("tests     {}", created.baseline.map(|tests| tests.outcome).unwrap_or_default());
+    println!("tests     {}", created.baseline.map_or("", |tests| tests.outcome.as_str()));
 
     let framing = TaskOrchestrateRequest { task_id: task_id.clone(), ..TaskOrchestrateRequest::default() };
     let framed = tasks.orchestrate(framing).await?;

@@ -1,6 +1,6 @@
 //! One judgement of a step.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,16 @@ pub enum ReviewDecision {
     Retry,
     /// It cannot be mended by doing it anew: a person has to look.
     Escalate,
+}
+
+impl fmt::Display for ReviewDecision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Advance => "advance",
+            Self::Retry => "retry",
+            Self::Escalate => "escalate",
+        })
+    }
 }
 
 /// Whether a criterion holds.

@@ -6,7 +6,69 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::settings::TaskBudget;
+use nexus_work::answer_words;
+
+use crate::{review::ReviewDecision, settings::TaskBudget, task_state::TaskStatusWord};
+
+answer_words! {
+    /// End of the tests of a project before anything was changed.
+    pub enum BaselineOutcome {
+        /// They still run.
+        Running = "running",
+        /// They passed.
+        Passed = "passed",
+        /// One of them failed.
+        Failed = "failed",
+        /// They could not be started.
+        DidNotStart = "did_not_start",
+        /// They took too long.
+        TimedOut = "timed_out",
+        /// They used more than they may.
+        ReachedLimit = "reached_limit",
+    }
+}
+
+answer_words! {
+    /// End of a step or of one attempt at it.
+    pub enum StepEndWord {
+        /// It is committed, and the next step begins.
+        Advanced = "advanced",
+        /// It is committed, and the task is complete.
+        Completed = "completed",
+        /// A verdict asks for another attempt.
+        Retried = "retried",
+        /// An agent could not do its part.
+        Blocked = "blocked",
+        /// A person has to look.
+        Escalated = "escalated",
+    }
+}
+
+answer_words! {
+    /// End of the part of one agent in an attempt.
+    pub enum UnitEnd {
+        /// The step is done.
+        StepDone = "step_done",
+        /// The task is complete.
+        Complete = "complete",
+        /// The agent could not do its part.
+        Blocked = "blocked",
+        /// The turn of the agent failed.
+        Failed = "failed",
+    }
+}
+
+answer_words! {
+    /// Judgement of a criterion.
+    pub enum CriterionState {
+        /// It holds.
+        Pass = "pass",
+        /// It does not hold, or could not be shown to.
+        Fail = "fail",
+        /// No review judged it yet.
+        Open = "open",
+    }
+}
 
 /// A task was created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -14,7 +76,7 @@ pub struct TaskCreated {
     /// Names it in every other call.
     pub task_id: String,
     /// `framing`.
-    pub status: String,
+    pub status: TaskStatusWord,
     /// What to call next.
     pub next: String,
     /// The commit that it begins with.
@@ -29,8 +91,8 @@ pub struct TaskCreated {
 /// How the tests of a project ended before anything was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BaselineView {
-    /// `running`, `passed`, `failed`, `did_not_start`, `timed_out`.
-    pub outcome: String,
+    /// `running`, `passed`, `failed`, `did_not_start`, `timed_out`, `reached_limit`.
+    pub outcome: BaselineOutcome,
     /// The end of what they printed, or what was missing.
     pub output: String,
 }
@@ -61,7 +123,7 @@ pub struct TaskTurnReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<StepView>,
     /// The status of the task.
-    pub status: String,
+    pub status: TaskStatusWord,
     /// What to call next.
     pub next: String,
 }
@@ -72,7 +134,7 @@ pub struct StepView {
     /// Its first entry, counted from 0.
     pub entry: usize,
     /// How it ended: `advanced`, `completed`, `retried`, `blocked`, `escalated`.
-    pub end: String,
+    pub end: StepEndWord,
     /// Why, where it did not advance.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -92,7 +154,7 @@ pub struct AttemptView {
     /// Its number: the artifacts `step-N`, `patch-N`, `verdict-N` and `handoff-N-U` have all of it.
     pub attempt: u32,
     /// How it ended.
-    pub end: String,
+    pub end: StepEndWord,
     /// Whether what was reviewed has the files of the step before, so that it changes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changes_nothing: bool,
@@ -118,7 +180,7 @@ pub struct UnitView {
     /// The type of the agent.
     pub agent_type: String,
     /// `step_done`, `complete`, `blocked`, or `failed`.
-    pub outcome: String,
+    pub outcome: UnitEnd,
     /// What it says it did, or why nothing came of it.
     pub claims: Vec<String>,
 }
@@ -127,7 +189,7 @@ pub struct UnitView {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VerdictView {
     /// `advance`, `retry`, `escalate`.
-    pub decision: String,
+    pub decision: ReviewDecision,
     /// How far the work is what was asked for: 0 to 1.
     pub alignment: f64,
     /// What was judged of each criterion.
@@ -147,7 +209,7 @@ pub struct CriterionView {
     /// What has to hold.
     pub text: String,
     /// `pass` or `fail`; `open` where no review judged it yet.
-    pub judgement: String,
+    pub judgement: CriterionState,
     /// Ids of what shows it.
     pub evidence: Vec<String>,
 }
@@ -160,7 +222,7 @@ pub struct VoteView {
     /// The vendor that really ran it.
     pub vendor: String,
     /// `advance`, `retry`, `escalate`.
-    pub decision: String,
+    pub decision: ReviewDecision,
 }
 
 /// Where a task is.
@@ -169,7 +231,7 @@ pub struct TaskReport {
     /// The task.
     pub task_id: String,
     /// `framing`, `clarification_needed`, `active`, `complete`, `blocked`, `escalated`, `cancelled`.
-    pub status: String,
+    pub status: TaskStatusWord,
     /// What to call next.
     pub next: String,
     /// Whether something runs for it just now: here, or in another process.
@@ -282,7 +344,7 @@ pub struct TaskResult {
     /// The task.
     pub task_id: String,
     /// Its status.
-    pub status: String,
+    pub status: TaskStatusWord,
     /// Why it ended, if it did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -357,7 +419,7 @@ pub struct TaskRow {
     /// The task.
     pub task_id: String,
     /// Its status.
-    pub status: String,
+    pub status: TaskStatusWord,
     /// The beginning of its goal.
     pub goal: String,
     /// Its project.

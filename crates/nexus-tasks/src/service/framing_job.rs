@@ -93,7 +93,7 @@ impl TasksCore {
                 }
                 Ok(())
             })?;
-            let _ = writing.log(&TaskLogEvent::BaselineRan { outcome: outcome.outcome });
+            let _ = writing.log(&TaskLogEvent::BaselineRan { outcome: outcome.outcome.to_string() });
             Ok(())
         })
         .await?;

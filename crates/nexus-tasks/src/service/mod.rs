@@ -26,10 +26,11 @@ mod watch;
 
 pub use self::{
     answer::{
-        AgentList, AgentView, AttemptView, BaselineView, CommitView, CriterionView, CursorView,
-        EntryProgress, EntryView, LandingOutcome, LogEntryView, SpentView, StepView, TaskArtifact,
-        TaskCreated, TaskFramed, TaskLanding, TaskLogPage, TaskPage, TaskRemoved, TaskReport, TaskResult,
-        TaskRow, TaskTurnReport, TierList, TierView, UnitView, VerdictView, VoteView,
+        AgentList, AgentView, AttemptView, BaselineOutcome, BaselineView, CommitView, CriterionState,
+        CriterionView, CursorView, EntryProgress, EntryView, LandingOutcome, LogEntryView, SpentView,
+        StepEndWord, StepView, TaskArtifact, TaskCreated, TaskFramed, TaskLanding, TaskLogPage, TaskPage,
+        TaskRemoved, TaskReport, TaskResult, TaskRow, TaskTurnReport, TierList, TierView, UnitEnd, UnitView,
+        VerdictView, VoteView,
     },
     creation::{CreationProgress, TaskCreation},
     inner::TasksOptions,

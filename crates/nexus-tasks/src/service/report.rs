@@ -6,8 +6,8 @@ use nexus_mcp::page::{cut, cut_list, fitted, most_of};
 
 use super::{
     answer::{
-        AttemptView, BaselineView, CriterionView, CursorView, EntryProgress, EntryView, SpentView, StepView,
-        TaskReport, TaskRow, UnitView, VerdictView, VoteView,
+        AttemptView, BaselineOutcome, BaselineView, CriterionState, CriterionView, CursorView, EntryProgress,
+        EntryView, SpentView, StepView, TaskReport, TaskRow, UnitEnd, UnitView, VerdictView, VoteView,
     },
     settle::end_in_words,
 };
@@ -17,7 +17,7 @@ use crate::{
     checks::{Baseline, SuiteEnd},
     handoff::{Handoff, HandoffAction},
     problem_brief::{BriefDraft, Plan, PlanEntry, ProblemBrief},
-    review::{Judgement, Reflection, ReviewDecision, ReviewVerdict},
+    review::{Judgement, Reflection, ReviewVerdict},
     step_record::StepRecord,
     store::{Task, TaskData, TaskSnapshot},
     task_error::TaskError,
@@ -76,7 +76,7 @@ impl ReportParts {
         };
         TaskReport {
             task_id: self.task_id.clone(),
-            status: state.status.name().to_owned(),
+            status: state.status.word(),
             next: self.next_call(now).to_owned(),
             running: now.is_running,
             progress: now.progress.as_deref().map(|said| cut(said, most.min(300))),
@@ -126,14 +126,13 @@ impl ReportParts {
                 record.verdict.as_ref()?.criteria().iter().find(|judged| judged.id == criterion.id)
             });
             let judgement = match judged.map(|judged| judged.judgement) {
-                Some(Judgement::Pass) => "pass",
-                Some(Judgement::Fail) => "fail",
-                None => "open",
+                Some(judgement) => CriterionState::from(judgement),
+                None => CriterionState::Open,
             };
             CriterionView {
                 id: criterion.id.clone(),
                 text: cut(&criterion.text, most),
-                judgement: judgement.to_owned(),
+                judgement,
                 evidence: evidence(judged.map(|judged| judged.evidence.as_slice()).unwrap_or_default(), most),
             }
         });
@@ -250,7 +249,7 @@ pub(super) fn step_view(records: &[StepRecord], data: &TaskData, most: usize) ->
     let commit = data.commits.iter().find(|commit| commit.attempt == last.attempt);
     Some(StepView {
         entry: last.entry,
-        end: end.to_owned(),
+        end,
         reason: reason.map(|reason| cut(&reason, most)),
         error: error.map(|error| cut(&error, most)),
         commit: commit.map(|commit| commit.commit.to_string()),
@@ -278,7 +277,7 @@ pub(super) fn attempt_view(record: &StepRecord, most: usize) -> AttemptView {
     let units = record.units.iter().map(|unit| UnitView {
         entry: unit.entry,
         agent_type: unit.agent_type.clone(),
-        outcome: outcome_of(&unit.outcome).to_owned(),
+        outcome: outcome_of(&unit.outcome),
         claims: match &unit.outcome {
             Ok(handoff) => match handoff.action() {
                 HandoffAction::Blocked { reason } => vec![cut(reason, most)],
@@ -290,7 +289,7 @@ pub(super) fn attempt_view(record: &StepRecord, most: usize) -> AttemptView {
     let votes = record.votes.iter().map(|vote| VoteView {
         seat: cut(&vote.seat, most.max(30)),
         vendor: cut(vote.vendor.as_str(), most.max(30)),
-        decision: decision(vote.verdict.decision()).to_owned(),
+        decision: vote.verdict.decision(),
     });
     let silent: Vec<String> =
         record.silent.iter().map(|silent| format!("{}: {}", silent.seat, silent.reason)).collect();
@@ -305,7 +304,7 @@ pub(super) fn attempt_view(record: &StepRecord, most: usize) -> AttemptView {
     };
     AttemptView {
         attempt: record.attempt,
-        end: end_in_words(&record.end).0.to_owned(),
+        end: end_in_words(&record.end).0,
         changes_nothing: record.changes_nothing,
         units: units.collect(),
         verdict: record.verdict.as_ref().map(|verdict| verdict_view(verdict, most)),
@@ -324,11 +323,11 @@ fn verdict_view(verdict: &ReviewVerdict, most: usize) -> VerdictView {
         judged(false).chain(judged(true)).take(most_of(16, most).min(16)).map(|judged| CriterionView {
             id: judged.id.clone(),
             text: String::new(),
-            judgement: if judged.judgement == Judgement::Pass { "pass" } else { "fail" }.to_owned(),
+            judgement: judged.judgement.into(),
             evidence: evidence(&judged.evidence, most),
         });
     VerdictView {
-        decision: decision(verdict.decision()).to_owned(),
+        decision: verdict.decision(),
         alignment: verdict.alignment(),
         criteria: criteria.collect(),
         blocking_concerns: cut_list(
@@ -344,34 +343,37 @@ fn evidence(ids: &[crate::evidence::EvidenceId], most: usize) -> Vec<String> {
     cut_list(ids.iter().map(String::as_str), most.min(200))
 }
 
-pub(super) fn decision(decision: ReviewDecision) -> &'static str {
-    match decision {
-        ReviewDecision::Advance => "advance",
-        ReviewDecision::Retry => "retry",
-        ReviewDecision::Escalate => "escalate",
+impl From<Judgement> for CriterionState {
+    fn from(judgement: Judgement) -> Self {
+        match judgement {
+            Judgement::Pass => Self::Pass,
+            Judgement::Fail => Self::Fail,
+        }
     }
 }
 
 /// How a unit ended.
-pub(super) fn outcome_of(outcome: &Result<Handoff, String>) -> &'static str {
+pub(super) fn outcome_of(outcome: &Result<Handoff, String>) -> UnitEnd {
     match outcome.as_ref().map(Handoff::action) {
-        Ok(HandoffAction::StepDone) => "step_done",
-        Ok(HandoffAction::Complete) => "complete",
-        Ok(HandoffAction::Blocked { .. }) => "blocked",
-        Err(_) => "failed",
+        Ok(HandoffAction::StepDone) => UnitEnd::StepDone,
+        Ok(HandoffAction::Complete) => UnitEnd::Complete,
+        Ok(HandoffAction::Blocked { .. }) => UnitEnd::Blocked,
+        Err(_) => UnitEnd::Failed,
     }
 }
 
 pub(super) fn baseline_view(baseline: &Baseline, most: usize) -> BaselineView {
     let (outcome, output) = match &baseline.run.end {
-        SuiteEnd::Passed => ("passed", String::new()),
-        SuiteEnd::Failed { .. } => ("failed", printed(baseline)),
-        SuiteEnd::DidNotStart { missing } => ("did_not_start", missing.clone()),
-        SuiteEnd::TimedOut => ("timed_out", printed(baseline)),
-        SuiteEnd::ReachedLimit { limit } => ("reached_limit", format!("{limit}\n{}", printed(baseline))),
+        SuiteEnd::Passed => (BaselineOutcome::Passed, String::new()),
+        SuiteEnd::Failed { .. } => (BaselineOutcome::Failed, printed(baseline)),
+        SuiteEnd::DidNotStart { missing } => (BaselineOutcome::DidNotStart, missing.clone()),
+        SuiteEnd::TimedOut => (BaselineOutcome::TimedOut, printed(baseline)),
+        SuiteEnd::ReachedLimit { limit } => {
+            (BaselineOutcome::ReachedLimit, format!("{limit}\n{}", printed(baseline)))
+        }
     };
     let begin = output.ceil_char_boundary(output.len().saturating_sub(most));
-    BaselineView { outcome: outcome.to_owned(), output: output[begin..].to_owned() }
+    BaselineView { outcome, output: output[begin..].to_owned() }
 }
 
 fn printed(baseline: &Baseline) -> String {
@@ -384,7 +386,7 @@ pub(super) fn row(task: &Task, snapshot: &TaskSnapshot) -> TaskRow {
     let labels = snapshot.labels.iter().take(16);
     TaskRow {
         task_id: task.id().to_string(),
-        status: snapshot.state.status.name().to_owned(),
+        status: snapshot.state.status.word(),
         goal: cut(&snapshot.data.goal, 200),
         project: cut(&snapshot.data.project.to_string_lossy(), 500),
         created_at: time(snapshot.created_at),

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use nexus_core::Clock;
 use nexus_trees::{CommitId, CommitIntent, Tree};
 
+use super::StepEndWord;
 use crate::{
     problem_brief::{BriefDraft, PlanEntry, PlanStep, ProblemBrief},
     review::Reflection,
@@ -249,7 +250,7 @@ fn log_settled(task: &Task, entry: usize, attempt: u32, end: &StepEnd, commit: O
     let event = TaskLogEvent::StepSettled {
         entry,
         attempt,
-        end: name.to_owned(),
+        end: name.to_string(),
         reason,
         error,
         commit: commit.map(ToString::to_string),
@@ -260,13 +261,13 @@ fn log_settled(task: &Task, entry: usize, attempt: u32, end: &StepEnd, commit: O
 }
 
 /// How an attempt ended: its name, why, and the failure behind it.
-pub(super) fn end_in_words(end: &StepEnd) -> (&'static str, Option<String>, Option<String>) {
+pub(super) fn end_in_words(end: &StepEnd) -> (StepEndWord, Option<String>, Option<String>) {
     match end {
-        StepEnd::Advanced => ("advanced", None, None),
-        StepEnd::Completed => ("completed", None, None),
-        StepEnd::Retried { .. } => ("retried", None, None),
-        StepEnd::Blocked { reasons } => ("blocked", Some(reasons.join("; ")), None),
-        StepEnd::Escalated { reason, error } => ("escalated", Some(reason.clone()), error.clone()),
+        StepEnd::Advanced => (StepEndWord::Advanced, None, None),
+        StepEnd::Completed => (StepEndWord::Completed, None, None),
+        StepEnd::Retried { .. } => (StepEndWord::Retried, None, None),
+        StepEnd::Blocked { reasons } => (StepEndWord::Blocked, Some(reasons.join("; ")), None),
+        StepEnd::Escalated { reason, error } => (StepEndWord::Escalated, Some(reason.clone()), error.clone()),
     }
 }
 

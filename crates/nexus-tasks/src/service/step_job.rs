@@ -241,7 +241,7 @@ fn log_record(log: &LogWriter, record: &StepRecord) {
             attempt,
             entry: unit.entry,
             agent_type: unit.agent_type.clone(),
-            outcome: outcome_of(&unit.outcome).to_owned(),
+            outcome: outcome_of(&unit.outcome).to_string(),
             reason,
         });
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{
     super::{
-        answer::{BaselineView, TaskCreated},
+        answer::{BaselineOutcome, BaselineView, TaskCreated},
         blocking::blocking,
         creation::{CreationProgress, TaskCreation},
         inner::{JobKind, TasksCore, read},
@@ -101,7 +101,7 @@ impl Tasks {
         let data = &snapshot.data;
         Ok(fitted(|most| TaskCreated {
             task_id: task.id().to_string(),
-            status: snapshot.state.status.name().to_owned(),
+            status: snapshot.state.status.word(),
             next: snapshot.state.status.next_call().to_owned(),
             base: data.head.as_ref().map(ToString::to_string).unwrap_or_default(),
             baseline: baseline.clone().map(|view| BaselineView { output: cut(&view.output, most), ..view }),
@@ -149,7 +149,7 @@ impl TasksCore {
             },
         )?;
         match job.ended_within(wait).await {
-            None => Ok(Some(BaselineView { outcome: "running".to_owned(), output: String::new() })),
+            None => Ok(Some(BaselineView { outcome: BaselineOutcome::Running, output: String::new() })),
             Some(Ok(())) => {
                 let baseline = read(task, Task::data).await?.1.baseline;
                 Ok(baseline.map(|baseline| baseline_view(&baseline, 3_000)))
@@ -157,7 +157,7 @@ impl TasksCore {
             // The task is there: what keeps its tests from running is told, and tried again when it is framed.
             Some(Err(error)) => {
                 self.jobs.take_failure(task.id());
-                Ok(Some(BaselineView { outcome: "did_not_start".to_owned(), output: error.to_string() }))
+                Ok(Some(BaselineView { outcome: BaselineOutcome::DidNotStart, output: error.to_string() }))
             }
         }
     }

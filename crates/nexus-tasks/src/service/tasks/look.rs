@@ -16,7 +16,7 @@ use super::{
     },
     Tasks, wait,
 };
-use crate::{store::TaskListing, task_error::TaskError, task_state::TaskStatus};
+use crate::{store::TaskListing, task_error::TaskError, task_state::TaskStatusWord};
 
 impl Tasks {
     /// Where a task is; waits while something runs for it.
@@ -68,9 +68,10 @@ impl Tasks {
     /// Tasks, the newest first.
     pub async fn list(&self, request: TaskListRequest) -> Result<TaskPage, TaskError> {
         self.0.sweep();
-        if let Some(status) = request.status.as_deref().filter(|status| !TaskStatus::NAMES.contains(status)) {
+        if let Some(status) = request.status.as_deref().filter(|status| TaskStatusWord::of(status).is_none())
+        {
             let message = format!("{:?} is no status", cut(status, 100));
-            return Err(invalid(&message, &format!("name one of {}", TaskStatus::NAMES.join(", "))));
+            return Err(invalid(&message, &format!("name one of {}", TaskStatusWord::listed())));
         }
         let inner = self.0.handle();
         blocking(move || {

@@ -56,7 +56,7 @@ fn result_of(task: &Task, offset: u64) -> Result<TaskResult, TaskError> {
     let without_files = MOST_BYTES - 2 * MOST_PATH_BYTES - 100;
     let mut result = fitted_within(without_files, |most| TaskResult {
         task_id: parts.task_id.clone(),
-        status: state.status.name().to_owned(),
+        status: state.status.word(),
         reason: reason.as_deref().map(|reason| cut(reason, most)),
         criteria: parts.criteria(most.min(300)),
         // The newest: the patch has what all of them come to.

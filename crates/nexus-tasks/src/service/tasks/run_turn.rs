@@ -65,7 +65,7 @@ impl Tasks {
                     running: true,
                     progress: Some(cut(&job.progress(), 500)),
                     step: None,
-                    status: state.status.name().to_owned(),
+                    status: state.status.word(),
                     next: next_call(&state, true).to_owned(),
                 })
             }
@@ -111,7 +111,7 @@ impl TasksCore {
                 running: false,
                 progress: None,
                 step: step_view(&records[first..=last], &data, most),
-                status: state.status.name().to_owned(),
+                status: state.status.word(),
                 next: next_call(&state, false).to_owned(),
             });
             if data.delivered < attempt {

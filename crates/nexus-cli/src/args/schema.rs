@@ -1,0 +1,24 @@
+//! The command line of `nexus schema`.
+
+use clap::Subcommand;
+
+/// Text below the options of `nexus schema output`.
+const OUTPUT_HELP: &str = "\
+Examples:
+    nexus schema output
+    nexus schema output task list
+    nexus schema output run > run.schema.json
+
+With --json a list prints one JSON object a line, a document one object, and a command that goes on one object for each event, with its
+\"type\". A command that fails prints {\"error\": {\"kind\", \"message\", \"place\", \"advice\"}} as the last line of standard output. The schema
+is that of every line.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SchemaCommand {
+    /// Print the JSON Schema of the lines that a command prints with --json; without a command, list the commands
+    #[command(after_help = OUTPUT_HELP)]
+    Output {
+        /// The command, without its arguments, such as task list
+        command: Vec<String>,
+    },
+}

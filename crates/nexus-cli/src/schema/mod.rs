@@ -1,0 +1,328 @@
+//! `nexus schema`: what every command prints with `--json`.
+
+pub(crate) mod foreign;
+
+use std::process::ExitCode;
+
+use nexus_artifacts::{Appended, FoundHandoff, Gate, LintReport, MilestoneReport, Scaffolded};
+use nexus_broker::{Envelope, trigger::Trigger};
+use nexus_debates::{DebateResult, DebateRow, DebateView};
+use nexus_project::{
+    InitReport, WorkingFolderReport,
+    harness::InstallReport,
+    hub::FoundSkill,
+    role::Role,
+    tools::{
+        ContextView, CycleView, PlanDecided, PlanStarted, PlanUpdated, TaskAdded, TaskUpdated, TasksClosed,
+    },
+};
+use nexus_tasks::{AgentView, LogEntryView, TaskCreated, TaskLanding, TaskRemoved, TaskReport, TaskRow};
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings, json_schema};
+use serde::Serialize;
+use serde_json::Value;
+
+#[cfg(feature = "keyring")]
+use crate::key::{ChangedKey, StoredKey};
+use crate::{
+    args::SchemaCommand,
+    artifact::{ArtifactSchema, LintRule, MadeArtifact, MarkedTask, WrittenArtifact},
+    broker::{BrokerEvent, BrokerState, ChangedAgent, LoggedMessage, MessageReceipt},
+    check::Checked,
+    command_error::{CommandError, ErrorLine},
+    conversation::{DeletedConversation, ListedConversation, ShownConversation},
+    debate::{DebateAdvanceEvent, DebateWatchEvent},
+    doctor::Diagnosis,
+    explain::{ExplainEvent, ExplainedKind},
+    fleet::{FleetEvent, FleetSetup, MachineKey},
+    forget::ForgottenTurn,
+    manual::{ManualPage, ShellCompletions},
+    output::{AnswerWriter, say, say_json},
+    project::{ConformanceOutcome, FileSchema, ListedProjectTask, TaskPrompt},
+    run::RunEvent,
+    session::{ExportedMessage, ListedSession},
+    show::ShownRecords,
+    skills::{ChangedSkill, HubLine, SkillText},
+    status::Status,
+    task::{TaskArtifactText, TaskRunEvent, TaskWatchEvent},
+    testbed::{ListedTrap, ProvenTrap, TestbedEvent},
+    trigger::{CreatedWebhook, DeletedTrigger, FiredEvent},
+    works::WorkReport,
+};
+#[cfg(feature = "login")]
+use crate::{login::LoginEvent, logout::EndedLogin};
+use foreign::ObjectSchema;
+
+/// How a command prints its answer.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum OutputForm {
+    /// One line for each item.
+    List,
+    /// One line.
+    Document,
+    /// One line for each event, with its `type`.
+    Events,
+}
+
+/// Command that has JSON output.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct CommandOutput {
+    /// The command.
+    command: &'static str,
+    /// How it prints its answer.
+    form: OutputForm,
+    /// Schemas of its lines.
+    #[serde(skip)]
+    lines: fn(&mut SchemaGenerator) -> Vec<Schema>,
+}
+
+/// A command of the list, or the JSON Schema of the command that was named.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum OutputSchema {
+    /// A command of the list.
+    Command(&'static CommandOutput),
+    /// A JSON Schema.
+    Schema(#[schemars(with = "ObjectSchema")] Value),
+}
+
+/// Declares what commands print.
+macro_rules! outputs {
+    ($($(#[$feature:meta])* $command:literal: $form:ident [$($line:ty),+];)*) => {
+        /// Every command that has JSON output, by name.
+        const OUTPUTS: &[CommandOutput] = &[$($(#[$feature])* CommandOutput {
+            command: $command,
+            form: OutputForm::$form,
+            lines: |generator| vec![$(generator.subschema_for::<$line>()),+],
+        },)*];
+    };
+}
+
+outputs! {
+    "artifact append": Document [Appended];
+    "artifact gate": Document [Gate];
+    "artifact handoff list": List [FoundHandoff];
+    "artifact handoff mark": Document [FoundHandoff];
+    "artifact handoff new": Document [FoundHandoff];
+    "artifact lint": Document [LintReport];
+    "artifact mark": Document [MarkedTask];
+    "artifact new milestone": Document [MadeArtifact];
+    "artifact new slice": Document [MadeArtifact];
+    "artifact new task": Document [MadeArtifact];
+    "artifact reconcile": Document [WrittenArtifact];
+    "artifact rules": List [LintRule];
+    "artifact scaffold": List [Scaffolded];
+    "artifact schema": List [ArtifactSchema];
+    "artifact status": Document [MilestoneReport];
+    "artifact todo": List [WrittenArtifact];
+    "broker clean": Document [ChangedAgent];
+    "broker inbox": List [Envelope];
+    "broker land": Document [ChangedAgent];
+    "broker log": List [LoggedMessage];
+    "broker run": Events [BrokerEvent];
+    "broker send": Document [MessageReceipt, Envelope];
+    "broker start": Document [ChangedAgent];
+    "broker status": Document [BrokerState];
+    "broker stop": Document [ChangedAgent];
+    "broker watch": Events [BrokerEvent];
+    "check": Document [Checked];
+    "completions": Document [ShellCompletions];
+    "conversation delete": Document [DeletedConversation];
+    "conversation fork": Document [ListedConversation];
+    "conversation list": List [ListedConversation];
+    "conversation show": Document [ShownConversation];
+    "debate advance": Events [DebateAdvanceEvent];
+    "debate cancel": Document [DebateView];
+    "debate list": List [DebateRow];
+    "debate new": Document [DebateView];
+    "debate report": Document [WorkReport];
+    "debate show": Document [DebateResult];
+    "debate watch": Events [DebateWatchEvent];
+    "doctor": Document [Diagnosis];
+    "explain": List [ExplainedKind, ExplainEvent];
+    "fleet key": Document [MachineKey];
+    "fleet setup": Document [FleetSetup];
+    "fleet status": Document [nexus::FleetStatus, FleetEvent];
+    "forget": List [ForgottenTurn];
+    "init": Document [WorkingFolderReport];
+    #[cfg(feature = "keyring")]
+    "key list": List [StoredKey];
+    #[cfg(feature = "keyring")]
+    "key remove": Document [ChangedKey];
+    #[cfg(feature = "keyring")]
+    "key set": Document [ChangedKey];
+    #[cfg(feature = "login")]
+    "login": Events [LoginEvent];
+    #[cfg(feature = "login")]
+    "logout": List [EndedLogin];
+    "manual": Document [ManualPage];
+    "project add": Document [TaskAdded];
+    "project back": Document [TaskUpdated];
+    "project begin": Document [TaskUpdated];
+    "project close": Document [TasksClosed];
+    "project conformance": Document [ConformanceOutcome];
+    "project decide": Document [PlanDecided];
+    "project done": Document [TaskUpdated];
+    "project history": List [CycleView];
+    "project init": Document [InitReport];
+    "project install": Document [InstallReport];
+    "project plan": Document [PlanStarted];
+    "project prompt": Document [TaskPrompt];
+    "project reopen": Document [PlanUpdated];
+    "project roles": List [Role, AgentView];
+    "project schema": Document [FileSchema];
+    "project status": Document [ContextView];
+    "project tasks": List [ListedProjectTask];
+    "project uninstall": Document [InstallReport];
+    "run": Events [RunEvent];
+    "schema output": List [OutputSchema];
+    "session export": List [ExportedMessage];
+    "session fork": Document [ListedSession];
+    "session list": List [ListedSession];
+    "session search": List [nexus_broker::MemoryHit];
+    "session show": Document [ShownConversation];
+    "show": Document [ShownRecords];
+    "skills info": Document [FoundSkill];
+    "skills install": List [ChangedSkill];
+    "skills list": List [FoundSkill, HubLine];
+    "skills remove": List [ChangedSkill];
+    "skills update": List [ChangedSkill];
+    "skills use": Document [SkillText];
+    "status": Document [Status];
+    "task cancel": Document [TaskReport];
+    "task land": Document [TaskLanding];
+    "task list": List [TaskRow];
+    "task log": List [LogEntryView];
+    "task new": Document [TaskCreated];
+    "task remove": Document [TaskRemoved];
+    "task reopen": Document [TaskReport];
+    "task report": Document [WorkReport];
+    "task run": Events [TaskRunEvent];
+    "task show": Document [TaskArtifactText];
+    "task status": Document [TaskReport];
+    "task watch": Events [TaskWatchEvent];
+    "testbed list": List [ListedTrap];
+    "testbed prove": List [ProvenTrap];
+    "testbed report": Document [WorkReport];
+    "testbed run": Events [TestbedEvent];
+    "trigger at": Document [Trigger];
+    "trigger completion": Document [Trigger];
+    "trigger cron": Document [Trigger];
+    "trigger delete": Document [DeletedTrigger];
+    "trigger disable": Document [Trigger];
+    "trigger enable": Document [Trigger];
+    "trigger event": Document [Trigger];
+    "trigger file": Document [Trigger];
+    "trigger fire": Document [FiredEvent];
+    "trigger list": List [Trigger];
+    "trigger webhook": Document [CreatedWebhook];
+}
+
+/// Commands without JSON output, each with the reason.
+const WITHOUT: &[(&str, &str)] = &[
+    ("acp", "it speaks the Agent Client Protocol to an editor"),
+    ("hook", "it answers the program that starts it, in JSON of that program"),
+    ("mcp debate", "it speaks the Model Context Protocol to a client"),
+    ("mcp project", "it speaks the Model Context Protocol to a client"),
+    ("mcp spawn", "it speaks the Model Context Protocol to a client"),
+    ("onboard", "it asks a person"),
+    ("worker", "it serves other machines until it is ended"),
+];
+
+/// Why a command has no JSON output. `None`: it has one.
+pub(crate) fn reason_for_none(command: &str) -> Option<&'static str> {
+    WITHOUT.iter().find(|(name, _)| *name == command).map(|(_, reason)| *reason)
+}
+
+pub(crate) fn schema(out: AnswerWriter, command: &SchemaCommand) -> Result<ExitCode, CommandError> {
+    let SchemaCommand::Output { command } = command;
+    if command.is_empty() {
+        for output in OUTPUTS {
+            out.show(&OutputSchema::Command(output), |_| say(output.command));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    // As people copy it from a manual.
+    let command = command.join(" ");
+    let name = command.strip_prefix("nexus ").unwrap_or(&command);
+    match OUTPUTS.iter().find(|output| output.command == name) {
+        Some(output) => say_json(&OutputSchema::Schema(output.schema().to_value())),
+        None => return Err(unknown(name)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A command of which there is no schema, with those that may be meant.
+fn unknown(name: &str) -> CommandError {
+    if let Some(reason) = reason_for_none(name) {
+        let message = format!("`nexus {name}` has no JSON output: {reason}");
+        return CommandError::usage(message)
+            .with_advice("`nexus schema output` lists the commands that have one");
+    }
+    let below = |output: &&CommandOutput| output.command.starts_with(&format!("{name} "));
+    let words: Vec<_> = name.split(' ').collect();
+    let shares = |output: &&CommandOutput| output.command.split(' ').any(|word| words.contains(&word));
+    let mut meant: Vec<_> = OUTPUTS.iter().filter(below).map(|output| output.command).collect();
+    if meant.is_empty() {
+        meant = OUTPUTS.iter().filter(shares).map(|output| output.command).collect();
+    }
+    let error = CommandError::usage(format_args!("there is no command {name:?} that prints JSON"));
+    match meant.is_empty() {
+        true => error.with_advice("`nexus schema output` lists the commands"),
+        false => error.with_advice(format_args!("name one of: {}", meant.join(", "))),
+    }
+}
+
+impl CommandOutput {
+    /// Schema of every line that the command prints: of its answer, or the error that ends it.
+    fn schema(&self) -> Schema {
+        let mut generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
+        let mut lines = (self.lines)(&mut generator);
+        lines.push(generator.subschema_for::<ErrorLine>());
+        let mut schema = json_schema!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "title": format!("A line of `nexus {} --json`", self.command),
+            "anyOf": lines,
+        });
+        schema.insert("$defs".to_owned(), Value::Object(generator.take_definitions(true)));
+        schema
+    }
+}
+
+#[cfg(all(test, feature = "keyring", feature = "login"))]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+    use crate::args::Args;
+
+    fn leaves(command: &clap::Command, above: &str, found: &mut Vec<String>) {
+        let below: Vec<_> = command.get_subcommands().filter(|below| below.get_name() != "help").collect();
+        if below.is_empty() {
+            found.push(above.to_owned());
+        }
+        for command in below {
+            leaves(command, format!("{above} {}", command.get_name()).trim_start(), found);
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_schema_or_a_reason_for_none() {
+        let mut commands = Vec::new();
+        leaves(&Args::command(), "", &mut commands);
+        commands.sort();
+        let with = OUTPUTS.iter().map(|output| output.command);
+        let mut known: Vec<_> = with.chain(WITHOUT.iter().map(|(command, _)| *command)).collect();
+        known.sort_unstable();
+        assert_eq!(commands, known);
+    }
+
+    #[test]
+    fn every_schema_is_one() {
+        for output in OUTPUTS {
+            let schema = output.schema().to_value();
+            jsonschema::draft202012::meta::validate(&schema).unwrap();
+            jsonschema::validator_for(&schema).unwrap_or_else(|error| panic!("{}: {error}", output.command));
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What the commands on works have in common: tasks, debates, experiments, sessions, conversations and the broker.
+
+use std::{fs, ops::AsyncFnMut, path::PathBuf, process::ExitCode, time::Duration};
+
+use nexus::harness::run_blocking;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::{
+    command_error::CommandError,
+    interrupt::{self, Interrupts},
+    output::{AnswerWriter, broken, complain, is_broken, printable_lines, say},
+};
+
+/// How often a view looks at files again.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(300);
+/// Fewest characters of an id that stand for it.
+const FEWEST: usize = 3;
+
+/// What a caller's agent calls, and what a person does instead. A name comes before those that begin with it.
+const COMMANDS: [(&str, &str); 18] = [
+    ("task_create", "`nexus task new`"),
+    ("task_orchestrate", "`nexus task run`"),
+    ("task_run_turn", "`nexus task run`"),
+    ("task_status with wait_s", "`nexus task watch`"),
+    ("task_status", "`nexus task status`"),
+    ("task_result", "`nexus task status`"),
+    ("task_log", "`nexus task log`"),
+    ("task_list", "`nexus task list`"),
+    ("task_artifact", "`nexus task show`"),
+    ("task_cancel", "`nexus task cancel`"),
+    ("task_reopen", "`nexus task reopen`"),
+    ("debate_create", "`nexus debate new`"),
+    ("debate_advance", "`nexus debate advance`"),
+    ("debate_status with wait_s", "`nexus debate watch`"),
+    ("debate_status", "`nexus debate watch`"),
+    ("debate_result", "`nexus debate show`"),
+    ("debate_list", "`nexus debate list`"),
+    ("debate_cancel", "`nexus debate cancel`"),
+];
+
+/// Words for a caller's agent, for a person.
+pub(crate) fn for_a_person(words: &str) -> String {
+    COMMANDS.iter().fold(words.to_owned(), |words, (call, command)| words.replace(call, command))
+}
+
+/// Tells a person something beside the answer.
+pub(crate) fn note(text: &str) {
+    complain(printable_lines(text));
+}
+
+/// The id that `text` stands for: an id, the beginning of one alone, or `last`. `ids` are those of works of one `kind`, the oldest first.
+pub(crate) fn pick(
+    kind: &str,
+    ids: &[String],
+    last: Option<&String>,
+    text: &str,
+) -> Result<String, CommandError> {
+    if text == "last" {
+        return last.cloned().ok_or_else(|| {
+            CommandError::usage(format_args!("there is no {kind} yet; create one by `nexus {kind} new`"))
+        });
+    }
+    let begins = |id: &&String| text.len() >= FEWEST && id.starts_with(text);
+    match ids.iter().filter(begins).collect::<Vec<_>>().as_slice() {
+        [one] => Ok((*one).clone()),
+        // One that cannot be read is not listed: opening it says why.
+        [] => Ok(text.to_owned()),
+        several => Err(format!("{text} is the beginning of {} ids; write more of it", several.len()).into()),
+    }
+}
+
+/// Runs work on files where it may block.
+pub(crate) async fn blocking<T: Send + 'static, E: Into<CommandError> + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, CommandError> {
+    let ended = run_blocking(work).await;
+    ended.map_err(|_| CommandError::failed("the work on files ended early"))?.map_err(Into::into)
+}
+
+/// A page of a list: its items, why others cannot be read, and where the next page begins.
+pub(crate) type ListPage<T, N> = (Vec<T>, Vec<String>, Option<N>);
+
+/// Shows every item of a list that comes in pages. The reasons why others cannot be read are those of the first page.
+pub(crate) async fn list<T: Serialize + JsonSchema, N: Clone + Default>(
+    out: AnswerWriter,
+    mut page: impl AsyncFnMut(N) -> Result<ListPage<T, N>, CommandError>,
+    text: impl Fn(&T) -> String,
+) -> Result<(), CommandError> {
+    let mut next = Some(N::default());
+    let mut is_first = true;
+    while let Some(offset) = next {
+        let (items, unreadable, following) = page(offset).await?;
+        for item in &items {
+            out.show(item, |item| say(text(item)));
+        }
+        if std::mem::take(&mut is_first) {
+            unreadable.iter().for_each(|reason| note(&for_a_person(reason)));
+        }
+        next = following;
+    }
+    Ok(())
+}
+
+/// Looks again and again until `look` says that it is over, until nobody reads any more, or until a signal comes, which ends the command with
+/// `at_signal`.
+pub(crate) async fn watch(
+    every: Duration,
+    at_signal: fn() -> ExitCode,
+    mut look: impl AsyncFnMut() -> Result<Watched, CommandError>,
+) -> Result<ExitCode, CommandError> {
+    let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
+    loop {
+        let looking = async {
+            let found = look().await?;
+            if found == Watched::GoesOn && !is_broken() {
+                tokio::time::sleep(every).await;
+            }
+            Ok::<_, CommandError>(found)
+        };
+        tokio::select! {
+            found = looking => {
+                if found? == Watched::IsOver || is_broken() {
+                    return Ok(ExitCode::SUCCESS);
+                }
+            }
+            () = broken() => return Ok(ExitCode::SUCCESS),
+            came = interrupts.next() => {
+                came.map_err(CommandError::failed)?;
+                return Ok(at_signal());
+            }
+        }
+    }
+}
+
+/// Whether something that is watched goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watched {
+    GoesOn,
+    IsOver,
+}
+
+impl Watched {
+    /// Over if `is_over`.
+    pub(crate) fn until(is_over: bool) -> Self {
+        if is_over { Self::IsOver } else { Self::GoesOn }
+    }
+}
+
+/// Runs work to its end. A signal drops it; `stop` puts things in order before the command ends as cancelled.
+pub(crate) async fn unless_stopped<T>(
+    work: impl Future<Output = Result<T, CommandError>>,
+    stop: impl AsyncFnOnce(),
+) -> Result<T, CommandError> {
+    tokio::select! {
+        done = work => done,
+        listened = interrupt::interrupted() => {
+            stop().await;
+            Err(CommandError::by_signal(listened))
+        }
+    }
+}
+
+/// Report of a work: a page, or the file that it was written to.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct WorkReport {
+    /// The file that was written.
+    file: Option<PathBuf>,
+    /// The page, where no file was named.
+    page: Option<String>,
+}
+
+/// Writes the report of a work to a file, else to standard output.
+pub(crate) fn report(out: AnswerWriter, page: String, file: Option<PathBuf>) -> Result<(), CommandError> {
+    if let Some(path) = file {
+        fs::write(&path, page)
+            .map_err(|error| CommandError::failed(format_args!("{}: {error}", path.display())))?;
+        out.show(&WorkReport { file: Some(path), page: None }, |_| ());
+        return Ok(());
+    }
+    out.show(&WorkReport { file: None, page: Some(page) }, |report| {
+        say(report.page.as_deref().unwrap_or_default().trim_end());
+    });
+    Ok(())
+}
