@@ -12,7 +12,7 @@ use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::{Folder, PATIENCE, text, until, until_handled};
+use crate::support::{Folder, PATIENCE, answers::checked, text, until, until_handled};
 
 /// What the servers are asked with.
 const CANARY: &str = "canary-0123456789-abcdefghijklmnop";
@@ -60,7 +60,7 @@ impl Stage {
     fn json(&self, arguments: &[&str]) -> Vec<Value> {
         let output = self.nexus(arguments);
         assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", text(&output.stderr));
-        text(&output.stdout).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        checked(arguments, text(&output.stdout))
     }
 }
 

@@ -108,6 +108,8 @@ fn a_question_is_walked_to_a_record_and_a_report() {
     assert!(stage.said(&["debate", "watch", &id]).contains("stage settled"));
     // What is done is neither run again nor cancelled.
     assert!(stage.said(&["debate", "advance", &id]).contains("is done"));
+    assert!(stage.said(&["debate", "advance", &id, "--json"]).contains("\"type\":\"stage\""));
+    assert!(stage.said(&["debate", "show", &id, "--json"]).contains("The panel agrees"));
     let cancelled = stage.nexus(&["debate", "cancel", &id]);
     assert!(
         !cancelled.status.success() && text(&cancelled.stderr).contains("is done"),

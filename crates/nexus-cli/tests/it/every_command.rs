@@ -48,7 +48,11 @@ const ANSWERING: &[&[&str]] = &[
     &["doctor"],
     &["doctor", "--json"],
     &["completions", "bash"],
+    &["completions", "bash", "--json"],
     &["manual"],
+    &["manual", "--json"],
+    &["schema", "output"],
+    &["schema", "output", "task", "list"],
     &["status"],
     &["status", "--json"],
     #[cfg(feature = "login")]

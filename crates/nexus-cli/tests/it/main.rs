@@ -26,6 +26,8 @@ mod fleet_command;
 mod holds;
 #[cfg(unix)]
 mod hook;
+#[cfg(target_os = "linux")]
+mod json;
 #[cfg(all(unix, feature = "keyring"))]
 mod key;
 #[cfg(all(unix, feature = "login"))]

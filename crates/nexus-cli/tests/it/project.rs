@@ -84,9 +84,8 @@ fn a_cycle_by_hand_as_the_help_has_it() {
     );
     assert!(!stage.project.join(".nexus/state/plan.json").exists());
     assert_eq!(fs::read_to_string(stage.project.join(".nexus/.gitignore")).unwrap(), "state/\n");
-    // As JSON it is what a tool answers.
-    let page: Value = serde_json::from_str(&stage.said(&["project", "history", "--json"])).unwrap();
-    assert_eq!(page["cycles"][0]["decisions"][1]["decision"], "in memory");
+    let cycle: Value = serde_json::from_str(&stage.said(&["project", "history", "--json"])).unwrap();
+    assert_eq!(cycle["decisions"][1]["decision"], "in memory");
     assert!(stage.said(&["project", "roles"]).contains("strategist"));
     let schema: Value = serde_json::from_str(&stage.said(&["project", "schema", "tasks.json"])).unwrap();
     assert_eq!(schema["title"], "tasks.json");

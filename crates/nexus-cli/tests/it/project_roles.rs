@@ -51,8 +51,8 @@ fn a_task_is_done_by_an_engineer_who_goes_on_with_the_same_files() {
     task_model::begin(&project).unwrap();
     let project = project.to_str().unwrap();
 
-    let registered = json(&folder, &["project", "roles", "--register"]);
-    assert_eq!(registered.as_array().unwrap().len(), 8, "{registered}");
+    let registered = folder.nexus(&["project", "roles", "--register", "--json"]);
+    assert_eq!(text(&registered.stdout).lines().count(), 8, "{registered:?}");
 
     // In the project's files it is a task of an engineer, about one file.
     json(&folder, &["project", "--project", project, "init"]);

@@ -10,7 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Folder, PATIENCE, text};
+use crate::support::{Folder, PATIENCE, answers::checked, text};
 
 /// Whether this machine can run a trap's programs.
 fn can_run() -> bool {
@@ -29,6 +29,9 @@ fn can_run() -> bool {
 fn said(folder: &Folder, arguments: &[&str]) -> String {
     let output = folder.command(arguments).env("PATH", std::env::var_os("PATH").unwrap()).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    if arguments.contains(&"--json") {
+        checked(arguments, text(&output.stdout));
+    }
     text(&output.stdout).to_owned()
 }
 
@@ -103,6 +106,9 @@ fn an_experiment_that_is_killed_goes_on_where_it_was_and_is_reported() {
     };
     let kept = fs::read_to_string(folder.path().join("e/runs.jsonl")).unwrap();
     let told = said(&folder, &RUN);
+    let events = said(&folder, &[&RUN[..], &["--json"]].concat());
+    assert!(events.starts_with("{\"type\":\"started\",\"runs\":8,\"finished\":8,"), "{events}");
+    said(&folder, &["testbed", "report", "e", "--json"]);
     for line in [
         "anchored: caught 0 of 2 wrong answers (95 %: 0.00 to 0.84), refused 0 of 2 right ones; 0 invalid runs",
         "probing: caught 2 of 2 wrong answers (95 %: 0.16 to 1.00), refused 0 of 2 right ones; 0 invalid runs",
@@ -139,6 +145,7 @@ fn a_strangers_trap_is_proved_and_one_that_is_none_is_told() {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(file, block.split_once("```").unwrap().0).unwrap();
     }
+    said(&folder, &["testbed", "prove", "--traps", "traps", "--json"]);
     assert_eq!(
         said(&folder, &["testbed", "prove", "--traps", "traps"]),
         "capped-sum is a trap: 9 of 9 hold\n"

@@ -10,7 +10,7 @@ use nexus_testkit::issuer::{Issuer, IssuerBuilder};
 use serde_json::Value;
 
 use super::running::Running;
-use crate::support::Folder;
+use crate::support::{Folder, answers::checked};
 
 /// How every refresh token of the issuer begins.
 pub(crate) const REFRESH_MARK: &str = "canary-refresh";
@@ -68,7 +68,11 @@ impl Home {
 
     /// Runs a command to its end.
     pub(crate) fn nexus(&self, arguments: &[&str]) -> Finished {
-        Finished::of(self.command(arguments).output().unwrap())
+        let output = self.command(arguments).output().unwrap();
+        if arguments.contains(&"--json") {
+            checked(arguments, &String::from_utf8_lossy(&output.stdout));
+        }
+        Finished::of(output)
     }
 
     /// Starts a command that waits for a person.

@@ -9,9 +9,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::home::Finished;
+use crate::support::answers::checked;
 
 /// A command under way. Dropped, it is ended.
 pub(crate) struct Running {
+    arguments: Vec<String>,
     child: Child,
     stdout: BufReader<ChildStdout>,
     read: String,
@@ -19,10 +21,11 @@ pub(crate) struct Running {
 
 impl Running {
     pub(crate) fn start(mut command: Command) -> Self {
+        let arguments = command.get_args().map(|word| word.to_string_lossy().into_owned()).collect();
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdout, read: String::new() }
+        Self { arguments, child, stdout, read: String::new() }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -46,7 +49,7 @@ impl Running {
     pub(crate) fn line_of_json(&mut self) -> Value {
         loop {
             let value: Value = serde_json::from_str(&self.line()).unwrap();
-            if value["step"] != "note" {
+            if value["type"] != "note" {
                 return value;
             }
         }
@@ -80,6 +83,11 @@ impl Running {
         let mut stderr = Vec::new();
         self.child.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
         let status = self.child.wait().unwrap();
+        let arguments: Vec<_> = self.arguments.iter().map(String::as_str).collect();
+        // A shell around the command prints lines of its own.
+        if arguments.contains(&"--json") && arguments[0] != "-c" {
+            checked(&arguments, &self.read);
+        }
         Finished::of(Output { status, stdout: std::mem::take(&mut self.read).into_bytes(), stderr })
     }
 }

@@ -15,7 +15,7 @@ fn a_browser_s_answer_logs_in_and_what_is_stored_is_told() {
     let (home, issuer) = (Home::new(), issuer());
     let mut login = home.start_login("codex", &issuer, &["--browser", "--json"]);
     let step = login.line_of_json();
-    assert_eq!(step["step"], "open_page");
+    assert_eq!(step["type"], "open_page");
     assert_eq!(step["starts_browser"], false);
     assert!(step["returns_to"].as_str().unwrap().starts_with("http://127.0.0.1:"), "{step}");
 
@@ -24,7 +24,7 @@ fn a_browser_s_answer_logs_in_and_what_is_stored_is_told() {
     let finished = login.finish();
     assert_eq!(finished.code, Some(0), "{finished:?}");
     let outcome = finished.last_json();
-    assert_eq!(outcome["outcome"], "logged_in");
+    assert_eq!(outcome["type"], "logged_in");
     let login = &outcome["login"];
     assert_eq!(login["login"], "codex");
     assert_eq!(login["state"], "logged_in");
@@ -48,7 +48,7 @@ fn a_code_logs_in_at_both_vendors() {
         let (home, issuer) = (Home::new(), issuer());
         let mut login = home.start_login(name, &issuer, &["--device", "--json"]);
         let step = login.line_of_json();
-        assert_eq!(step["step"], "enter_code", "{name}");
+        assert_eq!(step["type"], "enter_code", "{name}");
         assert!(step["expires_in_seconds"].as_u64().unwrap() > 60, "{step}");
         let code = step["user_code"].as_str().unwrap();
         assert_eq!(issuer.browser().approve_device(code).wait().unwrap().status, 200);
@@ -134,8 +134,7 @@ fn a_person_who_declines_is_not_logged_in() {
     issuer.browser().decline(step["url"].as_str().unwrap()).wait().unwrap();
     let finished = login.finish();
     assert_eq!(finished.code, Some(1), "{finished:?}");
-    assert_eq!(finished.last_json()["outcome"], "failed");
-    assert_eq!(finished.last_json()["kind"], "declined");
+    assert_eq!(finished.last_json()["error"]["kind"], "declined");
     assert!(!home.file("openai-codex").exists());
 }
 
@@ -163,7 +162,7 @@ fn given_up(end: impl Fn(&Running), code: i32) {
     let finished = login.finish();
     assert_eq!(finished.code, Some(code), "{finished:?}");
     assert!(began.elapsed() < PATIENCE, "it took {:?}", began.elapsed());
-    assert_eq!(finished.last_json()["outcome"], "cancelled");
+    assert_eq!(finished.last_json()["error"]["kind"], "cancelled");
     // Another login may listen there by now.
     assert!(socket.is_none() || listener(port) != socket, "a socket on {port} is left");
     assert!(!home.file("openai-codex").exists());
@@ -186,14 +185,14 @@ fn nobody_answers_and_the_time_is_up() {
     let login = home.start_login("grok", &issuer, &["--json", "--timeout", "0.5"]);
     let finished = login.finish();
     assert_eq!(finished.code, Some(1), "{finished:?}");
-    assert_eq!(finished.last_json()["kind"], "timed_out");
+    assert_eq!(finished.last_json()["error"]["kind"], "timed_out");
 }
 
 #[test]
 fn an_issuer_that_is_not_there_is_told() {
     let finished = Home::new().start(&["login", "grok", "--json", "--issuer", DEAD]).finish();
     assert_eq!(finished.code, Some(1), "{finished:?}");
-    assert_eq!(finished.last_json()["kind"], "unreachable");
+    assert_eq!(finished.last_json()["error"]["kind"], "unreachable");
 }
 
 #[test]
@@ -202,8 +201,9 @@ fn an_address_that_can_be_no_issuer_is_a_bad_command_line() {
         let home = Home::new();
         let finished = home.nexus(&["login", "grok", "--json", "--issuer", address]);
         assert_eq!(finished.code, Some(2), "{finished:?}");
-        assert!(finished.stderr.contains("--issuer"), "{finished:?}");
-        assert!(finished.stdout.is_empty() && !home.nexus_home().exists(), "{finished:?}");
+        let place = &finished.last_json()["error"]["place"];
+        assert!(place.as_str().is_some_and(|place| place.contains("--issuer")), "{finished:?}");
+        assert!(finished.stderr.is_empty() && !home.nexus_home().exists(), "{finished:?}");
     }
 }
 

@@ -38,7 +38,7 @@ fn a_login_of_a_later_version_is_not_moved() {
     home.put("openai-codex", later);
     let finished = home.start_login("codex", &issuer, &["--browser", "--json"]).finish();
     assert_eq!(finished.code, Some(1), "{finished:?}");
-    assert_eq!(finished.last_json()["kind"], "store");
+    assert_eq!(finished.last_json()["error"]["kind"], "store");
     assert!(issuer.asked().is_empty(), "a person was bothered");
     assert_eq!(fs::read_to_string(home.file("openai-codex")).unwrap(), later);
 }
@@ -62,7 +62,7 @@ fn a_home_that_cannot_be_made_is_found_before_a_person_is_bothered() {
     fs::write(home.nexus_home(), "in the way").unwrap();
     let finished = home.start_login("codex", &issuer, &["--browser", "--json"]).finish();
     assert_eq!(finished.code, Some(1), "{finished:?}");
-    assert_eq!(finished.last_json()["kind"], "store");
+    assert_eq!(finished.last_json()["error"]["kind"], "store");
     assert!(issuer.asked().is_empty(), "a person was bothered");
     assert_eq!(fs::read_to_string(home.nexus_home()).unwrap(), "in the way");
 }
@@ -85,8 +85,8 @@ fn a_keyring_that_is_not_there_is_told_and_no_file_takes_its_place() {
         home.start_login("codex", &issuer, &["--browser", "--json", "--store", "keyring"]).finish();
     assert_eq!(finished.code, Some(1), "{finished:?}");
     let outcome = finished.last_json();
-    assert_eq!(outcome["kind"], "store");
-    assert!(outcome["reason"].as_str().unwrap().contains("keyring"), "{outcome}");
+    assert_eq!(outcome["error"]["kind"], "store");
+    assert!(outcome["error"]["message"].as_str().unwrap().contains("keyring"), "{outcome}");
     assert!(issuer.asked().is_empty(), "a person was bothered");
     assert!(!home.file("openai-codex").exists());
 }

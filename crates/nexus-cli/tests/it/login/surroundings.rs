@@ -43,7 +43,7 @@ fn with_a_display_a_browser_opens_the_page_that_is_also_printed() {
     let ((home, opened), issuer) = (with_browser(), issuer());
     let mut login = home.start_login("codex", &issuer, &["--json"]);
     let step = login.line_of_json();
-    assert_eq!(step["step"], "open_page");
+    assert_eq!(step["type"], "open_page");
     assert_eq!(step["starts_browser"], true);
     assert_eq!(wait_for(&opened), step["url"].as_str().unwrap());
     issuer.browser().approve(step["url"].as_str().unwrap()).wait().unwrap();
@@ -55,7 +55,7 @@ fn no_open_starts_no_browser() {
     let ((home, opened), issuer) = (with_browser(), issuer());
     let mut login = home.start_login("codex", &issuer, &["--json", "--no-open"]);
     let step = login.line_of_json();
-    assert_eq!((&step["step"], &step["starts_browser"]), (&"open_page".into(), &false.into()));
+    assert_eq!((&step["type"], &step["starts_browser"]), (&"open_page".into(), &false.into()));
     issuer.browser().approve(step["url"].as_str().unwrap()).wait().unwrap();
     assert_eq!(login.finish().code, Some(0));
     assert!(!opened.exists());
@@ -110,7 +110,7 @@ fn a_login_needs_no_terminal() {
 fn without_a_display_codex_uses_a_code() {
     let (home, issuer) = (Home::new(), issuer());
     let mut login = home.start_login("codex", &issuer, &["--json"]);
-    assert_eq!(login.line_of_json()["step"], "enter_code");
+    assert_eq!(login.line_of_json()["type"], "enter_code");
     login.interrupt();
     assert_eq!(login.finish().code, Some(130));
 }

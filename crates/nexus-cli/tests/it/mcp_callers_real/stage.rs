@@ -182,9 +182,12 @@ impl Stage {
         values
     }
 
-    /// The one answer of the command.
+    /// The one answer of the command; of a walk, its result.
     pub(crate) fn told(&self, arguments: &[&str]) -> Value {
         let mut values = self.task(arguments);
+        if arguments[0] == "run" {
+            return values.pop().unwrap()["result"].take();
+        }
         assert_eq!(values.len(), 1, "{arguments:?}: {values:?}");
         values.remove(0)
     }

@@ -1,5 +1,6 @@
 //! The `nexus` command in a folder of one test, with an environment that holds nothing of the caller's.
 
+pub(crate) mod answers;
 #[cfg(feature = "otlp")]
 pub(crate) mod collector;
 pub(crate) mod debaters;
@@ -66,9 +67,14 @@ impl Folder {
         command
     }
 
-    /// Runs a command to its end.
+    /// Runs a command to its end. With `--json`, what it prints has to be as its schema says.
+    #[track_caller]
     pub(crate) fn nexus(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().unwrap()
+        let output = self.command(arguments).output().unwrap();
+        if arguments.contains(&"--json") {
+            answers::checked(arguments, text(&output.stdout));
+        }
+        output
     }
 }
 
