@@ -247,7 +247,7 @@ fn projects(seen: &mut Seen) {
     let research = folder.path().join(".nubos-pilot/milestones/M001/research");
     fs::create_dir(&research).unwrap();
     let output = include_str!(
-        "../../../nexus-project/tests/artifacts/good/.nubos-pilot/milestones/M001/research/spawn-0.md"
+        "../../../nexus-artifacts/tests/fixtures/good/.nubos-pilot/milestones/M001/research/spawn-0.md"
     );
     fs::write(research.join("spawn-0.md"), output).unwrap();
     let other =
