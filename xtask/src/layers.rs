@@ -8,7 +8,7 @@ use std::fmt;
 const LAYERS: [&[&str]; 16] = [
     &["files"],
     &["core"],
-    &["process"],
+    &["http", "process"],
     &["auth"],
     &["mcp"],
     &["backends"],

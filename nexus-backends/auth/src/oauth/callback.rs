@@ -4,21 +4,11 @@
 //! that say nothing hold up nobody: each has a connection to itself and a time, and beyond a number of them the oldest
 //! goes.
 
-use std::{
-    collections::BTreeMap, future::Future, io, net::Ipv4Addr, pin::Pin, pin::pin, sync::Arc, time::Duration,
-};
+use std::{future::Future, net::Ipv4Addr, time::Duration};
 
-use futures::{
-    future::{AbortHandle, abortable},
-    stream::{FuturesUnordered, StreamExt as _},
-};
-use hyper::{server::conn::http1, service::service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
 use nexus_core::Secret;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    sync::mpsc,
-};
+use nexus_http::{BoundedServer, ServerLimits};
+use tokio::{net::TcpListener, sync::mpsc};
 
 use super::issuer::Redirect;
 use super::page::BrowserPage;
@@ -30,13 +20,8 @@ const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(45);
 /// How long it is waited for until the browser has its page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Largest head of a request, in bytes. Source: our own bound; codes have some hundreds, cookies of other servers on
-/// this machine a few thousand.
-const MAX_HEAD_BYTES: usize = 32 << 10;
 /// How many callers there may be at once.
 const MAX_CONNECTIONS: usize = 256;
-/// Pause after a connection that could not be taken, such as for want of descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A port that is listened on.
 pub(super) struct Port {
@@ -48,23 +33,10 @@ pub(super) struct Port {
     pub(super) taken: Vec<u16>,
 }
 
-/// Future that serves one connection and returns its number.
-type ConnectionFuture = Pin<Box<dyn Future<Output = u64> + Send>>;
-
 /// Waits for the answer of a browser.
 pub(super) struct Callback {
-    server: Server,
+    server: BoundedServer<RedirectValidator>,
     passed: mpsc::Receiver<RedirectEvent>,
-}
-
-/// Answers callers.
-struct Server {
-    listener: TcpListener,
-    validator: Arc<RedirectValidator>,
-    connections: FuturesUnordered<ConnectionFuture>,
-    /// How each connection is ended, the oldest first.
-    ends: BTreeMap<u64, AbortHandle>,
-    next: u64,
 }
 
 impl Port {
@@ -109,107 +81,38 @@ impl Port {
     /// Begins to wait for the answer with this state.
     pub(super) fn wait_for(self, state: Secret) -> Callback {
         let (waiting, passed) = mpsc::channel(2);
-        let server = Server {
-            listener: self.listener,
-            validator: Arc::new(RedirectValidator::new(self.number, self.path, state, waiting)),
-            connections: FuturesUnordered::new(),
-            ends: BTreeMap::new(),
-            next: 0,
-        };
+        let validator = RedirectValidator::new(self.number, self.path, state, waiting);
+        let limits = ServerLimits::one_request(MAX_CONNECTIONS, HEAD_TIMEOUT, CONNECTION_TIMEOUT);
+        let server = BoundedServer::new(self.listener, validator, limits);
         Callback { server, passed }
     }
 }
 
 impl Callback {
-    /// The next that the validator lets through.
+    /// Answers callers until the validator accepts one, and returns what it accepted.
     pub(super) async fn next(&mut self) -> RedirectEvent {
-        loop {
-            tokio::select! {
-                Some(passed) = self.passed.recv() => return passed,
-                () = self.server.step() => {}
-            }
+        let passed = self.server.during(self.passed.recv()).await;
+        match passed {
+            Some(passed) => passed,
+            // The validator has accepted its one redirect.
+            None => match self.server.serve().await {},
         }
     }
 
-    /// Goes on answering while something is done.
+    /// Answers callers while `work` runs.
     pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        loop {
-            tokio::select! {
-                done = &mut work => return done,
-                () = self.server.step() => {}
-            }
-        }
+        self.server.during(work).await
     }
 
     /// Closes the port, shows the page to the browser that brought the answer, and ends.
-    pub(super) async fn finish(self, arrival: AuthorizationResponse, page: BrowserPage) {
-        let Server { listener, mut connections, .. } = self.server;
-        drop(listener);
+    pub(super) async fn finish(mut self, arrival: AuthorizationResponse, page: BrowserPage) {
+        self.server.close();
         // A browser that was closed meanwhile gets no page.
         if arrival.page.send(page).is_err() {
             return;
         }
-        let shown = async {
-            while let Some(connection) = connections.next().await {
-                if connection == arrival.connection {
-                    break;
-                }
-            }
-        };
-        // A browser that does not read its page is not waited for: the sign-in is what counts.
-        let _ = tokio::time::timeout(PAGE_TIMEOUT, shown).await;
+        // A browser that does not read its page does not delay the sign-in.
+        let shown = tokio::time::timeout(PAGE_TIMEOUT, arrival.connection.ended());
+        let _ = self.server.during(shown).await;
     }
-}
-
-impl Server {
-    /// Takes a connection, or goes on with those that there are.
-    async fn step(&mut self) {
-        tokio::select! {
-            accepted = self.listener.accept() => match accepted {
-                Ok((stream, _)) => self.take(stream),
-                Err(error) if is_of_connection(&error) => {}
-                Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
-            },
-            Some(number) = self.connections.next(), if !self.connections.is_empty() => {
-                self.ends.remove(&number);
-            }
-        }
-    }
-
-    fn take(&mut self, stream: TcpStream) {
-        let number = self.next;
-        self.next += 1;
-        if self.ends.len() >= MAX_CONNECTIONS
-            && let Some((_, oldest)) = self.ends.pop_first()
-        {
-            oldest.abort();
-        }
-        let (conversation, end) = abortable(converse(stream, self.validator.clone(), number));
-        self.ends.insert(number, end);
-        self.connections.push(Box::pin(async move {
-            // Whether it came to its end or was ended, the connection is closed.
-            let _ = conversation.await;
-            number
-        }));
-    }
-}
-
-/// Whether a issuer_client left before it was taken.
-fn is_of_connection(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
-}
-
-/// Answers one request.
-async fn converse(stream: TcpStream, validator: Arc<RedirectValidator>, number: u64) {
-    let service = service_fn(|request| validator.respond(request, number));
-    let conversation = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), service);
-    // What a issuer_client does wrong on the way is its own business, and the time of each is bounded.
-    let _ = tokio::time::timeout(CONNECTION_TIMEOUT, conversation).await;
 }

@@ -2,15 +2,14 @@
 //!
 //! A page is whole by itself: it loads nothing, runs nothing, and is kept by no cache, since its address holds a code.
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{
     Response, StatusCode,
     header::{
-        ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue,
-        REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+        ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY,
+        X_CONTENT_TYPE_OPTIONS,
     },
 };
+use nexus_http::response::{ResponseBody, with_body};
 
 /// Page that tells the browser the outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,11 +110,9 @@ impl BrowserPage {
     }
 
     /// The answer to the browser.
-    pub(super) fn response(&self) -> Response<Full<Bytes>> {
-        let mut response = Response::new(Full::new(Bytes::from(self.html())));
-        *response.status_mut() = self.status();
-        let headers: [(HeaderName, &'static str); 5] = [
-            (CONTENT_TYPE, "text/html; charset=utf-8"),
+    pub(super) fn response(&self) -> Response<ResponseBody> {
+        let mut response = with_body(self.status(), "text/html; charset=utf-8", self.html());
+        let headers: [(HeaderName, &'static str); 4] = [
             (CONTENT_SECURITY_POLICY, POLICY),
             (CACHE_CONTROL, "no-store"),
             (REFERRER_POLICY, "no-referrer"),

@@ -1,18 +1,14 @@
 //! Redirect validation: which request to the callback server is the issuer's redirect, by host, path, method and state,
 //! before anything else of it is read. One request is accepted, once.
 
-use std::{
-    convert::Infallible,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex, PoisonError,
+    atomic::{AtomicBool, Ordering},
 };
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::{Method, Request, Response, Uri, body::Incoming, header::HOST};
 use nexus_core::Secret;
+use nexus_http::{HttpConnection, RequestHandler, response::ResponseBody};
 use oauth2::url::form_urlencoded;
 use tokio::sync::{mpsc, oneshot};
 
@@ -31,8 +27,8 @@ pub(super) enum RedirectEvent {
 pub(super) struct AuthorizationResponse {
     /// What the issuer says.
     pub(super) answer: AuthorizationAnswer,
-    /// On which connection it came.
-    pub(super) connection: u64,
+    /// The connection that it came on.
+    pub(super) connection: Arc<HttpConnection>,
     /// Where the page goes.
     pub(super) page: oneshot::Sender<BrowserPage>,
 }
@@ -66,22 +62,6 @@ impl RedirectValidator {
             waiting: Mutex::new(Some(waiting)),
             was_called_by_stranger: AtomicBool::new(false),
         }
-    }
-
-    /// Answers a request; the one that is waited for as soon as it is known what became of it.
-    pub(super) async fn respond(
-        &self,
-        request: Request<Incoming>,
-        connection: u64,
-    ) -> Result<Response<Full<Bytes>>, Infallible> {
-        let page = match self.judge(&request) {
-            Err(page) => page,
-            Ok(answer) => {
-                drop(request);
-                self.hand_over(answer, connection).await
-            }
-        };
-        Ok(page.response())
     }
 
     fn judge(&self, request: &Request<Incoming>) -> Result<AuthorizationAnswer, BrowserPage> {
@@ -143,7 +123,7 @@ impl RedirectValidator {
         }
     }
 
-    async fn hand_over(&self, answer: AuthorizationAnswer, connection: u64) -> BrowserPage {
+    async fn hand_over(&self, answer: AuthorizationAnswer, connection: Arc<HttpConnection>) -> BrowserPage {
         // Whoever is first takes the place; there is none for a second.
         let Some(waiting) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return BrowserPage::AlreadyAnswered;
@@ -168,6 +148,24 @@ impl RedirectValidator {
             // There is room for it, and it matters only to those who still wait.
             let _ = waiting.try_send(RedirectEvent::Stranger);
         }
+    }
+}
+
+impl RequestHandler for RedirectValidator {
+    /// Answers a request: the accepted one as soon as the sign-in has used it.
+    async fn respond(
+        &self,
+        request: Request<Incoming>,
+        connection: &Arc<HttpConnection>,
+    ) -> Response<ResponseBody> {
+        let page = match self.judge(&request) {
+            Err(page) => page,
+            Ok(answer) => {
+                drop(request);
+                self.hand_over(answer, Arc::clone(connection)).await
+            }
+        };
+        page.response()
     }
 }
 

@@ -1,8 +1,6 @@
 //! The HTTP server of webhooks.
 
 use std::{
-    collections::VecDeque,
-    convert::Infallible,
     future::Future,
     io,
     net::{Ipv4Addr, SocketAddr},
@@ -11,22 +9,20 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use bytes::{Bytes, BytesMut};
-use http_body_util::{BodyExt as _, Full};
+use bytes::BytesMut;
 use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
-    header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, RETRY_AFTER},
+    header::{CONNECTION, HeaderValue, RETRY_AFTER},
     http::request::Parts,
-    server::conn::http1,
-    service::service_fn,
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
+use nexus_http::{
+    BodyError, BoundedServer, HttpConnection, RequestHandler, ServerLimits,
+    head::{only, stated_length},
+    listen, read_body,
+    response::{ResponseBody, text},
+};
 use serde_json::{Value, json};
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::{AbortHandle, JoinSet},
-};
 
 use super::{
     super::{
@@ -43,8 +39,6 @@ use crate::error::BrokerErrorKind;
 
 /// What begins the path of a webhook.
 const PATH: &str = "/hooks/";
-/// How long no connection is taken after one could not be, as without free descriptors.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long answers that are under way may take once the server ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Largest head of a request, in bytes. Source: the least that hyper takes.
@@ -108,9 +102,8 @@ impl Default for WebhookSettings {
 /// | 429 | too many requests; or too many for this trigger, or its target's queue is full. `Retry-After` says when to try again |
 /// | 503 | the store cannot be reached: the same request again is safe |
 pub struct WebhookServer {
-    listener: TcpListener,
+    server: BoundedServer<WebhookHandler>,
     address: SocketAddr,
-    handler: Arc<WebhookHandler>,
 }
 
 impl std::fmt::Debug for WebhookServer {
@@ -130,8 +123,12 @@ impl WebhookServer {
         secrets: WebhookSecrets,
         settings: WebhookSettings,
     ) -> io::Result<Self> {
-        let listener = TcpListener::bind(settings.address).await?;
+        let listener = listen(settings.address)?;
         let address = listener.local_addr()?;
+        let (connections, within) = (settings.max_connections, settings.read_within);
+        // A sender that does not read its answer holds a connection no longer than one that does not send.
+        let limits =
+            ServerLimits::one_request(connections, within, within * 3).with_max_head_bytes(MAX_HEAD_BYTES);
         let handler = WebhookHandler {
             triggers,
             secrets,
@@ -139,7 +136,7 @@ impl WebhookServer {
             rates: TriggerRates::default(),
             settings,
         };
-        Ok(Self { listener, address, handler: Arc::new(handler) })
+        Ok(Self { server: BoundedServer::new(listener, handler, limits), address })
     }
 
     /// Where it listens.
@@ -153,37 +150,9 @@ impl WebhookServer {
     }
 
     /// Serves until `ended` is done.
-    pub async fn serve(self, ended: impl Future<Output = ()>) {
-        let mut connections = JoinSet::new();
-        let mut open: VecDeque<AbortHandle> = VecDeque::new();
-        let mut ended = std::pin::pin!(ended);
-        loop {
-            tokio::select! {
-                biased;
-                () = &mut ended => break,
-                // Those that are done are forgotten.
-                Some(_) = connections.join_next() => {}
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => {
-                        open.retain(|connection| !connection.is_finished());
-                        // Whoever says nothing holds up nobody who does.
-                        while open.len() >= self.handler.settings.max_connections.max(1) {
-                            if let Some(oldest) = open.pop_front() {
-                                oldest.abort();
-                            }
-                        }
-                        open.push_back(connections.spawn(Arc::clone(&self.handler).converse(stream)));
-                    }
-                    Err(error) => {
-                        tracing::warn!(%error, "a connection cannot be taken");
-                        tokio::time::sleep(ACCEPT_PAUSE).await;
-                    }
-                },
-            }
-        }
-        drop(self.listener);
-        let rest = async { while connections.join_next().await.is_some() {} };
-        let _ = tokio::time::timeout(LAST_ANSWERS, rest).await;
+    pub async fn serve(mut self, ended: impl Future<Output = ()>) {
+        self.server.during(ended).await;
+        self.server.finish(LAST_ANSWERS).await;
     }
 }
 
@@ -200,7 +169,7 @@ enum WebhookRejection {
 }
 
 impl WebhookRejection {
-    fn answer(self) -> Response<Full<Bytes>> {
+    fn answer(self) -> Response<ResponseBody> {
         let (status, words) = match self {
             Self::NotFound => (StatusCode::NOT_FOUND, "there is nothing here\n"),
             Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "the request is not signed as it must be\n"),
@@ -209,7 +178,7 @@ impl WebhookRejection {
             Self::Busy(_) => (StatusCode::TOO_MANY_REQUESTS, "too many requests: try again later\n"),
             Self::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "try again later\n"),
         };
-        let mut answer = answer(status, words);
+        let mut answer = text(status, words);
         let headers = answer.headers_mut();
         if let Self::Busy(wait) = self {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -219,13 +188,6 @@ impl WebhookRejection {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         answer
     }
-}
-
-fn answer(status: StatusCode, words: &'static str) -> Response<Full<Bytes>> {
-    let mut answer = Response::new(Full::new(Bytes::from_static(words.as_bytes())));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain"));
-    answer
 }
 
 /// Answers the requests of all connections.
@@ -245,31 +207,6 @@ struct SignedHead<'h> {
 }
 
 impl WebhookHandler {
-    /// Serves one connection to its end: one request.
-    async fn converse(self: Arc<Self>, stream: TcpStream) {
-        let service = service_fn(|request| self.respond(request));
-        let conversation = http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.settings.read_within)
-            .keep_alive(false)
-            .max_buf_size(MAX_HEAD_BYTES)
-            .serve_connection(TokioIo::new(stream), service);
-        // A sender that does not read its answer holds a connection no longer than one that does not send.
-        let within = self.settings.read_within * 3;
-        // What a sender does wrong on the way is its own business.
-        let _ = tokio::time::timeout(within, conversation).await;
-    }
-
-    async fn respond(&self, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-        Ok(match self.take(request).await {
-            Ok(()) => answer(StatusCode::ACCEPTED, "accepted\n"),
-            Err(rejection) => {
-                tracing::debug!(?rejection, "a request to a webhook was turned away");
-                rejection.answer()
-            }
-        })
-    }
-
     async fn take(&self, request: Request<Incoming>) -> Result<(), WebhookRejection> {
         let taken = {
             let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -280,8 +217,7 @@ impl WebhookHandler {
         let (trigger, schedule) = self.trigger(&head).await?;
         let signed = self.signed_head(&head.headers).ok_or(WebhookRejection::Unauthenticated)?;
         let key = self.key(&trigger, &schedule).await?;
-        let stated =
-            head.headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<u64>().ok());
+        let stated = stated_length(&head.headers);
         if stated.is_some_and(|length| length > self.settings.max_body_bytes as u64) {
             return Err(WebhookRejection::TooLarge);
         }
@@ -356,33 +292,26 @@ impl WebhookHandler {
         })
     }
 
-    /// Reads a body, as far as it is within its bound and in time.
-    async fn read(&self, mut body: Incoming) -> Result<BytesMut, WebhookRejection> {
-        let whole = async {
-            let mut whole = BytesMut::new();
-            while let Some(frame) = body.frame().await {
-                // Trailers say nothing that is asked for.
-                let Ok(piece) = frame.map_err(|_broken| WebhookRejection::TooSlow)?.into_data() else {
-                    continue;
-                };
-                if whole.len() + piece.len() > self.settings.max_body_bytes {
-                    return Err(WebhookRejection::TooLarge);
-                }
-                whole.extend_from_slice(&piece);
-            }
-            Ok(whole)
-        };
-        let read = tokio::time::timeout(self.settings.read_within, whole).await;
-        read.unwrap_or(Err(WebhookRejection::TooSlow))
+    /// Reads a body within its bound and in time.
+    async fn read(&self, body: Incoming) -> Result<BytesMut, WebhookRejection> {
+        let read = read_body(body, self.settings.max_body_bytes, None);
+        match tokio::time::timeout(self.settings.read_within, read).await {
+            Ok(Ok(body)) => Ok(body),
+            Ok(Err(BodyError::TooLarge)) => Err(WebhookRejection::TooLarge),
+            Ok(Err(BodyError::Incomplete)) | Err(_) => Err(WebhookRejection::TooSlow),
+        }
     }
 }
 
-/// The value of a header that is there once.
-fn only<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (Some(value), None) => value.to_str().ok(),
-        _ => None,
+impl RequestHandler for WebhookHandler {
+    async fn respond(&self, request: Request<Incoming>, _: &Arc<HttpConnection>) -> Response<ResponseBody> {
+        match self.take(request).await {
+            Ok(()) => text(StatusCode::ACCEPTED, "accepted\n"),
+            Err(rejection) => {
+                tracing::debug!(?rejection, "a request to a webhook was rejected");
+                rejection.answer()
+            }
+        }
     }
 }
 

@@ -1,0 +1,49 @@
+//! Bodies of requests, within their bounds.
+
+use bytes::BytesMut;
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+
+use crate::memory::{BodyTooLarge, MemoryPermit};
+
+/// Why a body was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyError {
+    /// It is larger than the bound.
+    TooLarge,
+    /// The connection broke before its end.
+    Incomplete,
+}
+
+impl From<BodyTooLarge> for BodyError {
+    fn from(_: BodyTooLarge) -> Self {
+        Self::TooLarge
+    }
+}
+
+/// Reads a body of at most `max_bytes` bytes. With `memory` it waits for shared memory before it reads on. It has no time limit
+/// of its own.
+///
+/// # Errors
+///
+/// As [`BodyError`] lists them.
+pub async fn read_body(
+    mut body: Incoming,
+    max_bytes: usize,
+    mut memory: Option<&mut MemoryPermit>,
+) -> Result<BytesMut, BodyError> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        // Trailers are ignored.
+        let Ok(piece) = frame.map_err(|_broken| BodyError::Incomplete)?.into_data() else { continue };
+        let bytes = whole.len() + piece.len();
+        if bytes > max_bytes {
+            return Err(BodyError::TooLarge);
+        }
+        if let Some(memory) = &mut memory {
+            memory.grow_to(bytes).await?;
+        }
+        whole.extend_from_slice(&piece);
+    }
+    Ok(whole)
+}

@@ -1,0 +1,139 @@
+//! Memory of the bodies of requests: as bytes while they arrive, and as JSON values for as long as the handler needs them.
+//!
+//! Each body has a small amount of its own, so that a small request never waits for others. All connections share the rest.
+
+use std::sync::Arc;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Shared memory beyond the own amount of each body, in bytes. Source: our own bound.
+const SHARED_BYTES: usize = 64 << 20;
+
+/// Largest amount for one body, in bytes. Source: our own bound: two of the largest fit at once.
+const MAX_BODY_BYTES: usize = SHARED_BYTES / 2;
+
+/// Own amount of each body, in bytes. Source: our own bound, above the size of most requests.
+const OWN_BYTES: usize = 64 << 10;
+
+/// Memory of one item beside its text, in bytes: in a list that has just grown to twice its size, or in a map whose nodes
+/// are half empty. Source: the sizes of a JSON value (32) and of a node of a map (about 650, for eleven), rounded up.
+const ITEM_BYTES: usize = 192;
+
+/// Memory of a map with one field, in bytes. Source: the size of a node, rounded up.
+const MAP_BYTES: usize = 768;
+
+/// The memory of one server's request bodies.
+#[derive(Debug)]
+pub struct BodyMemory(Arc<Semaphore>);
+
+/// The share of one body. It is returned when this is dropped.
+#[derive(Debug)]
+pub struct MemoryPermit {
+    memory: Arc<Semaphore>,
+    bytes: usize,
+    shared: Option<OwnedSemaphorePermit>,
+}
+
+/// A body needs more memory than one may ever have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BodyTooLarge;
+
+impl Default for BodyMemory {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(SHARED_BYTES)))
+    }
+}
+
+impl BodyMemory {
+    /// Returns the share of a body of which nothing has arrived.
+    pub fn permit(&self) -> MemoryPermit {
+        MemoryPermit { memory: Arc::clone(&self.0), bytes: 0, shared: None }
+    }
+}
+
+impl MemoryPermit {
+    /// Waits until the body may take `bytes` bytes in all.
+    ///
+    /// # Errors
+    ///
+    /// No body may take so much.
+    pub async fn grow_to(&mut self, bytes: usize) -> Result<(), BodyTooLarge> {
+        if bytes > MAX_BODY_BYTES {
+            return Err(BodyTooLarge);
+        }
+        let shared = |bytes: usize| bytes.saturating_sub(OWN_BYTES);
+        let more =
+            u32::try_from(shared(bytes).saturating_sub(shared(self.bytes))).map_err(|_| BodyTooLarge)?;
+        if more > 0 {
+            let permit = Arc::clone(&self.memory).acquire_many_owned(more).await.map_err(|_| BodyTooLarge)?;
+            match &mut self.shared {
+                Some(shared) => shared.merge(permit),
+                shared => *shared = Some(permit),
+            }
+        }
+        self.bytes = self.bytes.max(bytes);
+        Ok(())
+    }
+
+    /// Waits until the body may be read as JSON.
+    ///
+    /// # Errors
+    ///
+    /// No body may take so much as its values would.
+    pub async fn grow_to_json(&mut self, text: &[u8]) -> Result<(), BodyTooLarge> {
+        self.grow_to(json_bytes(text)).await
+    }
+}
+
+/// Upper estimate of the memory of a JSON text once it is read, in bytes.
+fn json_bytes(text: &[u8]) -> usize {
+    let mut bytes = text.len();
+    let (mut is_string, mut is_escaped) = (false, false);
+    for byte in text {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_string => is_escaped = true,
+            b'"' => is_string = !is_string,
+            b',' | b'[' if !is_string => bytes = bytes.saturating_add(ITEM_BYTES),
+            b'{' if !is_string => bytes = bytes.saturating_add(MAP_BYTES),
+            _ => {}
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn structure_weighs_and_text_does_not() {
+        assert_eq!(json_bytes(br#"{"a":"[,{\"[,{"}"#), 16 + MAP_BYTES);
+        assert_eq!(json_bytes(b"[0,0,0]"), 7 + 3 * ITEM_BYTES);
+        assert_eq!(json_bytes(br#"["\\",1]"#), 8 + 2 * ITEM_BYTES);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_small_body_waits_for_no_other() {
+        let memory = BodyMemory::default();
+        let (mut one, mut other, mut third) = (memory.permit(), memory.permit(), memory.permit());
+        one.grow_to(MAX_BODY_BYTES).await.unwrap();
+        other.grow_to(MAX_BODY_BYTES).await.unwrap();
+        third.grow_to(OWN_BYTES).await.unwrap();
+        // Two of the largest bodies leave their own amounts to others.
+        third.grow_to(3 * OWN_BYTES).await.unwrap();
+        let more = tokio::time::timeout(Duration::from_secs(1), third.grow_to(4 * OWN_BYTES));
+        assert!(more.await.is_err(), "more memory than there is");
+        drop(one);
+        third.grow_to(4 * OWN_BYTES).await.unwrap();
+        drop((other, third));
+        assert_eq!(memory.0.available_permits(), SHARED_BYTES);
+    }
+
+    #[tokio::test]
+    async fn no_body_takes_all() {
+        assert!(BodyMemory::default().permit().grow_to(MAX_BODY_BYTES + 1).await.is_err());
+    }
+}
