@@ -62,6 +62,11 @@ impl<H: RequestHandler> BoundedServer<H> {
         &self.handler
     }
 
+    /// The handler of its requests, to be used while the server runs.
+    pub fn shared_handler(&self) -> Arc<H> {
+        Arc::clone(&self.handler)
+    }
+
     /// Answers requests for as long as it is polled.
     pub async fn serve(&mut self) -> Infallible {
         loop {

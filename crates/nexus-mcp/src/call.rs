@@ -1,17 +1,18 @@
 //! One call of a tool, from its arguments to its answer.
 //!
-//! The call itself runs in a task of its own and goes on to its end. What is here waits for it: it passes on progress, asks the
-//! client for its roots, and gives up waiting when the client does.
+//! A call of a service runs in a task of its own, to its end. A call of a session runs here, and is dropped when its client leaves.
+//! [`RunningCall`] waits for either: it reports progress, asks the client for its roots, and stops waiting when the client does.
 
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use nexus_core::CancelToken;
-use rmcp::model::RequestId;
+use rmcp::model::{CallToolResult, RequestId};
 use serde_json::Value;
 use tokio::{
     sync::{mpsc, watch},
-    task::JoinHandle,
+    task::AbortHandle,
     time::{Instant, sleep_until},
 };
 
@@ -38,16 +39,40 @@ const ROOTS_TIMEOUT: Duration = Duration::from_secs(5);
 /// A call that runs, and what is needed to wait for it.
 pub(crate) struct RunningCall {
     pub(crate) id: RequestId,
-    pub(crate) tool: String,
     pub(crate) meta: RequestMeta,
-    pub(crate) running: JoinHandle<CallAnswer>,
+    pub(crate) running: BoxFuture<'static, CallToolResult>,
+    /// The task of a service's call.
+    pub(crate) task: Option<AbortHandle>,
     pub(crate) context: CallContext,
+    pub(crate) waiting: WaitGuard,
     pub(crate) lines: watch::Receiver<String>,
     pub(crate) roots: mpsc::Receiver<RootsQuestion>,
     pub(crate) questions: Arc<Questions>,
     /// Where the call may go on when its client wants to fetch the answer later.
     pub(crate) deferred: Option<SharedDeferredCalls>,
     pub(crate) messages: mpsc::Sender<Bytes>,
+}
+
+/// Tells a call that nobody waits for it any more, when it is dropped.
+pub(crate) struct WaitGuard(Option<CancelToken>);
+
+impl WaitGuard {
+    pub(crate) fn new(context: &CallContext) -> Self {
+        Self(Some(context.cancelled().clone()))
+    }
+
+    /// The call has its answer, or its client fetches it later.
+    fn disarm(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for WaitGuard {
+    fn drop(&mut self) {
+        if let Some(context) = &self.0 {
+            context.cancel();
+        }
+    }
 }
 
 impl RunningCall {
@@ -62,12 +87,14 @@ impl RunningCall {
             tokio::select! {
                 biased;
                 answered = &mut self.running => return self.answer(answered).await,
-                () = &mut ended => return self.context.cancelled().cancel(),
+                () = &mut ended => return,
                 Some(question) = self.roots.recv() => {
                     if self.meta.names_itself {
                         // It waits for the roots and does nothing else, so nothing is lost; the client sends the call again.
-                        self.running.abort();
-                        return self.send(wire::result_message(self.id.clone(), wire::roots_required())).await;
+                        if let Some(task) = &self.task {
+                            task.abort();
+                        }
+                        return send(&self.messages, wire::result_message(self.id.clone(), wire::roots_required())).await;
                     }
                     self.ask_for_roots(question);
                 }
@@ -85,14 +112,10 @@ impl RunningCall {
         }
     }
 
-    async fn answer(self, answered: Result<CallAnswer, tokio::task::JoinError>) {
-        let result = wire::called(answer_of(answered, &self.tool), &self.meta);
-        self.send(wire::result_message(self.id.clone(), result)).await;
-    }
-
-    /// Sends one message; a client that left has no use for it.
-    async fn send(&self, message: Bytes) {
-        let _ = self.messages.send(message).await;
+    async fn answer(mut self, result: CallToolResult) {
+        self.waiting.disarm();
+        let result = wire::in_revision(result, &self.meta);
+        send(&self.messages, wire::result_message(self.id.clone(), result)).await;
     }
 
     fn tell_progress(&mut self, count: u64, elapsed: Duration) {
@@ -125,12 +148,12 @@ impl RunningCall {
             return false;
         };
         self.context.defer();
-        self.send(wire::result_message(self.id.clone(), created)).await;
-        let abandoned = tokio::spawn(async { CallAnswer::error("") });
-        let running = std::mem::replace(&mut self.running, abandoned);
-        let (tool, meta) = (self.tool.clone(), self.meta.clone());
+        send(&self.messages, wire::result_message(self.id.clone(), created)).await;
+        self.waiting.disarm();
+        let running = std::mem::replace(&mut self.running, Box::pin(std::future::pending()));
+        let meta = self.meta.clone();
         tokio::spawn(async move {
-            let result = wire::called(answer_of(running.await, &tool), &meta);
+            let result = wire::in_revision(running.await, &meta);
             let result = match serde_json::to_value(result) {
                 Ok(Value::Object(result)) => result,
                 _ => JsonObject::new(),
@@ -141,8 +164,13 @@ impl RunningCall {
     }
 }
 
+/// Sends one message; a client that left has no use for it.
+async fn send(messages: &mpsc::Sender<Bytes>, message: Bytes) {
+    let _ = messages.send(message).await;
+}
+
 /// The answer of a call that ended, within its bound.
-fn answer_of(ended: Result<CallAnswer, tokio::task::JoinError>, tool: &str) -> CallAnswer {
+pub(crate) fn answer_of(ended: Result<CallAnswer, tokio::task::JoinError>, tool: &str) -> CallAnswer {
     let answer = ended.unwrap_or_else(|error| {
         tracing::error!(tool, %error, "a call of a tool ended without an answer");
         CallAnswer::error(format!(

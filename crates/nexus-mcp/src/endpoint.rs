@@ -2,21 +2,23 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use nexus_core::CancelToken;
-use rmcp::model::{ErrorCode, ErrorData, RequestId, Tool};
+use rmcp::model::{CallToolResult, ErrorCode, ErrorData, RequestId, Tool};
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, mpsc};
 
 use super::{
-    call::RunningCall,
+    call::{RunningCall, WaitGuard, answer_of},
     context::{CallContext, CallProgress},
     deferred::SharedDeferredCalls,
     in_flight::InFlight,
-    message::{Incoming, NotUnderstood},
+    message::{Incoming, NotUnderstood, flawed},
     questions::Questions,
     reply::{Reply, ReplyStatus, ReplyStream},
     roots::{ClientRoots, RootsSource},
     service::{CallAnswer, JsonObject, ServiceInfo, ToolService},
+    session::SessionTools,
     wire::{self, RequestMeta},
 };
 
@@ -34,9 +36,17 @@ pub(crate) struct ClientSide {
     pub(crate) offers_roots: bool,
 }
 
-/// Answers messages for one service.
+/// The tools that an endpoint serves.
+enum ServedTools {
+    /// Of a service. Its calls go on to their end when their client leaves.
+    Service(Arc<dyn ToolService>),
+    /// Of a session. Its calls end with their waiting, and nothing is spawned.
+    Session(Arc<SessionTools>),
+}
+
+/// Answers messages for one service or one session.
 pub(crate) struct Endpoint {
-    service: Arc<dyn ToolService>,
+    served: ServedTools,
     info: ServiceInfo,
     tools: Vec<Tool>,
     /// Names of the tools whose calls may take long.
@@ -51,12 +61,22 @@ pub(crate) struct Endpoint {
 
 impl Endpoint {
     pub(crate) fn new(service: Arc<dyn ToolService>) -> Self {
-        let served = service.tools();
+        let tools = service.tools();
+        let listed = tools.iter().map(wire::tool).collect();
+        let long = tools.into_iter().filter(|tool| tool.may_take_long).map(|tool| tool.name).collect();
+        Self::of(service.info(), listed, long, ServedTools::Service(service))
+    }
+
+    pub(crate) fn of_session(tools: Arc<SessionTools>) -> Self {
+        Self::of(tools.info(), tools.listed(), Vec::new(), ServedTools::Session(tools))
+    }
+
+    fn of(info: ServiceInfo, tools: Vec<Tool>, long: Vec<String>, served: ServedTools) -> Self {
         Self {
-            info: service.info(),
-            tools: served.iter().map(wire::tool).collect(),
-            long: served.into_iter().filter(|tool| tool.may_take_long).map(|tool| tool.name).collect(),
-            service,
+            served,
+            info,
+            tools,
+            long,
             in_flight: Arc::default(),
             questions: Arc::default(),
             deferred: SharedDeferredCalls::default(),
@@ -68,7 +88,17 @@ impl Endpoint {
     /// Ends all waiting, and has the service end what its calls began.
     pub(crate) async fn stop(&self) {
         self.ending.cancel();
-        self.service.stop().await;
+        if let ServedTools::Service(service) = &self.served {
+            service.stop().await;
+        }
+    }
+
+    /// Ends the waiting of a client that ends its MCP session.
+    pub(crate) fn end_session(&self, session: &str) {
+        // Clients without a session share the empty name, and none of them ends the waiting of another.
+        if !session.is_empty() {
+            self.in_flight.end(session);
+        }
     }
 
     /// Answers what was no message.
@@ -79,7 +109,8 @@ impl Endpoint {
     /// Answers one message. Never waits.
     pub(crate) fn receive(&self, message: Incoming, client: &ClientSide) -> Reply {
         match message {
-            Incoming::Request { id, method, params } => match RequestMeta::read(&params) {
+            Incoming::Request { id, method, params, flaw } => match RequestMeta::read(&params) {
+                Ok(meta) if method == "tools/call" => self.call(id, params, flaw, meta, client),
                 Ok(meta) => self.request(id, &method, params, meta, client),
                 Err(error) => Reply::error(id, error, true),
             },
@@ -110,16 +141,23 @@ impl Endpoint {
         let names_itself = meta.names_itself;
         match method {
             "initialize" => Reply::result(id, wire::initialized(&params, &self.info)),
-            "server/discover" => Reply::result(id, wire::discovered(&self.info)),
+            "server/discover" => Reply::result(
+                id,
+                wire::discovered(&self.info, matches!(self.served, ServedTools::Service(_))),
+            ),
             "ping" => Reply::result(id, wire::nothing(&meta)),
             "tools/list" => match params.get("cursor") {
-                None | Some(Value::Null) => Reply::result(id, wire::listed(&self.tools, &meta)),
+                None | Some(Value::Null) => {
+                    if let ServedTools::Session(tools) = &self.served {
+                        tools.activity().listed();
+                    }
+                    Reply::result(id, wire::listed(&self.tools, &meta))
+                }
                 Some(_) => {
                     let problem = "there is no such `cursor`: all tools are listed at once, without one";
                     Reply::error(id, ErrorData::invalid_params(problem, None), names_itself)
                 }
             },
-            "tools/call" => self.call(id, params, meta, client),
             "tasks/get" => either(id, self.deferred.fetched(&params), names_itself),
             "tasks/cancel" => either(id, self.deferred.cancelled(&params), names_itself),
             "tasks/update" => either(id, self.deferred.updated(&params), names_itself),
@@ -135,7 +173,14 @@ impl Endpoint {
         }
     }
 
-    fn call(&self, id: RequestId, params: Value, meta: RequestMeta, client: &ClientSide) -> Reply {
+    fn call(
+        &self,
+        id: RequestId,
+        params: Value,
+        flaw: Option<String>,
+        meta: RequestMeta,
+        client: &ClientSide,
+    ) -> Reply {
         let names_itself = meta.names_itself;
         let Value::Object(mut params) = params else {
             return Reply::error(id, nameless(), names_itself);
@@ -143,21 +188,10 @@ impl Endpoint {
         let Some(Value::String(tool)) = params.remove("name") else {
             return Reply::error(id, nameless(), names_itself);
         };
-        if !self.tools.iter().any(|known| known.name == tool) {
-            return Reply::error(id, self.unknown_tool(tool), names_itself);
-        }
-        // What the model did wrong it is told as an answer: some clients show it no errors of the protocol.
-        let refuse =
-            |problem: String| Reply::result(id.clone(), wire::called(CallAnswer::error(problem), &meta));
-        let arguments = match params.remove("arguments") {
-            None | Some(Value::Null) => JsonObject::new(),
-            Some(Value::Object(arguments)) => arguments,
-            Some(other) => {
-                let kind = kind_of(&other);
-                return refuse(format!(
-                    "the arguments of {tool} are {kind}; they must be one JSON object: {{…}}"
-                ));
-            }
+        // A mistake of the model is a result: some clients show it no errors of the protocol.
+        let refuse = |problem: String| {
+            let result = wire::in_revision(wire::called(CallAnswer::error(problem)), &meta);
+            Reply::result(id.clone(), result)
         };
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             return refuse(format!(
@@ -165,35 +199,68 @@ impl Endpoint {
             ));
         };
         let (questions, roots) = mpsc::channel(1);
-        let context = CallContext::new(
-            CallProgress::default(),
-            self.ending.child(),
-            roots_source(&params, &meta, client, questions),
-        );
+        let arguments = params.remove("arguments").unwrap_or_default();
+        let roots_source = match self.served {
+            ServedTools::Service(_) => roots_source(&params, &meta, client, questions),
+            ServedTools::Session(_) => RootsSource::None,
+        };
+        let context = CallContext::new(CallProgress::default(), self.ending.child(), roots_source);
         // Before the call begins: what it says at once is heard.
         let lines = context.progress().lines();
+        let is_long = self.long.contains(&tool);
+        let (running, task): (BoxFuture<'static, CallToolResult>, _) = match &self.served {
+            // The session judges tools and arguments, and records what it decides.
+            ServedTools::Session(tools) => {
+                let call = Arc::clone(tools).call(tool, arguments, flaw);
+                let call = async move {
+                    let _permit = permit;
+                    call.await
+                };
+                (Box::pin(call), None)
+            }
+            ServedTools::Service(service) => {
+                if let Some(flaw) = flaw {
+                    return Self::refuse(flawed(id, &flaw));
+                }
+                if !self.tools.iter().any(|known| known.name == tool) {
+                    return Reply::error(id, self.unknown_tool(tool), names_itself);
+                }
+                let arguments = match arguments {
+                    Value::Null => JsonObject::new(),
+                    Value::Object(arguments) => arguments,
+                    other => {
+                        let kind = kind_of(&other);
+                        return refuse(format!(
+                            "the arguments of {tool} are {kind}; they must be one JSON object: {{…}}"
+                        ));
+                    }
+                };
+                let (service, name, of_call) = (Arc::clone(service), tool.clone(), context.clone());
+                let task = tokio::spawn(async move {
+                    let _permit = permit;
+                    service.call(&name, arguments, of_call).await
+                });
+                let handle = task.abort_handle();
+                (Box::pin(async move { wire::called(answer_of(task.await, &tool)) }), Some(handle))
+            }
+        };
         let (messages, unread) = mpsc::channel(UNREAD_MESSAGES);
         let waiting = self.in_flight.begin(&client.session, &id);
-        let (service, name, of_call) = (Arc::clone(&self.service), tool.clone(), context.clone());
-        let running = tokio::spawn(async move {
-            let _permit = permit;
-            service.call(&name, arguments, of_call).await
-        });
-        let is_long = self.long.contains(&tool);
         let call = RunningCall {
             id,
-            tool,
             lines,
             deferred: (meta.takes_tasks && is_long).then(|| Arc::clone(&self.deferred)),
             meta,
             running,
+            task,
+            waiting: WaitGuard::new(&context),
             context,
             roots,
             questions: Arc::clone(&self.questions),
             messages,
         };
-        tokio::spawn(call.wait(waiting.end().clone()));
-        Reply::Stream(ReplyStream { messages: unread, _waiting: waiting })
+        let work = Box::pin(call.wait(waiting.end().clone()));
+        Reply::Stream(ReplyStream::new(unread, work, waiting))
     }
 
     fn unknown_tool(&self, mut named: String) -> ErrorData {
@@ -208,14 +275,14 @@ impl Endpoint {
         let (messages, unread) = mpsc::channel(1);
         let waiting = self.in_flight.begin(&client.session, &id);
         let (end, ending) = (waiting.end().cancelled(), self.ending.cancelled());
-        tokio::spawn(async move {
+        let work = Box::pin(async move {
             let _ = messages.send(wire::nothing_to_listen_for(&id)).await;
             tokio::select! {
                 () = end => {}
                 () = ending => {}
             }
         });
-        Reply::Stream(ReplyStream { messages: unread, _waiting: waiting })
+        Reply::Stream(ReplyStream::new(unread, work, waiting))
     }
 }
 

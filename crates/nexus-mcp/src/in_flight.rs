@@ -47,6 +47,12 @@ impl InFlight {
         }
     }
 
+    /// A client ends its MCP session, and with it all its waiting.
+    pub(crate) fn end(&self, session: &str) {
+        let all = self.lock();
+        all.iter().filter(|((of, _), _)| of == session).for_each(|(_, (_, end))| end.cancel());
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<RequestKey, (u64, CancelToken)>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

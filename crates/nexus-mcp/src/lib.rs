@@ -1,6 +1,8 @@
 //! Serves a set of tools to clients of the Model Context Protocol (MCP): over stdio, over streamable HTTP, and over stdio by
 //! way of a server that already runs.
 //!
+//! A [`SessionServer`] serves the tools of a [`Session`](nexus_core::Session) within the future of a turn, by the same code.
+//!
 //! The crate knows the protocol and nothing of what the tools do: that is a [`ToolService`]. What services have in common stands
 //! beside it: [`OnFirstCall`] for tools whose arguments and answers are types, [`page`] for answers that every client passes whole,
 //! [`schema`] for schemas of arguments, [`jobs`] for work that outlasts the call that began it.
@@ -38,6 +40,7 @@
 //! }
 //! ```
 
+mod activity;
 mod attach;
 mod call;
 mod context;
@@ -55,17 +58,20 @@ mod roots;
 pub mod schema;
 mod server_file;
 mod service;
+mod session;
 mod stdio;
 mod token;
 mod typed;
 mod wire;
 
+pub use activity::CallActivity;
 pub use attach::{AttachError, attach};
 pub use context::{CallContext, CallProgress};
 pub use http::{HttpServer, HttpSettings};
 pub use roots::ClientRoots;
 pub use server_file::{RunningServer, ServerFile, ServerFileError};
 pub use service::{CallAnswer, JsonObject, MAX_ANSWER_BYTES, ServedTool, ServiceInfo, ToolKind, ToolService};
+pub use session::SessionServer;
 pub use stdio::{StdioEnd, StdioSettings, own_streams, serve_lines, serve_stdio};
 pub use token::{HttpToken, TokenError};
 pub use typed::{OnFirstCall, ToolDescription};

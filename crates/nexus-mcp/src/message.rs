@@ -18,6 +18,8 @@ pub(crate) enum Incoming {
         method: String,
         /// What for.
         params: Value,
+        /// Why no call may rest on it: it was repaired, or an object has a key twice.
+        flaw: Option<String>,
     },
     /// It wants none.
     Notification {
@@ -69,12 +71,7 @@ impl Incoming {
         }
         let params = message.remove("params").unwrap_or_default();
         match (message.remove("method"), id) {
-            (Some(Value::String(method)), Some(id)) if method == "tools/call" && flaw.is_some() => {
-                let flaw = flaw.unwrap_or_default();
-                let problem = format!("the call was not run: its message cannot be relied on: {flaw}");
-                Err(NotUnderstood { id: Some(id), error: ErrorData::invalid_params(problem, None) })
-            }
-            (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params }),
+            (Some(Value::String(method)), Some(id)) => Ok(Self::Request { id, method, params, flaw }),
             (Some(Value::String(method)), None) if !has_id => Ok(Self::Notification { method, params }),
             (None, Some(id)) if message.contains_key("result") || message.contains_key("error") => {
                 Ok(Self::Answer { id, result: message.remove("result") })
@@ -85,6 +82,12 @@ impl Incoming {
             (_, id) => Err(invalid(id, "the message is neither a request, a notification nor an answer")),
         }
     }
+}
+
+/// The answer to a call whose message cannot be relied on.
+pub(crate) fn flawed(id: RequestId, flaw: &str) -> NotUnderstood {
+    let problem = format!("the call was not run: its message cannot be relied on: {flaw}");
+    NotUnderstood { id: Some(id), error: ErrorData::invalid_params(problem, None) }
 }
 
 /// The answer to a line or a body that is longer than any that is read.
@@ -125,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_is_not_quite_json_is_read_and_a_call_on_it_is_refused_under_its_id() {
+    fn a_request_that_is_not_quite_json_is_read_and_its_flaw_reported() {
         let request = |method: &str, value: &str| {
             format!(
                 r#"{{"jsonrpc":"2.0","id":"a","method":"{method}","params":{{"name":"t","arguments":{{"x":{value}}}}}}}"#
@@ -139,12 +142,11 @@ mod tests {
             );
         }
         for value in [r#""cut \ud83d""#, "NaN", r#"1,"x":2"#] {
-            let refused = Incoming::read(request("tools/call", value).as_bytes()).unwrap_err();
-            assert_eq!(refused.id, Some(RequestId::String("a".into())), "{value}");
-            assert!(refused.error.message.contains("was not run"), "{value}: {}", refused.error.message);
+            let read = Incoming::read(request("tools/call", value).as_bytes());
+            assert!(matches!(&read, Ok(Incoming::Request { flaw: Some(_), .. })), "{value}: {read:?}");
         }
         let marked = format!("\u{feff}{}", request("tools/call", "1"));
-        assert!(matches!(Incoming::read(marked.as_bytes()), Ok(Incoming::Request { .. })));
+        assert!(matches!(Incoming::read(marked.as_bytes()), Ok(Incoming::Request { flaw: None, .. })));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What a message is answered with, for any transport.
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use rmcp::model::{ErrorCode, ErrorData, RequestId};
 use serde::Serialize;
 use tokio::sync::mpsc;
@@ -8,7 +9,6 @@ use tokio::sync::mpsc;
 use super::{in_flight::InFlightRequest, wire};
 
 /// What a message is answered with.
-#[derive(Debug)]
 pub(crate) enum Reply {
     /// Nothing: it was no request.
     Nothing,
@@ -29,17 +29,34 @@ pub(crate) enum ReplyStatus {
     NotFound,
 }
 
-/// The messages of one request, the answer last.
-#[derive(Debug)]
+/// The messages of one request, the answer last. They come while [`ReplyStream::next`] is polled.
 pub(crate) struct ReplyStream {
-    pub(crate) messages: mpsc::Receiver<Bytes>,
+    messages: mpsc::Receiver<Bytes>,
+    /// Sends the messages; `None` once it has sent the last.
+    work: Option<BoxFuture<'static, ()>>,
     /// Ends the waiting when it is dropped.
-    pub(crate) _waiting: InFlightRequest,
+    _waiting: InFlightRequest,
 }
 
 impl ReplyStream {
+    /// The messages that `work` sends.
+    pub(crate) fn new(
+        messages: mpsc::Receiver<Bytes>,
+        work: BoxFuture<'static, ()>,
+        waiting: InFlightRequest,
+    ) -> Self {
+        Self { messages, work: Some(work), _waiting: waiting }
+    }
+
     /// The next message; `None` after the last, and where the request was cancelled.
     pub(crate) async fn next(&mut self) -> Option<Bytes> {
+        while let Some(work) = &mut self.work {
+            tokio::select! {
+                biased;
+                message = self.messages.recv() => return message,
+                () = work => self.work = None,
+            }
+        }
         self.messages.recv().await
     }
 }

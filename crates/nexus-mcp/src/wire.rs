@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use nexus_core::{Effects, ToolContent, ToolDefinition, ToolResult};
 use rmcp::model::{
     CacheScope, CallToolResult, ContentBlock, DiscoverResult, ErrorCode, ErrorData, Implementation,
-    InitializeResult, JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, ListToolsResult, ProtocolVersion,
-    RequestId, ServerCapabilities, TASKS_EXTENSION_ID, Tool, ToolAnnotations, ToolsCapability,
+    InitializeResult, JsonRpcError, JsonRpcResponse, JsonRpcVersion2_0, ListToolsResult, MetaObject,
+    ProtocolVersion, RequestId, ServerCapabilities, TASKS_EXTENSION_ID, Tool, ToolAnnotations,
+    ToolsCapability,
 };
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -91,24 +93,31 @@ pub(crate) fn initialized(params: &Value, info: &ServiceInfo) -> InitializeResul
     let wanted = params.get("protocolVersion").and_then(Value::as_str);
     let [.., newest] = WITH_HANDSHAKE;
     let version = WITH_HANDSHAKE.into_iter().find(|version| Some(version.as_str()) == wanted);
-    InitializeResult::new(capabilities())
+    let mut result = InitializeResult::new(capabilities())
         .with_protocol_version(version.unwrap_or(newest))
-        .with_server_info(implementation(info))
-        .with_instructions(info.instructions.clone())
+        .with_server_info(implementation(info));
+    result.instructions = instructions(info);
+    result
 }
 
-/// The answer to `server/discover`.
-pub(crate) fn discovered(info: &ServiceInfo) -> DiscoverResult {
+/// The answer to `server/discover`, of a server that has protocol tasks or not.
+pub(crate) fn discovered(info: &ServiceInfo, has_tasks: bool) -> DiscoverResult {
     let mut versions = WITH_HANDSHAKE.to_vec();
     versions.push(WITHOUT_HANDSHAKE);
     let mut capabilities = capabilities();
-    capabilities.extensions = Some([(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())].into());
+    if has_tasks {
+        capabilities.extensions = Some([(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())].into());
+    }
     let mut result = DiscoverResult::new(versions, capabilities)
         .with_ttl_ms(KEPT_MS)
         .with_cache_scope(CacheScope::Private)
         .with_server_info(implementation(info));
-    result.instructions = Some(info.instructions.clone());
+    result.instructions = instructions(info);
     result
+}
+
+fn instructions(info: &ServiceInfo) -> Option<String> {
+    Some(&info.instructions).filter(|text| !text.is_empty()).cloned()
 }
 
 fn capabilities() -> ServerCapabilities {
@@ -156,12 +165,39 @@ fn object_schema(schema: &Value) -> Arc<JsonObject> {
     Arc::new(schema)
 }
 
+/// A tool of a session, as it is listed: its caller says of it whether it only reads, and nothing more.
+pub(crate) fn session_tool(definition: &ToolDefinition, meta: &JsonObject) -> Tool {
+    let schema = object_schema(&definition.input_schema);
+    let reads = matches!(definition.effects, Effects::None | Effects::Read);
+    Tool::new(definition.name.clone(), definition.description.clone(), schema)
+        .with_annotations(ToolAnnotations::new().read_only(reads))
+        .with_meta(MetaObject(meta.clone()))
+}
+
 /// The answer to `tools/call`.
-pub(crate) fn called(answer: CallAnswer, meta: &RequestMeta) -> CallToolResult {
+pub(crate) fn called(answer: CallAnswer) -> CallToolResult {
     let content = vec![ContentBlock::text(answer.text)];
     let mut result =
         if answer.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
     result.structured_content = answer.structured;
+    result
+}
+
+/// The answer to `tools/call` of a session's tool. A JSON value is text, too: of a result with text and structured content, some
+/// clients show their model only one.
+pub(crate) fn answered(result: ToolResult) -> CallToolResult {
+    let block = |content| match content {
+        ToolContent::Text { text } => Some(ContentBlock::text(text)),
+        ToolContent::Json { value } => Some(ContentBlock::text(value.to_string())),
+        ToolContent::Image { media_type, data } => Some(ContentBlock::image(data, media_type)),
+        _ => None,
+    };
+    let content = result.content.into_iter().filter_map(block).collect();
+    if result.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) }
+}
+
+/// The result of a call, in the revision of its request.
+pub(crate) fn in_revision(mut result: CallToolResult, meta: &RequestMeta) -> CallToolResult {
     if !meta.names_itself {
         result.result_type = None;
     }
@@ -243,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_is_discovered_says_how_long_it_may_be_kept() {
-        let result = serde_json::to_value(discovered(&info())).unwrap();
+        let result = serde_json::to_value(discovered(&info(), true)).unwrap();
         assert_eq!(result["resultType"], "complete");
         assert_eq!(result["cacheScope"], "private");
         assert!(result["ttlMs"].is_u64());

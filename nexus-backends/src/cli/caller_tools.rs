@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use nexus_core::{Effects, Session, SessionToken, ToolDefinition};
+use nexus_mcp::CallActivity;
 use serde_json::Value;
 
-use crate::mcp_server::{CallActivity, McpServer};
+use crate::mcp_server::McpServer;
 
 /// The name of the server, for every program: its tools are `mcp__nexus__NAME`, or `nexus__NAME`.
 pub(crate) const SERVER: &str = "nexus";

@@ -1,14 +1,18 @@
 //! Answers, as HTTP carries them.
 
-use std::{convert::Infallible, time::Duration};
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures::stream;
-use http_body_util::{BodyExt as _, Empty, Full, StreamBody, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt as _, StreamBody};
 use hyper::{
     Response, StatusCode,
     body::Frame,
     header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
+};
+use nexus_http::{
+    MemoryPermit,
+    response::{ResponseBody, text, with_body},
 };
 
 use super::guard::Rejection;
@@ -18,13 +22,12 @@ use crate::reply::{ReplyStatus, ReplyStream};
 /// connection that was seen in a client.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-pub(super) type AnswerBody = UnsyncBoxBody<Bytes, Infallible>;
-pub(super) type HttpAnswer = Response<AnswerBody>;
+pub(super) type HttpAnswer = Response<ResponseBody>;
 
 /// One that turns the request away.
 pub(super) fn rejected(rejection: Rejection) -> HttpAnswer {
     let (status, words) = rejection.status();
-    let mut answer = with_body(status, "text/plain", Bytes::from_static(words.as_bytes()));
+    let mut answer = text(status, words);
     let headers = answer.headers_mut();
     match rejection {
         Rejection::Unauthenticated => {
@@ -41,13 +44,6 @@ pub(super) fn rejected(rejection: Rejection) -> HttpAnswer {
     answer
 }
 
-/// One that says nothing.
-pub(super) fn empty(status: StatusCode) -> HttpAnswer {
-    let mut answer = Response::new(Empty::new().boxed_unsync());
-    *answer.status_mut() = status;
-    answer
-}
-
 /// One message.
 pub(super) fn message(message: Bytes, status: ReplyStatus) -> HttpAnswer {
     let status = match status {
@@ -58,17 +54,18 @@ pub(super) fn message(message: Bytes, status: ReplyStatus) -> HttpAnswer {
     with_body(status, "application/json", message)
 }
 
-/// Messages as they come, each as an event. Meanwhile comments show that there are more to come.
-pub(super) fn streamed(messages: ReplyStream) -> HttpAnswer {
+/// Messages as they come, each as an event. Meanwhile comments show that there are more to come. The request has its memory until
+/// the last.
+pub(super) fn streamed(messages: ReplyStream, memory: MemoryPermit) -> HttpAnswer {
     // At once, so that a client that waits for the first bytes has them.
     let opening = stream::once(async { Ok(Frame::data(Bytes::from_static(b": open\n\n"))) });
-    let events = stream::unfold(messages, |mut messages| async {
+    let events = stream::unfold((messages, memory), |(mut messages, memory)| async {
         let bytes = tokio::select! {
             biased;
             message = messages.next() => event(&message?),
             () = tokio::time::sleep(KEEP_ALIVE) => Bytes::from_static(b": \n\n"),
         };
-        Some((Ok(Frame::data(bytes)), messages))
+        Some((Ok(Frame::data(bytes)), (messages, memory)))
     });
     let events = futures::StreamExt::chain(opening, events);
     let mut answer = Response::new(StreamBody::new(events).boxed_unsync());
@@ -81,11 +78,4 @@ pub(super) fn streamed(messages: ReplyStream) -> HttpAnswer {
 /// A message as an event. JSON has no line breaks of its own.
 fn event(message: &[u8]) -> Bytes {
     [b"event: message\ndata: ".as_slice(), message, b"\n\n"].concat().into()
-}
-
-fn with_body(status: StatusCode, kind: &'static str, body: Bytes) -> HttpAnswer {
-    let mut answer = Response::new(Full::new(body).boxed_unsync());
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-    answer
 }

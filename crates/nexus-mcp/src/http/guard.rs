@@ -1,11 +1,12 @@
 //! What is looked at before anything of a request's body is: where it was sent to, by whom, and in which shape.
 
-use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use hyper::{
-    HeaderMap, Method, StatusCode,
-    header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderName, ORIGIN},
-    http::request::Parts,
+use hyper::{HeaderMap, Method, StatusCode, header::HeaderName, http::request::Parts};
+use nexus_core::{Session, SessionToken};
+use nexus_http::{
+    BodyError, ForeignRequest, ServerNames,
+    head::{accepts, bearer, is_of_type, only, stated_length},
 };
 
 use crate::{token::HttpToken, wire};
@@ -56,7 +57,7 @@ impl Rejection {
             Self::Misdirected => (StatusCode::FORBIDDEN, "the request names another host"),
             Self::ForeignOrigin => (StatusCode::FORBIDDEN, "the request comes from another origin"),
             Self::Unauthenticated => (StatusCode::UNAUTHORIZED, "the request bears no token of this server"),
-            Self::NotFound => (StatusCode::NOT_FOUND, "there is nothing here: the server is at /mcp"),
+            Self::NotFound => (StatusCode::NOT_FOUND, "there is nothing here"),
             Self::Method => (StatusCode::METHOD_NOT_ALLOWED, "messages are sent with POST"),
             Self::NotAcceptable => {
                 (StatusCode::NOT_ACCEPTABLE, "accept application/json and text/event-stream")
@@ -75,6 +76,46 @@ impl Rejection {
     }
 }
 
+impl From<ForeignRequest> for Rejection {
+    fn from(foreign: ForeignRequest) -> Self {
+        match foreign {
+            ForeignRequest::Host => Self::Misdirected,
+            ForeignRequest::Origin => Self::ForeignOrigin,
+        }
+    }
+}
+
+impl From<BodyError> for Rejection {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooLarge => Self::TooLarge,
+            BodyError::Incomplete => Self::Unread,
+        }
+    }
+}
+
+/// What requests must bear.
+#[derive(Debug)]
+pub(crate) enum TokenCheck {
+    /// The token of a server.
+    Server(HttpToken),
+    /// The token of a session that is open.
+    Session(Arc<Session>),
+}
+
+impl TokenCheck {
+    fn accepts(&self, borne: &str) -> bool {
+        match self {
+            Self::Server(token) => token.is(borne.as_bytes()),
+            // After the answer was submitted, or refused too often, the session itself denies calls.
+            Self::Session(session) => {
+                session.token().is(&SessionToken::presented(borne))
+                    && (!session.is_closed() || session.is_handed_in() || session.is_out_of_submissions())
+            }
+        }
+    }
+}
+
 /// What a request wants, by its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
@@ -90,35 +131,17 @@ pub(super) enum Wanted {
 /// Judges the heads of requests.
 #[derive(Debug)]
 pub(super) struct HeadGuard {
-    pub(super) token: HttpToken,
-    pub(super) address: SocketAddr,
-    /// Names of this machine that requests may be sent to, beside addresses and `localhost`.
-    pub(super) hosts: Vec<String>,
+    pub(super) token: TokenCheck,
+    pub(super) names: ServerNames,
 }
 
 impl HeadGuard {
-    /// Whether the request was sent to this server, by nobody's web page, with the token.
+    /// Checks that the request was sent to this server, by no web page of another origin, with the token.
     pub(super) fn identify(&self, head: &Parts) -> Result<(), Rejection> {
-        let host = only(&head.headers, HOST).ok_or(Rejection::Misdirected)?;
-        // A request in absolute form names its host twice.
-        let named = head.uri.authority().map_or(host, |authority| authority.as_str());
-        if !self.is_own(host) || !self.is_own(named) {
-            return Err(Rejection::Misdirected);
-        }
-        if head.headers.contains_key(ORIGIN) {
-            let origin = only(&head.headers, ORIGIN).and_then(|origin| origin.strip_prefix("http://"));
-            if !origin.is_some_and(|origin| self.is_own(origin)) {
-                return Err(Rejection::ForeignOrigin);
-            }
-        }
-        let borne = only(&head.headers, AUTHORIZATION).and_then(|value| {
-            let (scheme, token) = value.split_once(' ')?;
-            scheme.eq_ignore_ascii_case("bearer").then_some(token)
-        });
-        if borne.is_some_and(|token| self.token.is(token.as_bytes())) {
-            Ok(())
-        } else {
-            Err(Rejection::Unauthenticated)
+        self.names.check(head)?;
+        match bearer(&head.headers) {
+            Some(token) if self.token.accepts(token) => Ok(()),
+            _ => Err(Rejection::Unauthenticated),
         }
     }
 
@@ -137,12 +160,10 @@ impl HeadGuard {
             Method::POST => {}
             _ => return Err(Rejection::Method),
         }
-        let media_type = only(&head.headers, CONTENT_TYPE).and_then(|value| value.split(';').next());
-        if !media_type.is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
+        if !is_of_type(&head.headers, "application/json") {
             return Err(Rejection::MediaType);
         }
-        let length = only(&head.headers, CONTENT_LENGTH).and_then(|length| length.parse::<u64>().ok());
-        if length.is_some_and(|length| length > MAX_BODY_BYTES as u64) {
+        if stated_length(&head.headers).is_some_and(|length| length > MAX_BODY_BYTES as u64) {
             return Err(Rejection::TooLarge);
         }
         let streams = accepts(&head.headers, "text/event-stream");
@@ -150,20 +171,6 @@ impl HeadGuard {
             return Err(Rejection::NotAcceptable);
         }
         Ok(Wanted::Message { streams })
-    }
-
-    /// Whether a host and port are this server's: a name that leads here by somebody else's doing is not. Addresses cannot be
-    /// bent to lead elsewhere, so any is taken where the server listens on all.
-    fn is_own(&self, host: &str) -> bool {
-        if let Ok(address) = host.parse::<SocketAddr>() {
-            let listens_here = self.address.ip().is_unspecified() || address.ip() == self.address.ip();
-            return address.port() == self.address.port()
-                && (listens_here || (address.ip().is_loopback() && self.address.ip().is_loopback()))
-                && address.to_string() == host;
-        }
-        let Some((name, port)) = host.rsplit_once(':') else { return false };
-        let is_known = name == "localhost" || self.hosts.iter().any(|known| known == name);
-        is_known && name.parse::<IpAddr>().is_err() && port == self.address.port().to_string()
     }
 }
 
@@ -174,75 +181,5 @@ pub(super) fn is_spoken_by(headers: &HeaderMap, message_revision: Option<&str>) 
         Some(named) if message_revision.is_some_and(|revision| revision == named) => Ok(()),
         Some(named) if wire::is_spoken(named) => Ok(()),
         Some(_) => Err(Rejection::Revision),
-    }
-}
-
-/// The value of a header that is there once, as text.
-pub(super) fn only(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (Some(value), None) => value.to_str().ok(),
-        _ => None,
-    }
-}
-
-fn accepts(headers: &HeaderMap, kind: &str) -> bool {
-    let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut kinds = values.flat_map(|value| value.split(','));
-    kinds.any(|accepted| {
-        let accepted = accepted.split(';').next().unwrap_or_default().trim();
-        accepted.eq_ignore_ascii_case(kind)
-            || accepted == "*/*"
-            || accepted.strip_suffix("/*").is_some_and(|group| kind.starts_with(&format!("{group}/")))
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn guard(address: &str, hosts: &[&str]) -> HeadGuard {
-        let folder = std::env::temp_dir().join(format!("nexus-mcp-guard-{}", uuid::Uuid::new_v4()));
-        std::fs::create_dir(&folder).unwrap();
-        let token = HttpToken::load_or_create(&folder.join("token")).unwrap();
-        std::fs::remove_dir_all(&folder).unwrap();
-        let hosts = hosts.iter().map(|&host| host.to_owned()).collect();
-        HeadGuard { token, address: address.parse().unwrap(), hosts }
-    }
-
-    #[test]
-    fn on_loopback_only_loopback_names_are_the_server() {
-        let guard = guard("127.0.0.1:4000", &[]);
-        for host in ["127.0.0.1:4000", "localhost:4000", "[::1]:4000", "127.0.0.2:4000"] {
-            assert!(guard.is_own(host), "{host}");
-        }
-        for host in [
-            "",
-            "127.0.0.1",
-            "localhost",
-            "127.0.0.1:4001",
-            "127.0.0.1:04000",
-            "127.0.0.1:+4000",
-            "0.0.0.0:4000",
-            "127.0.0.1.example:4000",
-            "LOCALHOST:4000",
-            "user@localhost:4000",
-            "localhost:4000 ",
-            "10.0.0.1:4000",
-            "rebound.example:4000",
-        ] {
-            assert!(!guard.is_own(host), "{host:?}");
-        }
-    }
-
-    #[test]
-    fn on_all_addresses_an_address_or_a_given_name_is_the_server_and_no_other_name() {
-        let guard = guard("0.0.0.0:4000", &["box.lan"]);
-        for host in ["10.0.0.1:4000", "127.0.0.1:4000", "box.lan:4000", "localhost:4000"] {
-            assert!(guard.is_own(host), "{host}");
-        }
-        for host in ["rebound.example:4000", "10.0.0.1:4001", "box.lan", "box.lan:4001"] {
-            assert!(!guard.is_own(host), "{host}");
-        }
     }
 }

@@ -1,4 +1,5 @@
-//! The server over streamable HTTP: through the client of the SDK for Rust, and by hand where that would not do it.
+//! The server over streamable HTTP: through the client of the SDK for Rust, and by hand where that would not do it. The server's
+//! defences are tested where it serves a turn: `nexus-backends/tests/it/mcp_server`.
 
 use std::{
     net::SocketAddr,
@@ -176,20 +177,11 @@ async fn nobody_gets_in_by_a_wrong_token_host_or_origin() {
     let own = format!("http://localhost:{port}");
     let (elsewhere, local) = (format!("rebound.example:{port}"), format!("localhost:{port}"));
     let almost = format!("Bearer {}", &site.token.expose()[1..]);
-    let basic = format!("Basic {}", site.token.expose());
     for (changes, expected) in [
         (&[("Authorization", "Bearer guess")][..], 401),
         (&[("Authorization", &almost)], 401),
-        (&[("Authorization", &basic)], 401),
-        (&[("Authorization", "")], 401),
         (&[("Host", &elsewhere)], 403),
-        (&[("Host", "localhost")], 403),
-        (&[("Origin", "http://example.org")], 403),
-        (&[("Origin", "null")], 403),
         (&[("Origin", &own), ("Host", &elsewhere)], 403),
-        (&[("Content-Type", "text/plain")], 415),
-        (&[("Accept", "text/html")], 406),
-        (&[("Content-Length", "5000000")], 413),
         (&[("MCP-Protocol-Version", "1999-01-01")], 400),
     ] {
         let (status, answer) = site.post(&call, changes).await;
@@ -202,10 +194,6 @@ async fn nobody_gets_in_by_a_wrong_token_host_or_origin() {
     {
         assert_eq!(site.post(&call, changes).await.0, 200, "{changes:?}");
     }
-    let get = site.head(0, &[]).replace("POST", "GET");
-    assert_eq!(site.raw(&get).await.0, 405);
-    let elsewhere = site.head(0, &[]).replace("/mcp", "/");
-    assert_eq!(site.raw(&elsewhere).await.0, 404);
     site.finish().await;
 }
 
@@ -316,53 +304,6 @@ async fn the_newest_revision_is_spoken_without_a_handshake() {
     let (status, answer) =
         site.post(&request("server/discover", future), &[("MCP-Protocol-Version", "2031-01-01")]).await;
     assert!(status == 400 && answer.contains("2026-07-28"), "{answer}");
-    site.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn nonsense_over_http_is_refused_and_the_server_goes_on() {
-    let site = Site::open().await;
-    let too_large = format!(
-        "{}{}",
-        site.head(5 << 20, &[]).replace("Content-Length: 5242880\r\n", "Transfer-Encoding: chunked\r\n"),
-        {
-            let chunk = format!("{:x}\r\n{}\r\n", 1 << 20, "x".repeat(1 << 20));
-            format!("{}0\r\n\r\n", chunk.repeat(5))
-        }
-    );
-    let mut stream = TcpStream::connect(site.address).await.unwrap();
-    // The server may close before it has read everything.
-    let _ = stream.write_all(too_large.as_bytes()).await;
-    drop(stream);
-    for body in ["", "{", "[]", "{\"jsonrpc\":\"2.0\"}", "\u{0}"] {
-        let (status, _) = site.raw(&format!("{}{body}", site.head(body.len(), &[]))).await;
-        assert_eq!(status, 400, "{body:?}");
-    }
-    for bytes in ["\r\n\r\n", "GET\r\n\r\n", "\u{16}\u{3}\u{1}\u{2}\u{0}", "POST /mcp HTTP/9.9\r\n\r\n"] {
-        let mut stream = TcpStream::connect(site.address).await.unwrap();
-        stream.write_all(bytes.as_bytes()).await.unwrap();
-    }
-    assert_eq!(site.post(&request("ping", Value::Null), &[]).await.0, 200);
-    site.finish().await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn strangers_who_say_nothing_hold_up_nobody() {
-    let site = Site::open().await;
-    let until = Instant::now() + Duration::from_secs(60);
-    loop {
-        let mut strangers = Vec::new();
-        for _ in 0..300 {
-            strangers.push(TcpStream::connect(site.address).await.unwrap());
-        }
-        assert_eq!(site.post(&request("ping", Value::Null), &[]).await.0, 200);
-        // The last of them has not been ended for its silence: the answer did not wait for that.
-        let last = strangers.pop().unwrap().try_read(&mut [0]);
-        if last.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock) {
-            break;
-        }
-        assert!(Instant::now() < until, "the answer comes when the strangers are gone");
-    }
     site.finish().await;
 }
 

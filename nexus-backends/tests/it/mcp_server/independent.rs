@@ -318,6 +318,66 @@ async fn an_answer_that_takes_long_is_announced_meanwhile() {
 }
 
 #[tokio::test]
+async fn the_newest_revision_is_spoken_without_a_handshake() {
+    let deeds = Arc::new(Deeds::default());
+    let session = session(&deeds);
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let address = server.url().replace("http://", "").replace("/mcp", "").parse().unwrap();
+    let target = Target { address, session: Arc::clone(&session) };
+    let work = async {
+        let request = |method: &str, mut params: Value| {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities":
+                    { "extensions": { "io.modelcontextprotocol/tasks": {} }, "roots": {} },
+            });
+            json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params })
+        };
+        let version = "MCP-Protocol-Version: 2026-07-28\r\n";
+        let found = target.say(&request("server/discover", json!({})), version).await;
+        assert!(found.contains("\"ttlMs\":") && found.contains("\"cacheScope\":"), "{found}");
+        assert!(!found.contains("io.modelcontextprotocol/tasks"), "a turn has no protocol tasks: {found}");
+        let call = request("tools/call", json!({ "name": "add", "arguments": { "a": 1, "b": 2 } }));
+        let called = target.say(&call, version).await;
+        assert!(
+            called.contains("\"resultType\":\"complete\"") && called.contains("\"text\":\"3\""),
+            "{called}"
+        );
+        let denied = target.say(&request("tools/call", json!({ "name": "unknown" })), version).await;
+        assert!(denied.contains("\"isError\":true"), "{denied}");
+        let updates = request("subscriptions/listen", json!({}));
+        let listening = tokio::time::timeout(Duration::from_secs(1), target.say(&updates, version));
+        assert!(listening.await.is_err(), "it is held open until the client goes");
+    };
+    beside(&mut server, work).await;
+    assert_eq!((deeds.called(), session.decisions().len()), (1, 2));
+}
+
+#[tokio::test]
+async fn a_client_that_ends_its_mcp_session_takes_its_calls_along() {
+    let deeds = Arc::new(Deeds::default());
+    let session = session(&deeds);
+    let mut server = McpServer::open(Arc::clone(&session)).await.unwrap();
+    let address = server.url().replace("http://", "").replace("/mcp", "").parse().unwrap();
+    let target = Target { address, session };
+    let call = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": { "name": "wait" } });
+    let work = async {
+        let waiting = target.say(&call, "Mcp-Session-Id: mine\r\n");
+        let ending = async {
+            until(|| deeds.running() == 1).await;
+            for (named, running) in [("other", 1), ("mine", 0)] {
+                let head = format!("{}Connection: close\r\nMcp-Session-Id: {named}", target.good_headers());
+                target.answer(format!("DELETE /mcp HTTP/1.1\r\n{head}\r\n\r\n")).await;
+                until(|| deeds.running() == running).await;
+            }
+        };
+        let (answer, ()) = tokio::join!(waiting, ending);
+        assert!(!answer.contains("result"), "{answer}");
+    };
+    beside(&mut server, work).await;
+}
+
+#[tokio::test]
 async fn one_client_does_not_cancel_the_calls_of_another() {
     let deeds = Arc::new(Deeds::default());
     let session = session(&deeds);

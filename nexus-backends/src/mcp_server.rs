@@ -37,47 +37,20 @@
 //! # }
 //! ```
 
-mod activity;
-mod address;
-mod clients;
-mod connections;
-mod guard;
-mod handler;
-mod memory;
-mod permit;
-mod response;
-mod wire;
-
-use std::{convert::Infallible, fmt, io, net::Ipv4Addr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, sync::Arc};
 
 use nexus_core::Session;
-use tokio::net::{TcpListener, TcpSocket};
+use nexus_mcp::{JsonObject, SessionServer};
 
-use self::address::LoopbackAddress;
-use self::connections::Connections;
-use self::handler::RequestHandler;
-
-#[cfg(feature = "cli")]
-pub(crate) use self::activity::CallActivity;
-
-/// How many connections the system may hold until they are taken. Source: our own choice: as many as systems allow, for
-/// somebody may flood the port.
-const BACKLOG: u32 = 4096;
-
-/// Pause after a connection that could not be taken, such as for want of descriptors. Source: our own choice.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+use crate::wire_names::MAX_RESULT_CHARACTERS;
 
 /// Serves the tools of one session, by MCP over streamable HTTP on loopback.
 ///
 /// The port is open from [`McpServer::open`] on, so that a program that is started then finds it; answers come while
 /// [`McpServer::serve`] is polled. When the server is dropped the port is closed and every call under way with it.
 /// When the session is closed every request is refused, like one with a wrong token.
-pub struct McpServer {
-    listener: TcpListener,
-    address: LoopbackAddress,
-    handler: Arc<RequestHandler>,
-    connections: Connections,
-}
+#[derive(Debug)]
+pub struct McpServer(SessionServer);
 
 impl McpServer {
     /// Opens a port on 127.0.0.1 for the tools of `session`.
@@ -86,56 +59,31 @@ impl McpServer {
     ///
     /// The system's own, if it gives no port.
     pub async fn open(session: Arc<Session>) -> io::Result<Self> {
-        let socket = TcpSocket::new_v4()?;
-        socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
-        let listener = socket.listen(BACKLOG)?;
-        let address = LoopbackAddress::new(listener.local_addr()?.port());
-        let handler = Arc::new(RequestHandler::new(session, address));
-        Ok(Self { listener, address, handler, connections: Connections::new() })
+        let (key, characters) = MAX_RESULT_CHARACTERS;
+        let meta = JsonObject::from_iter([(key.to_owned(), characters.into())]);
+        SessionServer::open(session, meta).await.map(Self)
     }
 
     /// Where the tools are served, such as `http://127.0.0.1:40123/mcp`.
     pub fn url(&self) -> String {
-        self.address.url()
+        self.0.url()
     }
 
     /// The session whose tools are served. Its token is what every request must bear:
     /// `Authorization: Bearer TOKEN`.
     pub fn session(&self) -> &Arc<Session> {
-        self.handler.session()
+        self.0.session()
     }
 
-    /// What was called so far.
+    /// The activity of the programs that call the tools.
     #[cfg(feature = "cli")]
-    pub(crate) fn activity(&self) -> &Arc<CallActivity> {
-        self.handler.activity()
+    pub(crate) fn activity(&self) -> &Arc<nexus_mcp::CallActivity> {
+        self.0.activity()
     }
 
     /// Answers requests for as long as it is polled. Dropped, it may be called again: connections and calls go on
     /// where they were.
     pub async fn serve(&mut self) -> Infallible {
-        loop {
-            let wait = self.connections.make_room();
-            tokio::select! {
-                () = self.connections.step(), if !self.connections.is_empty() => {}
-                () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => {}
-                accepted = self.listener.accept(), if wait.is_none() => match accepted {
-                    Ok((stream, _)) => self.connections.take(stream, &self.handler),
-                    Err(error) => {
-                        tracing::debug!(%error, "a connection to the tools could not be taken");
-                        self.connections.rest_for(ACCEPT_PAUSE);
-                    }
-                },
-            }
-        }
-    }
-}
-
-impl fmt::Debug for McpServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpServer")
-            .field("url", &self.url())
-            .field("session", self.session())
-            .finish_non_exhaustive()
+        self.0.serve().await
     }
 }

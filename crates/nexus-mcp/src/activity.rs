@@ -1,12 +1,12 @@
-//! Which calls are in flight at a server, for the turn that it belongs to.
+//! Activity of the programs that call the tools of a session.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
-/// The calls of one turn, as far as its session does not know them.
+/// Activity at a [`SessionServer`](crate::SessionServer): the part that the session itself does not record.
 #[derive(Debug, Default)]
-pub(crate) struct CallActivity {
+pub struct CallActivity {
     calls: Mutex<CallCounts>,
     change: Notify,
 }
@@ -20,19 +20,19 @@ struct CallCounts {
 }
 
 impl CallActivity {
-    /// A program was told which tools there are.
-    pub(super) fn listed(&self) {
+    /// Records that a program listed the tools.
+    pub(crate) fn listed(&self) {
         self.calls().is_listed = true;
     }
 
-    /// A call was decided on.
-    pub(super) fn decided(&self) {
+    /// Records a decision on a call.
+    pub(crate) fn decided(&self) {
         self.calls().decided += 1;
         self.change.notify_one();
     }
 
-    /// A tool runs, until what comes back is dropped.
-    pub(super) fn running(&self) -> CallGuard<'_> {
+    /// Records a running tool, until the guard is dropped.
+    pub(crate) fn running(&self) -> CallGuard<'_> {
         self.calls().pending += 1;
         self.change.notify_one();
         CallGuard(self)
@@ -44,7 +44,7 @@ impl CallActivity {
 }
 
 /// Guard of one running tool.
-pub(super) struct CallGuard<'r>(&'r CallActivity);
+pub(crate) struct CallGuard<'r>(&'r CallActivity);
 
 impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
@@ -53,25 +53,24 @@ impl Drop for CallGuard<'_> {
     }
 }
 
-#[cfg(feature = "cli")]
 impl CallActivity {
-    /// Whether a program was told which tools there are.
-    pub(crate) fn is_listed(&self) -> bool {
+    /// Whether a program has listed the tools.
+    pub fn is_listed(&self) -> bool {
         self.calls().is_listed
     }
 
     /// Whether a call was decided on.
-    pub(crate) fn were_decided(&self) -> bool {
+    pub fn were_decided(&self) -> bool {
         self.calls().decided > 0
     }
 
     /// Whether a tool runs.
-    pub(crate) fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         self.calls().pending > 0
     }
 
-    /// Waits until a call was decided on, or has ended. One waits at a time.
-    pub(crate) async fn changed(&self) {
+    /// Waits until a call was decided on, or has ended. At most one caller waits at a time.
+    pub async fn changed(&self) {
         self.change.notified().await;
     }
 }
