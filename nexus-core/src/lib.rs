@@ -55,6 +55,7 @@ pub mod redact;
 pub mod registry;
 pub mod scope;
 pub mod secret;
+mod service_error;
 pub mod settings_schema;
 mod steering;
 pub mod tool;
@@ -101,6 +102,7 @@ pub use scope::{
     SessionMark, SessionToken, ToolPattern, TurnOverride, TurnSession, WriteSlice,
 };
 pub use secret::Secret;
+pub use service_error::{LostWork, ServiceError, ServiceErrorKind, ServiceFault};
 pub use steering::{InputDelivery, NotDelivered, PendingInput, SentInput, SteeredTurn, Steering};
 pub use tool::{
     IntoToolResult, Json, MAX_ANSWER_BYTES, NoTools, Picture, QuarantineReason, Quarantined, Submission,

@@ -260,7 +260,7 @@ impl Artifact {
         let old = range.clone().map(|range| &self.text[range]).filter(|old| !old.contains('\n'));
         let (Some(range), Some(old)) = (range, old) else {
             let message = format!("the {} has no value of {key} to be changed", self.kind.name());
-            return Err(ProjectError::wrong_state(
+            return Err(ProjectError::wrong_status(
                 message,
                 format!("write `{key}: {value}` into its frontmatter"),
             ));
@@ -282,7 +282,7 @@ impl Artifact {
     pub fn add_to_section(&mut self, name: &str, content: &str) -> Result<(), ProjectError> {
         let Some(section) = self.section(name).filter(|section| section.is_closed) else {
             let message = format!("the {} has no section {name}", self.kind.name());
-            return Err(ProjectError::wrong_state(message, "add it to the file"));
+            return Err(ProjectError::wrong_status(message, "add it to the file"));
         };
         let body = &self.text[section.body.clone()];
         let start = section.body.start + (body.len() - body.trim_start().len());

@@ -193,7 +193,7 @@ impl Artifacts {
         };
         if let Some(other) = same.next() {
             let message = format!("{:?} and {:?} have the same id {id}", found.path, other.path);
-            return Err(ProjectError::wrong_state(
+            return Err(ProjectError::wrong_status(
                 message,
                 "give one of them another id, in its name and in its frontmatter",
             ));

@@ -104,7 +104,7 @@ pub(super) fn append(
         && !expected.eq_ignore_ascii_case(&state.sha256)
     {
         let message = format!("{path:?} has the SHA-256 {}, not {expected}", state.sha256);
-        return Err(ProjectError::wrong_state(message, "read it again, then append"));
+        return Err(ProjectError::wrong_status(message, "read it again, then append"));
     }
     let mut added = Vec::new();
     if before.is_empty() {

@@ -293,7 +293,7 @@ impl Artifacts {
         }
         let Some(findings) = findings_of(&path, plan, check.faults) else { return Ok(tasks) };
         let message = format!("the plan of {slice} cannot be used:{findings}\nnothing was written");
-        Err(ProjectError::wrong_state(message, "mend the plan, then do the same again"))
+        Err(ProjectError::wrong_status(message, "mend the plan, then do the same again"))
     }
 
     /// Whether what a task depends on is planned.

@@ -260,9 +260,11 @@ impl Broker {
     /// there is not.
     pub async fn configure(&self, record: &AgentDocument) -> Result<Option<String>, BrokerError> {
         Address::agent(&record.name)?;
-        self.parts.options.router.binding(record.kind.as_str()).map_err(|error| {
-            BrokerError::new(BrokerErrorKind::Invalid, format!("agent {:?}: {error}", record.name), "")
-        })?;
+        self.parts
+            .options
+            .router
+            .binding(record.kind.as_str())
+            .map_err(|error| BrokerError::invalid(format!("agent {:?}: {error}", record.name), ""))?;
         match self.directory().find(&record.name).await? {
             Some(there) if !self.has_machine_of(&there) => return Ok(there.machine),
             Some(_) => {}

@@ -1,8 +1,8 @@
 //! Why a message, a document or a trigger could not be read or changed.
 
-use std::fmt;
-
 use nexus_conversations::{ConversationError, ConversationErrorKind};
+use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
+use nexus_trees::{TreeErrorKind, TreeServiceErrorKind};
 
 /// Why a call failed, named for what the caller can do next.
 #[non_exhaustive]
@@ -28,46 +28,42 @@ pub enum BrokerErrorKind {
     Failed,
 }
 
-/// Why a call failed, and what to do instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BrokerError {
-    /// What kind of failure it is.
-    pub kind: BrokerErrorKind,
-    /// What failed, and where.
-    pub message: String,
-    /// What to do instead. Empty where there is nothing better than to try again.
-    pub instead: String,
-}
+/// Failure of a call on the broker.
+pub type BrokerError = ServiceError<BrokerErrorKind>;
 
-impl BrokerError {
-    /// A failure of this kind.
-    pub fn new(kind: BrokerErrorKind, message: impl Into<String>, instead: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), instead: instead.into() }
-    }
+impl ServiceErrorKind for BrokerErrorKind {
+    const RETRY: &'static str = "try again";
+    const FIND: &'static str = "name one that exists";
+    const RESTORE: &'static str = "put the file back as it was; nothing was changed";
 
-    /// A failure of a conversation as one of the broker.
-    pub(crate) fn of_conversation(error: &ConversationError) -> Self {
-        use ConversationErrorKind as Kind;
-        let kind = match error.kind() {
-            Kind::Unknown => BrokerErrorKind::Unknown,
-            Kind::NameTaken | Kind::InUse => BrokerErrorKind::Conflict,
-            Kind::Damaged | Kind::NewerVersion => BrokerErrorKind::Damaged,
-            Kind::NoSpace => BrokerErrorKind::NoSpace,
-            Kind::InvalidName | Kind::NoSuchMessage => BrokerErrorKind::Invalid,
-            _ => BrokerErrorKind::Failed,
-        };
-        Self::new(kind, error.to_string(), "")
-    }
-}
-
-impl fmt::Display for BrokerError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)?;
-        if !self.instead.is_empty() {
-            write!(f, ": {}", self.instead)?;
+    fn of(fault: ServiceFault) -> Self {
+        match fault {
+            ServiceFault::Invalid => Self::Invalid,
+            ServiceFault::Unknown => Self::Unknown,
+            ServiceFault::WrongStatus | ServiceFault::InUse => Self::Conflict,
+            ServiceFault::Damaged => Self::Damaged,
+            ServiceFault::NoSpace => Self::NoSpace,
+            ServiceFault::PermissionDenied | ServiceFault::Interrupted | ServiceFault::Failed => Self::Failed,
         }
-        Ok(())
     }
 }
 
-impl std::error::Error for BrokerError {}
+impl TreeServiceErrorKind for BrokerErrorKind {
+    fn of_tree(_kind: TreeErrorKind) -> Option<(Self, &'static str)> {
+        None
+    }
+}
+
+/// Returns a failure of a conversation as one of the broker.
+pub(crate) fn of_conversation(error: ConversationError) -> BrokerError {
+    use ConversationErrorKind as Kind;
+    let kind = match error.kind {
+        Kind::Unknown => BrokerErrorKind::Unknown,
+        Kind::NameTaken | Kind::InUse => BrokerErrorKind::Conflict,
+        Kind::Damaged | Kind::NewerVersion => BrokerErrorKind::Damaged,
+        Kind::NoSpace => BrokerErrorKind::NoSpace,
+        Kind::InvalidName | Kind::NoSuchMessage => BrokerErrorKind::Invalid,
+        _ => BrokerErrorKind::Failed,
+    };
+    error.with_kind(kind)
+}

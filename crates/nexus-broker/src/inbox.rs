@@ -10,7 +10,7 @@ use nexus_files::FileLock;
 
 use crate::{
     broker::Broker,
-    error::{BrokerError, BrokerErrorKind},
+    error::BrokerError,
     message::{Address, Envelope, EnvelopeId, MessagePriority, Payload},
     route::queue_of,
     store::{Delivery, HandlingLease},
@@ -58,16 +58,16 @@ impl Broker {
     /// [`Failed`](BrokerErrorKind::Failed), which names the place.
     pub fn expect_answer(&self, id: &EnvelopeId) -> Result<AwaitedAnswer, BrokerError> {
         let folder = self.waiting_folder();
-        nexus_files::make_private_folder(&folder).map_err(|error| failed(&folder, &error))?;
+        nexus_files::make_private_folder(&folder).map_err(BrokerError::at(&folder))?;
         for _ in 0..MOST_TRIES {
             let path = folder.join(format!("{}.lock", EnvelopeId::random()));
-            let taken = FileLock::try_lock(&path).map_err(|error| failed(&path, &error))?;
+            let taken = FileLock::try_lock(&path).map_err(BrokerError::at(&path))?;
             if let Some(hold) = taken {
-                fs::write(&path, id.as_str()).map_err(|error| failed(&path, &error))?;
+                fs::write(&path, id.as_str()).map_err(BrokerError::at(&path))?;
                 return Ok(AwaitedAnswer { id: id.clone(), hold: Some(hold) });
             }
         }
-        Err(failed(&folder, &io::Error::other("files are removed as soon as they are made")))
+        Err(BrokerError::unusable(&folder, &io::Error::other("files are removed as soon as they are made")))
     }
 
     /// Takes an answer, if it is there. Whoever has shown it [`finish`](crate::BrokerStore::finish)es it; else it is given out again. Other
@@ -130,11 +130,11 @@ impl Broker {
         let folder = self.waiting_folder();
         let entries = match fs::read_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|error| failed(&folder, &error))?,
+            entries => entries.map_err(BrokerError::at(&folder))?,
         };
         let mut awaited = Vec::new();
         for entry in entries {
-            let path = entry.map_err(|error| failed(&folder, &error))?.path();
+            let path = entry.map_err(BrokerError::at(&folder))?.path();
             if path.extension().is_none_or(|extension| extension != "lock") {
                 continue;
             }
@@ -161,12 +161,4 @@ impl Broker {
 fn answers(envelope: &Envelope, id: &EnvelopeId) -> bool {
     envelope.message_id == EnvelopeId::of_occurrence(id.as_str(), "answer")
         || matches!(&envelope.payload, Payload::Message { in_reply_to: Some(to), .. } if to == id)
-}
-
-fn failed(path: &std::path::Path, error: &io::Error) -> BrokerError {
-    let kind = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BrokerErrorKind::NoSpace,
-        _ => BrokerErrorKind::Failed,
-    };
-    BrokerError::new(kind, format!("{}: {error}", path.display()), "")
 }

@@ -49,11 +49,7 @@ impl Broker {
     ) -> Result<String, BrokerError> {
         Address::agent(name)?;
         let Some(folder) = project_folder(agent) else {
-            return Err(BrokerError::new(
-                BrokerErrorKind::Invalid,
-                "there is no folder to lock anything in",
-                "",
-            ));
+            return Err(BrokerError::invalid("there is no folder to lock anything in", ""));
         };
         let (key, file) = (key(&folder, name), folder.join(FOLDER).join(format!("{name}.lock")));
         let now = self.options().clock.now();
@@ -108,7 +104,7 @@ impl Broker {
     /// Releases a lock of an agent's. Fails with [`Unknown`](BrokerErrorKind::Unknown) if it has none of this name.
     pub(crate) async fn release_lock(&self, agent: &str, name: &str) -> Result<(), BrokerError> {
         let record = self.directory().get(agent).await?;
-        let unknown = || BrokerError::new(BrokerErrorKind::Unknown, format!("you have no lock {name:?}"), "");
+        let unknown = || BrokerError::unknown(format!("you have no lock {name:?}"), "");
         let Some(folder) = project_folder(&record) else { return Err(unknown()) };
         let document = self.store().document(DocumentKind::Lock, &key(&folder, name)).await?;
         let document = document.ok_or_else(unknown)?;

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    error::{BrokerError, BrokerErrorKind},
+    error::{BrokerError, BrokerErrorKind, of_conversation},
     session_key::{MAIN, SessionKey},
     store::make_private,
 };
@@ -179,8 +179,8 @@ impl MemoryIndex {
     ///
     /// As [`MemoryIndex::capture`], and those of reading. One that cannot be read stops no other: its error comes when all are taken in.
     pub fn capture_all(&self, conversations: &Conversations) -> Result<(), BrokerError> {
-        let list = conversations.list().map_err(|error| BrokerError::of_conversation(&error))?;
-        let mut failure = list.unreadable.first().map(BrokerError::of_conversation);
+        let list = conversations.list().map_err(of_conversation)?;
+        let mut failure = list.unreadable.into_iter().next().map(of_conversation);
         let keyed = |summary: ConversationSummary| {
             SessionKey::of_conversation(&summary.name).map(|key| (key, summary))
         };
@@ -203,8 +203,8 @@ impl MemoryIndex {
             match conversations.load(&summary.name) {
                 Ok(conversation) => self.take_in(key, &conversation, Some(summary.updated_at_ms))?,
                 // Deleted meanwhile.
-                Err(error) if error.kind() == ConversationErrorKind::Unknown => {}
-                Err(error) => failure = failure.or(Some(BrokerError::of_conversation(&error))),
+                Err(error) if error.kind == ConversationErrorKind::Unknown => {}
+                Err(error) => failure = failure.or(Some(of_conversation(error))),
             }
         }
         // What was deleted is not found any more.
@@ -244,11 +244,7 @@ impl MemoryIndex {
             .map(|word| format!("\"{word}\""))
             .collect();
         if words.is_empty() {
-            return Err(BrokerError::new(
-                BrokerErrorKind::Invalid,
-                "there is no word to look for",
-                "name some",
-            ));
+            return Err(BrokerError::invalid("there is no word to look for", "name some"));
         }
         let at_most = at_most.clamp(1, MOST_FOUND);
         let mut found = self.find(&words.join(" AND "), at_most, &may_read)?;

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 
 use crate::{
     agent::{AgentDocument, Directory},
-    error::{BrokerError, BrokerErrorKind},
+    error::BrokerError,
     message::{Address, Envelope},
 };
 
@@ -43,8 +43,7 @@ impl Route for ByAddress {
         match &envelope.target_agent_id {
             Address::ManagerOf(worker) => match agents.get(worker).await?.manager {
                 Some(manager) => Address::agent(&manager),
-                None => Err(BrokerError::new(
-                    BrokerErrorKind::Unknown,
+                None => Err(BrokerError::unknown(
                     format!("the agent {worker:?} is no worker, so it has no manager"),
                     "name the agent",
                 )),

@@ -2,7 +2,10 @@
 
 use nexus_conversations::{ConversationSummary, Conversations};
 
-use crate::{error::BrokerError, session_key::SessionKey};
+use crate::{
+    error::{BrokerError, of_conversation},
+    session_key::SessionKey,
+};
 
 /// The sessions of a home. Every call reads or writes files: in async code, call it by the runtime's `spawn_blocking`.
 #[derive(Clone, Debug)]
@@ -33,13 +36,13 @@ impl Sessions {
     ///
     /// [`Failed`](crate::BrokerErrorKind::Failed) if the folder cannot be read.
     pub fn list(&self) -> Result<SessionList, BrokerError> {
-        let list = self.conversations.list().map_err(|error| BrokerError::of_conversation(&error))?;
+        let list = self.conversations.list().map_err(of_conversation)?;
         let keyed = |summary: ConversationSummary| {
             SessionKey::of_conversation(&summary.name).map(|key| (key, summary))
         };
         Ok(SessionList {
             sessions: list.conversations.into_iter().filter_map(keyed).collect(),
-            unreadable: list.unreadable.iter().map(BrokerError::of_conversation).collect(),
+            unreadable: list.unreadable.into_iter().map(of_conversation).collect(),
         })
     }
 
@@ -57,6 +60,6 @@ impl Sessions {
         at: Option<u64>,
     ) -> Result<ConversationSummary, BrokerError> {
         let fork = self.conversations.fork(&from.conversation(), &to.conversation(), at);
-        fork.map_err(|error| BrokerError::of_conversation(&error))
+        fork.map_err(of_conversation)
     }
 }

@@ -4,10 +4,7 @@ use std::{fmt, str::FromStr};
 
 use nexus_conversations::ConversationName;
 
-use crate::{
-    error::{BrokerError, BrokerErrorKind},
-    message::Address,
-};
+use crate::{error::BrokerError, message::Address};
 
 /// What the conversations of sessions are called at the beginning.
 const PREFIX: &str = "agent.";
@@ -85,11 +82,7 @@ impl FromStr for SessionKey {
     fn from_str(text: &str) -> Result<Self, BrokerError> {
         match text.parse()? {
             Address::Session { agent, context } => Ok(Self { agent, context }),
-            _ => Err(BrokerError::new(
-                BrokerErrorKind::Invalid,
-                format!("{text:?} is no session"),
-                "write agent:NAME:CONTEXT",
-            )),
+            _ => Err(BrokerError::invalid(format!("{text:?} is no session"), "write agent:NAME:CONTEXT")),
         }
     }
 }

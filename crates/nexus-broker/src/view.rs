@@ -56,7 +56,7 @@ impl Views {
     /// [`Conflict`](BrokerErrorKind::Conflict) for a file that no broker wrote, [`Failed`](BrokerErrorKind::Failed) if the folder cannot be written to.
     pub fn begin(folder: impl Into<PathBuf>) -> Result<Self, BrokerError> {
         let folder = folder.into();
-        fs::create_dir_all(&folder).map_err(|error| at(&folder, &error))?;
+        fs::create_dir_all(&folder).map_err(BrokerError::at(&folder))?;
         for name in [MESSAGES, AGENTS, TASKS] {
             refuse_foreign(&folder.join(name))?;
         }
@@ -87,7 +87,7 @@ impl Views {
             let page = broker.store().log(writer.shown, PAGE).await?;
             let Some(last) = page.last() else { break };
             let lines: String = page.iter().map(|logged| line(logged) + "\n").collect();
-            writer.append(lines.as_bytes()).map_err(|error| at(&log, &error))?;
+            writer.append(lines.as_bytes()).map_err(BrokerError::at(&log))?;
             writer.shown = last.number;
         }
         let agents = broker.agents().await?;
@@ -106,7 +106,7 @@ impl Views {
             file.write_all(text.as_bytes())?;
             file.persist(&path).map(drop).map_err(|error| error.error)
         });
-        replaced.map_err(|error| at(&path, &error))
+        replaced.map_err(BrokerError::at(&path))
     }
 }
 
@@ -116,10 +116,10 @@ impl Writer {
         refuse_foreign(path)?;
         let log = nexus_files::open_regular(path, OpenOptions::new().append(true).create(true))
             .and_then(|log| FileLock::try_lock_open(path, log))
-            .map_err(|error| at(path, &error))?;
+            .map_err(BrokerError::at(path))?;
         let Some(log) = log else { return Ok(None) };
         refuse_foreign(path)?;
-        log.file().set_len(0).map_err(|error| at(path, &error))?;
+        log.file().set_len(0).map_err(BrokerError::at(path))?;
         Ok(Some(Self { log, shown: 0 }))
     }
 
@@ -135,14 +135,14 @@ impl Writer {
 fn refuse_foreign(path: &Path) -> Result<(), BrokerError> {
     let is_ours = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(at(path, &error)),
+        Err(error) => return Err(BrokerError::unusable(path, &error)),
         // A link leads to a file of somebody's, and a pipe is waited for.
         Ok(found) if !found.is_file() => false,
         Ok(_) => {
             let mut beginning = Vec::new();
             File::open(path)
                 .and_then(|file| file.take(BEGINNING).read_to_end(&mut beginning))
-                .map_err(|error| at(path, &error))?;
+                .map_err(BrokerError::at(path))?;
             let beginning = String::from_utf8_lossy(&beginning);
             let first = beginning.lines().next().unwrap_or_default();
             beginning.is_empty() || beginning.starts_with(MARK) || is_line(first)
@@ -163,14 +163,6 @@ fn is_line(text: &str) -> bool {
     text.strip_prefix('[')
         .and_then(|rest| rest.split_once("] ["))
         .is_some_and(|(time, rest)| rfc3339::parse(time).is_some() && rest.contains("] -> ["))
-}
-
-fn at(path: &Path, error: &io::Error) -> BrokerError {
-    let kind = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BrokerErrorKind::NoSpace,
-        _ => BrokerErrorKind::Failed,
-    };
-    BrokerError::new(kind, format!("{}: {error}", path.display()), "")
 }
 
 /// A message as a line: `[time] [source] -> [target] [type]: summary`.

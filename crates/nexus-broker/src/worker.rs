@@ -5,11 +5,9 @@ use std::{
     time::SystemTime,
 };
 
-use nexus_core::ToolAccess;
+use nexus_core::{ToolAccess, harness::try_blocking};
 use nexus_router::Router;
-use nexus_trees::{
-    CommitId, CommitIntent, Git, Landing, Project, Tree, TreeError, TreeErrorKind, TreeOptions,
-};
+use nexus_trees::{CommitId, CommitIntent, Git, Landing, Project, Tree, TreeErrorKind, TreeOptions};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -79,9 +77,9 @@ impl Workers {
                 &format!("take one of {kinds}"),
             );
         }
-        router.binding(kind.as_str()).map_err(|error| {
-            BrokerError::new(BrokerErrorKind::Invalid, error.to_string(), "take another type")
-        })?;
+        router
+            .binding(kind.as_str())
+            .map_err(|error| BrokerError::invalid(error.to_string(), "take another type"))?;
         let max_depth = scope.max_depth - 1;
         if order.max_workers > 0 && max_depth == 0 {
             return refused(
@@ -134,12 +132,12 @@ impl Workers {
             Err(error) => {
                 directory.remove(&order.name).await?;
                 let workspace = self.folder.join(&order.name);
-                blocking(move || {
+                try_blocking(move || {
                     if let Ok(git) = Git::find() {
                         let _ = Tree::delete_in(&git, &workspace);
                     }
                     let _ = std::fs::remove_dir_all(&workspace);
-                    Ok(())
+                    Ok::<_, BrokerError>(())
                 })
                 .await?;
                 Err(error)
@@ -155,20 +153,19 @@ impl Workers {
     ) -> Result<Option<(WorkerTree, PathBuf)>, BrokerError> {
         let Some(folder) = manager.folder.clone() else { return Ok(None) };
         let workspace = self.folder.join(name);
-        blocking(move || {
+        try_blocking(move || {
             let project = match Project::find(&folder) {
                 Ok(project) if project.is_repository() => project,
                 Ok(_) => return Ok(None),
                 Err(error) if error.kind() == TreeErrorKind::NotAProject => return Ok(None),
-                Err(error) => return Err(failed(&error)),
+                Err(error) => return Err(error.into()),
             };
-            let git = Git::find().map_err(|error| failed(&error))?;
-            std::fs::create_dir_all(&workspace).map_err(|error| at(&workspace, &error))?;
+            let git = Git::find()?;
+            std::fs::create_dir_all(&workspace).map_err(BrokerError::at(&workspace))?;
             // What the manager has not committed is not the worker's to take back to the branch.
-            let tree = Tree::create(&git, &workspace, &project, &TreeOptions::new())
-                .map_err(|error| failed(&error))?;
+            let tree = Tree::create(&git, &workspace, &project, &TreeOptions::new())?;
             let work = workspace.join("work");
-            tree.check_out(&tree.base().commit, &work).map_err(|error| failed(&error))?;
+            tree.check_out(&tree.base().commit, &work)?;
             let project = project.path().to_owned();
             Ok(Some((
                 WorkerTree { workspace, project, commits: Vec::new(), refs: Vec::new(), is_landed: false },
@@ -181,7 +178,7 @@ impl Workers {
     /// Makes sure that the folder of an agent is there.
     pub(crate) async fn prepare(&self, agent: &AgentDocument) -> Result<(), BrokerError> {
         let Some(folder) = agent.folder.clone() else { return Ok(()) };
-        blocking(move || match folder.is_dir() {
+        try_blocking(move || match folder.is_dir() {
             true => Ok(()),
             false => Err(BrokerError::new(
                 BrokerErrorKind::Failed,
@@ -203,19 +200,19 @@ impl Workers {
         let Some(tree) = record.tree.clone() else { return Ok(None) };
         let (own, id) = (name.to_owned(), envelope.message_id.to_string());
         let time = envelope.timestamp;
-        let kept = blocking(move || {
-            let git = Git::find().map_err(|error| failed(&error))?;
-            let of = Tree::open(&git, &tree.workspace).map_err(|error| failed(&error))?;
+        let kept = try_blocking(move || {
+            let git = Git::find()?;
+            let of = Tree::open(&git, &tree.workspace)?;
             let parent = newest(&tree, &of)?;
-            let snapshot = of.snapshot(tree.workspace.join("work")).map_err(|error| failed(&error))?;
-            if of.tree_of(&parent).map_err(|error| failed(&error))? == snapshot {
-                return Ok(None);
+            let snapshot = of.snapshot(tree.workspace.join("work"))?;
+            if of.tree_of(&parent)? == snapshot {
+                return Ok::<_, BrokerError>(None);
             }
-            let patch = of.patch(&parent, &snapshot).map_err(|error| failed(&error))?.text();
+            let patch = of.patch(&parent, &snapshot)?.text();
             let intent = CommitIntent::new(snapshot, parent, time, format!("Work of {own}"))
                 .with_trailer("Agent", own.as_str())
                 .with_trailer("Message", id);
-            let commit = of.commit(&intent).map_err(|error| failed(&error))?;
+            let commit = of.commit(&intent)?;
             // A number may be taken: by an earlier worker of the name, or by a broker that was killed.
             let first = tree.commits.len() + 1;
             let mut number = first;
@@ -224,7 +221,7 @@ impl Workers {
                     Err(error) if error.kind() == TreeErrorKind::RefMoved && number < first + 1_000 => {
                         number += 1;
                     }
-                    kept => break kept.map_err(|error| failed(&error))?,
+                    kept => break kept?,
                 }
             };
             Ok(Some((commit.as_str().to_owned(), kept, patch)))
@@ -255,11 +252,11 @@ impl Workers {
             return Ok(format!("{name} changed nothing so far"));
         };
         let message = format!("Merge the work of {name}\n\nAgent: {name}");
-        let landed = blocking(move || {
-            let git = Git::find().map_err(|error| failed(&error))?;
-            let of = Tree::open(&git, &tree.workspace).map_err(|error| failed(&error))?;
+        let landed = try_blocking(move || {
+            let git = Git::find()?;
+            let of = Tree::open(&git, &tree.workspace)?;
             let tip = newest(&tree, &of)?;
-            of.land_merged(&tip, SystemTime::now(), &message).map_err(|error| failed(&error))
+            of.land_merged(&tip, SystemTime::now(), &message).map_err(BrokerError::from)
         })
         .await?;
         match landed {
@@ -334,14 +331,14 @@ impl Workers {
                     Ok(())
                 })
                 .await?;
-            blocking(move || {
-                let git = Git::find().map_err(|error| failed(&error))?;
+            try_blocking(move || {
+                let git = Git::find()?;
                 let work = tree.workspace.join("work");
                 // One that is gone was looked at before: by a broker that was killed while it removed the rest.
                 if !even_unlanded && work.exists() {
-                    let of = Tree::open(&git, &tree.workspace).map_err(|error| failed(&error))?;
-                    let now = of.snapshot(&work).map_err(|error| failed(&error))?;
-                    if of.tree_of(&newest(&tree, &of)?).map_err(|error| failed(&error))? != now {
+                    let of = Tree::open(&git, &tree.workspace)?;
+                    let now = of.snapshot(&work)?;
+                    if of.tree_of(&newest(&tree, &of)?)? != now {
                         return Err(BrokerError::new(
                             BrokerErrorKind::Conflict,
                             format!("{} has changes that no turn has committed", work.display()),
@@ -356,10 +353,10 @@ impl Workers {
                     }
                     _ => {}
                 }
-                Tree::delete_in(&git, &tree.workspace).map_err(|error| failed(&error))?;
+                Tree::delete_in(&git, &tree.workspace)?;
                 match std::fs::remove_dir_all(&tree.workspace) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        Err(at(&tree.workspace, &error))
+                        Err(BrokerError::unusable(&tree.workspace, &error))
                     }
                     _ => Ok(()),
                 }
@@ -405,21 +402,4 @@ fn newest(tree: &WorkerTree, of: &Tree) -> Result<CommitId, BrokerError> {
             BrokerError::new(BrokerErrorKind::Damaged, format!("{commit:?} is no commit: {error}"), "")
         }),
     }
-}
-
-fn failed(error: &TreeError) -> BrokerError {
-    BrokerError::new(BrokerErrorKind::Failed, error.to_string(), "")
-}
-
-fn at(path: &Path, error: &std::io::Error) -> BrokerError {
-    BrokerError::new(BrokerErrorKind::Failed, format!("{}: {error}", path.display()), "")
-}
-
-/// Runs what waits for git or the disk.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, BrokerError> + Send + 'static,
-) -> Result<T, BrokerError> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| {
-        BrokerError::new(BrokerErrorKind::Failed, format!("work on files broke down: {error}"), "")
-    })?
 }

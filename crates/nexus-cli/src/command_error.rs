@@ -259,10 +259,8 @@ impl From<KindError> for CommandError {
 impl From<ConversationError> for CommandError {
     fn from(error: ConversationError) -> Self {
         use ConversationErrorKind::{InvalidName, NameTaken, NoSuchMessage, Unknown};
-        match error.kind() {
-            InvalidName | NameTaken | NoSuchMessage | Unknown => Self::usage(error),
-            _ => Self::failed(error),
-        }
+        let is_callers = matches!(error.kind, InvalidName | NameTaken | NoSuchMessage | Unknown);
+        Self::of_service(is_callers, &error, &error.message, &error.advice)
     }
 }
 
@@ -270,7 +268,7 @@ impl From<TaskError> for CommandError {
     fn from(error: TaskError) -> Self {
         use TaskErrorKind::{InvalidArgument, NotConfigured, OutsideRoots, UnknownTask};
         let is_callers = matches!(error.kind, UnknownTask | InvalidArgument | OutsideRoots | NotConfigured);
-        Self::of_service(is_callers, &error, &error.message, &error.instead)
+        Self::of_service(is_callers, &error, &error.message, &error.advice)
     }
 }
 
@@ -278,21 +276,21 @@ impl From<DebateError> for CommandError {
     fn from(error: DebateError) -> Self {
         use DebateErrorKind::{InvalidArgument, NotConfigured, OutsideRoots, UnknownDebate};
         let is_callers = matches!(error.kind, UnknownDebate | InvalidArgument | OutsideRoots | NotConfigured);
-        Self::of_service(is_callers, &error, &error.message, &error.instead)
+        Self::of_service(is_callers, &error, &error.message, &error.advice)
     }
 }
 
 impl From<ProjectError> for CommandError {
     fn from(error: ProjectError) -> Self {
         let is_callers = matches!(error.kind, ProjectErrorKind::InvalidArgument | ProjectErrorKind::Unknown);
-        Self::of_service(is_callers, &error, &error.message, &error.instead)
+        Self::of_service(is_callers, &error, &error.message, &error.advice)
     }
 }
 
 impl From<BrokerError> for CommandError {
     fn from(error: BrokerError) -> Self {
         // The commands of the broker blame the machine: its store may be shared with others.
-        Self::of_service(false, &error, &error.message, &error.instead)
+        Self::of_service(false, &error, &error.message, &error.advice)
     }
 }
 
@@ -300,7 +298,7 @@ impl CommandError {
     /// An error of the broker that blames the command line where it names what is not there.
     pub(crate) fn of_named(error: BrokerError) -> Self {
         let is_callers = matches!(error.kind, BrokerErrorKind::Unknown | BrokerErrorKind::Invalid);
-        Self::of_service(is_callers, &error, &error.message, &error.instead)
+        Self::of_service(is_callers, &error, &error.message, &error.advice)
     }
 }
 

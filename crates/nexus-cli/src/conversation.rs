@@ -119,7 +119,7 @@ async fn delete(
         match of_hold.summary(&deleted).and_then(|_| of_hold.hold(&deleted)) {
             Ok(held) => Ok(Some(held)),
             // It is deleted all the same.
-            Err(error) if error.kind() == ConversationErrorKind::Damaged => Ok(None),
+            Err(error) if error.kind == ConversationErrorKind::Damaged => Ok(None),
             Err(error) => Err(error),
         }
     })

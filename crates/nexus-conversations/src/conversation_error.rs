@@ -1,9 +1,8 @@
 //! Why something could not be done with a conversation.
 
-use std::{fmt, io, path::Path};
+use std::path::Path;
 
-/// How much of the reason why a file is damaged is told, in bytes.
-const MAX_REASON_BYTES: usize = 300;
+use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
 
 /// Why something could not be done, named for what the caller can do next.
 #[non_exhaustive]
@@ -31,65 +30,32 @@ pub enum ConversationErrorKind {
     Failed,
 }
 
-/// Why something could not be done with a conversation, where, and what to do instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConversationError {
-    kind: ConversationErrorKind,
-    message: String,
-}
+/// Failure of something that is done with a conversation.
+pub type ConversationError = ServiceError<ConversationErrorKind>;
 
-impl ConversationError {
-    pub(crate) fn new(kind: ConversationErrorKind, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into() }
-    }
+impl ServiceErrorKind for ConversationErrorKind {
+    const RETRY: &'static str = "try again";
+    const FIND: &'static str = "name one that exists";
+    const RESTORE: &'static str = "put the file back from a copy, or go on in another conversation";
 
-    /// The file at `path` is not what was written there.
-    pub(crate) fn damaged(path: &Path, reason: impl fmt::Display) -> Self {
-        // A reason may quote the file, at any length.
-        let reason = reason.to_string();
-        let reason = &reason[..reason.floor_char_boundary(MAX_REASON_BYTES)];
-        let message = format!(
-            "{}: it is not what was written there: {reason}; put the file back from a copy, or go on in another conversation",
-            path.display()
-        );
-        Self::new(ConversationErrorKind::Damaged, message)
-    }
-
-    /// The file at `path` cannot be used.
-    pub(crate) fn unusable(path: &Path, error: &io::Error) -> Self {
-        let (kind, instead) = match error.kind() {
-            io::ErrorKind::InvalidData => return Self::damaged(path, error),
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                (ConversationErrorKind::NoSpace, "free some space; what was stored before is whole")
-            }
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                (ConversationErrorKind::PermissionDenied, "see to the rights of the file and its folder")
-            }
-            _ => (ConversationErrorKind::Failed, "see to the file and its folder"),
-        };
-        Self::new(kind, format!("{}: {error}; {instead}", path.display()))
-    }
-
-    /// The same, of a turn of the conversation whose name is in the file at `path`.
-    pub(crate) fn of_conversation(mut self, path: &Path) -> Self {
-        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-        self.message = format!(
-            "the conversation {stem}: {}, or delete it, or have a turn begin afresh (`fresh`)",
-            self.message
-        );
-        self
-    }
-
-    /// What kind of failure it is.
-    pub fn kind(&self) -> ConversationErrorKind {
-        self.kind
+    fn of(fault: ServiceFault) -> Self {
+        match fault {
+            ServiceFault::Invalid => Self::InvalidName,
+            ServiceFault::Unknown => Self::Unknown,
+            ServiceFault::WrongStatus | ServiceFault::InUse => Self::InUse,
+            ServiceFault::Damaged => Self::Damaged,
+            ServiceFault::NoSpace => Self::NoSpace,
+            ServiceFault::PermissionDenied => Self::PermissionDenied,
+            ServiceFault::Interrupted | ServiceFault::Failed => Self::Failed,
+        }
     }
 }
 
-impl fmt::Display for ConversationError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
+/// Returns the same failure, of a turn of the conversation whose name is in the file at `path`.
+pub(crate) fn in_conversation(mut error: ConversationError, path: &Path) -> ConversationError {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    error.message = format!("the conversation {stem}: {}", error.message);
+    let separator = if error.advice.is_empty() { "" } else { ", or " };
+    error.advice += &format!("{separator}delete it, or have a turn begin afresh (`fresh`)");
+    error
 }
-
-impl std::error::Error for ConversationError {}

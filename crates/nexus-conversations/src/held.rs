@@ -10,7 +10,7 @@ use std::{
 
 use nexus_core::{
     ConversationMode, ErrorKind, EventEnvelope, EventSink, OnLost, ResumeHandle, TurnError, TurnEvent,
-    TurnHost, TurnRequest, TurnResult, harness::run_blocking, redact::Redactor,
+    TurnHost, TurnRequest, TurnResult, harness::try_blocking, redact::Redactor,
 };
 use nexus_files::FileLock;
 use nexus_router::{Router, WorkKind};
@@ -18,7 +18,7 @@ use nexus_router::{Router, WorkKind};
 use crate::{
     continuity::{Continuity, ConversationOptions, ConversationOutcome, WhenLost},
     conversation::{Conversation, ConversationTurn},
-    conversation_error::{ConversationError, ConversationErrorKind},
+    conversation_error::ConversationError,
     name::ConversationName,
     named::NamedPlace,
     seed::Seed,
@@ -167,7 +167,7 @@ impl HeldConversation {
     ) -> Result<ConversationOutcome, ConversationError> {
         if self.is_stale {
             let (store, name) = (self.store.clone(), self.named.name.clone());
-            let found = blocking(move || NamedPlace::of(&store.path_of(&name), &name)).await?;
+            let found = try_blocking(move || NamedPlace::of(&store.path_of(&name), &name)).await?;
             self.named = found.unwrap_or_else(|| NamedPlace::new(self.named.name.clone()));
             self.is_stale = false;
         }
@@ -204,7 +204,7 @@ impl HeldConversation {
                 made.begins_afresh = matches!(continuity, Continuity::Fresh { .. });
                 let (store, named, hold) = (self.store.clone(), self.named.clone(), Arc::clone(&self.hold));
                 self.is_stale = true;
-                let added = blocking(move || {
+                let added = try_blocking(move || {
                     // Until this ends, whether or not anything waits for it.
                     let _hold = hold;
                     store.add(named, made, resume)
@@ -291,7 +291,7 @@ impl HeldConversation {
             }
             WhenLost::Reseed => {
                 let (store, named) = (self.store.clone(), self.named.clone());
-                let conversation = blocking(move || store.load_from(&named)).await?;
+                let conversation = try_blocking(move || store.load_from(&named)).await?;
                 let Seed { mut blocks, messages, not_carried } =
                     conversation.seed(turn.takes_pictures(), options.seed_bytes);
                 sink.warn(format!(
@@ -396,13 +396,4 @@ impl EventSink for NumberedSink<'_> {
         self.inner.accept(EventEnvelope::new(self.next, self.began.elapsed(), envelope.event));
         self.next += 1;
     }
-}
-
-/// Runs `work` where it may block.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, ConversationError> + Send + 'static,
-) -> Result<T, ConversationError> {
-    run_blocking(work).await.unwrap_or_else(|_| {
-        Err(ConversationError::new(ConversationErrorKind::Failed, "the work on files ended early"))
-    })
 }

@@ -78,7 +78,7 @@ fn whenever_a_process_is_killed_what_was_there_is_whole_and_the_next_one_goes_on
                 );
             }
             Err(error) => {
-                assert_eq!((error.kind(), whole), (ConversationErrorKind::Unknown, 0), "step {at}: {error}");
+                assert_eq!((error.kind, whole), (ConversationErrorKind::Unknown, 0), "step {at}: {error}");
             }
         }
         // What it left unfinished goes, and nothing else; the conversation is not locked.

@@ -2,7 +2,7 @@
 
 use nexus_core::name_type;
 
-use crate::conversation_error::{ConversationError, ConversationErrorKind};
+use crate::conversation_error::ConversationError;
 
 /// Longest name, in bytes. Source: our own bound, below what every file system takes.
 const MAX_BYTES: usize = 100;
@@ -36,16 +36,17 @@ fn check(text: &str) -> Result<(), ConversationError> {
         return Ok(());
     }
     let shown: String = text.chars().take(MAX_BYTES).collect();
-    let message = format!(
-        "{shown:?} is no name of a conversation: take 1 to {MAX_BYTES} letters from a to z, digits, `-`, `_` and `.`, of which \
-             the first is a letter or a digit"
+    let advice = format!(
+        "take 1 to {MAX_BYTES} letters from a to z, digits, `-`, `_` and `.`, of which \
+         the first is a letter or a digit"
     );
-    Err(ConversationError::new(ConversationErrorKind::InvalidName, message))
+    Err(ConversationError::invalid(format!("{shown:?} is no name of a conversation"), advice))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::conversation_error::ConversationErrorKind;
 
     #[test]
     fn a_name_leads_nowhere_else() {
@@ -54,7 +55,7 @@ mod tests {
             ["", ".", "..", ".a", "-a", "a/b", "a\\b", "a b", "a\n", "a\0", "ä", "../a", long.as_str()]
         {
             let error = wrong.parse::<ConversationName>().unwrap_err();
-            assert_eq!(error.kind(), ConversationErrorKind::InvalidName, "{wrong:?}");
+            assert_eq!(error.kind, ConversationErrorKind::InvalidName, "{wrong:?}");
         }
         for right in ["a", "9", "A.b-c_d", &long[1..]] {
             assert_eq!(right.parse::<ConversationName>().unwrap().as_str(), right);

@@ -52,8 +52,7 @@ impl NamedPlace {
 
     /// Reads the file at `path`. `None` if there is none.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, ConversationError> {
-        let bytes = nexus_files::read_bounded(path, MAX_BYTES)
-            .map_err(|error| ConversationError::unusable(path, &error))?;
+        let bytes = nexus_files::read_bounded(path, MAX_BYTES).map_err(ConversationError::at(path))?;
         bytes.map(|bytes| node::parse(path, &bytes)).transpose()
     }
 
@@ -67,9 +66,8 @@ impl NamedPlace {
             ));
         }
         if found.name != *name {
-            let message =
-                format!("{name} differs from the conversation {} in case only: use that name", found.name);
-            return Err(ConversationError::new(ConversationErrorKind::NameTaken, message));
+            let message = format!("{name} differs from the conversation {} in case only", found.name);
+            return Err(ConversationError::new(ConversationErrorKind::NameTaken, message, "use that name"));
         }
         Ok(Some(found))
     }
@@ -89,6 +87,6 @@ impl NamedPlace {
             self.resume = None;
             bytes = encode(self)?;
         }
-        nexus_files::replace(path, &bytes).map_err(|error| ConversationError::unusable(path, &error))
+        nexus_files::replace(path, &bytes).map_err(ConversationError::at(path))
     }
 }

@@ -64,11 +64,9 @@ pub(crate) fn parse<T: for<'de> Deserialize<'de>>(path: &Path, bytes: &[u8]) -> 
     let Versioned { version } =
         serde_json::from_slice(bytes).map_err(|error| ConversationError::damaged(path, error))?;
     if version > VERSION {
-        let message = format!(
-            "{}: it is of version {version}, which a newer Nexus wrote; update this one, which knows version {VERSION}",
-            path.display()
-        );
-        return Err(ConversationError::new(ConversationErrorKind::NewerVersion, message));
+        let message = format!("{}: it is of version {version}, which a newer Nexus wrote", path.display());
+        let advice = format!("update this one, which knows version {VERSION}");
+        return Err(ConversationError::new(ConversationErrorKind::NewerVersion, message, advice));
     }
     serde_json::from_slice(bytes).map_err(|error| ConversationError::damaged(path, error))
 }
@@ -117,9 +115,9 @@ impl Node {
         if bytes.len() as u64 > MAX_BYTES {
             let message =
                 format!("{}: a turn of {} bytes is too large to be stored", path.display(), bytes.len());
-            return Err(ConversationError::new(ConversationErrorKind::Failed, message));
+            return Err(ConversationError::new(ConversationErrorKind::Failed, message, ""));
         }
-        nexus_files::replace(&path, &bytes).map_err(|error| ConversationError::unusable(&path, &error))?;
+        nexus_files::replace(&path, &bytes).map_err(ConversationError::at(&path))?;
         Ok(id)
     }
 }
@@ -128,7 +126,7 @@ impl Node {
 fn read_as<T: for<'de> Deserialize<'de>>(folder: &Path, id: &NodeId) -> Result<T, ConversationError> {
     let path = folder.join(format!("{id}.json"));
     let bytes = nexus_files::read_bounded(&path, MAX_BYTES)
-        .map_err(|error| ConversationError::unusable(&path, &error))?
+        .map_err(ConversationError::at(&path))?
         .ok_or_else(|| ConversationError::damaged(&path, "it is missing"))?;
     if NodeId::of(&bytes) != *id {
         return Err(ConversationError::damaged(&path, "its bytes are not those that it is named by"));

@@ -7,13 +7,13 @@ use std::{
     time::Duration,
 };
 
-use nexus_core::{BackendId, ResumeHandle};
+use nexus_core::{BackendId, ResumeHandle, ServiceFault};
 use nexus_files::FileLock;
 use serde::Serialize;
 
 use crate::{
     conversation::{Conversation, ConversationTurn},
-    conversation_error::{ConversationError, ConversationErrorKind},
+    conversation_error::{ConversationError, ConversationErrorKind, in_conversation},
     name::ConversationName,
     named::NamedPlace,
     node::{ConversationPoint, Node, NodeId},
@@ -155,9 +155,11 @@ impl Conversations {
             let _store = self.lock_store(STORE_PATIENCE)?;
             let source = self.known(from)?;
             if NamedPlace::of(&self.path_of(to), to)?.is_some() {
-                let message =
-                    format!("there is a conversation {to} already: take another name, or delete it");
-                return Err(ConversationError::new(ConversationErrorKind::NameTaken, message));
+                return Err(ConversationError::new(
+                    ConversationErrorKind::NameTaken,
+                    format!("there is a conversation {to} already"),
+                    "take another name, or delete it",
+                ));
             }
             let mut fork = NamedPlace::new(to.clone());
             (fork.turns, fork.messages, fork.place) = match at {
@@ -187,7 +189,7 @@ impl Conversations {
         let hold = self.lock_name(name, Duration::ZERO)?;
         let outcome = match NamedPlace::of(&path, name) {
             Ok(found) => Ok(found.and_then(|found| found.resume)),
-            Err(error) if error.kind() == ConversationErrorKind::Damaged => Ok(None),
+            Err(error) if error.kind == ConversationErrorKind::Damaged => Ok(None),
             Err(error) => Err(error),
         };
         let outcome = outcome.and_then(|handle| self.remove(name).map(|()| handle));
@@ -259,7 +261,7 @@ impl Conversations {
             while let Some(ConversationPoint { node: id, .. }) = next
                 && !reached.contains(&id)
             {
-                next = Node::read_parent(&nodes, &id).map_err(|error| error.of_conversation(&path))?;
+                next = Node::read_parent(&nodes, &id).map_err(|error| in_conversation(error, &path))?;
                 chain.push(id);
             }
             reached.extend(chain);
@@ -308,7 +310,7 @@ impl Conversations {
         let mut expected = (named.turns, named.messages);
         while let Some(place) = next {
             let node = self.node(&place, expected);
-            let node = node.map_err(|error| error.of_conversation(&self.path_of(&named.name)))?;
+            let node = node.map_err(|error| in_conversation(error, &self.path_of(&named.name)))?;
             expected = (node.earlier_turns, node.earlier_messages);
             let mut turn = node.turn;
             if let Some(kept) = place.messages {
@@ -347,7 +349,7 @@ impl Conversations {
         if at == 0 || at > source.messages {
             let message =
                 format!("{} has no message {at}: it has {}, counted from 1", source.name, source.messages);
-            return Err(ConversationError::new(ConversationErrorKind::NoSuchMessage, message));
+            return Err(ConversationError::new(ConversationErrorKind::NoSuchMessage, message, ""));
         }
         let mut next = source.place.clone();
         let mut expected = (source.turns, source.messages);
@@ -388,11 +390,8 @@ impl Conversations {
     }
 
     fn unknown(&self, name: &ConversationName) -> ConversationError {
-        let message = format!(
-            "there is no conversation {name} in {}; `nexus conversation list` has their names",
-            self.folder.display()
-        );
-        ConversationError::new(ConversationErrorKind::Unknown, message)
+        let message = format!("there is no conversation {name} in {}", self.folder.display());
+        ConversationError::unknown(message, "`nexus conversation list` has their names")
     }
 
     pub(crate) fn path_of(&self, name: &ConversationName) -> PathBuf {
@@ -412,16 +411,15 @@ impl Conversations {
     }
 
     pub(crate) fn in_use(&self, name: &ConversationName) -> ConversationError {
-        let message = format!("the conversation {name} is in use by another turn; wait for it, or fork it");
-        ConversationError::new(ConversationErrorKind::InUse, message)
+        let message = format!("the conversation {name} is in use by another turn");
+        ConversationError::new(ConversationErrorKind::InUse, message, "wait for it, or fork it")
     }
 
     fn lock_store(&self, patience: Duration) -> Result<FileLock, ConversationError> {
         let path = self.folder.join("store.lock");
         let in_use = || {
-            let message =
-                format!("{}: another process has been writing for a minute; try again", path.display());
-            ConversationError::new(ConversationErrorKind::InUse, message)
+            let message = format!("{}: another process has been writing for a minute", path.display());
+            ConversationError::of(ServiceFault::InUse, message)
         };
         self.lock(&path, patience, &in_use)
     }
@@ -439,13 +437,13 @@ impl Conversations {
                 nexus_files::make_private_folder(&folder)
                     .and_then(|()| fs::File::open(&self.folder)?.sync_all())
                     .and_then(|()| fs::File::open(home)?.sync_all())
-                    .map_err(|error| ConversationError::unusable(&folder, &error))?;
+                    .map_err(ConversationError::at(&folder))?;
             }
         }
         let locked = FileLock::lock(path, patience).map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => {
-                let message = format!("{}: {error}, and is to be a lock: remove it", path.display());
-                ConversationError::new(ConversationErrorKind::Damaged, message)
+                let message = format!("{}: {error}, and is to be a lock", path.display());
+                ConversationError::new(ConversationErrorKind::Damaged, message, "remove it")
             }
             _ => ConversationError::unusable(path, &error),
         })?;

@@ -197,7 +197,7 @@ impl Debate {
         for stage in &data.settled {
             let path = self.stage_file(stage);
             let bytes = nexus_files::read_bounded(&path, MOST_RECORD_BYTES)
-                .map_err(|error| DebateError::unusable(&path, &error))?
+                .map_err(DebateError::at(&path))?
                 .ok_or_else(|| DebateError::damaged(&path, "it is gone"))?;
             let record: StageRecord = serde_json::from_slice(&bytes)
                 .map_err(|error| DebateError::damaged(&path, &error.to_string()))?;
@@ -220,7 +220,7 @@ impl Debate {
         }
         let bytes = serde_json::to_vec_pretty(record)
             .map_err(|error| DebateError::damaged(&path, &error.to_string()))?;
-        nexus_files::replace(&path, &bytes).map_err(|error| DebateError::unusable(&path, &error))
+        nexus_files::replace(&path, &bytes).map_err(DebateError::at(&path))
     }
 
     /// The folder of its sources.
@@ -255,7 +255,7 @@ impl Debate {
             }
             _ => {}
         }
-        RecordLog::read(&path).map_err(|error| DebateError::unusable(&path, &error))
+        RecordLog::read(&path).map_err(DebateError::at(&path))
     }
 
     /// Appends to its log.
@@ -286,7 +286,7 @@ impl Debate {
     /// Those of the file system.
     pub fn try_hold_stage(&self) -> Result<Option<FileLock>, DebateError> {
         let path = self.folder().join(".stage");
-        FileLock::try_lock(&path).map_err(|error| DebateError::unusable(&path, &error))
+        FileLock::try_lock(&path).map_err(DebateError::at(&path))
     }
 
     fn turns_path(&self) -> PathBuf {

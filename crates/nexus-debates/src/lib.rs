@@ -40,7 +40,6 @@
 //!
 //! Nothing here opens a socket.
 
-mod blocking;
 mod close;
 mod converge;
 mod data;

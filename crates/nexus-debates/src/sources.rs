@@ -66,20 +66,19 @@ pub(crate) fn copy(
     roots: &[PathBuf],
     folder: &Path,
 ) -> Result<Vec<Source>, DebateError> {
-    make_private_folder(folder).map_err(|error| DebateError::unusable(folder, &error))?;
+    make_private_folder(folder).map_err(DebateError::at(folder))?;
     let mut all = Copied::default();
     let mut sources = Vec::new();
     for draft in drafts {
         let into = folder.join(&draft.name);
-        make_private_folder(&into).map_err(|error| DebateError::unusable(&into, &error))?;
+        make_private_folder(&into).map_err(DebateError::at(&into))?;
         let before = (all.files, all.bytes);
         let mut left_out = 0;
         match (&draft.text, &draft.path) {
             (Some(text), None) => {
                 all.add(&draft.name, text.len() as u64)?;
                 let path = into.join("text.md");
-                write(&path, &mut text.as_bytes(), u64::MAX)
-                    .map_err(|error| DebateError::unusable(&path, &error))?;
+                write(&path, &mut text.as_bytes(), u64::MAX).map_err(DebateError::at(&path))?;
             }
             (None, Some(path)) => {
                 let (files, start) = open(path, roots)?;
@@ -183,7 +182,7 @@ fn copy_path(
         if depth > MOST_DEPTH {
             return Err(refused(&"its folders lie too deep"));
         }
-        make_private_folder(&to).map_err(|error| DebateError::unusable(&to, &error))?;
+        make_private_folder(&to).map_err(DebateError::at(&to))?;
         for entry in files.list(&from).map_err(|error| refused(&error))? {
             let path = if from == "." { entry.name.clone() } else { format!("{from}/{}", entry.name) };
             match entry.kind {
@@ -218,7 +217,7 @@ fn copy_file(
     // Before a byte of it is read: it may have any size.
     all.fits(name, metadata.len())?;
     let left = MOST_BYTES - all.bytes;
-    let written = write(to, &mut file, left).map_err(|error| DebateError::unusable(to, &error))?;
+    let written = write(to, &mut file, left).map_err(DebateError::at(to))?;
     all.add(name, written)
 }
 

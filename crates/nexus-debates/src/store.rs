@@ -76,11 +76,7 @@ impl DebateStore {
     /// [`Damaged`](DebateErrorKind::Damaged) if its `status.json` is not what was written there.
     pub fn open(&self, debate: &str) -> Result<Debate, DebateError> {
         let unknown = |message: String| {
-            DebateError::new(
-                DebateErrorKind::UnknownDebate,
-                message,
-                "call debate_list, which has the ids of all debates",
-            )
+            DebateError::unknown(message, "call debate_list, which has the ids of all debates")
         };
         let id: DebateId = debate.parse().map_err(|error| unknown(format!("{error}")))?;
         match self.workspaces.open(&id) {

@@ -78,7 +78,7 @@ fn remedy(kind: ErrorKind) -> Option<&'static str> {
 
 /// A failure of the kept conversation as an error of the protocol.
 pub(crate) fn of_conversation(error: &ConversationError) -> Error {
-    let kind = match error.kind() {
+    let kind = match error.kind {
         ConversationErrorKind::InUse => "in_use",
         ConversationErrorKind::Damaged => "damaged",
         ConversationErrorKind::NewerVersion => "newer_version",

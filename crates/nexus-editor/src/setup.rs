@@ -131,5 +131,5 @@ pub(crate) async fn blocking<T: Send + 'static>(
 
 /// Whether there is no such conversation.
 pub(crate) fn is_unknown(error: &ConversationError) -> bool {
-    matches!(error.kind(), ConversationErrorKind::Unknown | ConversationErrorKind::InvalidName)
+    matches!(error.kind, ConversationErrorKind::Unknown | ConversationErrorKind::InvalidName)
 }

@@ -8,6 +8,7 @@
 //! - [`FileLock`] is the operating system's lock on a file or folder, which a process that dies gives back.
 //! - [`SecretFile`] is a secret that is created once.
 //! - `JsonLinesLog` (feature `json-lines`) is an append-only log, and [`append_line`] its rule for torn lines.
+//! - [`FileFault`] classifies a failed operation by what the caller can do about it.
 //! - [`hex`] formats bytes, `rfc3339` (feature `rfc3339`) formats and parses times.
 //!
 //! ```
@@ -26,6 +27,7 @@
 //! ```
 
 mod append;
+mod fault;
 mod hex;
 #[cfg(feature = "json-lines")]
 mod json_lines;
@@ -37,6 +39,7 @@ mod secret_file;
 mod whole;
 
 pub use append::append_line;
+pub use fault::FileFault;
 pub use hex::hex;
 #[cfg(feature = "json-lines")]
 pub use json_lines::{JsonLines, JsonLinesLog, TornLine};

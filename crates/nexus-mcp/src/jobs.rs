@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_core::CancelToken;
+use nexus_core::{CancelToken, LostWork, ServiceError, ServiceErrorKind, ServiceFault};
 use tokio::sync::watch;
 
 /// Why a job has no outcome of its own.
@@ -25,6 +25,17 @@ pub enum JobFault {
     /// It panicked.
     #[error("the work ended in a way that it should not: {0}")]
     Panicked(String),
+}
+
+impl<K: ServiceErrorKind> From<JobFault> for ServiceError<K> {
+    fn from(fault: JobFault) -> Self {
+        let failure = Self::of(ServiceFault::Interrupted, fault.to_string());
+        match fault {
+            JobFault::CutOff => failure,
+            JobFault::Closed => Self { advice: format!("start it anew, then {}", K::RETRY), ..failure },
+            JobFault::Panicked(_) => Self { message: failure.message, ..LostWork.into() },
+        }
+    }
 }
 
 /// Something that runs, or that failed and no caller was told yet. `T` is what the owner says of it, `E` how it fails.

@@ -23,7 +23,7 @@ const PENDING: &str = ".new";
 
 /// Reads a regular file. `None` if there is none.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
-    nexus_files::read_bounded(path, MOST_BYTES).map_err(|error| ProjectError::unusable(path, &error))
+    nexus_files::read_bounded(path, MOST_BYTES).map_err(ProjectError::at(path))
 }
 
 /// As [`read`], for a file that holds text.
@@ -71,7 +71,7 @@ pub(crate) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> 
 /// file; those of the file system.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
     check_size(path, bytes.len())?;
-    replace_io(path, bytes).map_err(|error| ProjectError::unusable(path, &error))
+    replace_io(path, bytes).map_err(ProjectError::at(path))
 }
 
 fn replace_io(path: &Path, bytes: &[u8]) -> io::Result<()> {
@@ -136,7 +136,7 @@ pub fn ignore(folder: &Path, patterns: &[&str]) -> Result<bool, ProjectError> {
 pub(crate) fn remove(path: &Path) -> Result<(), ProjectError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done.map_err(|error| ProjectError::unusable(path, &error)),
+        done => done.map_err(ProjectError::at(path)),
     }
 }
 
@@ -151,7 +151,7 @@ pub fn make_folder(path: &Path) -> Result<bool, ProjectError> {
         Ok(_) => return Err(ProjectError::damaged(path, "it is no folder")),
         Err(_) => {}
     }
-    fs::create_dir_all(path).map(|()| true).map_err(|error| ProjectError::unusable(path, &error))
+    fs::create_dir_all(path).map(|()| true).map_err(ProjectError::at(path))
 }
 
 /// Longest wait for locks.
@@ -202,7 +202,7 @@ impl FolderLock {
         // With the mode that new files have here: whoever may write in the folder may take its lock. One that is there is no error.
         let _ = OpenOptions::new().write(true).create_new(true).open(path);
         let locked = FileLock::lock(path, patience.left());
-        match locked.map_err(|error| ProjectError::unusable(path, &error))? {
+        match locked.map_err(ProjectError::at(path))? {
             Some(lock) => Ok(Self { _lock: lock }),
             None => {
                 let bound = patience.bound().as_secs();

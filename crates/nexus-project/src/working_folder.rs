@@ -45,11 +45,11 @@ pub fn create_working_folder(folder: &Path, with_git: bool) -> Result<WorkingFol
         true => report.made.push(path),
         false => report.kept.push(path),
     };
-    fs::create_dir_all(folder).map_err(|error| ProjectError::unusable(folder, &error))?;
+    fs::create_dir_all(folder).map_err(ProjectError::at(folder))?;
     for kind in SkillKind::ALL {
         let path = folder.join("skills").join(kind.as_str());
         let is_there = path.is_dir();
-        fs::create_dir_all(&path).map_err(|error| ProjectError::unusable(&path, &error))?;
+        fs::create_dir_all(&path).map_err(ProjectError::at(&path))?;
         note(path, !is_there);
     }
     for (name, text) in FILES {
@@ -62,11 +62,8 @@ pub fn create_working_folder(folder: &Path, with_git: bool) -> Result<WorkingFol
         let mut builder = tempfile::Builder::new();
         #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-        let mut file = builder
-            .prefix(".making-")
-            .tempfile_in(folder)
-            .map_err(|error| ProjectError::unusable(&path, &error))?;
-        file.write_all(text.as_bytes()).map_err(|error| ProjectError::unusable(&path, &error))?;
+        let mut file = builder.prefix(".making-").tempfile_in(folder).map_err(ProjectError::at(&path))?;
+        file.write_all(text.as_bytes()).map_err(ProjectError::at(&path))?;
         match file.persist_noclobber(&path) {
             Ok(_) => note(path, true),
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => note(path, false),

@@ -1,18 +1,14 @@
 //! Why a call on tasks failed, in words that say what to call instead.
 
-use std::{error::Error as _, fmt};
-
-use nexus_mcp::jobs::JobFault;
-use nexus_trees::{TreeError, TreeErrorKind};
-use nexus_work::{WorkspaceError, WorkspaceErrorKind};
-use schemars::JsonSchema;
+use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
+use nexus_trees::{TreeErrorKind, TreeServiceErrorKind};
 use serde::{Deserialize, Serialize};
 
 use crate::checks::CheckError;
 
 /// Why a call failed, named for what the caller can do next.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskErrorKind {
     /// There is no task with this id.
@@ -47,119 +43,56 @@ pub enum TaskErrorKind {
     Failed,
 }
 
-/// Why a call failed, and what to do instead.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TaskError {
-    /// What kind of failure it is.
-    pub kind: TaskErrorKind,
-    /// What failed, and where.
-    pub message: String,
-    /// What to do or to call instead.
-    pub instead: String,
-}
+/// Failure of a call on tasks.
+pub type TaskError = ServiceError<TaskErrorKind>;
 
-impl TaskError {
-    /// A failure of this kind.
-    pub fn new(kind: TaskErrorKind, message: impl Into<String>, instead: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), instead: instead.into() }
+impl ServiceErrorKind for TaskErrorKind {
+    const FIND: &'static str = "call task_list, which has the ids of all tasks";
+    const RESTORE: &'static str =
+        "put the file back as it was, or create the task anew by task_create; nothing was changed";
+
+    fn of(fault: ServiceFault) -> Self {
+        match fault {
+            ServiceFault::Invalid => Self::InvalidArgument,
+            ServiceFault::Unknown => Self::UnknownTask,
+            ServiceFault::WrongStatus => Self::WrongStatus,
+            ServiceFault::InUse => Self::InUse,
+            ServiceFault::Damaged => Self::Damaged,
+            ServiceFault::NoSpace => Self::NoSpace,
+            ServiceFault::PermissionDenied => Self::PermissionDenied,
+            ServiceFault::Interrupted => Self::Interrupted,
+            ServiceFault::Failed => Self::Failed,
+        }
     }
 }
 
-impl fmt::Display for TaskError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}; {}", self.message, self.instead)
-    }
-}
-
-impl std::error::Error for TaskError {}
-
-impl From<WorkspaceError> for TaskError {
-    fn from(error: WorkspaceError) -> Self {
-        use WorkspaceErrorKind as Kind;
-        let (kind, instead) = match error.kind() {
-            Kind::NotFound => (TaskErrorKind::UnknownTask, "call task_list, which has the ids of all tasks"),
-            Kind::NotAWorkspace | Kind::OtherKind | Kind::Malformed { .. } => (
-                TaskErrorKind::Damaged,
-                "put the file back as it was, or create the task anew by task_create; nothing was changed",
-            ),
-            Kind::NewerVersion { .. } => (TaskErrorKind::Damaged, "update this Nexus; nothing was changed"),
-            Kind::InUse => (TaskErrorKind::InUse, "make the same call again"),
-            Kind::NoSpace => {
-                (TaskErrorKind::NoSpace, "free some space on the disk, then make the same call again")
-            }
-            Kind::PermissionDenied => (
-                TaskErrorKind::PermissionDenied,
-                "see to the rights of the file, then make the same call again",
-            ),
-            _ => (TaskErrorKind::Failed, "see to the file, then make the same call again"),
-        };
-        Self::new(kind, with_cause(&error.to_string(), error.source()), instead)
-    }
-}
-
-impl From<TreeError> for TaskError {
-    fn from(error: TreeError) -> Self {
+impl TreeServiceErrorKind for TaskErrorKind {
+    fn of_tree(kind: TreeErrorKind) -> Option<(Self, &'static str)> {
         use TreeErrorKind as Kind;
-        let (kind, instead) = match error.kind() {
+        Some(match kind {
             Kind::GitMissing | Kind::GitTooOld => {
-                (TaskErrorKind::MissingProgram, "install git 2.32 or newer, then make the same call again")
+                (Self::MissingProgram, "install git 2.32 or newer, then make the same call again")
             }
             Kind::NotAProject => {
-                (TaskErrorKind::NotAProject, "name the top of a repository, or a folder that is in none")
+                (Self::NotAProject, "name the top of a repository, or a folder that is in none")
             }
             Kind::MissingObject => {
-                (TaskErrorKind::NotAProject, "fetch what is missing, then make the same call again")
+                (Self::NotAProject, "fetch what is missing, then make the same call again")
             }
             Kind::NeedsConsent => {
-                (TaskErrorKind::NeedsConsent, "name a smaller folder, ignore what is large, or allow it")
+                (Self::NeedsConsent, "name a smaller folder, ignore what is large, or allow it")
             }
-            Kind::TooLarge => (TaskErrorKind::NotAProject, "name a smaller project, or commit less to it"),
-            Kind::Malformed => (
-                TaskErrorKind::Damaged,
-                "put the file back as it was, or create the task anew by task_create; nothing was changed",
-            ),
-            Kind::InUse | Kind::Changed => (TaskErrorKind::InUse, "make the same call again"),
-            Kind::RefMoved => (TaskErrorKind::InUse, "call task_status, and go on from what it says"),
-            Kind::Cancelled => (TaskErrorKind::Interrupted, "make the same call again"),
-            Kind::NoSpace => {
-                (TaskErrorKind::NoSpace, "free some space on the disk, then make the same call again")
-            }
-            Kind::PermissionDenied => (
-                TaskErrorKind::PermissionDenied,
-                "see to the rights of the file, then make the same call again",
-            ),
-            _ => (TaskErrorKind::Failed, "see to it, then make the same call again"),
-        };
-        Self::new(kind, with_cause(&error.to_string(), error.source()), instead)
-    }
-}
-
-/// A message with all that is behind it.
-fn with_cause(message: &str, mut cause: Option<&(dyn std::error::Error + 'static)>) -> String {
-    let mut text = message.to_owned();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
-}
-
-impl From<JobFault> for TaskError {
-    fn from(fault: JobFault) -> Self {
-        let (kind, instead) = match &fault {
-            JobFault::Closed => (TaskErrorKind::Interrupted, "start it anew, then make the same call again"),
-            JobFault::CutOff => (TaskErrorKind::Interrupted, "make the same call again"),
-            _ => (TaskErrorKind::Failed, "make the same call again, and report this"),
-        };
-        Self::new(kind, fault.to_string(), instead)
+            Kind::TooLarge => (Self::NotAProject, "name a smaller project, or commit less to it"),
+            Kind::RefMoved => (Self::InUse, "call task_status, and go on from what it says"),
+            _ => return None,
+        })
     }
 }
 
 impl From<CheckError> for TaskError {
     fn from(error: CheckError) -> Self {
-        let (kind, instead) = match &error {
+        let (kind, advice) = match error {
+            CheckError::File(error) => return error,
             CheckError::NoSandbox { .. } => {
                 (TaskErrorKind::MissingProgram, "install it, then make the same call again")
             }
@@ -169,10 +102,9 @@ impl From<CheckError> for TaskError {
             ),
             CheckError::NoSuchProbe { .. } => (TaskErrorKind::InvalidArgument, "name one that was run"),
             CheckError::Malformed { .. } => (TaskErrorKind::Damaged, "put the file back as it was"),
-            CheckError::NoSpace { .. } => (TaskErrorKind::NoSpace, "then make the same call again"),
             CheckError::Cancelled => (TaskErrorKind::Interrupted, "make the same call again"),
             _ => (TaskErrorKind::Failed, "see to it, then make the same call again"),
         };
-        Self::new(kind, error.to_string(), instead)
+        Self::new(kind, error.to_string(), advice)
     }
 }

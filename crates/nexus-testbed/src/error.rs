@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf};
 
+use nexus_core::LostWork;
 use nexus_tasks::{CheckError, DraftError, TaskError};
 use nexus_trees::{TreeError, TreeErrorKind};
 
@@ -93,5 +94,11 @@ impl From<TreeError> for TestbedError {
             TreeErrorKind::Cancelled => Self::Cancelled,
             _ => Self::Tree(error),
         }
+    }
+}
+
+impl From<LostWork> for TestbedError {
+    fn from(_: LostWork) -> Self {
+        Self::Cancelled
     }
 }

@@ -7,14 +7,13 @@ use std::{
     time::SystemTime,
 };
 
-use nexus_core::CancelToken;
+use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_files::make_private_folder;
 use nexus_tasks::{Checks, ProbeStore, ProblemBrief, SandboxSettings, TaskSettings};
 use nexus_trees::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions};
 use nexus_work::AgentTypes;
 
 use crate::{
-    blocking::blocking,
     error::TestbedError,
     trap::{Answer, Trap},
 };
@@ -46,7 +45,7 @@ impl LaidTrap {
     ) -> Result<Self, TestbedError> {
         let (trap, folder, cancel) = (Arc::clone(trap), folder.into(), cancel.clone());
         let settings = settings_of(&trap, settings);
-        blocking(move || {
+        try_blocking(move || {
             let project = folder.join("project");
             lay_project(&trap, &project)?;
             let workspace = folder.join("workspace");
@@ -102,7 +101,7 @@ impl LaidTrap {
     pub async fn commit(&self, answer: Answer, cancel: &CancelToken) -> Result<CommitId, TestbedError> {
         let (trap, tree) = (Arc::clone(&self.trap), self.tree.clone().with_cancel(cancel.clone()));
         let (base, folder) = (self.base.clone(), self.folder.join("answer"));
-        blocking(move || {
+        try_blocking(move || {
             tree.restore(&base, &folder, &[])?;
             let files = trap.tree(Some(answer));
             for path in trap.changed(answer) {

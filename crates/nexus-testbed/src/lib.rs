@@ -21,7 +21,6 @@
 //! Linux only.
 
 mod arm;
-mod blocking;
 mod discriminator;
 mod error;
 mod experiment;

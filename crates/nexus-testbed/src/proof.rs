@@ -2,13 +2,12 @@
 
 use std::{path::Path, sync::Arc};
 
-use nexus_core::CancelToken;
+use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_process::private_home::remove_tree;
 use nexus_tasks::{Checks, ProbeSide, ProbeSides, SideOutcome, TaskSettings};
 use nexus_trees::CommitId;
 
 use crate::{
-    blocking::blocking,
     error::TestbedError,
     laid_trap::LaidTrap,
     trap::{Answer, Trap},
@@ -68,7 +67,7 @@ impl Trap {
         let proof = self.proof_in(folder, settings, cancel).await;
         let made = folder.to_owned();
         let removed =
-            blocking(move || remove_tree(&made).map_err(|error| TestbedError::io(made, error))).await;
+            try_blocking(move || remove_tree(&made).map_err(|error| TestbedError::io(made, error))).await;
         // The first failure counts.
         proof.and_then(|proof| removed.map(|()| proof))
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use nexus_core::CancelToken;
+use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_process::private_home::remove_tree;
 use nexus_tasks::{
     CheckOutput, Checks, KeptText, ProbeSide, ProbeSides, ProbeStore, SideOutcome, TaskSettings,
@@ -10,7 +10,7 @@ use nexus_tasks::{
 use nexus_trees::{CommitId, Tree};
 use serde::{Deserialize, Serialize};
 
-use crate::{blocking::blocking, error::TestbedError, laid_trap::settings_of, trap::Trap};
+use crate::{error::TestbedError, laid_trap::settings_of, trap::Trap};
 
 /// How much of what the program of the ground truth printed is kept, in bytes.
 const KEPT_BYTES: usize = 4 << 10;
@@ -64,9 +64,12 @@ impl GroundTruth {
         cancel: &CancelToken,
     ) -> Result<Self, TestbedError> {
         let (repository, last) = (tree.clone(), commit.clone());
-        let is_base =
-            move || Ok(repository.tree_of(&last)? == repository.tree_of(&repository.base().commit)?);
-        if blocking(is_base).await? {
+        let is_base = move || {
+            Ok::<_, TestbedError>(
+                repository.tree_of(&last)? == repository.tree_of(&repository.base().commit)?,
+            )
+        };
+        if try_blocking(is_base).await? {
             return Ok(Self::Unchanged);
         }
         let settings = settings_of(trap, settings);
@@ -77,7 +80,7 @@ impl GroundTruth {
         let ran = checks.run_probe(trap.truth().clone(), &sides, cancel).await;
         drop(checks);
         let removed = folder.to_owned();
-        blocking(move || remove_tree(&removed).map_err(|error| TestbedError::io(removed, error))).await?;
+        try_blocking(move || remove_tree(&removed).map_err(|error| TestbedError::io(removed, error))).await?;
         let record = ran.map_err(|error| TestbedError::check("the ground truth was not run", error))?;
         let outcome = record.answer(ProbeSide::Now).and_then(|answer| answer.outcomes.first());
         Ok(match outcome {

@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use nexus_core::{CancelToken, RecordLog, RecordedOutcome};
+use nexus_core::{CancelToken, RecordLog, RecordedOutcome, harness::try_blocking};
 use nexus_router::Router;
 use nexus_tasks::{
     EvidenceId, ReviewVote, SilentReviewer, StepRecord, Task, TaskCreateRequest, TaskError,
@@ -15,7 +15,6 @@ use nexus_tasks::{
 use nexus_trees::{CommitId, Tree};
 
 use crate::{
-    blocking::blocking,
     error::TestbedError,
     laid_trap::{lay_project, settings_of},
     scorer::Ending,
@@ -65,7 +64,7 @@ impl WholeTask {
     ) -> Result<Self, TestbedError> {
         let (project, laid) = (folder.join("project"), Arc::clone(trap));
         let place = project.clone();
-        blocking(move || lay_project(&laid, &place)).await?;
+        try_blocking(move || lay_project(&laid, &place)).await?;
         let mut options = TasksOptions::in_home(folder.join("home"));
         options.settings = settings_of(trap, settings);
         options.roots = vec![project.clone()];
@@ -78,7 +77,7 @@ impl WholeTask {
         let walked = walked.ok_or(TestbedError::Cancelled)?;
         let id = walked.map_err(|error| TestbedError::Task(Box::new(error)))?;
         let store = tasks.store().clone();
-        blocking(move || {
+        try_blocking(move || {
             let task = store.open(&id).map_err(|error| TestbedError::Task(Box::new(error)))?;
             Self::of(&task).map_err(|error| TestbedError::Task(Box::new(error)))
         })

@@ -2,6 +2,9 @@
 
 use std::{error::Error, fmt, io, path::Path};
 
+use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
+use nexus_files::FileFault;
+
 use super::refusal::RefusedPath;
 
 /// Why something could not be done with a tree, named for what the caller can do next.
@@ -74,21 +77,17 @@ impl TreeError {
     /// `what` goes on after the path: "cannot be read".
     pub(super) fn from_io(path: &Path, what: &str, source: impl Into<io::Error>) -> Self {
         let source = source.into();
-        let (kind, way_out) = match source.kind() {
-            io::ErrorKind::NotFound => (TreeErrorKind::NotFound, ": it is not there"),
-            io::ErrorKind::PermissionDenied => {
-                (TreeErrorKind::PermissionDenied, ": see to its rights and those of its folder")
-            }
-            io::ErrorKind::ReadOnlyFilesystem => {
-                (TreeErrorKind::PermissionDenied, ": its file system is read-only")
-            }
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                (TreeErrorKind::NoSpace, ": the disk is full; free some space")
-            }
-            io::ErrorKind::InvalidData => (TreeErrorKind::Malformed, ": see what is there, and move it away"),
-            _ => (TreeErrorKind::Io, ""),
+        let fault = FileFault::of(&source);
+        let kind = match fault {
+            FileFault::NotFound => TreeErrorKind::NotFound,
+            FileFault::NotAllowed | FileFault::ReadOnly => TreeErrorKind::PermissionDenied,
+            FileFault::DiskFull | FileFault::QuotaReached => TreeErrorKind::NoSpace,
+            FileFault::Unexpected => TreeErrorKind::Malformed,
+            FileFault::AlreadyExists | FileFault::Other => TreeErrorKind::Io,
         };
-        let mut error = Self::new(kind, format!("{path:?} {what}{way_out}"));
+        let explanation = fault.explanation();
+        let separator = if explanation.is_empty() { "" } else { ": " };
+        let mut error = Self::new(kind, format!("{path:?} {what}{separator}{explanation}"));
         error.0.source = Some(source.into());
         error
     }
@@ -134,5 +133,35 @@ impl fmt::Display for TreeError {
 impl Error for TreeError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source.as_deref().map(|source| source as _)
+    }
+}
+
+/// Kinds of failure of a service that works on trees.
+pub trait TreeServiceErrorKind: ServiceErrorKind {
+    /// Returns the service's own kind and advice for a failure of a tree. `None` leaves it to [`TreeErrorKind::fault`].
+    fn of_tree(kind: TreeErrorKind) -> Option<(Self, &'static str)>;
+}
+
+impl TreeErrorKind {
+    /// Returns the failure that every service has and that is closest to this one.
+    pub fn fault(self) -> ServiceFault {
+        match self {
+            Self::Malformed => ServiceFault::Damaged,
+            Self::InUse | Self::Changed | Self::RefMoved => ServiceFault::InUse,
+            Self::Cancelled => ServiceFault::Interrupted,
+            Self::NoSpace => ServiceFault::NoSpace,
+            Self::PermissionDenied => ServiceFault::PermissionDenied,
+            _ => ServiceFault::Failed,
+        }
+    }
+}
+
+impl<K: TreeServiceErrorKind> From<TreeError> for ServiceError<K> {
+    fn from(error: TreeError) -> Self {
+        let failure = Self::with_causes(error.kind().fault(), &error);
+        match K::of_tree(error.kind()) {
+            Some((kind, advice)) => Self::new(kind, failure.message, advice),
+            None => failure,
+        }
     }
 }

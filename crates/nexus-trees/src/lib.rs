@@ -129,7 +129,7 @@ pub use base::Base;
 pub use checkout_status::CheckoutStatus;
 pub use commit::CommitIntent;
 pub use diff::{ChangedPath, Patch, TreeEntry, Treeish};
-pub use error::{TreeError, TreeErrorKind};
+pub use error::{TreeError, TreeErrorKind, TreeServiceErrorKind};
 pub use git::Git;
 pub use id::{CommitId, InvalidObjectId, TreeId};
 pub use land::{LandObstacle, Landing};

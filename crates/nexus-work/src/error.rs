@@ -6,6 +6,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
+use nexus_files::FileFault;
+
 /// Why a workspace could not be used, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -59,24 +62,21 @@ impl WorkspaceError {
 
     /// What the operating system refused. `what` goes on after the path: "cannot be written".
     pub(super) fn from_io(path: &Path, what: &str, source: io::Error) -> Self {
-        use io::ErrorKind as Io;
-        let (kind, way_out) = match source.kind() {
-            Io::NotFound => (WorkspaceErrorKind::NotFound, "it is not there"),
-            Io::AlreadyExists => (WorkspaceErrorKind::AlreadyExists, "something is there already"),
-            Io::PermissionDenied => {
-                (WorkspaceErrorKind::PermissionDenied, "see to its rights and those of its folder")
-            }
-            Io::ReadOnlyFilesystem => {
-                (WorkspaceErrorKind::PermissionDenied, "its file system is read-only; choose another place")
-            }
-            Io::StorageFull => (WorkspaceErrorKind::NoSpace, "the disk is full; free some space"),
-            Io::QuotaExceeded => {
-                (WorkspaceErrorKind::NoSpace, "the user's share of the disk is used up; free some space")
-            }
-            _ => (WorkspaceErrorKind::Io, ""),
+        let fault = FileFault::of(&source);
+        let kind = match fault {
+            FileFault::NotFound => WorkspaceErrorKind::NotFound,
+            FileFault::AlreadyExists => WorkspaceErrorKind::AlreadyExists,
+            FileFault::NotAllowed | FileFault::ReadOnly => WorkspaceErrorKind::PermissionDenied,
+            FileFault::DiskFull | FileFault::QuotaReached => WorkspaceErrorKind::NoSpace,
+            FileFault::Unexpected | FileFault::Other => WorkspaceErrorKind::Io,
         };
-        let separator = if way_out.is_empty() { "" } else { ": " };
-        let reason = format!("{what}{separator}{way_out}");
+        let explanation = match fault {
+            // The caller says what else is at the path.
+            FileFault::Unexpected => "",
+            fault => fault.explanation(),
+        };
+        let separator = if explanation.is_empty() { "" } else { ": " };
+        let reason = format!("{what}{separator}{explanation}");
         Self { kind, path: path.to_owned(), reason, source: Some(source) }
     }
 
@@ -100,5 +100,26 @@ impl fmt::Display for WorkspaceError {
 impl Error for WorkspaceError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.source.as_ref().map(|source| source as _)
+    }
+}
+
+impl<K: ServiceErrorKind> From<WorkspaceError> for ServiceError<K> {
+    fn from(error: WorkspaceError) -> Self {
+        use WorkspaceErrorKind as Kind;
+        let fault = match error.kind {
+            Kind::NotFound => ServiceFault::Unknown,
+            Kind::NotAWorkspace | Kind::OtherKind | Kind::Malformed { .. } | Kind::NewerVersion { .. } => {
+                ServiceFault::Damaged
+            }
+            Kind::InUse => ServiceFault::InUse,
+            Kind::NoSpace => ServiceFault::NoSpace,
+            Kind::PermissionDenied => ServiceFault::PermissionDenied,
+            Kind::AlreadyExists | Kind::Unwritable | Kind::Io => ServiceFault::Failed,
+        };
+        let mut failure = Self::with_causes(fault, &error);
+        if let Kind::NewerVersion { .. } = error.kind {
+            "update this Nexus; nothing was changed".clone_into(&mut failure.advice);
+        }
+        failure
     }
 }

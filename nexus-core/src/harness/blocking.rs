@@ -12,7 +12,7 @@ use std::{
 
 use tokio::task::JoinHandle;
 
-use crate::cancel::CancelToken;
+use crate::{cancel::CancelToken, service_error::LostWork};
 
 /// Runs `work` on a blocking thread of the Tokio runtime that polls this, or right here if the system has no thread to
 /// give: the runtime would panic then.
@@ -28,6 +28,19 @@ pub async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + '
         true => error.into_panic(),
         false => Box::new("the runtime is shutting down"),
     })
+}
+
+/// Runs fallible `work` as [`run_blocking`] does. It runs to its end also if the future is dropped.
+///
+/// # Errors
+///
+/// Those of `work`, and [`LostWork`] in place of a panic or when the runtime shuts down.
+pub async fn try_blocking<T, E>(work: impl FnOnce() -> Result<T, E> + Send + 'static) -> Result<T, E>
+where
+    T: Send + 'static,
+    E: From<LostWork> + Send + 'static,
+{
+    run_blocking(work).await.unwrap_or_else(|_| Err(LostWork.into()))
 }
 
 /// Runs `work` as [`run_blocking`] does, with a token that dropping the future cancels.

@@ -148,7 +148,7 @@ pub use admission::admit;
 pub use answer::{AnswerCheck, Checked};
 #[cfg(feature = "files")]
 pub(crate) use blocking::has_thread;
-pub use blocking::{run_blocking, run_cancellable};
+pub use blocking::{run_blocking, run_cancellable, try_blocking};
 pub use counted_limits::{over_limit, over_limit_with};
 pub use event_queue::EventQueue;
 pub use failure::Failure;

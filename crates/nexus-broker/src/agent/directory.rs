@@ -60,7 +60,7 @@ impl Directory {
             true => "there is none: name agents in the section `broker` of nexus.yaml".to_owned(),
             false => format!("write to one of {}", names.join(", ")),
         };
-        BrokerError::new(BrokerErrorKind::Unknown, format!("there is no agent {name:?}"), instead)
+        BrokerError::unknown(format!("there is no agent {name:?}"), instead)
     }
 
     /// Adds an agent. Fails with [`Conflict`](BrokerErrorKind::Conflict) if its name is taken.

@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-use crate::error::{BrokerError, BrokerErrorKind};
+use crate::error::BrokerError;
 
 /// The longest name of an agent, a context or a caller, in bytes.
 const MAX_NAME_BYTES: usize = 40;
@@ -55,8 +55,7 @@ fn checked(name: &str, whole: &str) -> Result<String, BrokerError> {
         return Ok(name.to_owned());
     }
     let shown: String = whole.chars().take(80).collect();
-    Err(BrokerError::new(
-        BrokerErrorKind::Invalid,
+    Err(BrokerError::invalid(
         format!("{shown:?} is no address"),
         "write NAME, agent:NAME:CONTEXT, manager-of:NAME or caller:NAME, each name of 1 to 40 small letters, digits, `_` and `-`",
     ))

@@ -6,7 +6,7 @@ use nexus_core::name_type;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use sha2::{Digest as _, Sha256};
 
-use crate::error::{BrokerError, BrokerErrorKind};
+use crate::error::BrokerError;
 
 /// The longest id, in bytes.
 const MAX_ID_BYTES: usize = 256;
@@ -60,8 +60,7 @@ fn named_by(hash: Sha256) -> String {
 fn check_id(text: &str) -> Result<(), BrokerError> {
     match (1..=MAX_ID_BYTES).contains(&text.len()) && !text.chars().any(char::is_control) {
         true => Ok(()),
-        false => Err(BrokerError::new(
-            BrokerErrorKind::Invalid,
+        false => Err(BrokerError::invalid(
             format!("{:?} is no id of a message", text.chars().take(80).collect::<String>()),
             format!("write 1 to {MAX_ID_BYTES} bytes without control characters"),
         )),

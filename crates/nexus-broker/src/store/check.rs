@@ -27,15 +27,11 @@ pub(crate) struct StorableMessage {
     pub(crate) json: String,
 }
 
-fn invalid(message: String, instead: String) -> BrokerError {
-    BrokerError::new(BrokerErrorKind::Invalid, message, instead)
-}
-
 fn name(what: &str, text: &str) -> Result<(), BrokerError> {
     if (1..=MAX_NAME_BYTES).contains(&text.len()) && !text.chars().any(char::is_control) {
         return Ok(());
     }
-    Err(invalid(
+    Err(BrokerError::invalid(
         format!("{:?} is no {what}", text.chars().take(80).collect::<String>()),
         format!("write 1 to {MAX_NAME_BYTES} bytes without control characters"),
     ))
@@ -60,11 +56,11 @@ pub(crate) fn message(
     queue(to)?;
     let id = &envelope.message_id;
     let unwritable = |error: serde_json::Error| {
-        invalid(format!("the message {id} cannot be written: {error}"), String::new())
+        BrokerError::invalid(format!("the message {id} cannot be written: {error}"), String::new())
     };
     let json = serde_json::to_string(envelope).map_err(unwritable)?;
     if json.len() > limits.max_message_bytes {
-        return Err(invalid(
+        return Err(BrokerError::invalid(
             format!(
                 "the message {id} has {} bytes, and a message {} at most",
                 json.len(),
@@ -84,7 +80,7 @@ pub(crate) fn outcome(
     limits: &QueueLimits,
 ) -> Result<Vec<StorableMessage>, BrokerError> {
     if outcome.len() > MAX_OUTCOME {
-        return Err(invalid(
+        return Err(BrokerError::invalid(
             format!("{} messages came of one, and {MAX_OUTCOME} may", outcome.len()),
             String::new(),
         ));
@@ -94,7 +90,7 @@ pub(crate) fn outcome(
     let checked = checked?;
     let bytes: usize = checked.iter().map(|message| message.json.len()).sum();
     if bytes > limits.max_outcome_bytes {
-        return Err(invalid(
+        return Err(BrokerError::invalid(
             format!("what came of the message has {bytes} bytes, and may have {}", limits.max_outcome_bytes),
             "put what is large into files, and say where they are".to_owned(),
         ));
@@ -107,7 +103,7 @@ pub(crate) fn document(key_text: &str, value: &Value) -> Result<String, BrokerEr
     key(key_text)?;
     let json = value.to_string();
     if json.len() > MAX_DOCUMENT_BYTES {
-        return Err(invalid(
+        return Err(BrokerError::invalid(
             format!(
                 "the document {key_text} has {} bytes, and one has {MAX_DOCUMENT_BYTES} at most",
                 json.len()
@@ -121,7 +117,7 @@ pub(crate) fn document(key_text: &str, value: &Value) -> Result<String, BrokerEr
 /// How long a lease is, in milliseconds: one at least.
 pub(crate) fn lease(time: Duration) -> Result<i64, BrokerError> {
     if time > MAX_LEASE {
-        return Err(invalid(
+        return Err(BrokerError::invalid(
             "a message is held for 30 days at most".to_owned(),
             "extend the lease from time to time".to_owned(),
         ));

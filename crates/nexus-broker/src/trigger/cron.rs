@@ -12,7 +12,7 @@ use croner::{
     parser::{CronParser, Seconds, Year},
 };
 
-use crate::error::{BrokerError, BrokerErrorKind};
+use crate::error::BrokerError;
 
 /// Longest expression, in bytes. Source: our own bound.
 const MAX_EXPRESSION_BYTES: usize = 256;
@@ -34,7 +34,7 @@ impl CronTimes {
         let shown: String = expression.chars().take(80).collect();
         let fail = |problem: &dyn fmt::Display, instead: &str| {
             let message = format!("the cron expression {shown:?} cannot be taken: {problem}");
-            BrokerError::new(BrokerErrorKind::Invalid, message, instead)
+            BrokerError::invalid(message, instead)
         };
         let five = "write minute, hour, day of month, month and day of week, such as `30 9 * * 1-5`";
         if expression.len() > MAX_EXPRESSION_BYTES {
@@ -44,7 +44,7 @@ impl CronTimes {
             let shown: String = time_zone.chars().take(80).collect();
             let message = format!("there is no time zone {shown:?}");
             let instead = "take a name of the IANA database, such as Europe/Berlin, America/New_York or UTC";
-            BrokerError::new(BrokerErrorKind::Invalid, message, instead)
+            BrokerError::invalid(message, instead)
         })?;
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Optional).build();
         let cron = parser.parse(expression).map_err(|error| fail(&error, five))?;
@@ -226,7 +226,7 @@ mod tests {
             let expression =
                 if expression.ends_with("1999") { format!("0 {expression}") } else { expression.to_owned() };
             let error = CronTimes::parse(&expression, zone).map(drop).unwrap_err();
-            assert_eq!(error.kind, BrokerErrorKind::Invalid);
+            assert_eq!(error.kind, crate::error::BrokerErrorKind::Invalid);
             assert!(error.to_string().contains("no day is like this"), "{error}");
         }
         for expression in [

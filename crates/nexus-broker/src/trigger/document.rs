@@ -39,8 +39,7 @@ fn check_id(text: &str) -> Result<(), BrokerError> {
         return Ok(());
     }
     let shown: String = text.chars().take(80).collect();
-    Err(BrokerError::new(
-        BrokerErrorKind::Invalid,
+    Err(BrokerError::invalid(
         format!("{shown:?} is no id of a trigger"),
         "take 1 to 64 letters, digits, `.`, `_` and `-`, a letter or a digit first",
     ))
@@ -156,8 +155,7 @@ impl Trigger {
     pub fn check(&self) -> Result<(), BrokerError> {
         Address::agent(&self.agent)?;
         if self.action.trim().is_empty() || self.action.len() > MAX_ACTION_BYTES {
-            return Err(BrokerError::new(
-                BrokerErrorKind::Invalid,
+            return Err(BrokerError::invalid(
                 format!("the action has {} bytes", self.action.len()),
                 format!("say in 1 to {MAX_ACTION_BYTES} bytes what is to be done"),
             ));

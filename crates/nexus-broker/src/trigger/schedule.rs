@@ -12,10 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::cron::CronTimes;
-use crate::{
-    error::{BrokerError, BrokerErrorKind},
-    message::Address,
-};
+use crate::{error::BrokerError, message::Address};
 use nexus_files::rfc3339;
 
 /// Longest name of an event, a task, a pattern or an environment variable, in bytes.
@@ -54,17 +51,13 @@ impl TriggerSchedule {
                 if is_text(&event.name) {
                     return Ok(());
                 }
-                Err(invalid("the name of the event is no line of 1 to 256 bytes", "shorten it"))
+                Err(BrokerError::invalid("the name of the event is no line of 1 to 256 bytes", "shorten it"))
             }
             Self::Webhook(webhook) => webhook.check(),
             Self::File(file) => file.check(),
             Self::Completion(completion) => completion.check(),
         }
     }
-}
-
-fn invalid(message: impl Into<String>, instead: impl Into<String>) -> BrokerError {
-    BrokerError::new(BrokerErrorKind::Invalid, message, instead)
 }
 
 fn is_text(text: &str) -> bool {
@@ -160,13 +153,13 @@ impl CronSchedule {
 
     fn check(&self) -> Result<(), BrokerError> {
         if !(1..=MAX_MISSED).contains(&self.most_missed) {
-            return Err(invalid(
+            return Err(BrokerError::invalid(
                 format!("`most_missed` is {}", self.most_missed),
                 format!("take 1 to {MAX_MISSED}"),
             ));
         }
         if self.jitter_seconds > MAX_JITTER_SECONDS {
-            return Err(invalid(
+            return Err(BrokerError::invalid(
                 format!("`jitter_seconds` is {}", self.jitter_seconds),
                 format!("take at most {MAX_JITTER_SECONDS}: a day"),
             ));
@@ -250,13 +243,16 @@ impl WebhookSchedule {
 
     fn check(&self) -> Result<(), BrokerError> {
         if !(1..=6000).contains(&self.max_per_minute) {
-            return Err(invalid(format!("`max_per_minute` is {}", self.max_per_minute), "take 1 to 6000"));
+            return Err(BrokerError::invalid(
+                format!("`max_per_minute` is {}", self.max_per_minute),
+                "take 1 to 6000",
+            ));
         }
         let Some(name) = &self.secret_environment else { return Ok(()) };
         match variable_name_fault(name) {
             None => Ok(()),
             // The error never repeats the name: it may be the secret.
-            Some(reason) => Err(invalid(
+            Some(reason) => Err(BrokerError::invalid(
                 format!("`secret_environment` {reason}"),
                 "name a variable, and make the trigger anew",
             )),
@@ -316,13 +312,19 @@ impl CompletionSchedule {
 
     fn check(&self) -> Result<(), BrokerError> {
         if self.agent.is_none() && self.task.is_none() {
-            return Err(invalid("the trigger names neither an agent nor a task", "name one of them"));
+            return Err(BrokerError::invalid(
+                "the trigger names neither an agent nor a task",
+                "name one of them",
+            ));
         }
         if let Some(agent) = &self.agent {
             Address::agent(agent)?;
         }
         if self.task.as_deref().is_some_and(|task| !is_text(task)) {
-            return Err(invalid("`task` is no line of 1 to 256 bytes", "name the task by its id"));
+            return Err(BrokerError::invalid(
+                "`task` is no line of 1 to 256 bytes",
+                "name the task by its id",
+            ));
         }
         Ok(())
     }

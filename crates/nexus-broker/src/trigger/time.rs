@@ -4,16 +4,12 @@ use std::time::SystemTime;
 
 use nexus_files::rfc3339;
 
-use crate::error::{BrokerError, BrokerErrorKind};
+use crate::error::BrokerError;
 
 /// Reads RFC 3339 in UTC.
 pub(super) fn parse(text: &str) -> Result<SystemTime, BrokerError> {
     rfc3339::parse(text).ok_or_else(|| {
         let shown: String = text.chars().take(80).collect();
-        BrokerError::new(
-            BrokerErrorKind::Invalid,
-            format!("{shown:?} is no time"),
-            "write it in UTC, such as 2026-01-31T12:00:00Z",
-        )
+        BrokerError::invalid(format!("{shown:?} is no time"), "write it in UTC, such as 2026-01-31T12:00:00Z")
     })
 }

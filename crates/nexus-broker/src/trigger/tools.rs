@@ -112,12 +112,8 @@ struct DeleteTriggerArguments {
     id: String,
 }
 
-fn invalid(message: impl Into<String>, instead: &str) -> BrokerError {
-    BrokerError::new(BrokerErrorKind::Invalid, message, instead)
-}
-
 fn needed<T>(value: Option<T>, name: &str, kind: &str) -> Result<T, BrokerError> {
-    value.ok_or_else(|| invalid(format!("a trigger of type {kind} needs `{name}`"), "say it"))
+    value.ok_or_else(|| BrokerError::invalid(format!("a trigger of type {kind} needs `{name}`"), "say it"))
 }
 
 impl TriggerTools {
@@ -271,7 +267,7 @@ impl TriggerTools {
             TriggerToolKind::Cron => {
                 let expression = needed(arguments.cron, "cron", "cron")?;
                 if expression.split_whitespace().count() > 5 {
-                    return Err(invalid(
+                    return Err(BrokerError::invalid(
                         "the cron expression has more than five fields",
                         "write minute, hour, day of month, month and day of week",
                     ));
@@ -334,8 +330,7 @@ impl TriggerTools {
         let id: TriggerId = id.parse()?;
         // Those of others are not there for it.
         let Some(trigger) = self.own().await?.into_iter().find(|trigger| trigger.id == id) else {
-            return Err(BrokerError::new(
-                BrokerErrorKind::Unknown,
+            return Err(BrokerError::unknown(
                 format!("you have no trigger {id}"),
                 "list_triggers names those that you have",
             ));

@@ -82,8 +82,7 @@ impl Triggers {
         trigger.decided_state = self.state_of_files(&trigger).await?;
         trigger.next_run = next_run(&trigger);
         if trigger.decided().is_some() && trigger.next_run.is_none() {
-            return Err(BrokerError::new(
-                BrokerErrorKind::Invalid,
+            return Err(BrokerError::invalid(
                 "the time of the trigger has passed",
                 "take one that is still to come",
             ));
@@ -139,8 +138,7 @@ impl Triggers {
                 && at.time <= now
                 && !found.enabled
             {
-                return Err(BrokerError::new(
-                    BrokerErrorKind::Invalid,
+                return Err(BrokerError::invalid(
                     format!("the time of the trigger {id} has passed"),
                     "delete it, and make one for a time that is still to come",
                 ));
@@ -189,8 +187,7 @@ impl Triggers {
         data: Option<Value>,
     ) -> Result<Vec<TriggerFiring>, BrokerError> {
         if event_id.is_empty() || event_id.len() > MAX_EVENT_ID_BYTES {
-            return Err(BrokerError::new(
-                BrokerErrorKind::Invalid,
+            return Err(BrokerError::invalid(
                 format!("the id of the event has {} bytes", event_id.len()),
                 format!("take 1 to {MAX_EVENT_ID_BYTES} that tell it from other events of this name"),
             ));
@@ -272,8 +269,7 @@ impl Triggers {
         let scan = tokio::task::spawn_blocking(move || FileScan::of(&schedule)).await;
         match scan.unwrap_or_else(|error| Err(std::io::Error::other(error.to_string()))) {
             Ok(scan) => Ok(Some(scan.fingerprint())),
-            Err(error) => Err(BrokerError::new(
-                BrokerErrorKind::Invalid,
+            Err(error) => Err(BrokerError::invalid(
                 format!("{shown} cannot be watched: {error}"),
                 "name files that this program may read",
             )),
@@ -282,11 +278,7 @@ impl Triggers {
 }
 
 fn unknown(id: &TriggerId) -> BrokerError {
-    BrokerError::new(
-        BrokerErrorKind::Unknown,
-        format!("there is no trigger {id}"),
-        "list the triggers to see which there are",
-    )
+    BrokerError::unknown(format!("there is no trigger {id}"), "list the triggers to see which there are")
 }
 
 /// When a trigger fires next, by the clock alone.

@@ -13,7 +13,7 @@ use nexus_core::{
 use super::{AgentTurnContext, LEASE, LOOK_EVERY, LOOKS_PER_HEARTBEAT, lock, prompt, tools};
 use crate::{
     agent::{AgentDocument, AgentStatus},
-    error::{BrokerError, BrokerErrorKind},
+    error::{BrokerError, BrokerErrorKind, of_conversation},
     message::{Envelope, MessagePriority, Payload},
     session_key::SessionKey,
 };
@@ -55,7 +55,7 @@ pub(super) async fn run(
     let held = tokio::task::spawn_blocking(move || conversations.hold_within(&name, PATIENCE)).await;
     let mut held: HeldConversation = match held {
         Ok(Ok(held)) => held,
-        Ok(Err(error)) if error.kind() == ConversationErrorKind::InUse => return AgentTurnEnd::Busy(error),
+        Ok(Err(error)) if error.kind == ConversationErrorKind::InUse => return AgentTurnEnd::Busy(error),
         Ok(Err(error)) => return AgentTurnEnd::Conversation(error),
         Err(error) => {
             return AgentTurnEnd::Folder(BrokerError::new(BrokerErrorKind::Failed, error.to_string(), ""));
@@ -190,8 +190,8 @@ async fn remember(turn: &AgentTurnContext, key: SessionKey, held: HeldConversati
     let Some(memory) = turn.broker.options().memory.clone() else { return };
     let captured = tokio::task::spawn_blocking(move || match held.load() {
         Ok(conversation) => memory.capture(&key, &conversation),
-        Err(error) if error.kind() == ConversationErrorKind::Unknown => Ok(()),
-        Err(error) => Err(BrokerError::of_conversation(&error)),
+        Err(error) if error.kind == ConversationErrorKind::Unknown => Ok(()),
+        Err(error) => Err(of_conversation(error)),
     });
     if let Ok(Err(error)) = captured.await {
         tracing::warn!(agent = %turn.agent.name, %error, "what was said is not in the index yet");

@@ -334,11 +334,10 @@ fn report(turn: &Arc<AgentTurnContext>) -> Tool {
 
 async fn report_status(turn: &AgentTurnContext, arguments: StatusArguments) -> Result<String, BrokerError> {
     if arguments.percent.is_some_and(|percent| percent > 100) {
-        return Err(BrokerError::new(BrokerErrorKind::Invalid, "percent is over 100", "give 0 to 100"));
+        return Err(BrokerError::invalid("percent is over 100", "give 0 to 100"));
     }
     if arguments.details.as_ref().is_some_and(|details| details.len() > MAX_DETAILS_BYTES) {
-        return Err(BrokerError::new(
-            BrokerErrorKind::Invalid,
+        return Err(BrokerError::invalid(
             format!("the details have more than {MAX_DETAILS_BYTES} bytes"),
             "say it by send_message_to_agent",
         ));

@@ -208,7 +208,7 @@ fn an_address_that_is_none_is_refused() {
     ] {
         let error = text.parse::<Address>().unwrap_err();
         assert_eq!(error.kind, BrokerErrorKind::Invalid, "{text:?}");
-        assert!(error.instead.contains("manager-of:NAME"));
+        assert!(error.advice.contains("manager-of:NAME"));
     }
     assert_eq!("agent:a:b".parse::<Address>().unwrap().agent_name(), Some("a"));
     assert_eq!("caller:a".parse::<Address>().unwrap().agent_name(), None);

@@ -39,7 +39,7 @@ fn of(harness: &Harness, project: &ProjectFolder) -> Option<Finding> {
         Ok(lines) if lines.is_empty() => return None,
         Ok(lines) => lines,
         Err(error) => {
-            return Some(Finding::problem(subject, printable(&error.message), printable(&error.instead)));
+            return Some(Finding::problem(subject, printable(&error.message), printable(&error.advice)));
         }
     };
     let install = format!("run `nexus project install {}` in {}", harness.name(), project.root().display());

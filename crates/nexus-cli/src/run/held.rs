@@ -27,7 +27,7 @@ pub(super) async fn take(
         let held_name = name.clone();
         // In short pieces: a thread that waits would keep the process from ending.
         let held = blocking(move || match store().hold(&held_name) {
-            Err(error) if error.kind() == ConversationErrorKind::InUse => Ok(Err(error)),
+            Err(error) if error.kind == ConversationErrorKind::InUse => Ok(Err(error)),
             held => held.map(Ok),
         })
         .await?;

@@ -159,7 +159,7 @@ fn what_cannot_be_is_told_with_its_exit_code() {
         &["conversation", "list"],
         &["run", "writer", "x", "--conversation", "talk"],
     ] {
-        fails(&stage.nexus(arguments), 1, "talk.json: it is not what was written there");
+        fails(&stage.nexus(arguments), 1, r#"talk.json" cannot be used:"#);
     }
     assert_eq!(stage.nexus(&["conversation", "delete", "talk"]).status.code(), Some(0));
 }

@@ -265,7 +265,8 @@ fn skills(seen: &mut Seen, folder: &Folder) {
     fs::write(hub.join("links/SKILL.md"), "# Links\n").unwrap();
     let hash = Command::new("sha256sum").arg(hub.join("links/SKILL.md")).output().unwrap();
     let hash = text(&hash.stdout).split_whitespace().next().unwrap();
-    let skill = json!({ "description": "Links.", "kind": "guides", "version": "1", "files": { "SKILL.md": hash } });
+    let skill =
+        json!({ "description": "Links.", "kind": "guides", "version": "1", "files": { "SKILL.md": hash } });
     let index = json!({ "skills": { "links": skill }, "packs": { "writing": ["links"] } });
     fs::write(hub.join("hub.json"), index.to_string()).unwrap();
     seen.run_all(

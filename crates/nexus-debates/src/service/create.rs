@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
+use nexus_core::harness::try_blocking;
 use nexus_router::WorkKind;
 
 use super::{answer::DebateView, debates::Debates, request::DebateCreateRequest};
 use crate::{
-    blocking::blocking,
     data::{DebateData, RegisteredAgent},
     debate_error::{DebateError, DebateErrorKind},
     frame::PANELISTS,
@@ -36,7 +36,12 @@ impl Debates {
         client_roots: &[PathBuf],
     ) -> Result<DebateView, DebateError> {
         self.check_configuration()?;
-        let registered = self.0.tasks.registered_types().await?;
+        let registered = self
+            .0
+            .tasks
+            .registered_types()
+            .await
+            .map_err(|error| error.with_kind(DebateErrorKind::Failed))?;
         let registered = registered.into_iter().map(|agent| RegisteredAgent {
             name: agent.name,
             description: agent.description,
@@ -55,7 +60,7 @@ impl Debates {
         let mut roots = self.0.roots.clone();
         roots.extend_from_slice(client_roots);
         let store = self.0.store.clone();
-        let debate = blocking(move || {
+        let debate = try_blocking(move || {
             let debate = store.create(&data, parent, request.labels)?;
             let copied = sources::copy(&request.sources, &roots, &debate.sources_folder());
             let made = copied.and_then(|copied| {

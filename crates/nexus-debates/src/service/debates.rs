@@ -2,7 +2,7 @@
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use nexus_core::{Clock, SystemClock};
+use nexus_core::{Clock, SystemClock, harness::try_blocking};
 use nexus_mcp::jobs::Jobs;
 use nexus_router::Router;
 use nexus_tasks::Tasks;
@@ -10,7 +10,6 @@ use tokio::sync::watch;
 
 use super::{answer::DebateTask, request::DebateSpawnTaskRequest};
 use crate::{
-    blocking::blocking,
     debate::{Debate, DebateId, DebateLogEvent},
     debate_error::{DebateError, DebateErrorKind},
     settings::DebateSettings,
@@ -114,7 +113,12 @@ impl Debates {
             wait_s: Some(0),
             ..nexus_tasks::TaskCreateRequest::default()
         };
-        let created = self.0.tasks.create_below(asked, client_roots).await?;
+        let created = self
+            .0
+            .tasks
+            .create_below(asked, client_roots)
+            .await
+            .map_err(|error| error.with_kind(DebateErrorKind::Failed))?;
         let event = DebateLogEvent::TaskSpawned { task_id: created.task_id.clone() };
         // It is linked: what cannot be written is missing in the log alone.
         let _ = self.0.read(&debate, move |debate| debate.log(&event)).await;
@@ -151,7 +155,7 @@ impl fmt::Debug for Debates {
 impl DebatesCore {
     pub(super) async fn open(&self, debate_id: &str) -> Result<Debate, DebateError> {
         let (store, id) = (self.store.clone(), debate_id.to_owned());
-        blocking(move || store.open(&id)).await
+        try_blocking(move || store.open(&id)).await
     }
 
     /// Reads or changes the files of a debate off the threads of the runtime.
@@ -161,14 +165,10 @@ impl DebatesCore {
         work: impl FnOnce(&Debate) -> Result<T, DebateError> + Send + 'static,
     ) -> Result<T, DebateError> {
         let debate = debate.clone();
-        blocking(move || work(&debate)).await
+        try_blocking(move || work(&debate)).await
     }
 }
 
 pub(super) fn wait(seconds: Option<u64>) -> Duration {
     seconds.map_or(WAIT, Duration::from_secs).min(MOST_WAIT)
-}
-
-pub(super) fn wrong(message: impl Into<String>, instead: impl Into<String>) -> DebateError {
-    DebateError::new(DebateErrorKind::WrongStatus, message, instead)
 }

@@ -2,13 +2,12 @@
 
 use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
-use nexus_core::CancelToken;
+use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_files::FileLock;
 use tokio::{sync::watch, time::Instant};
 
 use super::debates::DebatesCore;
 use crate::{
-    blocking::blocking,
     debate::Debate,
     debate_error::{DebateError, DebateErrorKind},
 };
@@ -83,7 +82,7 @@ async fn stop_when_asked(debate: &Debate, cancel: &CancelToken) -> Infallible {
     loop {
         tokio::time::sleep(STOP_PAUSE).await;
         let reading = debate.clone();
-        if blocking(move || Ok(reading.snapshot()?.data.stop)).await.unwrap_or(false) {
+        if try_blocking(move || Ok::<_, DebateError>(reading.snapshot()?.data.stop)).await.unwrap_or(false) {
             cancel.cancel();
         }
     }

@@ -1,5 +1,6 @@
 //! Looking at debates.
 
+use nexus_core::harness::try_blocking;
 use nexus_mcp::page::{MOST_BYTES, cut, cut_list, fitted, json_bytes, most_of, page, text_page};
 use tokio::time::Instant;
 
@@ -12,7 +13,6 @@ use super::{
     request::{DebateListRequest, DebateResultRequest, DebateStatusRequest},
 };
 use crate::{
-    blocking::blocking,
     debate::{Debate, DebateSnapshot},
     debate_error::DebateError,
     proceedings::Proceedings,
@@ -79,7 +79,7 @@ impl Debates {
             return Err(DebateError::invalid(message, format!("name one of {}", DebateStatusWord::listed())));
         }
         let store = self.0.store.clone();
-        blocking(move || {
+        try_blocking(move || {
             let listing = store.list()?;
             let unreadable: Vec<String> = listing.unreadable.iter().map(ToString::to_string).collect();
             let unreadable = cut_list(unreadable.iter().map(String::as_str), 300);

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use super::{
     answer::DebateView,
-    debates::{Debates, DebatesCore, MOST_WAIT, wait, wrong},
+    debates::{Debates, DebatesCore, MOST_WAIT, wait},
     request::{DebateAdvanceRequest, DebateCancelRequest},
 };
 use crate::{
@@ -35,7 +35,10 @@ impl Debates {
                 match snapshot.state {
                     DebateState::Done => return self.view(&debate).await,
                     DebateState::Cancelled => {
-                        return Err(wrong("the debate is cancelled", snapshot.state.next_call()));
+                        return Err(DebateError::wrong_status(
+                            "the debate is cancelled",
+                            snapshot.state.next_call(),
+                        ));
                     }
                     _ => snapshot.check_is_whole()?,
                 }
@@ -69,7 +72,10 @@ impl Debates {
         match state {
             DebateState::Cancelled => return self.view(&debate).await,
             DebateState::Done => {
-                return Err(wrong("the debate is done, and nothing of it runs", state.next_call()));
+                return Err(DebateError::wrong_status(
+                    "the debate is done, and nothing of it runs",
+                    state.next_call(),
+                ));
             }
             _ => {}
         }
@@ -87,7 +93,7 @@ impl Debates {
         seen.map_err(|error| {
             let message =
                 format!("the debate is cancelled; what was said in it cannot be read: {}", error.message);
-            DebateError::new(error.kind, message, error.instead)
+            DebateError::new(error.kind, message, error.advice)
         })
     }
 }
@@ -163,7 +169,10 @@ fn settle(
     debate.write_stage(stage, record)?;
     let to = debate.update(|state, data| {
         if *state != from {
-            return Err(wrong("another process has changed the debate", state.next_call()));
+            return Err(DebateError::wrong_status(
+                "another process has changed the debate",
+                state.next_call(),
+            ));
         }
         *state = state.after(event)?;
         data.settled.push(stage.to_owned());
@@ -211,6 +220,6 @@ fn budget(data: &DebateData, used: &RecordLog) -> Option<nexus_core::Budget> {
 
 impl From<WrongStage> for DebateError {
     fn from(error: WrongStage) -> Self {
-        wrong(error.to_string(), "call debate_status, and go on from what it says")
+        DebateError::wrong_status(error.to_string(), "call debate_status, and go on from what it says")
     }
 }

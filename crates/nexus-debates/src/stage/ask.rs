@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use nexus_core::{
     BeforeRetry, Limits, NullSink, ParticipantScope, Submission, Tool, ToolAccess, Toolbox, TurnHost,
-    TurnRequest, VendorId,
+    TurnRequest, VendorId, harness::try_blocking,
 };
 use nexus_tasks::{
     AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, LoggedTurn, PageRequest,
@@ -12,7 +12,7 @@ use nexus_tasks::{
 };
 
 use super::StageRun;
-use crate::{blocking::blocking, debate::DebateLogEvent, debate_error::DebateError, sources};
+use crate::{debate::DebateLogEvent, debate_error::DebateError, sources};
 
 /// How many calls an agent may make in a stage, beside the one that hands in and those that read its texts. Source: our own bound.
 const TOOL_CALLS: u32 = 40;
@@ -145,6 +145,6 @@ impl StageRun<'_> {
     pub(super) async fn log(&self, events: Vec<DebateLogEvent>) {
         let debate = self.debate.clone();
         let _: Result<(), DebateError> =
-            blocking(move || events.iter().try_for_each(|event| debate.log(event))).await;
+            try_blocking(move || events.iter().try_for_each(|event| debate.log(event))).await;
     }
 }

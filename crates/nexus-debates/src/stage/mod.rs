@@ -78,8 +78,7 @@ impl StageRun<'_> {
                 StageRecord::Synthesising { interpretation: self.interpretation().await? }
             }
             DebateState::Done | DebateState::Cancelled => {
-                return Err(DebateError::new(
-                    DebateErrorKind::WrongStatus,
+                return Err(DebateError::wrong_status(
                     format!("the debate is {}", state.name()),
                     state.next_call(),
                 ));

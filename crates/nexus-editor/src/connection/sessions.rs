@@ -147,7 +147,7 @@ impl Connection {
                 _ if !is_session => Ok(None),
                 Ok(held) => Ok(Some(Some(held))),
                 // They are deleted all the same.
-                Err(error) if is_unknown(&error) || error.kind() == ConversationErrorKind::Damaged => {
+                Err(error) if is_unknown(&error) || error.kind == ConversationErrorKind::Damaged => {
                     Ok(Some(None))
                 }
                 Err(error) => Err(of_conversation(&error)),

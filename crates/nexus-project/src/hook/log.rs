@@ -55,7 +55,7 @@ impl ProjectFolder {
                 true => log.drop_older_half_above(MOST_LOG),
                 false => Ok(()),
             });
-            appended.map_err(|error| ProjectError::unusable(&path, &error))
+            appended.map_err(ProjectError::at(&path))
         })
     }
 
@@ -75,7 +75,7 @@ impl ProjectFolder {
     /// The files that an agent changed, by the log. A line that cannot be read counts as none.
     pub(super) fn files_of(&self, harness: &str, agent: &str) -> Result<BTreeSet<String>, ProjectError> {
         let log = self.tool_log();
-        let lines = log.read().map_err(|error| ProjectError::unusable(log.path(), &error))?;
+        let lines = log.read().map_err(ProjectError::at(log.path()))?;
         let own = lines
             .values
             .into_iter()

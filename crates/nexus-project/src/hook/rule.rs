@@ -106,7 +106,7 @@ impl ProjectFolder {
             _ if state.symlink_metadata().is_ok() && !is_folder(&state) => {
                 format!("Run {}, then `nexus project init`.", aside(&state))
             }
-            ProjectErrorKind::Damaged if error.instead == UPDATE => {
+            ProjectErrorKind::Damaged if error.advice == UPDATE => {
                 "The person has to update Nexus.".to_owned()
             }
             ProjectErrorKind::Damaged => {

@@ -49,7 +49,7 @@ impl ProjectFolder {
     fn decide_inline(&self, text: &str) -> Result<String, ProjectError> {
         let plan = self.plan()?.ok_or_else(|| {
             let message = "there is no plan that the decision could be recorded in";
-            ProjectError::wrong_state(message, "begin one by plan_start, then record it by plan_decide")
+            ProjectError::wrong_status(message, "begin one by plan_start, then record it by plan_decide")
         })?;
         let (number, rest) = leading_number(text);
         let named = number.and_then(|number| plan.issues.iter().find(|issue| issue.id == number));
@@ -58,7 +58,7 @@ impl ProjectFolder {
             (Some(issue), _) if issue.status() == IssueStatus::Decided => {
                 let message = format!("issue {} is decided", issue.id);
                 let instead = "open it again by plan_update with `reopen`, then record it by plan_decide";
-                return Err(ProjectError::wrong_state(message, instead));
+                return Err(ProjectError::wrong_status(message, instead));
             }
             (Some(issue), _) if !rest.is_empty() => (issue.id, rest),
             (_, [only]) => (*only, text),

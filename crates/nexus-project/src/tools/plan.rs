@@ -288,7 +288,7 @@ impl ProjectFolder {
                         Some(decision) => issue.earlier_decisions.push(decision),
                         None => {
                             let message = format!("issue {} is not decided", issue.id);
-                            return Err(ProjectError::wrong_state(message, "decide it by plan_decide"));
+                            return Err(ProjectError::wrong_status(message, "decide it by plan_decide"));
                         }
                     }
                     IssueView::from(&*issue)
@@ -318,7 +318,7 @@ impl ProjectFolder {
                 Some(_) => {
                     let message = format!("issue {} is decided", issue.id);
                     let instead = "open it again by plan_update with `reopen`, then decide it";
-                    return Err(ProjectError::wrong_state(message, instead));
+                    return Err(ProjectError::wrong_status(message, instead));
                 }
                 None => issue.decision = Some(PlanDecision { text, at: Time::now() }),
             }
@@ -343,7 +343,7 @@ pub(super) fn state_of(plan: &ProjectPlan) -> PlanState {
 }
 
 fn no_plan() -> ProjectError {
-    ProjectError::wrong_state("there is no plan", "begin one by plan_start")
+    ProjectError::wrong_status("there is no plan", "begin one by plan_start")
 }
 
 fn place_of(plan: &ProjectPlan, issue: Option<u32>) -> Result<usize, ProjectError> {
@@ -360,5 +360,5 @@ fn refuse_decided(issue: &Issue, what: &str) -> Result<(), ProjectError> {
         return Ok(());
     }
     let message = format!("issue {} is decided, and cannot be {what}", issue.id);
-    Err(ProjectError::wrong_state(message, "open it again by plan_update with `reopen` first"))
+    Err(ProjectError::wrong_status(message, "open it again by plan_update with `reopen` first"))
 }

@@ -329,13 +329,13 @@ impl ProjectFolder {
             let (plan, tasks) = (self.plan()?, self.tasks()?);
             if plan.is_none() && tasks.is_none() {
                 let message = "there is neither a plan nor a task to close";
-                return Err(ProjectError::wrong_state(message, "begin by plan_start or task_add"));
+                return Err(ProjectError::wrong_status(message, "begin by plan_start or task_add"));
             }
             let mut open: Vec<_> = tasks.iter().flat_map(ProjectTasks::open).map(|task| task.id).collect();
             if !open.is_empty() && !request.force {
                 let message = format!("tasks are open: {}", numbers(open.iter().copied()));
                 let instead = "complete them by task_update, or close with `force`";
-                return Err(ProjectError::wrong_state(message, instead));
+                return Err(ProjectError::wrong_status(message, instead));
             }
             let decisions =
                 plan.iter().flat_map(|plan| &plan.issues).filter(|issue| issue.decision.is_some());
@@ -350,7 +350,7 @@ impl ProjectFolder {
 }
 
 fn no_tasks() -> ProjectError {
-    ProjectError::wrong_state("there are no tasks", "add one by task_add")
+    ProjectError::wrong_status("there are no tasks", "add one by task_add")
 }
 
 /// Refuses a change of status that the order of the work does not allow, and says which are possible.
@@ -369,7 +369,7 @@ fn refuse_transition(
                     task.id,
                     numbers(missing.iter().copied())
                 );
-                return Err(ProjectError::wrong_state(message, "complete those first"));
+                return Err(ProjectError::wrong_status(message, "complete those first"));
             }
             &[InProgress][..]
         }
@@ -382,7 +382,7 @@ fn refuse_transition(
             if let (InProgress, Some(other)) = (to, begun) {
                 let message =
                     format!("task {} cannot be opened again: task {} builds on it", task.id, other.id);
-                return Err(ProjectError::wrong_state(message, "add another task by task_add"));
+                return Err(ProjectError::wrong_status(message, "add another task by task_add"));
             }
             &[InProgress][..]
         }
@@ -392,5 +392,5 @@ fn refuse_transition(
     }
     let message = format!("task {} is {}, and cannot become {}", task.id, task.status.as_str(), to.as_str());
     let words: Vec<_> = possible.iter().map(|status| status.as_str()).collect();
-    Err(ProjectError::wrong_state(message, format!("it can become {}", words.join(" or "))))
+    Err(ProjectError::wrong_status(message, format!("it can become {}", words.join(" or "))))
 }

@@ -74,7 +74,7 @@ fn many_issues_have_answers_that_clients_pass_on() {
     assert_eq!((decided.pending.len(), decided.pending[2]), (300, 4));
     fits(&project.plan_status(&PlanStatusRequest::default()).unwrap());
     let error = project.plan_decide(PlanDecideRequest { issue: 9_999, decision: "x".into() }).unwrap_err();
-    assert!(error.instead.contains("and 4950 more") && error.instead.len() < 1_000, "{error}");
+    assert!(error.advice.contains("and 4950 more") && error.advice.len() < 1_000, "{error}");
 }
 
 #[test]
@@ -112,10 +112,7 @@ fn what_could_not_be_read_again_is_not_written() {
     fs::write(stage.path(".nexus/history.json"), &history).unwrap();
     let error = project.plan_start(plan("second")).unwrap_err();
     assert_eq!(error.kind, ProjectErrorKind::WrongState, "{error}");
-    assert!(
-        error.message.contains("history.json") && error.instead.contains("move the file away"),
-        "{error}"
-    );
+    assert!(error.message.contains("history.json") && error.advice.contains("move the file away"), "{error}");
     // Nothing was begun that could not be finished.
     assert_eq!(project.plan().unwrap().unwrap().topic, "first");
     assert!(fs::read(stage.path(".nexus/history.json")).unwrap() == history.as_bytes());
@@ -253,7 +250,7 @@ fn a_file_of_no_version_is_not_said_to_be_of_a_later_one() {
     let stage = Stage::new();
     fs::write(stage.path(".nexus/history.json"), r#"{ "version": 0, "cycles": [] }"#).unwrap();
     let error = stage.project.history_search(&HistorySearchRequest::default()).unwrap_err();
-    assert!(error.message.contains("`version` is 0") && !error.instead.contains("update"), "{error}");
+    assert!(error.message.contains("`version` is 0") && !error.advice.contains("update"), "{error}");
 }
 
 #[cfg(unix)]

@@ -24,7 +24,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use nexus_core::{CancelToken, harness::run_blocking};
+use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_files::{FileLock, make_private_folder};
 use nexus_process::private_home::remove_tree;
 use nexus_trees::{Tree, TreeId};
@@ -197,9 +197,9 @@ impl Copies {
         let (repository, id, token) = (self.tree.clone(), tree.clone(), stop.0.clone());
         let (place, setup) = (room.join("prepared").join(tree.as_str()), self.setup.clone());
         let new = room.join("scratch");
-        let made = blocking(move || {
+        let made = try_blocking(move || {
             if read_ready(&place).is_some_and(|ready| ready == (CopyMarker { tree: id.clone(), setup })) {
-                return Ok(Err(PreparedCopy { path: place, tree: id }));
+                return Ok::<_, CheckError>(Err(PreparedCopy { path: place, tree: id }));
             }
             remove(&place)?;
             let copy = new_copy(&new)?;
@@ -223,13 +223,13 @@ impl Copies {
         let place = room.join("prepared").join(tree.as_str());
         let ready = CopyMarker { tree: tree.clone(), setup: self.setup.clone() };
         let path = place.clone();
-        blocking(move || {
+        try_blocking(move || {
             write_ready(&copy.path, &ready)?;
             private(path.parent().unwrap_or(&path))?;
             fs::rename(&copy.path, &path).map_err(|error| CheckError::from_io(&path, error))?;
             // It is somewhere else now.
             drop(std::mem::take(&mut copy.path));
-            Ok(())
+            Ok::<_, CheckError>(())
         })
         .await?;
         let prepared = Arc::new(PreparedCopy { path: place, tree });
@@ -248,7 +248,7 @@ impl Copies {
         let room = self.room().await?;
         let (of, stop) = (Arc::clone(of), CancelOnDrop(cancel.child()));
         let (token, place) = (stop.0.clone(), room.join("scratch"));
-        blocking(move || {
+        try_blocking(move || {
             let copy = new_copy(&place)?;
             copy_tree(&of.files(), &copy.files(), &token)?;
             Ok(copy)
@@ -276,7 +276,7 @@ impl Copies {
         let (of, stop) = (Arc::clone(of), CancelOnDrop(cancel.child()));
         let (token, place, repository) = (stop.0.clone(), room.join("tests"), self.tree.clone());
         let caches = self.caches.clone();
-        blocking(move || {
+        try_blocking(move || {
             let earlier = match (found, beginning) {
                 (Some(found), Beginning::Built) => {
                     match refresh(&found, &repository.clone().with_cancel(token.clone())) {
@@ -302,10 +302,10 @@ impl Copies {
     /// Takes a copy back in which tests ran to their end, for the next run of the same tree.
     pub(super) async fn give_back(&self, copy: TestCopy) {
         let ready = CopyMarker { tree: copy.tree.clone(), setup: self.setup.clone() };
-        let kept = blocking(move || {
+        let kept = try_blocking(move || {
             remove(&copy.copy.home())?;
             write_ready(&copy.copy.path, &ready)?;
-            Ok(copy)
+            Ok::<_, CheckError>(copy)
         });
         match kept.await {
             Ok(copy) => {
@@ -339,7 +339,7 @@ impl Copies {
         for mut victim in victims {
             let Some(prepared) = victim.take() else { continue };
             // The place stays locked until it is empty.
-            let removed = blocking(move || {
+            let removed = try_blocking(move || {
                 let removed = remove(&prepared.path);
                 drop(victim);
                 removed
@@ -354,7 +354,7 @@ impl Copies {
     async fn room(&self) -> Result<&Path, CheckError> {
         let open = || async {
             let folder = self.folder.clone();
-            let (room, idle) = blocking(move || open_room(&folder)).await?;
+            let (room, idle) = try_blocking(move || open_room(&folder)).await?;
             let ours = idle.into_iter().filter(|(_, ready)| ready.setup == self.setup);
             let copies = ours.map(|(path, ready)| TestCopy { copy: RunFolder { path }, tree: ready.tree });
             self.shared.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(copies);
@@ -380,13 +380,6 @@ impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
     }
-}
-
-/// Does work that blocks; a runtime that shuts down cancels it.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, CheckError> + Send + 'static,
-) -> Result<T, CheckError> {
-    run_blocking(work).await.unwrap_or(Err(CheckError::Cancelled))
 }
 
 /// Shows what is kept of the project in a copy without a sandbox: by links. What the tree itself has there stays.
@@ -476,7 +469,7 @@ fn open_room(folder: &Path) -> Result<(LockedFolder, Vec<(PathBuf, CopyMarker)>)
         return Ok((LockedFolder { path, _lock: held }, idle));
     }
     let source = io::Error::other("other processes hold every folder for copies: end one of them");
-    Err(CheckError::Io { path: folder.to_owned(), source })
+    Err(CheckError::from_io(folder, source))
 }
 
 /// The lock of a room, unless another process has it.

@@ -1,10 +1,14 @@
 //! Why something was not run, or not kept.
 
-use std::{io, path::PathBuf};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
+use nexus_core::LostWork;
 use nexus_trees::{TreeError, TreeErrorKind};
 
-use crate::draft_fault::DraftError;
+use crate::{draft_fault::DraftError, task_error::TaskError};
 
 /// Why tests or a probe were not run, or not kept. A program that ran and failed is no error.
 #[derive(Debug, thiserror::Error)]
@@ -49,20 +53,9 @@ pub enum CheckError {
     /// A tree could not be laid out or made.
     #[error("a tree to run in cannot be made: {0}")]
     Tree(#[source] TreeError),
-    /// The disk is full.
-    #[error("the disk is full at {path:?}: make room")]
-    NoSpace {
-        /// Where.
-        path: PathBuf,
-    },
     /// A file or folder of the task could not be read or written.
-    #[error("{path:?} cannot be used: {source}")]
-    Io {
-        /// Which.
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    File(TaskError),
     /// The sandbox, or what starts a program without one, failed.
     #[error("a program could not be run: {reason}")]
     Runner {
@@ -87,11 +80,13 @@ impl From<TreeError> for CheckError {
 
 impl CheckError {
     /// Of a failure of the file system.
-    pub(super) fn from_io(path: impl Into<PathBuf>, source: io::Error) -> Self {
-        let path = path.into();
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Self::NoSpace { path },
-            _ => Self::Io { path, source },
-        }
+    pub(super) fn from_io(path: impl AsRef<Path>, source: io::Error) -> Self {
+        Self::File(TaskError::unusable(path.as_ref(), &source))
+    }
+}
+
+impl From<LostWork> for CheckError {
+    fn from(_: LostWork) -> Self {
+        Self::Cancelled
     }
 }

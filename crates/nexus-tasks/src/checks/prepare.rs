@@ -2,12 +2,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use nexus_core::CancelToken;
+use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_trees::{CommitId, TreeId};
 
 use super::{
     Checks,
-    copies::{Preparation, PreparedCopy, blocking},
+    copies::{Preparation, PreparedCopy},
     error::CheckError,
     keep::{self, ShownPath},
     missing,
@@ -44,13 +44,13 @@ impl Checks {
         cancel: &CancelToken,
     ) -> Result<TreeId, CheckError> {
         let (repository, commit) = (self.tree.clone().with_cancel(cancel.clone()), commit.clone());
-        blocking(move || Ok(repository.tree_of(&commit)?)).await
+        try_blocking(move || Ok(repository.tree_of(&commit)?)).await
     }
 
     /// What is kept of the project, as it is there now.
     pub(super) async fn kept(&self) -> Result<Vec<ShownPath>, CheckError> {
         let (project, keep) = (self.runner.project.clone(), self.runner.settings().keep.clone());
-        blocking(move || keep::find(&project, &keep)).await
+        try_blocking(move || keep::find(&project, &keep)).await
     }
 
     /// The prepared copy of a tree, made if it is not there.

@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use nexus_core::CancelToken;
+use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_process::spawn::KeptOutput;
 use nexus_trees::TreeId;
 
 use super::{
     Checks,
-    copies::{PreparedCopy, blocking},
+    copies::PreparedCopy,
     error::CheckError,
     keep::ShownPath,
     missing,
@@ -94,7 +94,7 @@ impl Checks {
         cancel: &CancelToken,
     ) -> Result<ProbeRecord, CheckError> {
         let store = self.probes.clone();
-        let stored = blocking(move || store.read(number)).await?;
+        let stored = try_blocking(move || store.read(number)).await?;
         self.probe(stored.probe, Some(number), sides, cancel).await
     }
 
@@ -141,7 +141,7 @@ impl Checks {
             differs: Vec::new(),
         };
         let store = self.probes.clone();
-        blocking(move || {
+        try_blocking(move || {
             let mut answers: Vec<ProbeAnswer> = ProbeSide::ALL
                 .into_iter()
                 .zip(&index)
@@ -178,7 +178,7 @@ impl Checks {
     ) -> Result<Ran, CheckError> {
         let copy = self.copies.scratch(prepared, cancel).await?;
         let (tree, files) = (copy.files(), Arc::clone(files));
-        blocking(move || files.iter().try_for_each(|file| lay(&tree, file))).await?;
+        try_blocking(move || files.iter().try_for_each(|file| lay(&tree, file))).await?;
         self.link(&copy.files(), kept).await?;
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -205,7 +205,7 @@ impl Checks {
         let trees: Vec<PathBuf> =
             trees.iter().filter_map(ProbedTree::prepared).map(|prepared| prepared.files()).collect();
         let (files, kept) = (probe.files.clone(), kept.to_vec());
-        blocking(move || {
+        try_blocking(move || {
             let mut faults = Faults::default();
             for (number, file) in files.iter().enumerate() {
                 let place = format!("files[{number}].path");

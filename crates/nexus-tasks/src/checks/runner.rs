@@ -450,6 +450,7 @@ fn refused(error: SandboxError) -> Result<Ran, CheckError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::task_error::TaskErrorKind;
 
     #[test]
     fn a_machine_without_a_sandbox_is_told_the_command_that_installs_one() {
@@ -470,7 +471,9 @@ mod tests {
         assert!(matches!(refused(want), Err(CheckError::Runner { is_scarcity: true, .. })));
         let full = std::io::Error::from_raw_os_error(28);
         let full = SandboxError::Prepare { folder: "/tmp".into(), source: full };
-        assert!(matches!(refused(full), Err(CheckError::NoSpace { path }) if path == Path::new("/tmp")));
+        assert!(
+            matches!(refused(full), Err(CheckError::File(error)) if error.kind == TaskErrorKind::NoSpace)
+        );
         let missing = SandboxError::DidNotStart { program: "tool".into(), said: "execvp tool".to_owned() };
         assert!(
             matches!(refused(missing).unwrap().ended, ProgramEnd::NotStarted(missing) if missing.contains("tool"))

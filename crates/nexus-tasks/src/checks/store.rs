@@ -36,7 +36,7 @@ impl ProbeStore {
     ///
     /// # Errors
     ///
-    /// [`CheckError::Io`].
+    /// [`CheckError::File`].
     pub fn numbers(&self) -> Result<Vec<u32>, CheckError> {
         let failed = |error| CheckError::from_io(&self.folder, error);
         let entries = match fs::read_dir(&self.folder) {
@@ -57,7 +57,7 @@ impl ProbeStore {
     /// # Errors
     ///
     /// [`NoSuchProbe`](CheckError::NoSuchProbe); [`Malformed`](CheckError::Malformed) for a file that is not a record of that
-    /// number; [`Io`](CheckError::Io).
+    /// number; [`File`](CheckError::File).
     pub fn read(&self, number: u32) -> Result<ProbeRecord, CheckError> {
         let path = self.path(number);
         let malformed = |reason: String| CheckError::Malformed { path: path.clone(), reason };
@@ -87,13 +87,13 @@ impl ProbeStore {
         let _lock = lock.ok_or_else(|| {
             let source =
                 io::Error::other("another process has stored a probe for minutes: see whether it hangs");
-            CheckError::Io { path, source }
+            CheckError::from_io(path, source)
         })?;
         nexus_files::remove_unfinished(&self.folder);
         let last = self.numbers()?.last().copied().unwrap_or_default();
         let Some(number) = last.checked_add(1) else {
             let source = io::Error::other("there are no numbers left: move the file with the highest away");
-            return Err(CheckError::Io { path: self.folder.clone(), source });
+            return Err(CheckError::from_io(&self.folder, source));
         };
         record.number = number;
         let path = self.path(number);

@@ -2,12 +2,12 @@
 
 use std::{collections::BTreeSet, path::PathBuf};
 
-use nexus_core::CancelToken;
+use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_trees::{ChangedPath, CommitId, Tree, TreeId};
 
 use super::{
     Checks,
-    copies::{Beginning, blocking, link_kept},
+    copies::{Beginning, link_kept},
     error::CheckError,
     loaded::{BaseFiles, Loaded, LoadedAs},
     missing,
@@ -81,7 +81,7 @@ impl Checks {
     ) -> Result<TestRun, CheckError> {
         let command = self.test_command.clone().ok_or(CheckError::NoTestCommand)?;
         let (repository, commit) = (self.tree.clone().with_cancel(cancel.clone()), now.clone());
-        let (tree, mixed, concerned) = blocking(move || {
+        let (tree, mixed, concerned) = try_blocking(move || {
             let base = &repository.base().commit;
             let concerned = concerned(&repository, &commit, &command)?;
             let mixed = match concerned.changed.is_empty() {
@@ -91,7 +91,7 @@ impl Checks {
                     Some(repository.with_paths_of(&commit, base, paths)?)
                 }
             };
-            Ok((repository.tree_of(&commit)?, mixed, concerned))
+            Ok::<_, CheckError>((repository.tree_of(&commit)?, mixed, concerned))
         })
         .await?;
         let beside = async {
@@ -149,7 +149,7 @@ impl Checks {
             return Ok(());
         }
         let (files, kept) = (files.to_owned(), kept.to_vec());
-        blocking(move || link_kept(&files, &kept)).await
+        try_blocking(move || link_kept(&files, &kept)).await
     }
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
+use nexus_core::harness::{run_blocking, try_blocking};
 use nexus_files::FileLock;
 use nexus_router::WorkKind;
 
 use super::{
-    blocking::blocking,
     framing_job::ORCHESTRATOR,
     holding::{LOOK, PAUSE},
     inner::{TasksCore, lock, read},
@@ -24,11 +24,7 @@ impl TasksCore {
     /// Does what follows a settled step: removes the copies of a task that has ended, and begins what follows its completion.
     pub(super) async fn after_step(&self, task: &Task) {
         let clearing = task.clone();
-        let _ = blocking(move || {
-            clear_copies(&clearing);
-            Ok(())
-        })
-        .await;
+        let _ = run_blocking(move || clear_copies(&clearing)).await;
         self.follow_up(task);
     }
 
@@ -57,7 +53,7 @@ impl TasksCore {
         self.in_background(async move {
             let listing = {
                 let inner = inner.handle();
-                blocking(move || inner.store.list()).await
+                try_blocking(move || inner.store.list()).await
             };
             for (task, snapshot) in listing.map(|listing| listing.tasks).unwrap_or_default() {
                 if inner.background.cancel.is_cancelled() {

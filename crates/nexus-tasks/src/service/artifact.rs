@@ -4,8 +4,8 @@ use std::{fmt, str::FromStr};
 
 use crate::{
     agent::{shown_handoff, shown_verdict},
-    store::{Task, unusable},
-    task_error::{TaskError, TaskErrorKind},
+    store::Task,
+    task_error::TaskError,
 };
 
 /// The largest record of a probe, in bytes.
@@ -39,7 +39,7 @@ impl FromStr for ArtifactName {
             let message = format!("{:?} names no artifact", text.chars().take(80).collect::<String>());
             let instead =
                 "name brief, patch, context-map, step-N, patch-N, verdict-N, handoff-N-U, probe-N or turn-ID";
-            TaskError::new(TaskErrorKind::InvalidArgument, message, instead)
+            TaskError::invalid(message, instead)
         })
     }
 }
@@ -91,11 +91,7 @@ impl ArtifactName {
     pub(super) fn text(&self, task: &Task, map: Option<String>) -> Result<String, TaskError> {
         let none = || {
             let message = format!("the task {} has no {self}", task.id());
-            TaskError::new(
-                TaskErrorKind::InvalidArgument,
-                message,
-                "call task_log, which names what there is",
-            )
+            TaskError::invalid(message, "call task_log, which names what there is")
         };
         let json = |value: serde_json::Value| serde_json::to_string_pretty(&value).unwrap_or_default();
         let record = |attempt: u32| task.step_record(attempt)?.ok_or_else(none);
@@ -139,8 +135,8 @@ impl ArtifactName {
             Self::PatchOf(attempt) => Ok(task.patch(Some(*attempt))?.ok_or_else(none)?.text()),
             Self::Probe(number) => {
                 let path = task.probes_folder().join(format!("{number}.json"));
-                let bytes = nexus_files::read_bounded(&path, MOST_PROBE_BYTES)
-                    .map_err(|error| unusable(&path, &error))?;
+                let bytes =
+                    nexus_files::read_bounded(&path, MOST_PROBE_BYTES).map_err(TaskError::at(&path))?;
                 Ok(String::from_utf8_lossy(&bytes.ok_or_else(none)?).into_owned())
             }
             Self::Turn(turn) => {

@@ -4,14 +4,13 @@ use std::{fmt::Write as _, sync::Arc};
 
 use nexus_core::{
     BeforeRetry, Brief, CancelToken, FileTools, Limits, NullSink, ParticipantScope, Submission, Tool,
-    ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest,
+    ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest, harness::try_blocking,
 };
 use nexus_router::WorkKind;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    blocking::blocking,
     inner::{TasksCore, read},
     maps::MOST_MAP_BYTES,
     watch::{LogWriter, MAP_TURNS, log_unlogged},
@@ -63,7 +62,7 @@ impl TasksCore {
         let in_words = |error: TaskError| error.to_string();
         let reading = task.clone();
         let maps = self.maps.clone();
-        let (data, folder, old, turns) = blocking(move || {
+        let (data, folder, old, turns) = try_blocking(move || {
             let (_, data) = reading.data()?;
             let tree = reading.tree()?;
             // Beside the folders of agents: another task of the caller's may go on with those.
@@ -142,6 +141,6 @@ impl TasksCore {
         }
         let drawn = report.answer.map_err(|failure| failure.to_string())?;
         let (maps, project) = (self.maps.clone(), data.project);
-        blocking(move || maps.write(&project, drawn.map)).await.map_err(in_words)
+        try_blocking(move || maps.write(&project, drawn.map)).await.map_err(in_words)
     }
 }

@@ -5,14 +5,16 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use nexus_core::{BeforeRetry, CancelToken, EventEnvelope, Limits, TurnEvent, TurnHost};
+use nexus_core::{
+    BeforeRetry, CancelToken, EventEnvelope, Limits, TurnEvent, TurnHost,
+    harness::{run_blocking, try_blocking},
+};
 use nexus_router::WorkKind;
 use nexus_trees::{Base, Project, Tree};
 use nexus_work::AgentTypes;
 use tokio::sync::watch;
 
 use super::{
-    blocking::blocking,
     creation::TaskCreation,
     inner::{TasksCore, read},
     registry::TypeFile,
@@ -74,7 +76,7 @@ impl TasksCore {
         cancel: &CancelToken,
     ) -> Result<Option<Baseline>, TaskError> {
         let reading = task.clone();
-        let (_, data) = blocking(move || reading.data()).await?;
+        let (_, data) = try_blocking(move || reading.data()).await?;
         if data.baseline.is_some() || data.settings.test_command.is_none() {
             return Ok(data.baseline);
         }
@@ -84,7 +86,7 @@ impl TasksCore {
         let outcome = baseline_view(&baseline, 300);
         let warning = baseline_warning(&baseline);
         let (writing, kept) = (task.clone(), baseline.clone());
-        blocking(move || {
+        try_blocking(move || {
             writing.update(|_, data| {
                 if data.baseline.is_none() {
                     data.baseline = Some(kept.clone());
@@ -94,7 +96,7 @@ impl TasksCore {
                 Ok(())
             })?;
             let _ = writing.log(&TaskLogEvent::BaselineRan { outcome: outcome.outcome.to_string() });
-            Ok(())
+            Ok::<_, TaskError>(())
         })
         .await?;
         Ok(Some(baseline))
@@ -108,23 +110,21 @@ impl TasksCore {
         said: &watch::Sender<String>,
     ) -> Result<(), TaskError> {
         let (inner, preparing) = (self.handle(), task.clone());
-        let tree = blocking(move || inner.prepare_tree(&preparing)).await?;
+        let tree = try_blocking(move || inner.prepare_tree(&preparing)).await?;
         said.send_replace("the project's own tests run".to_owned());
         self.baseline(task, cancel).await?;
         let reading = task.clone();
-        let (_, data) = blocking(move || reading.data()).await?;
+        let (_, data) = try_blocking(move || reading.data()).await?;
         let (base, types_file) = (task.clone(), TypeFile::in_home(&self.home));
-        let (root, types, turns) =
-            blocking(move || Ok((base.base_folder(&tree)?, types_file.read()?, base.turns()?))).await?;
+        let (root, types, turns) = try_blocking(move || {
+            Ok::<_, TaskError>((base.base_folder(&tree)?, types_file.read()?, base.turns()?))
+        })
+        .await?;
         let goal = self.goal(&data).await;
         said.send_replace("the orchestrator plans".to_owned());
         let log = LogWriter::of(task);
         let looking = task.clone();
-        let _ = blocking(move || {
-            log_unlogged(&looking, |name| name != MAP_TURNS);
-            Ok(())
-        })
-        .await;
+        let _ = run_blocking(move || log_unlogged(&looking, |name| name != MAP_TURNS)).await;
         log.log(TaskLogEvent::FramingBegan);
         let budget = self.budget(task, &data).await?;
         // It changes no file, so there is nothing to put back.
@@ -177,7 +177,7 @@ impl TasksCore {
         }
         let settling = task.clone();
         let no_budget = is_used_up(budget.as_ref());
-        blocking(move || settle_framing(&settling, report.outcome, types, no_budget)).await
+        try_blocking(move || settle_framing(&settling, report.outcome, types, no_budget)).await
     }
 
     /// What the orchestrator is told.
@@ -190,7 +190,7 @@ impl TasksCore {
         }
         let recalled = self.memory.recall(&data.project, &data.goal).await.unwrap_or_default();
         let (maps, project) = (self.maps.clone(), data.project.clone());
-        let context_map = blocking(move || maps.read(&project)).await.unwrap_or_default();
+        let context_map = try_blocking(move || maps.read(&project)).await.unwrap_or_default();
         Goal {
             goal: data.goal.clone(),
             context,

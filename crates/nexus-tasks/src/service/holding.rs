@@ -2,13 +2,12 @@
 
 use std::{convert::Infallible, future::Future, sync::Arc, time::Duration};
 
-use nexus_core::CancelToken;
+use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_files::FileLock;
 use nexus_mcp::page::cut;
 use tokio::{sync::watch, time::Instant};
 
 use super::{
-    blocking::blocking,
     inner::{TasksCore, read},
     report::RunningNow,
 };
@@ -38,7 +37,7 @@ impl TasksCore {
     {
         let _hold = loop {
             let trying = task.clone();
-            if let Some(hold) = blocking(move || trying.try_hold_step()).await? {
+            if let Some(hold) = try_blocking(move || trying.try_hold_step()).await? {
                 break hold;
             }
             said.send_if_modified(|line| {
@@ -75,7 +74,7 @@ impl TasksCore {
         let deadline = Instant::now() + patience;
         loop {
             let trying = task.clone();
-            if let Some(hold) = blocking(move || trying.try_hold_step()).await? {
+            if let Some(hold) = try_blocking(move || trying.try_hold_step()).await? {
                 return Ok(hold);
             }
             if Instant::now() >= deadline {
@@ -103,7 +102,7 @@ async fn stop_when_asked(task: &Task, cancel: &CancelToken) -> Infallible {
     loop {
         tokio::time::sleep(STOP_PAUSE).await;
         let reading = task.clone();
-        if blocking(move || Ok(reading.data()?.1.stop)).await.unwrap_or(false) {
+        if try_blocking(move || Ok::<_, TaskError>(reading.data()?.1.stop)).await.unwrap_or(false) {
             cancel.cancel();
         }
     }

@@ -7,13 +7,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak, atomic::AtomicBool},
 };
 
-use nexus_core::{CancelToken, Clock, SystemClock};
+use nexus_core::{CancelToken, Clock, SystemClock, harness::try_blocking};
 use nexus_mcp::jobs::{Job, Jobs};
 use nexus_router::Router;
 use nexus_trees::Tree;
 
 use super::{
-    blocking::blocking,
     maps::Maps,
     memory::{NoMemory, TaskMemory},
     registry::TypeFile,
@@ -132,7 +131,7 @@ impl TasksCore {
 
     pub(super) async fn open(&self, task_id: &str) -> Result<Task, TaskError> {
         let (store, id) = (self.store.clone(), task_id.to_owned());
-        blocking(move || store.open(&id)).await
+        try_blocking(move || store.open(&id)).await
     }
 
     pub(super) fn type_file(&self) -> TypeFile {
@@ -142,7 +141,7 @@ impl TasksCore {
     /// What agents are told.
     pub(super) async fn prompts(&self) -> Result<Prompts, TaskError> {
         let folder = self.home.join("prompts");
-        blocking(move || {
+        try_blocking(move || {
             Prompts::with_folder(&folder).map_err(|error| {
                 TaskError::new(
                     TaskErrorKind::NotConfigured,
@@ -163,7 +162,7 @@ impl TasksCore {
     ) -> Result<Checks, TaskError> {
         let (project, settings) = (data.project.clone(), data.settings.clone());
         let (task, tree, home) = (task.clone(), tree.clone(), self.home.clone());
-        blocking(move || {
+        try_blocking(move || {
             let folder = task.checks_folder()?;
             Ok(Checks::new(tree, folder, project, &settings, task.probes()).with_run_registry(&home))
         })
@@ -195,7 +194,7 @@ pub(super) async fn read<T: Send + 'static>(
     work: impl FnOnce(&Task) -> Result<T, TaskError> + Send + 'static,
 ) -> Result<T, TaskError> {
     let task = task.clone();
-    blocking(move || work(&task)).await
+    try_blocking(move || work(&task)).await
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -4,10 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    store::{damaged, unusable},
-    task_error::TaskError,
-};
+use crate::task_error::TaskError;
 
 /// Longest map, in bytes.
 pub(super) const MOST_MAP_BYTES: usize = 4 << 10;
@@ -36,18 +33,18 @@ impl Maps {
     /// The map of a project, by its canonical root. `None` if none was drawn.
     pub(super) fn read(&self, project: &Path) -> Result<Option<String>, TaskError> {
         let path = self.path(project);
-        let bytes = nexus_files::read_bounded(&path, 64 << 10).map_err(|error| unusable(&path, &error))?;
+        let bytes = nexus_files::read_bounded(&path, 64 << 10).map_err(TaskError::at(&path))?;
         let Some(bytes) = bytes else { return Ok(None) };
         let kept: KeptMap =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|error| TaskError::damaged(&path, error))?;
         Ok((kept.project == project && kept.map.len() <= MOST_MAP_BYTES).then_some(kept.map))
     }
 
     pub(super) fn write(&self, project: &Path, map: String) -> Result<(), TaskError> {
         let path = self.path(project);
         let kept = KeptMap { project: project.to_owned(), map };
-        let bytes = serde_json::to_vec_pretty(&kept).map_err(|error| damaged(&path, &error.to_string()))?;
-        nexus_files::replace(&path, &bytes).map_err(|error| unusable(&path, &error))
+        let bytes = serde_json::to_vec_pretty(&kept).map_err(|error| TaskError::damaged(&path, error))?;
+        nexus_files::replace(&path, &bytes).map_err(TaskError::at(&path))
     }
 
     fn path(&self, project: &Path) -> PathBuf {

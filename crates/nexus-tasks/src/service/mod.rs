@@ -6,7 +6,6 @@
 mod after_step;
 mod answer;
 mod artifact;
-mod blocking;
 mod cartographer;
 mod creation;
 mod framing_job;

@@ -44,10 +44,11 @@ impl TasksCore {
         self.store.git()?;
         let project = Project::find(&root)?;
         check_settings(project.path(), &settings.sandbox)
-            .map_err(|error| invalid(&error.to_string(), "then make the same call again"))?;
+            .map_err(|error| TaskError::invalid(&error.to_string(), "then make the same call again"))?;
         let id = |field: &str, id: &str| {
-            id.parse::<WorkspaceId>()
-                .map_err(|error| invalid(&format!("`{field}`: {error}"), "call task_list, which has the ids"))
+            id.parse::<WorkspaceId>().map_err(|error| {
+                TaskError::invalid(format!("`{field}`: {error}"), "call task_list, which has the ids")
+            })
         };
         let parent = request.parent_workspace_id.as_deref().map(|parent| id("parent_workspace_id", parent));
         let links = request.linked_workspace_ids.iter().map(|link| id("linked_workspace_ids", link));
@@ -80,9 +81,10 @@ impl TasksCore {
             settings.budget = budget;
         }
         match settings.fault() {
-            Some((path, reason)) => {
-                Err(invalid(&format!("`{}` {reason}", path.join(".")), "then make the same call again"))
-            }
+            Some((path, reason)) => Err(TaskError::invalid(
+                format!("`{}` {reason}", path.join(".")),
+                "then make the same call again",
+            )),
             None => Ok(settings),
         }
     }
@@ -177,7 +179,7 @@ fn too_few_vendors(target: &ExplainedTarget, asked: Option<usize>) -> Option<Str
 /// The canonical path of a project, which has to lie in one of `roots`.
 fn project_root(project: &Path, roots: &[PathBuf]) -> Result<PathBuf, TaskError> {
     if !project.is_absolute() {
-        return Err(invalid(
+        return Err(TaskError::invalid(
             &format!("the project {project:?} is no absolute path"),
             "name it by its absolute path",
         ));
@@ -210,7 +212,7 @@ fn labels(labels: &BTreeMap<String, String>) -> Result<(), TaskError> {
         return Ok(());
     }
     let message = "`labels` are too many or too long";
-    Err(invalid(
+    Err(TaskError::invalid(
         message,
         &format!("name at most {MOST_LABELS}, of at most {MOST_LABEL_BYTES} bytes in one line each"),
     ))
@@ -218,15 +220,11 @@ fn labels(labels: &BTreeMap<String, String>) -> Result<(), TaskError> {
 
 pub(super) fn text(field: &str, text: &str, most: usize) -> Result<(), TaskError> {
     if text.trim().is_empty() {
-        return Err(invalid(&format!("`{field}` is empty"), "say what it is"));
+        return Err(TaskError::invalid(format!("`{field}` is empty"), "say what it is"));
     }
     if text.len() > most {
         let message = format!("`{field}` has {} bytes, {most} are the most", text.len());
-        return Err(invalid(&message, "say it in fewer words"));
+        return Err(TaskError::invalid(message, "say it in fewer words"));
     }
     Ok(())
-}
-
-pub(super) fn invalid(message: &str, instead: &str) -> TaskError {
-    TaskError::new(TaskErrorKind::InvalidArgument, message, instead)
 }

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use nexus_core::harness::try_blocking;
 use nexus_trees::Tree;
 use nexus_work::WorkspaceState as _;
 
 use super::{
-    blocking::blocking,
     inner::{TasksCore, read},
     settle::{carry_out, reset_head},
     watch::{MAP_TURNS, log_unlogged},
@@ -60,7 +60,7 @@ impl TasksCore {
             self.in_background(async move {
                 let listing = {
                     let inner = inner.handle();
-                    blocking(move || inner.store.list()).await
+                    try_blocking(move || inner.store.list()).await
                 };
                 for (task, _) in listing.map(|listing| listing.tasks).unwrap_or_default() {
                     if inner.background.cancel.is_cancelled() {
@@ -156,7 +156,7 @@ pub(super) fn put_back(task: &Task, tree: &Tree) -> Result<(), TaskError> {
     let (_, data) = task.data()?;
     let from = data.work.or(data.head).unwrap_or_else(|| tree.base().commit.clone());
     let work = task.work_folder()?;
-    let failed = |error| crate::store::unusable(&work, &error);
+    let failed = |error| TaskError::unusable(&work, &error);
     for entry in std::fs::read_dir(&work).map_err(failed)? {
         let entry = entry.map_err(failed)?;
         if entry.file_type().map_err(failed)?.is_dir() {

@@ -15,7 +15,6 @@ use super::{
 };
 use crate::{
     agent::AgentPhase,
-    store::{damaged, unusable},
     task_error::{TaskError, TaskErrorKind},
 };
 
@@ -39,13 +38,13 @@ impl TypeFile {
 
     /// What is built in, and what was registered.
     pub(super) fn read(&self) -> Result<AgentTypes, TaskError> {
-        let bytes = nexus_files::read_bounded(&self.path, MOST_FILE_BYTES)
-            .map_err(|error| unusable(&self.path, &error))?;
+        let bytes =
+            nexus_files::read_bounded(&self.path, MOST_FILE_BYTES).map_err(TaskError::at(&self.path))?;
         let Some(bytes) = bytes else { return Ok(AgentTypes::built_in()) };
         serde_json::from_slice(&bytes).map_err(|error| {
-            let mut error = damaged(&self.path, &error.to_string());
+            let mut error = TaskError::damaged(&self.path, error);
             "mend the file, or move it away: then only the built-in types are there"
-                .clone_into(&mut error.instead);
+                .clone_into(&mut error.advice);
             error
         })
     }
@@ -57,24 +56,24 @@ impl TypeFile {
     ) -> Result<AgentTypes, TaskError> {
         let lock = self.path.with_extension("lock");
         if let Some(folder) = self.path.parent() {
-            nexus_files::make_private_folder(folder).map_err(|error| unusable(folder, &error))?;
+            nexus_files::make_private_folder(folder).map_err(TaskError::at(folder))?;
         }
-        let locked = FileLock::lock(&lock, PATIENCE).map_err(|error| unusable(&lock, &error))?;
+        let locked = FileLock::lock(&lock, PATIENCE).map_err(TaskError::at(&lock))?;
         let Some(_locked) = locked else {
             let message = format!("another process holds {lock:?}");
             return Err(TaskError::new(TaskErrorKind::InUse, message, "make the same call again"));
         };
         let types = change(self.read()?)?;
         let bytes =
-            serde_json::to_vec_pretty(&types).map_err(|error| damaged(&self.path, &error.to_string()))?;
-        nexus_files::replace(&self.path, &bytes).map_err(|error| unusable(&self.path, &error))?;
+            serde_json::to_vec_pretty(&types).map_err(|error| TaskError::damaged(&self.path, error))?;
+        nexus_files::replace(&self.path, &bytes).map_err(TaskError::at(&self.path))?;
         Ok(types)
     }
 
     pub(super) fn register_tier(&self, request: TierRegisterRequest) -> Result<TierView, TaskError> {
         let TierRegisterRequest { name, like, surface } = request;
         let surface = surface.map_or_else(Surface::all, Surface::only);
-        let types = self.change(|types| Ok(types.with_tier(&name, &like, surface)?))?;
+        let types = self.change(|types| types.with_tier(&name, &like, surface).map_err(type_refused))?;
         Ok(tier_view(&name, &types))
     }
 
@@ -87,14 +86,15 @@ impl TypeFile {
         agent.prompt = prompt;
         let types = self.change(|types| {
             let is_known = types.types().any(|known| known.name == name);
-            Ok(if is_known { types.with_replaced_type(agent)? } else { types.with_type(agent)? })
+            let changed = if is_known { types.with_replaced_type(agent) } else { types.with_type(agent) };
+            changed.map_err(type_refused)
         })?;
-        let agent = types.find(&name)?;
+        let agent = types.find(&name).map_err(type_refused)?;
         Ok(agent_view(agent, &types, usize::MAX))
     }
 
     pub(super) fn remove_agent(&self, name: &str) -> Result<AgentList, TaskError> {
-        let types = self.change(|types| Ok(types.without_type(name)?))?;
+        let types = self.change(|types| types.without_type(name).map_err(type_refused))?;
         Ok(agent_list(&types, 0))
     }
 }
@@ -133,17 +133,16 @@ fn agent_view(agent: &AgentType, types: &AgentTypes, most: usize) -> AgentView {
     }
 }
 
-impl From<AgentTypeError> for TaskError {
-    fn from(error: AgentTypeError) -> Self {
-        let (kind, instead) = match &error {
-            AgentTypeError::ShadowsBuiltIn { .. }
-            | AgentTypeError::AlreadyThere { .. }
-            | AgentTypeError::Reserved { .. } => (TaskErrorKind::NameTaken, "take another name"),
-            AgentTypeError::Unknown { .. } => {
-                (TaskErrorKind::InvalidArgument, "call agent_list or tier_list, which have all names")
-            }
-            _ => (TaskErrorKind::InvalidArgument, "mend the argument, then call again"),
-        };
-        Self::new(kind, error.to_string(), instead)
-    }
+/// Returns the refusal of an agent type or tier as an error of the service.
+pub(super) fn type_refused(error: AgentTypeError) -> TaskError {
+    let (kind, advice) = match &error {
+        AgentTypeError::ShadowsBuiltIn { .. }
+        | AgentTypeError::AlreadyThere { .. }
+        | AgentTypeError::Reserved { .. } => (TaskErrorKind::NameTaken, "take another name"),
+        AgentTypeError::Unknown { .. } => {
+            (TaskErrorKind::InvalidArgument, "call agent_list or tier_list, which have all names")
+        }
+        _ => (TaskErrorKind::InvalidArgument, "mend the argument, then call again"),
+    };
+    TaskError::new(kind, error.to_string(), advice)
 }

@@ -18,7 +18,7 @@ use crate::{
     problem_brief::{BriefDraft, PlanEntry, PlanStep, ProblemBrief},
     review::Reflection,
     step_record::StepRecord,
-    store::{FollowUp, SettledStep, StepIntent, Task, TaskData, TaskLogEvent, damaged},
+    store::{FollowUp, SettledStep, StepIntent, Task, TaskData, TaskLogEvent},
     task_error::{TaskError, TaskErrorKind},
     task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus},
 };
@@ -40,7 +40,7 @@ pub(super) fn settle(
     let cursor = active(&state)?;
     if cursor.attempt != record.attempt || cursor.entry != record.entry {
         let message = format!("attempt {} is not the one that is to be done", record.attempt);
-        return Err(TaskError::new(TaskErrorKind::WrongStatus, message, "call task_status"));
+        return Err(TaskError::wrong_status(message, "call task_status"));
     }
     task.write_step_record(record)?;
     if let Some(commit) = commit_of(task, tree, brief, record, &data, clock.now())? {
@@ -92,7 +92,8 @@ pub(super) fn carry_out(task: &Task, tree: &Tree) -> Result<Option<CommitId>, Ta
     let (state, data) = task.data()?;
     let Some(intent) = data.intent.clone() else { return Ok(None) };
     let cursor = active(&state)?;
-    let brief = task.brief(&data)?.ok_or_else(|| damaged(task.folder(), "the task has no brief"))?;
+    let brief =
+        task.brief(&data)?.ok_or_else(|| TaskError::damaged(task.folder(), "the task has no brief"))?;
     let commit = tree.commit(&intent.commit)?;
     if tree.read_ref(HEAD)?.as_ref() != Some(&commit) {
         tree.move_ref(HEAD, data.head.as_ref(), &commit)?;
@@ -141,11 +142,7 @@ pub(super) fn reset_head(task: &Task, tree: &Tree) -> Result<(), TaskError> {
 pub(super) fn active(state: &TaskState) -> Result<Cursor, TaskError> {
     match &state.status {
         TaskStatus::Active { cursor } => Ok(*cursor),
-        status => Err(TaskError::new(
-            TaskErrorKind::WrongStatus,
-            format!("the task is {}", status.name()),
-            status.next_call(),
-        )),
+        status => Err(TaskError::wrong_status(format!("the task is {}", status.name()), status.next_call())),
     }
 }
 

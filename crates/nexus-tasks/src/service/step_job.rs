@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use nexus_core::{Budget, CancelToken, Usd};
+use nexus_core::{Budget, CancelToken, Usd, harness::try_blocking};
 use nexus_trees::Tree;
 use tokio::sync::watch;
 
 use super::{
-    blocking::blocking,
     inner::TasksCore,
     recovery::{put_back, recover},
     report::outcome_of,
@@ -49,14 +48,14 @@ impl TasksCore {
         loop {
             let (recovering, opened_before) = (task.clone(), opened.take());
             let inner = self.handle();
-            let (state, data, tree) = blocking(move || {
+            let (state, data, tree) = try_blocking(move || {
                 let tree = match opened_before {
                     Some(tree) => tree,
                     None => inner.prepare_tree(&recovering)?,
                 };
                 recover(&recovering, &tree)?;
                 let (state, data) = recovering.data()?;
-                Ok((state, data, tree))
+                Ok::<_, TaskError>((state, data, tree))
             })
             .await?;
             let TaskStatus::Active { cursor } = state.status else {
@@ -74,7 +73,7 @@ impl TasksCore {
             said.send_replace("the step is settled".to_owned());
             opened = Some(tree.clone());
             let (settling, kept, inner) = (task.clone(), record.clone(), self.handle());
-            let settled = blocking(move || {
+            let settled = try_blocking(move || {
                 let brief = brief_of(&settling, &data)?;
                 settle(&settling, &tree, &brief, &record, &*inner.clock)
             })
@@ -103,7 +102,7 @@ impl TasksCore {
         said: &watch::Sender<String>,
     ) -> Result<StepRecord, TaskError> {
         let (beginning, was, now) = (task.clone(), state.clone(), data.clone());
-        let (brief, settled, work, turns) = blocking(move || {
+        let (brief, settled, work, turns) = try_blocking(move || {
             let brief = brief_of(&beginning, &now)?;
             let settled = beginning.step_records(&was)?;
             let work = beginning.work_folder()?;
@@ -112,7 +111,7 @@ impl TasksCore {
                 data.begun = cursor.attempt;
                 Ok(())
             })?;
-            Ok((brief, settled, work, turns))
+            Ok::<_, TaskError>((brief, settled, work, turns))
         })
         .await?;
         let head = data.head.clone().unwrap_or_else(|| tree.base().commit.clone());
@@ -169,7 +168,7 @@ impl TasksCore {
             Ok(record) => Ok(record),
             Err(StepInterrupted) => {
                 let restoring = (task.clone(), tree.clone());
-                blocking(move || {
+                try_blocking(move || {
                     restoring.0.update(|_, data| {
                         data.begun = 0;
                         data.interrupted = cursor.attempt;
@@ -202,7 +201,7 @@ impl TasksCore {
             budget = budget.with_output_tokens(tokens);
         }
         let task = task.clone();
-        blocking(move || {
+        try_blocking(move || {
             for turn in &task.turn_log()?.turns {
                 budget.book(&turn.usage_so_far(), turn.cost());
             }
@@ -214,7 +213,7 @@ impl TasksCore {
 
 /// The brief of a task that has one.
 pub(super) fn brief_of(task: &Task, data: &TaskData) -> Result<ProblemBrief, TaskError> {
-    task.brief(data)?.ok_or_else(|| crate::store::damaged(task.folder(), "the task has no brief"))
+    task.brief(data)?.ok_or_else(|| TaskError::damaged(task.folder(), "the task has no brief"))
 }
 
 /// `step 1 of 3`, and the attempt if it is not the first.

@@ -11,23 +11,20 @@ mod run_turn;
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use nexus_core::harness::try_blocking;
 use nexus_router::Router;
 use nexus_work::{AgentType, AgentTypes};
 use tokio::sync::watch;
 
 use super::{
     answer::{AgentList, AgentView, TierList, TierView},
-    blocking::blocking,
     inner::{TasksCore, TasksOptions, lock},
     registry::{agent_list, tier_list},
     request::{
         AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TierListRequest, TierRegisterRequest,
     },
 };
-use crate::{
-    store::TaskStore,
-    task_error::{TaskError, TaskErrorKind},
-};
+use crate::{store::TaskStore, task_error::TaskError};
 
 /// How long a call waits where its caller says nothing, and at most. Source: clients give a call up after 60 seconds.
 const WAIT: Duration = Duration::from_secs(45);
@@ -53,31 +50,31 @@ impl Tasks {
     /// Registers a tier.
     pub async fn tier_register(&self, request: TierRegisterRequest) -> Result<TierView, TaskError> {
         let file = self.0.type_file();
-        blocking(move || file.register_tier(request)).await
+        try_blocking(move || file.register_tier(request)).await
     }
 
     /// The tiers.
     pub async fn tier_list(&self, request: TierListRequest) -> Result<TierList, TaskError> {
         let file = self.0.type_file();
-        blocking(move || Ok(tier_list(&file.read()?, request.offset))).await
+        try_blocking(move || Ok(tier_list(&file.read()?, request.offset))).await
     }
 
     /// Registers a type of agent, or replaces one that was registered.
     pub async fn agent_register(&self, request: AgentRegisterRequest) -> Result<AgentView, TaskError> {
         let file = self.0.type_file();
-        blocking(move || file.register_agent(request)).await
+        try_blocking(move || file.register_agent(request)).await
     }
 
     /// The types of agents.
     pub async fn agent_list(&self, request: AgentListRequest) -> Result<AgentList, TaskError> {
         let file = self.0.type_file();
-        blocking(move || Ok(agent_list(&file.read()?, request.offset))).await
+        try_blocking(move || Ok(agent_list(&file.read()?, request.offset))).await
     }
 
     /// The types that callers registered in this home: not those that are built in.
     pub async fn registered_types(&self) -> Result<Vec<AgentType>, TaskError> {
         let file = self.0.type_file();
-        blocking(move || {
+        try_blocking(move || {
             let built_in = AgentTypes::built_in();
             let is_ours = |known: &&AgentType| built_in.types().any(|ours| ours.name == known.name);
             Ok(file.read()?.types().filter(|known| !is_ours(known)).cloned().collect())
@@ -88,7 +85,7 @@ impl Tasks {
     /// Removes a registered type of agent.
     pub async fn agent_remove(&self, request: AgentRemoveRequest) -> Result<AgentList, TaskError> {
         let file = self.0.type_file();
-        blocking(move || file.remove_agent(&request.name)).await
+        try_blocking(move || file.remove_agent(&request.name)).await
     }
 
     /// Lines for a person about what runs for a task in this process: the last one now, and each that follows. `None` if nothing
@@ -118,10 +115,6 @@ impl fmt::Debug for Tasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tasks").field("home", &self.0.home).finish_non_exhaustive()
     }
-}
-
-fn wrong(message: &str, instead: &str) -> TaskError {
-    TaskError::new(TaskErrorKind::WrongStatus, message, instead)
 }
 
 fn wait(seconds: Option<u64>) -> Duration {

@@ -5,10 +5,11 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use nexus_core::{BackendId, EventEnvelope, RecordedOutcome, Skipped, TurnEvent, TurnRecord};
+use nexus_core::{
+    BackendId, EventEnvelope, RecordedOutcome, Skipped, TurnEvent, TurnRecord, harness::try_blocking,
+};
 use tokio::sync::{mpsc, watch};
 
-use super::blocking::blocking;
 use crate::{
     agent::{AgentPhase, AgentTurn},
     step::{AgentEnding, AgentProgress, StepAgent, StepWatcher},
@@ -33,7 +34,7 @@ impl LogWriter {
             while let Some(event) = events.recv().await {
                 let task = task.clone();
                 // What cannot be written is missing in the log, and nowhere else.
-                let _ = blocking(move || task.log(&event)).await;
+                let _ = try_blocking(move || task.log(&event)).await;
             }
         });
         Self { sender, writing }

@@ -22,7 +22,6 @@ mod log;
 mod task;
 mod tasks;
 
-pub(crate) use self::task::{damaged, unusable};
 pub use self::{
     data::{FollowUp, SettledStep, StepIntent, TaskData},
     log::{LoggedTurn, TaskLogEvent},

@@ -138,7 +138,7 @@ impl Task {
                 ));
             }
             status.data =
-                serde_json::to_value(&data).map_err(|error| damaged(self.folder(), &error.to_string()))?;
+                serde_json::to_value(&data).map_err(|error| TaskError::damaged(self.folder(), error))?;
             status.state = state;
             Ok(answer)
         })
@@ -181,7 +181,7 @@ impl Task {
     /// Marks the task as one that is being created, until the mark is removed. `None`: another process creates it.
     pub(crate) fn mark_unfinished(&self) -> Result<Option<FileLock>, TaskError> {
         let path = self.folder().join(UNFINISHED);
-        FileLock::try_lock(&path).map_err(|error| unusable(&path, &error))
+        FileLock::try_lock(&path).map_err(TaskError::at(&path))
     }
 
     /// Whether the task is being created, or its creation was cut off while files were read or tests ran.
@@ -210,9 +210,9 @@ impl Task {
             return Ok(folder);
         }
         let unfinished = self.folder().join(".base.new");
-        make_private_folder(&unfinished).map_err(|error| unusable(&unfinished, &error))?;
+        make_private_folder(&unfinished).map_err(TaskError::at(&unfinished))?;
         tree.restore(&tree.base().commit, &unfinished, &[])?;
-        fs::rename(&unfinished, &folder).map_err(|error| unusable(&folder, &error))?;
+        fs::rename(&unfinished, &folder).map_err(TaskError::at(&folder))?;
         Ok(folder)
     }
 
@@ -229,11 +229,11 @@ impl Task {
             false => self.base_folder(&self.tree()?)?,
         };
         let brief = ProblemBrief::accept(draft.clone(), &data.types, &folder)
-            .map_err(|error| damaged(&self.folder().join("status.json"), &error.to_string()))?;
+            .map_err(|error| TaskError::damaged(&self.folder().join("status.json"), error))?;
         // A review that was taken out of the plan by hand would be put back, and the entries be counted otherwise.
         if brief.plan().entries().len() != draft.plan.len() {
             let reason = "the plan has work without a review";
-            return Err(damaged(&self.folder().join("status.json"), reason));
+            return Err(TaskError::damaged(&self.folder().join("status.json"), reason));
         }
         Ok(Some(brief))
     }
@@ -263,13 +263,15 @@ impl Task {
     /// [`Damaged`](TaskErrorKind::Damaged) if the file is not what was written there.
     pub fn step_record(&self, attempt: u32) -> Result<Option<StepRecord>, TaskError> {
         let path = self.step_file(attempt);
-        let bytes =
-            nexus_files::read_bounded(&path, MOST_RECORD_BYTES).map_err(|error| unusable(&path, &error))?;
+        let bytes = nexus_files::read_bounded(&path, MOST_RECORD_BYTES).map_err(TaskError::at(&path))?;
         let Some(bytes) = bytes else { return Ok(None) };
         let record: StepRecord =
-            serde_json::from_slice(&bytes).map_err(|error| damaged(&path, &error.to_string()))?;
+            serde_json::from_slice(&bytes).map_err(|error| TaskError::damaged(&path, error))?;
         if record.attempt != attempt {
-            return Err(damaged(&path, &format!("it is the record of attempt {}", record.attempt)));
+            return Err(TaskError::damaged(
+                &path,
+                format_args!("it is the record of attempt {}", record.attempt),
+            ));
         }
         Ok(Some(record))
     }
@@ -300,20 +302,20 @@ impl Task {
     pub fn write_step_record(&self, record: &StepRecord) -> Result<(), TaskError> {
         self.own_folder("steps")?;
         let path = self.step_file(record.attempt);
-        let bytes = serde_json::to_vec_pretty(record).map_err(|error| damaged(&path, &error.to_string()))?;
+        let bytes = serde_json::to_vec_pretty(record).map_err(|error| TaskError::damaged(&path, error))?;
         // Whoever reads it checks it: what could not be read back is not written.
         serde_json::from_slice::<StepRecord>(&bytes).map_err(|error| {
             let message = format!("the record of attempt {} would not be readable: {error}", record.attempt);
             TaskError::new(TaskErrorKind::Failed, message, "nothing was written; report this")
         })?;
-        nexus_files::replace(&path, &bytes).map_err(|error| unusable(&path, &error))
+        nexus_files::replace(&path, &bytes).map_err(TaskError::at(&path))
     }
 
     /// Removes the record of an attempt that was never settled.
     pub(crate) fn discard_step_record(&self, attempt: u32) -> Result<(), TaskError> {
         let path = self.step_file(attempt);
         match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(unusable(&path, &error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TaskError::unusable(&path, &error)),
             _ => Ok(()),
         }
     }
@@ -355,7 +357,7 @@ impl Task {
     pub(crate) fn clear_work(&self) -> Result<(), TaskError> {
         for name in COPIES {
             let folder = self.folder().join(name);
-            remove_tree(&folder).map_err(|error| unusable(&folder, &error))?;
+            remove_tree(&folder).map_err(TaskError::at(&folder))?;
         }
         Ok(())
     }
@@ -373,7 +375,7 @@ impl Task {
     /// Removes the cartographer's copy of the project. The caller holds the follow-ups.
     pub(crate) fn clear_map(&self) -> Result<(), TaskError> {
         let folder = self.map_folder();
-        remove_tree(&folder).map_err(|error| unusable(&folder, &error))
+        remove_tree(&folder).map_err(TaskError::at(&folder))
     }
 
     /// Whether a cartographer's copy of the project is there.
@@ -385,9 +387,9 @@ impl Task {
         let folder = self.folder().join(name);
         // By a link it would lie elsewhere.
         if fs::symlink_metadata(&folder).is_ok_and(|found| !found.is_dir()) {
-            return Err(damaged(&folder, "it is no folder"));
+            return Err(TaskError::damaged(&folder, "it is no folder"));
         }
-        make_private_folder(&folder).map_err(|error| unusable(&folder, &error))?;
+        make_private_folder(&folder).map_err(TaskError::at(&folder))?;
         Ok(folder)
     }
 
@@ -399,9 +401,9 @@ impl Task {
     pub fn turns(&self) -> Result<RecordFile, TaskError> {
         let path = self.turns_path();
         if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
-            return Err(damaged(&path, "it is no regular file"));
+            return Err(TaskError::damaged(&path, "it is no regular file"));
         }
-        RecordFile::open(&path).map_err(|error| damaged(&path, &error.to_string()))
+        RecordFile::open(&path).map_err(|error| TaskError::damaged(&path, error))
     }
 
     /// The turns of its agents, as they were written down. None if there is no such file yet.
@@ -414,10 +416,10 @@ impl Task {
         let path = self.turns_path();
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RecordLog::default()),
-            Ok(found) if !found.is_file() => return Err(damaged(&path, "it is no regular file")),
+            Ok(found) if !found.is_file() => return Err(TaskError::damaged(&path, "it is no regular file")),
             _ => {}
         }
-        RecordLog::read(&path).map_err(|error| unusable(&path, &error))
+        RecordLog::read(&path).map_err(TaskError::at(&path))
     }
 
     /// The file of the turns of its agents.
@@ -463,7 +465,7 @@ impl Task {
 
     fn try_hold(&self, name: &str) -> Result<Option<FileLock>, TaskError> {
         let path = self.folder().join(name);
-        FileLock::try_lock(&path).map_err(|error| unusable(&path, &error))
+        FileLock::try_lock(&path).map_err(TaskError::at(&path))
     }
 
     fn step_file(&self, attempt: u32) -> PathBuf {
@@ -474,11 +476,11 @@ impl Task {
         let folder = self.folder().join("steps");
         let entries = match fs::read_dir(&folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries.map_err(|error| unusable(&folder, &error))?,
+            entries => entries.map_err(TaskError::at(&folder))?,
         };
         let mut numbers = Vec::new();
         for entry in entries {
-            let name = entry.map_err(|error| unusable(&folder, &error))?.file_name();
+            let name = entry.map_err(TaskError::at(&folder))?.file_name();
             let number = name.to_str().and_then(|name| name.strip_suffix(".json"));
             // Written in another way, as `01`, it is none of ours.
             let number = number.and_then(|text| text.parse::<u32>().ok().filter(|n| n.to_string() == text));
@@ -507,33 +509,9 @@ fn data_of(folder: &Path, status: &WorkspaceStatus<TaskState>) -> Result<TaskDat
         ));
     }
     let data: TaskData = serde_json::from_value(status.data.clone())
-        .map_err(|error| damaged(&path, &format!("`data`: {error}")))?;
+        .map_err(|error| TaskError::damaged(&path, format_args!("`data`: {error}")))?;
     match data.fault(&status.state) {
-        Some(fault) => Err(damaged(&path, &fault)),
+        Some(fault) => Err(TaskError::damaged(&path, fault)),
         None => Ok(data),
-    }
-}
-
-/// A file of a task is not what was written there.
-pub(crate) fn damaged(path: &Path, reason: &str) -> TaskError {
-    let message = format!("{path:?} is not what was written there: {reason}");
-    let instead = "put the file back as it was, or create the task anew by task_create; nothing was changed";
-    TaskError::new(TaskErrorKind::Damaged, message, instead)
-}
-
-/// A file or folder of a task cannot be used.
-pub(crate) fn unusable(path: &Path, error: &io::Error) -> TaskError {
-    let failed =
-        |kind, instead: &str| TaskError::new(kind, format!("{path:?} cannot be used: {error}"), instead);
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            failed(TaskErrorKind::NoSpace, "free some space on the disk, then make the same call again")
-        }
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => failed(
-            TaskErrorKind::PermissionDenied,
-            "see to the rights of the file, then make the same call again",
-        ),
-        io::ErrorKind::InvalidData => damaged(path, &error.to_string()),
-        _ => failed(TaskErrorKind::Failed, "see to the file, then make the same call again"),
     }
 }

@@ -102,13 +102,8 @@ impl TaskStore {
     /// [`UnknownTask`](TaskErrorKind::UnknownTask) if the text is no id, or there is no such task;
     /// [`Damaged`](TaskErrorKind::Damaged) if its `status.json` is not what was written there.
     pub fn open(&self, task: &str) -> Result<Task, TaskError> {
-        let unknown = |message: String| {
-            TaskError::new(
-                TaskErrorKind::UnknownTask,
-                message,
-                "call task_list, which has the ids of all tasks",
-            )
-        };
+        let unknown =
+            |message: String| TaskError::unknown(message, "call task_list, which has the ids of all tasks");
         let id: TaskId = task.parse().map_err(|error| unknown(format!("{error}")))?;
         match self.workspaces.open(&id) {
             Ok(workspace) => Ok(Task::of(workspace, self.git.clone())),

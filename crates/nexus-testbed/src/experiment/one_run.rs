@@ -8,7 +8,7 @@ use std::{
     time::SystemTime,
 };
 
-use nexus_core::{CancelToken, RecordFile};
+use nexus_core::{CancelToken, RecordFile, harness::try_blocking};
 use nexus_process::private_home::remove_tree;
 use nexus_tasks::{AgentFailure, EvidenceId, ReviewOutcome, ReviewVote, SilentReviewer};
 use nexus_trees::{CommitId, Tree};
@@ -16,7 +16,6 @@ use nexus_trees::{CommitId, Tree};
 use super::RunMode;
 use crate::{
     arm::{Arm, ArmContext},
-    blocking::blocking,
     discriminator::{OlderTrees, ReviewAlone},
     error::TestbedError,
     laid_trap::LaidTrap,
@@ -48,7 +47,7 @@ impl RunPlace {
                 .iter()
                 .try_for_each(|folder| remove_tree(folder).map_err(|error| TestbedError::io(folder, error)))
         };
-        blocking(remove).await
+        try_blocking(remove).await
     }
 
     /// Adds the turns of a whole task, which lie in a folder that is to be cleared, to those of the experiment.
@@ -63,7 +62,7 @@ impl RunPlace {
             };
             append().map(drop).map_err(|error| TestbedError::io(&turns, error))
         };
-        blocking(keep).await
+        try_blocking(keep).await
     }
 }
 

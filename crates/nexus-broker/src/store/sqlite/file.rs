@@ -116,15 +116,11 @@ pub(super) fn open(path: &Path) -> Result<(Connection, OpenedFile), BrokerError>
 }
 
 fn unusable(path: &Path, error: &io::Error) -> BrokerError {
-    let kind = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => BrokerErrorKind::NoSpace,
-        _ => BrokerErrorKind::Failed,
-    };
-    BrokerError::new(
-        kind,
-        format!("{}: the file cannot be made or opened ({error})", path.display()),
-        "name one in a folder that this user may write to",
-    )
+    BrokerError {
+        message: format!("{}: the file cannot be made or opened ({error})", path.display()),
+        advice: "name one in a folder that this user may write to".to_owned(),
+        ..BrokerError::unusable(path, error)
+    }
 }
 
 /// Makes the file with the rights of this user alone; SQLite gives the files beside it the same.

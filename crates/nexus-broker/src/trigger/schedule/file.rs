@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{invalid, is_text};
+use super::is_text;
 use crate::error::BrokerError;
 
 /// Shortest and longest quiet time, in milliseconds.
@@ -91,16 +91,19 @@ impl FileSchedule {
     pub(super) fn check(&self) -> Result<(), BrokerError> {
         let path: &Path = &self.path;
         if !path.is_absolute() || path.as_os_str().len() > 4096 || path.to_str().is_none() {
-            return Err(invalid(
+            return Err(BrokerError::invalid(
                 "the path of the trigger is not absolute",
                 "write it from the root, in UTF-8",
             ));
         }
         if path.components().any(|part| part == std::path::Component::ParentDir) {
-            return Err(invalid("the path of the trigger has `..` in it", "write where it leads"));
+            return Err(BrokerError::invalid(
+                "the path of the trigger has `..` in it",
+                "write where it leads",
+            ));
         }
         if !self.folder && (path.file_name().is_none() || self.pattern.is_some() || self.recursive) {
-            return Err(invalid(
+            return Err(BrokerError::invalid(
                 "`pattern` and `recursive` are of folders",
                 "name the folder as `path`, and set `folder`",
             ));
@@ -109,16 +112,22 @@ impl FileSchedule {
             self.glob(pattern)?;
         }
         if !QUIET_MILLISECONDS.contains(&self.quiet_milliseconds) {
-            return Err(invalid(
+            return Err(BrokerError::invalid(
                 format!("`quiet_milliseconds` is {}", self.quiet_milliseconds),
                 "take 50 to 3600000: an hour",
             ));
         }
         if self.poll_milliseconds.is_some_and(|poll| !(100..=3_600_000).contains(&poll)) {
-            return Err(invalid("`poll_milliseconds` is out of bounds", "take 100 to 3600000: an hour"));
+            return Err(BrokerError::invalid(
+                "`poll_milliseconds` is out of bounds",
+                "take 100 to 3600000: an hour",
+            ));
         }
         if self.machine.as_deref().is_some_and(|machine| !is_text(machine)) {
-            return Err(invalid("`machine` is no name", "take the name that its broker is given"));
+            return Err(BrokerError::invalid(
+                "`machine` is no name",
+                "take the name that its broker is given",
+            ));
         }
         Ok(())
     }
@@ -126,10 +135,13 @@ impl FileSchedule {
     /// The glob of `pattern`.
     pub(in super::super) fn glob(&self, pattern: &str) -> Result<globset::GlobMatcher, BrokerError> {
         if !is_text(pattern) {
-            return Err(invalid("`pattern` is no line of 1 to 256 bytes", "shorten it"));
+            return Err(BrokerError::invalid("`pattern` is no line of 1 to 256 bytes", "shorten it"));
         }
         let glob = GlobBuilder::new(pattern).literal_separator(true).build().map_err(|error| {
-            invalid(format!("`pattern` cannot be read: {}", error.kind()), "write a glob, such as *.csv")
+            BrokerError::invalid(
+                format!("`pattern` cannot be read: {}", error.kind()),
+                "write a glob, such as *.csv",
+            )
         })?;
         Ok(glob.compile_matcher())
     }

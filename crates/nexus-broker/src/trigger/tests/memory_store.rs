@@ -87,7 +87,7 @@ impl BrokerStore for MemoryStore {
             return Ok(PutOutcome::AlreadyThere);
         }
         if serde_json::to_vec(envelope).unwrap().len() > 256 << 10 {
-            return Err(BrokerError::new(BrokerErrorKind::Invalid, "the message is too big", ""));
+            return Err(BrokerError::invalid("the message is too big", ""));
         }
         if held.log.len() >= self.room.load(Ordering::SeqCst) {
             return Err(BrokerError::new(BrokerErrorKind::QueueFull, "the queue is full", ""));

@@ -87,14 +87,13 @@ impl WebhookSecrets {
         if let Some(name) = &schedule.secret_environment {
             let Some(secret) = (self.environment)(name).map(Secret::new) else {
                 let message = format!("the webhook {id} has its secret in {name}, which is not set");
-                return Err(BrokerError::new(BrokerErrorKind::Unknown, message, "set it for the broker"));
+                return Err(BrokerError::unknown(message, "set it for the broker"));
             };
             return WebhookKey::read(secret.expose().trim()).ok_or_else(no_secret);
         }
         match self.file(id).read().map(Secret::new) {
             Ok(secret) => WebhookKey::read(secret.expose().trim()).ok_or_else(no_secret),
-            Err(SecretFileError::Missing) => Err(BrokerError::new(
-                BrokerErrorKind::Unknown,
+            Err(SecretFileError::Missing) => Err(BrokerError::unknown(
                 format!("the webhook {id} has no secret here"),
                 "copy its file from the machine that made it, or have it in an environment variable",
             )),
@@ -116,15 +115,11 @@ impl WebhookSecrets {
     }
 
     fn failed(&self, id: &TriggerId, error: &io::Error) -> BrokerError {
-        let kind = match error.kind() {
-            io::ErrorKind::StorageFull => BrokerErrorKind::NoSpace,
-            _ => BrokerErrorKind::Failed,
-        };
-        BrokerError::new(
-            kind,
-            format!("the secret of the webhook {id}, {}: {error}", self.path(id).display()),
-            "",
-        )
+        let path = self.path(id);
+        BrokerError {
+            message: format!("the secret of the webhook {id}, {}: {error}", path.display()),
+            ..BrokerError::unusable(&path, error)
+        }
     }
 }
 

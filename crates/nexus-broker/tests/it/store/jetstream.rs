@@ -228,7 +228,7 @@ async fn servers_that_take_less_than_the_limits_or_do_not_answer_are_named() {
     let server = NatsServer::with_config("max_payload: 100000").await;
     let error = connect(&server.url(), QueueLimits::default(), Hands::new()).await.unwrap_err();
     assert_eq!(error.kind, BrokerErrorKind::Invalid);
-    assert!(error.message.contains("100000") && error.instead.contains("max_payload"), "{error}");
+    assert!(error.message.contains("100000") && error.advice.contains("max_payload"), "{error}");
     let clock = Hands::new();
     let small = limits(|limits| limits.max_message_bytes = 60_000);
     let store = connect(&server.url(), small, clock.clone()).await.unwrap();

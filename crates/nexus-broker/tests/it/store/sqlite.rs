@@ -130,7 +130,7 @@ async fn a_damaged_file_is_told_of() {
     fs::write(file.path(), "this is a text, and no database at all\n".repeat(200)).unwrap();
     let error = open(&file.path()).await.unwrap_err();
     assert_eq!(error.kind, BrokerErrorKind::Damaged, "{error}");
-    assert!(error.message.contains(&file.path().display().to_string()) && !error.instead.is_empty());
+    assert!(error.message.contains(&file.path().display().to_string()) && !error.advice.is_empty());
 
     // One whose pages are overwritten behind the first.
     let file = File::new();

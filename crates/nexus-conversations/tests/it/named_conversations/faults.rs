@@ -35,24 +35,24 @@ fn each_change_of_a_turns_file_is_noticed_and_nothing_is_swept() {
             changed[at] ^= 1;
             fs::write(&path, changed).unwrap();
             let error = store.load(&name("a")).unwrap_err();
-            assert_eq!(error.kind(), Kind::Damaged);
+            assert_eq!(error.kind, Kind::Damaged);
             assert!(error.to_string().contains(&path.display().to_string()), "{error}");
         }
         fs::write(&path, &whole[..whole.len() / 2]).unwrap();
-        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+        assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
         let error = store.sweep().unwrap_err();
-        assert_eq!(error.kind(), Kind::Damaged);
+        assert_eq!(error.kind, Kind::Damaged);
         assert!(error.to_string().contains("the conversation a: "), "{error}");
         fs::remove_file(&path).unwrap();
-        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+        assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
         symlink("/dev/zero", &path).unwrap();
-        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+        assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
         fs::remove_file(&path).unwrap();
         fs::create_dir(&path).unwrap();
-        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+        assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
         fs::remove_dir(&path).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+        assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
         fs::remove_file(&path).unwrap();
         fs::write(&path, whole).unwrap();
         assert_eq!(store.load(&name("a")).unwrap().messages().count(), 4);
@@ -68,10 +68,10 @@ fn a_damaged_name_is_told_beside_the_others_and_can_be_deleted() {
     for wrong in ["", "{", "[]", "{\"version\":1}", "{\"version\":1,\"name\":\"../x\"}"] {
         fs::write(&path, wrong).unwrap();
         let error = store.load(&name("b")).unwrap_err();
-        assert_eq!(error.kind(), Kind::Damaged, "{wrong}");
+        assert_eq!(error.kind, Kind::Damaged, "{wrong}");
         assert!(error.to_string().contains("b.json"), "{error}");
-        assert_eq!(store.hold(&name("b")).unwrap_err().kind(), Kind::Damaged);
-        assert_eq!(store.sweep().unwrap_err().kind(), Kind::Damaged);
+        assert_eq!(store.hold(&name("b")).unwrap_err().kind, Kind::Damaged);
+        assert_eq!(store.sweep().unwrap_err().kind, Kind::Damaged);
         let list = store.list().unwrap();
         assert_eq!((list.conversations.len(), list.unreadable.len()), (1, 1));
     }
@@ -85,13 +85,13 @@ fn a_damaged_name_is_told_beside_the_others_and_can_be_deleted() {
     assert!(store.list().unwrap().unreadable.is_empty());
     store.sweep().unwrap();
     fs::write(&path, "{\"version\":2,\"other\":[]}").unwrap();
-    assert_eq!(store.load(&name("b")).unwrap_err().kind(), Kind::NewerVersion);
+    assert_eq!(store.load(&name("b")).unwrap_err().kind, Kind::NewerVersion);
     // That of another name, copied.
     fs::copy(home.path().join("conversations/names/a.json"), &path).unwrap();
-    assert_eq!(store.load(&name("b")).unwrap_err().kind(), Kind::Damaged);
+    assert_eq!(store.load(&name("b")).unwrap_err().kind, Kind::Damaged);
     fs::remove_file(&path).unwrap();
     symlink("a.json", &path).unwrap();
-    assert_eq!(store.load(&name("b")).unwrap_err().kind(), Kind::Damaged);
+    assert_eq!(store.load(&name("b")).unwrap_err().kind, Kind::Damaged);
     store.delete(&name("b")).unwrap();
     assert_eq!(store.load(&name("a")).unwrap().messages().count(), 4);
 }
@@ -106,8 +106,8 @@ fn a_name_that_counts_wrongly_is_told_and_nothing_is_added_to_it() {
         let mut file = whole.clone();
         file[field] = wrong;
         fs::write(&path, file.to_string()).unwrap();
-        assert_eq!(store.hold(&name("a")).unwrap_err().kind(), Kind::Damaged, "{field}");
-        assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged, "{field}");
+        assert_eq!(store.hold(&name("a")).unwrap_err().kind, Kind::Damaged, "{field}");
+        assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged, "{field}");
     }
     fs::write(&path, whole.to_string()).unwrap();
     assert_eq!(store.hold(&name("a")).unwrap().messages(), 4);
@@ -119,7 +119,7 @@ fn one_of_a_later_version_is_not_deleted() {
     of_two_turns(&store);
     let path = home.path().join("conversations/names/a.json");
     fs::write(&path, "{\"version\":2}").unwrap();
-    assert_eq!(store.delete(&name("a")).unwrap_err().kind(), Kind::NewerVersion);
+    assert_eq!(store.delete(&name("a")).unwrap_err().kind, Kind::NewerVersion);
     assert!(path.exists());
 }
 
@@ -132,7 +132,7 @@ fn names_that_differ_in_case_only_are_one() {
         store.hold(&name("A")).unwrap_err(),
         store.delete(&name("A")).unwrap_err(),
     ] {
-        assert_eq!(error.kind(), Kind::NameTaken);
+        assert_eq!(error.kind, Kind::NameTaken);
         assert!(error.to_string().contains("in case only"), "{error}");
     }
     assert!(store.load(&name("a")).is_ok());
@@ -197,7 +197,7 @@ fn a_lock_that_is_none_is_told_and_one_that_is_left_goes_with_a_sweep() {
     let store_lock = home.path().join("conversations/store.lock");
     fs::remove_file(&store_lock).unwrap();
     symlink("/dev/null", &store_lock).unwrap();
-    assert_eq!(store.fork(&name("a"), &name("b"), None).unwrap_err().kind(), Kind::Damaged);
+    assert_eq!(store.fork(&name("a"), &name("b"), None).unwrap_err().kind, Kind::Damaged);
     fs::remove_file(&store_lock).unwrap();
     assert!(!locks.join("b.lock").exists());
     store.sweep().unwrap();
@@ -224,6 +224,6 @@ proptest! {
         let (home, store) = store();
         of_two_turns(&store);
         fs::write(home.path().join("conversations/names/a.json"), bytes).unwrap();
-        prop_assert_eq!(store.load(&name("a")).unwrap_err().kind(), Kind::Damaged);
+        prop_assert_eq!(store.load(&name("a")).unwrap_err().kind, Kind::Damaged);
     }
 }

@@ -91,16 +91,16 @@ fn a_fork_within_a_turn_has_the_messages_up_to_there() {
     );
     for at in [0, 6] {
         let error = store.fork(&name("half"), &name("none"), Some(at)).unwrap_err();
-        assert_eq!(error.kind(), ConversationErrorKind::NoSuchMessage);
+        assert_eq!(error.kind, ConversationErrorKind::NoSuchMessage);
         assert!(error.to_string().contains("it has 5"), "{error}");
     }
     assert_eq!(
-        store.fork(&name("nobody"), &name("x"), None).unwrap_err().kind(),
+        store.fork(&name("nobody"), &name("x"), None).unwrap_err().kind,
         ConversationErrorKind::Unknown
     );
     for taken in ["trunk", "TRUNK", "half"] {
         let error = store.fork(&name("half"), &name(taken), None).unwrap_err();
-        assert_eq!(error.kind(), ConversationErrorKind::NameTaken, "{error}");
+        assert_eq!(error.kind, ConversationErrorKind::NameTaken, "{error}");
     }
 }
 
@@ -125,5 +125,5 @@ fn a_sweep_removes_what_no_name_reaches_and_nothing_else() {
     let left = files(home.path());
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(fs::read_dir(home.path().join("conversations/locks")).unwrap().count(), 0);
-    assert_eq!(store.delete(&name("fork")).unwrap_err().kind(), ConversationErrorKind::Unknown);
+    assert_eq!(store.delete(&name("fork")).unwrap_err().kind, ConversationErrorKind::Unknown);
 }

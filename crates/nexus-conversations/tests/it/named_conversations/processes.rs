@@ -41,7 +41,7 @@ fn a_second_process_is_told_and_a_killed_one_does_not_keep_the_name() {
         store.delete(&name("a")).unwrap_err(),
         store.hold_within(&name("a"), Duration::from_millis(50)).unwrap_err(),
     ] {
-        assert_eq!(error.kind(), Kind::InUse);
+        assert_eq!(error.kind, Kind::InUse);
         assert!(error.to_string().contains("the conversation a is in use"), "{error}");
     }
     // Others go on, and it can be read and forked meanwhile.

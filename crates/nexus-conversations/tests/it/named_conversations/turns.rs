@@ -265,7 +265,7 @@ async fn a_turn_that_is_dropped_while_it_is_stored_keeps_its_name_until_it_is() 
     let mut held = store.hold(&name("talk")).unwrap();
     let lock = drop_while_storing(home.path(), &mut held, &router, &alpha).await;
     drop(held);
-    assert_eq!(store.hold(&name("talk")).unwrap_err().kind(), ConversationErrorKind::InUse);
+    assert_eq!(store.hold(&name("talk")).unwrap_err().kind, ConversationErrorKind::InUse);
     drop(lock);
     let held = store.hold_within(&name("talk"), Duration::from_secs(60)).unwrap();
     assert_eq!(held.messages(), 2);

@@ -59,17 +59,17 @@ async fn walk_that_may_be_killed() {
             None => {
                 if row.status != "cancelled" {
                     let error = advance(&debates, &row.debate_id).await.unwrap_err();
-                    assert!(error.instead.contains("debate_cancel"), "{error}");
+                    assert!(error.advice.contains("debate_cancel"), "{error}");
                     debates.cancel(DebateCancelRequest { debate_id: row.debate_id }).await.unwrap();
                 }
             }
         }
     }
-    let (id, status) = match found {
-        Some(found) => found,
-        None => (debates.create(question()).await.unwrap().debate_id, String::new()),
+    let (id, is_done) = match found {
+        Some((id, status)) => (id, status == "done"),
+        None => (debates.create(question()).await.unwrap().debate_id, false),
     };
-    if status != "done" {
+    if !is_done {
         walk(&debates, &id).await;
     }
     debates.shutdown().await;

@@ -344,7 +344,7 @@ pub(crate) async fn walk(debates: &Debates, id: &str) -> Vec<String> {
     loop {
         let view = advance(debates, id).await.unwrap();
         assert!(serde_json::to_vec(&view).unwrap().len() <= 9_900);
-        stages.push(view.status.clone());
+        stages.push(view.status.to_string());
         if view.status == "done" {
             return stages;
         }

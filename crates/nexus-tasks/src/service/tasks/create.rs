@@ -2,13 +2,13 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use nexus_core::harness::try_blocking;
 use nexus_mcp::page::{cut, cut_list, fitted};
 use tokio::time::Instant;
 
 use super::{
     super::{
         answer::{BaselineOutcome, BaselineView, TaskCreated},
-        blocking::blocking,
         creation::{CreationProgress, TaskCreation},
         inner::{JobKind, TasksCore, read},
         report::baseline_view,
@@ -17,7 +17,7 @@ use super::{
     Tasks, wait,
 };
 use crate::{
-    store::{Task, unusable},
+    store::Task,
     task_error::{TaskError, TaskErrorKind},
 };
 
@@ -46,9 +46,9 @@ impl Tasks {
         creation: TaskCreation,
     ) -> Result<TaskCreated, TaskError> {
         let store = self.0.store.clone();
-        blocking(move || {
+        try_blocking(move || {
             store.remove_unfinished();
-            Ok(())
+            Ok::<_, TaskError>(())
         })
         .await?;
         self.0.sweep();
@@ -60,12 +60,12 @@ impl Tasks {
         let mut configuration = self.0.check_configuration(&request)?;
         configuration.extend(self.0.check_addresses().await?);
         let asked = request.clone();
-        let (mut data, parent, links) = blocking(move || inner.new_data(asked, &roots)).await?;
+        let (mut data, parent, links) = try_blocking(move || inner.new_data(asked, &roots)).await?;
         data.warnings.extend(configuration);
         self.0.check_sandbox(&data.settings).await?;
         let (inner, labels) = (self.0.handle(), request.labels);
         let making = creation.clone();
-        let (task, mark) = blocking(move || {
+        let (task, mark) = try_blocking(move || {
             let task = inner.store.create(&data, parent, links, labels)?;
             let made = task.mark_unfinished().and_then(|mark| {
                 inner.prepare_tree_with(&task, &making)?;
@@ -95,7 +95,7 @@ impl Tasks {
         };
         if let Some(mark) = mark {
             let folder = task.folder().to_owned();
-            blocking(move || mark.remove().map_err(|error| unusable(&folder, &error))).await?;
+            try_blocking(move || mark.remove().map_err(TaskError::at(&folder))).await?;
         }
         let snapshot = read(&task, Task::snapshot).await?;
         let data = &snapshot.data;
@@ -124,7 +124,7 @@ impl TasksCore {
         }
         let inner = self.handle();
         // What cannot be removed is unfinished, and the next creation tries it again.
-        let _ = blocking(move || inner.store.remove(&task)).await;
+        let _ = try_blocking(move || inner.store.remove(&task)).await;
     }
 
     /// Runs the tests on the base, and waits for them so long.

@@ -1,19 +1,18 @@
 //! Ending a task, and going on with one that ended.
 
+use nexus_core::harness::try_blocking;
 use nexus_work::WorkspaceState as _;
 
 use super::{
     super::{
         answer::TaskReport,
-        blocking::blocking,
         holding::LOOK,
         inner::read,
-        new_task::invalid,
         recovery::{clear_copies, finish_cancel, recover},
         report::{ReportParts, RunningNow},
         request::{TaskCancelRequest, TaskReopenRequest},
     },
-    MOST_WAIT, Tasks, wrong,
+    MOST_WAIT, Tasks,
 };
 use crate::{
     problem_brief::ProblemBrief,
@@ -32,12 +31,12 @@ impl Tasks {
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
         let marking = task.clone();
-        let is_over = blocking(move || {
+        let is_over = try_blocking(move || {
             marking.update(|state, data| {
                 data.stop = !state.is_final();
                 match &state.status {
                     TaskStatus::Cancelled { .. } => Ok(true),
-                    status if state.is_final() => Err(wrong(
+                    status if state.is_final() => Err(TaskError::wrong_status(
                         &format!("the task is {}, and nothing of it runs", status.name()),
                         status.next_call(),
                     )),
@@ -56,12 +55,12 @@ impl Tasks {
             let ending = task.clone();
             let _hold = self.0.hold(&task, MOST_WAIT).await?;
             let inner = self.0.handle();
-            blocking(move || {
+            try_blocking(move || {
                 // A tree that is gone or damaged keeps nobody from ending the task.
                 let _ = inner.prepare_tree(&ending).and_then(|tree| recover(&ending, &tree));
                 finish_cancel(&ending)?;
                 clear_copies(&ending);
-                Ok(())
+                Ok::<_, TaskError>(())
             })
             .await?;
             self.0.forget_unsettled(&task);
@@ -76,24 +75,24 @@ impl Tasks {
         self.0.sweep();
         if request.note.trim().is_empty() || request.note.len() > MOST_NOTE_BYTES {
             let message = format!("`note` has 1 to {MOST_NOTE_BYTES} bytes");
-            return Err(invalid(&message, "say what changed, or what to do otherwise"));
+            return Err(TaskError::invalid(message, "say what changed, or what to do otherwise"));
         }
         if let Some(name) = request.budget.as_ref().and_then(TaskBudget::fault) {
             let message = format!("`budget.{name}` leaves nothing to use");
-            return Err(invalid(&message, "name more than 0, or leave it out"));
+            return Err(TaskError::invalid(message, "name more than 0, or leave it out"));
         }
         let task = self.0.open(&request.task_id).await?;
         let _hold = self.0.hold(&task, LOOK).await?;
         let reopening = task.clone();
         let inner = self.0.handle();
-        blocking(move || {
+        try_blocking(move || {
             let tree = inner.prepare_tree(&reopening)?;
             recover(&reopening, &tree)?;
             let (_, data) = reopening.data()?;
             let brief = reopening.brief(&data)?;
             let entry = reopening.update(|state, data| reopen(state, data, brief.as_ref(), &request))?;
             let _ = reopening.log(&TaskLogEvent::Reopened { note: request.note.clone(), entry });
-            Ok(())
+            Ok::<_, TaskError>(())
         })
         .await?;
         Ok(read(&task, ReportParts::read).await?.report(&RunningNow::default()))

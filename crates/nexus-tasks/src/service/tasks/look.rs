@@ -1,5 +1,6 @@
 //! What a caller reads of tasks.
 
+use nexus_core::harness::try_blocking;
 use nexus_mcp::page::{MOST_BYTES, cut, cut_list, fitted, json_bytes, page, text_page};
 use tokio::time::Instant;
 
@@ -7,10 +8,8 @@ use super::{
     super::{
         answer::{LogEntryView, TaskArtifact, TaskLogPage, TaskPage, TaskReport},
         artifact::ArtifactName,
-        blocking::blocking,
         holding::PAUSE,
         inner::read,
-        new_task::invalid,
         report::{ReportParts, row, time},
         request::{TaskArtifactRequest, TaskListRequest, TaskLogRequest, TaskStatusRequest},
     },
@@ -71,10 +70,10 @@ impl Tasks {
         if let Some(status) = request.status.as_deref().filter(|status| TaskStatusWord::of(status).is_none())
         {
             let message = format!("{:?} is no status", cut(status, 100));
-            return Err(invalid(&message, &format!("name one of {}", TaskStatusWord::listed())));
+            return Err(TaskError::invalid(message, format!("name one of {}", TaskStatusWord::listed())));
         }
         let inner = self.0.handle();
-        blocking(move || {
+        try_blocking(move || {
             let TaskListing { tasks, unreadable } = inner.store.list()?;
             let project = request
                 .project

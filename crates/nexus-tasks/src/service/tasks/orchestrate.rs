@@ -1,19 +1,19 @@
 //! Framing a task.
 
+use nexus_core::harness::try_blocking;
 use nexus_mcp::page::cut;
 use tokio::time::Instant;
 
 use super::{
     super::{
         answer::TaskFramed,
-        blocking::blocking,
         inner::{JobKind, TaskJob, TasksCore, read},
-        new_task::{invalid, text},
+        new_task::text,
         recovery::recover,
         report::{ReportParts, RunningNow},
         request::TaskOrchestrateRequest,
     },
-    Tasks, wait, wrong,
+    Tasks, wait,
 };
 use crate::{store::Task, task_error::TaskError, task_state::TaskStatus};
 
@@ -33,7 +33,10 @@ impl Tasks {
         }
         let job = match self.0.jobs.of(task.id()) {
             Some(job) if matches!(job.kind, JobKind::Step { .. }) => {
-                return Err(wrong("a step of the task runs", "call task_run_turn, which joins it"));
+                return Err(TaskError::wrong_status(
+                    "a step of the task runs",
+                    "call task_run_turn, which joins it",
+                ));
             }
             // The tests on the base come first; framing begins behind them.
             Some(job) if job.kind == JobKind::Baseline => {
@@ -48,7 +51,7 @@ impl Tasks {
             Some(job) => job,
             None => {
                 let (answering, answers) = (task.clone(), request.answers);
-                if !blocking(move || is_to_be_framed(&answering, answers)).await? {
+                if !try_blocking(move || is_to_be_framed(&answering, answers)).await? {
                     return self.0.framed(&task, None).await;
                 }
                 let (inner, framed) = (self.0.handle(), task.clone());
@@ -60,10 +63,10 @@ impl Tasks {
                         inner.held(framed, cancel, said, |inner, task, cancel, said| async move {
                             let reading = task.clone();
                             let inner_too = inner.handle();
-                            let state = blocking(move || {
+                            let state = try_blocking(move || {
                                 let tree = inner_too.prepare_tree(&reading)?;
                                 recover(&reading, &tree)?;
-                                Ok(reading.data()?.0)
+                                Ok::<_, TaskError>(reading.data()?.0)
                             })
                             .await?;
                             // Another process may have framed it meanwhile.
@@ -115,22 +118,28 @@ fn is_to_be_framed(task: &Task, answers: Option<Vec<String>>) -> Result<bool, Ta
         let questions = match &state.status {
             TaskStatus::Framing => {
                 return match answers {
-                    Some(_) => {
-                        Err(invalid("no questions were asked", "call task_orchestrate without answers"))
-                    }
+                    Some(_) => Err(TaskError::invalid(
+                        "no questions were asked",
+                        "call task_orchestrate without answers",
+                    )),
                     None => Ok(true),
                 };
             }
             TaskStatus::ClarificationNeeded { questions } => questions,
             TaskStatus::Active { .. } | TaskStatus::Escalated { entry: None, .. } => return Ok(false),
-            status => return Err(wrong(&format!("the task is {}", status.name()), status.next_call())),
+            status => {
+                return Err(TaskError::wrong_status(
+                    format!("the task is {}", status.name()),
+                    status.next_call(),
+                ));
+            }
         };
         let known = data.answers.len().saturating_sub(questions.len());
         let is_answered = data.answers[known..].iter().map(|(question, _)| question).eq(questions);
         let Some(answers) = answers else { return Ok(is_answered) };
         if answers.len() != questions.len() {
             let message = format!("{} answers were given to {} questions", answers.len(), questions.len());
-            return Err(invalid(&message, "give one answer to each question, in their order"));
+            return Err(TaskError::invalid(message, "give one answer to each question, in their order"));
         }
         for answer in &answers {
             text("answers", answer, MOST_ANSWER_BYTES)?;

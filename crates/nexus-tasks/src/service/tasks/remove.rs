@@ -4,7 +4,7 @@ use nexus_work::WorkspaceState as _;
 
 use super::{
     super::{answer::TaskRemoved, holding::LOOK, inner::read, request::TaskRemoveRequest},
-    Tasks, wrong,
+    Tasks,
 };
 use crate::task_error::{TaskError, TaskErrorKind};
 
@@ -24,7 +24,7 @@ impl Tasks {
             let (state, data) = task.data()?;
             if !state.is_final() {
                 let message = format!("the task is {}", state.status.name());
-                return Err(wrong(&message, "end it by task_cancel first"));
+                return Err(TaskError::wrong_status(message, "end it by task_cancel first"));
             }
             store.remove(task)?;
             Ok(TaskRemoved {

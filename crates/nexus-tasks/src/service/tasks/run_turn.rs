@@ -2,19 +2,18 @@
 
 use std::sync::Arc;
 
+use nexus_core::harness::try_blocking;
 use nexus_mcp::page::{cut, fitted};
 
 use super::{
     super::{
         answer::TaskTurnReport,
-        blocking::blocking,
         inner::{JobKind, TaskJob, TasksCore, read},
-        new_task::invalid,
         report::{next_call, step_view},
         request::TaskRunTurnRequest,
         step_job::brief_of,
     },
-    Tasks, wait, wrong,
+    Tasks, wait,
 };
 use crate::{
     store::Task,
@@ -37,7 +36,7 @@ impl Tasks {
             Some(job) => job,
             None => {
                 let (reading, entry) = (task.clone(), request.entry);
-                match blocking(move || next_turn(&reading, entry)).await? {
+                match try_blocking(move || next_turn(&reading, entry)).await? {
                     NextTurn::Tell { attempt } => {
                         // What follows its completion was perhaps not done, as on a full disk.
                         self.0.follow_up(&task);
@@ -48,13 +47,19 @@ impl Tasks {
             }
         };
         let JobKind::Step { entry } = job.kind else {
-            return Err(wrong("the task is still framed", "call task_orchestrate, which joins that"));
+            return Err(TaskError::wrong_status(
+                "the task is still framed",
+                "call task_orchestrate, which joins that",
+            ));
         };
         if let Some(asked) = request.entry {
             let reading = task.clone();
-            if !blocking(move || is_of_step(&reading, entry, asked)).await? {
+            if !try_blocking(move || is_of_step(&reading, entry, asked)).await? {
                 let message = format!("entry {asked} is not the one that runs, which is {entry}");
-                return Err(wrong(&message, "call task_run_turn without entry, which joins what runs"));
+                return Err(TaskError::wrong_status(
+                    message,
+                    "call task_run_turn without entry, which joins what runs",
+                ));
             }
         }
         match job.ended_within(wait).await {
@@ -97,7 +102,7 @@ impl TasksCore {
             let last = records.iter().rposition(|record| record.attempt == attempt);
             let Some(last) = last else {
                 let message = format!("nothing is known of attempt {attempt}");
-                return Err(wrong(&message, state.status.next_call()));
+                return Err(TaskError::wrong_status(message, state.status.next_call()));
             };
             let mut first = last;
             while first > 0
@@ -142,16 +147,24 @@ fn next_turn(task: &Task, entry: Option<usize>) -> Result<NextTurn, TaskError> {
         return match &state.status {
             _ if untold => Ok(NextTurn::Tell { attempt: data.settled }),
             TaskStatus::Active { cursor } => Ok(NextTurn::Run { entry: cursor.entry }),
-            status => Err(wrong(&format!("the task is {}", status.name()), status.next_call())),
+            status => {
+                Err(TaskError::wrong_status(format!("the task is {}", status.name()), status.next_call()))
+            }
         };
     };
     if data.brief.is_none() {
-        return Err(wrong(&format!("the task is {}", state.status.name()), state.status.next_call()));
+        return Err(TaskError::wrong_status(
+            format!("the task is {}", state.status.name()),
+            state.status.next_call(),
+        ));
     }
     let brief = brief_of(task, &data)?;
     let Some(step) = brief.plan().step_of(asked) else {
         let message = format!("the plan has no entry {asked}");
-        return Err(invalid(&message, "call task_status, which lists the plan; entries are counted from 0"));
+        return Err(TaskError::invalid(
+            message,
+            "call task_status, which lists the plan; entries are counted from 0",
+        ));
     };
     if let TaskStatus::Active { cursor } = &state.status
         && cursor.entry == step.first()
@@ -163,7 +176,7 @@ fn next_turn(task: &Task, entry: Option<usize>) -> Result<NextTurn, TaskError> {
         Some(record) => Ok(NextTurn::Tell { attempt: record.attempt }),
         None => {
             let message = format!("entry {asked} is not to be done yet, and was not done");
-            Err(wrong(&message, "call task_run_turn without entry, which does what is next"))
+            Err(TaskError::wrong_status(message, "call task_run_turn without entry, which does what is next"))
         }
     }
 }

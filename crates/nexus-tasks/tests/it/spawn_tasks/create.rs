@@ -49,7 +49,7 @@ async fn a_project_outside_of_the_roots_is_refused_unless_the_client_names_it() 
     let Some(world) = World::with(honest, &json!({}), |options| options.roots.clear()) else { return };
     let error = world.tasks.create(world.request()).await.unwrap_err();
     assert_eq!(error.kind, TaskErrorKind::OutsideRoots);
-    assert!(error.instead.contains("nexus.yaml"), "{error}");
+    assert!(error.advice.contains("nexus.yaml"), "{error}");
     let elsewhere = world.root.join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     let error =
@@ -98,7 +98,7 @@ async fn what_is_no_project_or_no_argument_is_refused_and_leaves_nothing() {
     for (request, kind) in requests {
         let error = world.tasks.create(request.clone()).await.unwrap_err();
         assert_eq!(error.kind, kind, "{request:?}: {error}");
-        assert!(!error.instead.is_empty());
+        assert!(!error.advice.is_empty());
     }
     assert!(world.tasks.list(TaskListRequest::default()).await.unwrap().tasks.is_empty());
 }
@@ -185,7 +185,7 @@ async fn ids_are_parsed_and_never_joined_into_paths() {
             .await
             .unwrap_err();
         assert_eq!(error.kind, TaskErrorKind::UnknownTask, "{odd:?}: {error}");
-        assert!(error.instead.contains("task_list"));
+        assert!(error.advice.contains("task_list"));
         assert!(error.message.len() < 1_000);
         let request = TaskRunTurnRequest { task_id: odd.to_owned(), ..Default::default() };
         assert_eq!(world.tasks.run_turn(request).await.unwrap_err().kind, TaskErrorKind::UnknownTask);

@@ -76,7 +76,7 @@ async fn a_removed_task_leaves_neither_its_folder_nor_its_ref() {
     assert_eq!(pins(), 2);
     let error = world.tasks.remove(remove(&id)).await.unwrap_err();
     assert_eq!(error.kind, TaskErrorKind::WrongStatus, "{error}");
-    assert!(error.instead.contains("task_cancel"), "{error}");
+    assert!(error.advice.contains("task_cancel"), "{error}");
     cancel(&world, &id).await;
     // Whoever looks at it or goes on with it needs the ref: it stays until the task is removed.
     assert_eq!(pins(), 1 + 1);
@@ -212,7 +212,7 @@ async fn a_status_that_there_is_not_is_answered_with_those_that_there_are() {
     assert_eq!(error.kind, TaskErrorKind::InvalidArgument);
     for name in ["framing", "clarification_needed", "active", "complete", "blocked", "escalated", "cancelled"]
     {
-        assert!(error.instead.contains(name), "{error}");
+        assert!(error.advice.contains(name), "{error}");
         let request = TaskListRequest { status: Some(name.to_owned()), ..TaskListRequest::default() };
         assert!(world.tasks.list(request).await.unwrap().tasks.is_empty());
     }

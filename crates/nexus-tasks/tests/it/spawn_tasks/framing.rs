@@ -58,12 +58,12 @@ async fn calls_that_are_repeated_join_what_runs_and_start_nothing() {
     }
     let error = world.tasks.run_turn(run(&id)).await.unwrap_err();
     assert_eq!(error.kind, TaskErrorKind::WrongStatus);
-    assert!(error.instead.contains("task_orchestrate"));
+    assert!(error.advice.contains("task_orchestrate"));
     let (one, other) = tokio::join!(world.tasks.orchestrate(ask(&id, 45)), async {
         gate.add_permits(1);
         world.tasks.orchestrate(ask(&id, 45)).await
     });
-    assert_eq!((one.unwrap().task.status, other.unwrap().task.status), ("active".into(), "active".into()));
+    assert!([one, other].into_iter().all(|framed| framed.unwrap().task.status == "active"));
     assert_eq!(world.turns("orchestrate"), 1);
 }
 

@@ -334,7 +334,7 @@ async fn without_a_sandbox_a_task_is_refused_with_the_command_that_installs_one(
         let error = tasks.create(request()).await.unwrap_err();
         assert_eq!(error.kind, TaskErrorKind::MissingProgram, "{error}");
         assert!(error.message.contains("apt-get install bubblewrap"), "{error}");
-        assert!(error.instead.contains("kind: none"), "{error}");
+        assert!(error.advice.contains("kind: none"), "{error}");
         assert!(tasks.list(TaskListRequest::default()).await.unwrap().tasks.is_empty());
         assert!(!root.join("home/tasks").exists(), "nothing was made");
         return;

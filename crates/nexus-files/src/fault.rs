@@ -1,0 +1,55 @@
+//! Causes of failed file operations, as far as a caller can act on them.
+
+use std::io;
+
+/// Cause of a failed file operation, named for what the caller can do about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FileFault {
+    /// The path does not exist.
+    NotFound,
+    /// The path exists already.
+    AlreadyExists,
+    /// The user has no right to it.
+    NotAllowed,
+    /// Its file system is read-only.
+    ReadOnly,
+    /// The disk is full.
+    DiskFull,
+    /// The user's quota, or the largest size of a file, is reached.
+    QuotaReached,
+    /// The file is of another type, larger than its reader accepts, or has other content.
+    Unexpected,
+    /// Another failure of the system.
+    Other,
+}
+
+impl FileFault {
+    /// Classifies an error of the operating system, or of a function of this crate.
+    pub fn of(error: &io::Error) -> Self {
+        use io::ErrorKind as Kind;
+        match error.kind() {
+            Kind::NotFound => Self::NotFound,
+            Kind::AlreadyExists => Self::AlreadyExists,
+            Kind::PermissionDenied => Self::NotAllowed,
+            Kind::ReadOnlyFilesystem => Self::ReadOnly,
+            Kind::StorageFull => Self::DiskFull,
+            Kind::QuotaExceeded | Kind::FileTooLarge => Self::QuotaReached,
+            Kind::InvalidData => Self::Unexpected,
+            _ => Self::Other,
+        }
+    }
+
+    /// Returns the fault and the advice in a few words, to follow a path and the failed action. Empty for [`Other`](Self::Other).
+    pub fn explanation(self) -> &'static str {
+        match self {
+            Self::NotFound => "it is not there",
+            Self::AlreadyExists => "something is there already",
+            Self::NotAllowed => "see to its rights and those of its folder",
+            Self::ReadOnly => "its file system is read-only; choose another place",
+            Self::DiskFull => "the disk is full; free some space",
+            Self::QuotaReached => "the user's share of the disk is used up; free some space",
+            Self::Unexpected => "see what is there, and move it away",
+            Self::Other => "",
+        }
+    }
+}
