@@ -17,9 +17,7 @@ use std::{
 };
 
 use nexus_core::{RecordFile, RecordLog};
-use nexus_files::FileLock;
-use nexus_tasks::LoggedTurn;
-use nexus_work::{EventLog, Workspace, WorkspaceId, WorkspaceStatus};
+use nexus_work::{EventLog, LockedWork, LoggedTurn, Workspace, WorkspaceId, WorkspaceStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -279,22 +277,22 @@ impl Debate {
         Ok(self.workspace.events()?)
     }
 
-    /// Takes the right to run a stage, if nobody has it.
-    ///
-    /// # Errors
-    ///
-    /// Those of the file system.
-    pub fn try_hold_stage(&self) -> Result<Option<FileLock>, DebateError> {
-        let path = self.folder().join(".stage");
-        FileLock::try_lock(&path).map_err(DebateError::at(&path))
-    }
-
     fn turns_path(&self) -> PathBuf {
         self.folder().join("turns.jsonl")
     }
 
     fn stage_file(&self, stage: &str) -> PathBuf {
         self.folder().join("stages").join(format!("{stage}.json"))
+    }
+}
+
+impl LockedWork for Debate {
+    type State = DebateState;
+    type ErrorKind = DebateErrorKind;
+    const LOCK: &'static str = ".stage";
+
+    fn workspace(&self) -> &Workspace<DebateState> {
+        &self.workspace
     }
 }
 

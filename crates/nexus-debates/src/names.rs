@@ -1,8 +1,8 @@
 //! What panelists, claims, findings and sources may be called.
 
-use std::collections::BTreeSet;
+use nexus_work::Faults;
 
-use nexus_tasks::Faults;
+use std::collections::BTreeSet;
 
 /// Longest name, in bytes. Source: our own bound.
 const MOST_NAME_BYTES: usize = 40;

@@ -1,6 +1,6 @@
 //! What a panelist hands in before it has heard anybody.
 
-use nexus_tasks::{DraftError, Faults};
+use nexus_work::{DraftError, Faults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

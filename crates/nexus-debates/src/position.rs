@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nexus_tasks::Faults;
+use nexus_work::Faults;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, Render as _, html};
-use nexus_tasks::LoggedTurn;
+use nexus_work::LoggedTurn;
 use nexus_work::report::{Bar, Bars, Block, Page, Text};
 
 use crate::{

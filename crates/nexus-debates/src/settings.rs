@@ -1,10 +1,8 @@
 //! What bounds a debate beside its question: the section `debate` of `nexus.yaml`.
 
-use nexus_core::{
-    Budget, ConfigSection, SettingsError, Usd, scope::DEFAULT_REFUSED_SUBMISSIONS, settings_schema,
-};
+use nexus_core::{ConfigSection, SettingsError, scope::DEFAULT_REFUSED_SUBMISSIONS, settings_schema};
 use nexus_router::Router;
-use nexus_tasks::{MOST_REFUSED_SUBMISSIONS, TaskBudget};
+use nexus_work::{MOST_REFUSED_SUBMISSIONS, WorkBudget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -40,7 +38,7 @@ pub struct DebateSettings {
     /// How many submissions of one agent may be refused in a stage before it is silent. Default 5, up to 50.
     pub max_refused_submissions: u32,
     /// What all turns of the debate together may use.
-    pub budget: TaskBudget,
+    pub budget: WorkBudget,
     /// Deadline of one agent's turn, in seconds. Default 1,800.
     pub turn_seconds: u64,
 }
@@ -52,7 +50,7 @@ impl Default for DebateSettings {
             min_rounds: 1,
             max_rounds: 3,
             max_refused_submissions: DEFAULT_REFUSED_SUBMISSIONS,
-            budget: TaskBudget::default(),
+            budget: WorkBudget::default(),
             turn_seconds: 1_800,
         }
     }
@@ -102,18 +100,6 @@ impl DebateSettings {
 
     pub(crate) fn bounds(&self) -> RoundBounds {
         RoundBounds { least: self.min_rounds, most: self.max_rounds }
-    }
-
-    /// A budget of this size of which nothing is used yet. `None` if nothing bounds it.
-    pub(crate) fn budget(&self) -> Option<Budget> {
-        let mut budget = None;
-        if let Some(usd) = self.budget.usd {
-            budget = Some(Budget::new().with_cost(Usd(usd)));
-        }
-        if let Some(tokens) = self.budget.output_tokens {
-            budget = Some(budget.unwrap_or_default().with_output_tokens(tokens));
-        }
-        budget
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nexus_tasks::{DraftError, Faults};
+use nexus_work::{DraftError, Faults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

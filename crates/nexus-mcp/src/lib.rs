@@ -48,7 +48,6 @@ mod deferred;
 mod endpoint;
 mod http;
 mod in_flight;
-pub mod jobs;
 mod line;
 mod message;
 pub mod page;

@@ -11,16 +11,15 @@ use nexus_core::{
     ResumeHandle, ScopeError, Submission, Tool, ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest,
 };
 use nexus_router::Router;
-use nexus_work::{AgentTypeError, AgentTypes};
+use nexus_work::{
+    AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurn, AgentTypeError, AgentTypes, Assignment,
+    DraftError, Quote, run_agent,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::{
-    agent::{
-        AgentFailure, AgentPhase, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, Prompts,
-        Quote, run_agent,
-    },
-    draft_fault::DraftError,
+    agent::{AgentPhase, Prompts},
     problem_brief::{BriefDraft, ProblemBrief},
     task_state::MAX_QUESTIONS,
 };

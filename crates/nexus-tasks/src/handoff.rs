@@ -2,13 +2,11 @@
 
 use std::path::{Component, Path};
 
+use nexus_work::{DraftError, Faults, shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    draft_fault::{DraftError, Faults, shown},
-    evidence::{EvidenceId, StepEvidence},
-};
+use crate::evidence::{EvidenceId, StepEvidence};
 
 /// Bounds of a handoff. Source: our own, so that a reviewer reads it whole.
 const MAX_CLAIMS: usize = 32;

@@ -33,7 +33,6 @@
 
 mod agent;
 mod checks;
-mod draft_fault;
 mod evidence;
 mod framing;
 mod handoff;
@@ -49,21 +48,19 @@ mod store;
 mod task_error;
 mod task_state;
 
-pub use agent::{
-    AgentFailure, AgentPhase, AgentRecord, AgentReport, AgentRoute, AgentTurn, AgentTurnPurpose, Assignment,
-    PromptError, Prompts, Quote, briefing, run_agent, shown_handoff, shown_verdict,
-};
+pub use agent::{AgentPhase, PromptError, Prompts, briefing, shown_handoff, shown_verdict};
 pub use checks::{
     Baseline, CheckError, CheckOutput, Checks, KeptText, ProbeAnswer, ProbeDifference, ProbeDraft, ProbeFile,
     ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, ProbeSides, ProbeStore, ProgramExit, SideOutcome,
     SuiteEnd, SuiteRun, TestFileChange, TestFileChangeKind, TestFileKind, TestRun, shown_baseline,
     shown_probe, shown_test_run,
 };
-pub use draft_fault::{DraftError, DraftFault, Faults};
 pub use evidence::{EvidenceId, InvalidEvidenceId, StepEvidence};
 pub use framing::{Framed, Framing, FramingFailure, FramingReport, Goal};
 pub use handoff::{BandOutcome, Claim, Handoff, HandoffAction, HandoffDraft};
 pub use mcp::TaskTools;
+/// The bounds that requests and settings name.
+pub use nexus_work::WorkBudget;
 pub use problem_brief::{
     Amendment, BriefDraft, BriefLimits, Criterion, Plan, PlanEntry, PlanEntryDraft, PlanStep, ProblemBrief,
 };
@@ -83,18 +80,15 @@ pub use service::{
     TaskStatusRequest, TaskTurnReport, Tasks, TasksOptions, TierList, TierListRequest, TierRegisterRequest,
     TierView, UnitEnd, UnitView, VerdictView, VoteView,
 };
-pub use settings::{
-    MOST_REFUSED_SUBMISSIONS, SandboxKind, SandboxSettings, TaskBudget, TaskConfiguration, TaskSettings,
-    TasksSection,
-};
+pub use settings::{SandboxKind, SandboxSettings, TaskConfiguration, TaskSettings, TasksSection};
 pub use step::{
-    AgentEnding, AgentProgress, AttemptPlace, PageRequest, ReviewOutcome, StepAgent, StepAttempt,
-    StepInterrupted, StepReview, StepRole, StepWatcher, StepWork, quoted_page,
+    AgentEnding, AgentProgress, AttemptPlace, ReviewOutcome, StepAgent, StepAttempt, StepInterrupted,
+    StepReview, StepRole, StepWatcher, StepWork,
 };
 pub use step_record::{SilentReviewer, StepRecord, UnitRecord};
 pub use store::{
-    FollowUp, LoggedTurn, SettledStep, StepIntent, Task, TaskData, TaskId, TaskListing, TaskLogEvent,
-    TaskSnapshot, TaskStore,
+    FollowUp, SettledStep, StepIntent, Task, TaskData, TaskId, TaskListing, TaskLogEvent, TaskSnapshot,
+    TaskStore,
 };
 pub use task_error::{TaskError, TaskErrorKind};
 pub use task_state::{Cursor, StepEnd, TaskEvent, TaskState, TaskStatus, TaskStatusWord, WrongStatus};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use nexus_core::{ConfigSection, SettingsError, scope::DEFAULT_REFUSED_SUBMISSIONS, settings_schema};
 use nexus_router::Router;
+use nexus_work::{MOST_REFUSED_SUBMISSIONS, WorkBudget};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -114,7 +115,7 @@ pub struct TaskSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_vendors: Option<usize>,
     /// What all turns of the task together may use.
-    pub budget: TaskBudget,
+    pub budget: WorkBudget,
     /// Deadline of one agent's turn, in seconds. Default 1,800.
     pub turn_seconds: u64,
 }
@@ -155,22 +156,8 @@ pub enum SandboxKind {
     None,
 }
 
-/// What all turns of a task together may use. A turn that would exceed it is stopped.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields, default)]
-pub struct TaskBudget {
-    /// Money, in US dollars, as far as the vendors tell what a turn costs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub usd: Option<f64>,
-    /// Tokens that models write.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub output_tokens: Option<u64>,
-}
-
 /// Most retries of a step. Source: our own bound.
 const MOST_RETRIES: u32 = 20;
-/// Most submissions of one agent that a configuration lets be refused. Source: our own bound; each is a paid call of a model.
-pub const MOST_REFUSED_SUBMISSIONS: u32 = 50;
 
 impl TaskSettings {
     /// What keeps them from being used: the keys that lead to it, and what is wrong.
@@ -200,21 +187,6 @@ impl TaskSettings {
     }
 }
 
-impl TaskBudget {
-    /// The key of a bound that leaves nothing to use.
-    pub(crate) fn fault(&self) -> Option<&'static str> {
-        if self.usd.is_some_and(|usd| !usd.is_finite() || usd <= 0.0) {
-            return Some("usd");
-        }
-        (self.output_tokens == Some(0)).then_some("output_tokens")
-    }
-
-    /// These bounds, with those of `other` where it has one.
-    pub(crate) fn raised_by(self, other: Self) -> Self {
-        Self { usd: other.usd.or(self.usd), output_tokens: other.output_tokens.or(self.output_tokens) }
-    }
-}
-
 impl Default for TaskSettings {
     fn default() -> Self {
         Self {
@@ -223,7 +195,7 @@ impl Default for TaskSettings {
             max_review_retries: StepEnd::DEFAULT_MAX_RETRIES,
             max_refused_submissions: DEFAULT_REFUSED_SUBMISSIONS,
             min_vendors: None,
-            budget: TaskBudget::default(),
+            budget: WorkBudget::default(),
             turn_seconds: 1_800,
         }
     }

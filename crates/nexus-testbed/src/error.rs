@@ -3,8 +3,9 @@
 use std::{io, path::PathBuf};
 
 use nexus_core::LostWork;
-use nexus_tasks::{CheckError, DraftError, TaskError};
+use nexus_tasks::{CheckError, TaskError};
 use nexus_trees::{TreeError, TreeErrorKind};
+use nexus_work::DraftError;
 
 use crate::trap_error::TrapError;
 

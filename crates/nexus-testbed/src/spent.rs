@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 
 use nexus_core::EventEnvelope;
-use nexus_tasks::{AgentEnding, AgentProgress, AgentTurn, StepAgent, StepWatcher};
+use nexus_tasks::{AgentEnding, AgentProgress, StepAgent, StepWatcher};
+use nexus_work::AgentTurn;
 use serde::{Deserialize, Serialize};
 
 /// What the agents of a run used.

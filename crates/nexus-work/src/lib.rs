@@ -77,6 +77,8 @@
 
 pub mod agent;
 mod answer_words;
+#[cfg(feature = "service")]
+mod assignment;
 mod error;
 mod event;
 mod event_log;
@@ -87,21 +89,35 @@ mod lock;
 mod new_workspace;
 #[cfg(feature = "report")]
 pub mod report;
+#[cfg(feature = "service")]
+mod service;
 mod settings;
 mod state;
 mod status;
 mod status_file;
+#[cfg(feature = "service")]
 mod wait;
+#[cfg(feature = "service")]
 mod watch;
 mod workspace;
 mod workspaces;
 
 pub use agent::{AgentType, AgentTypeError, AgentTypes};
+#[cfg(feature = "service")]
+pub use assignment::{
+    AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurn, AgentTurnPurpose, Assignment, DraftError,
+    DraftFault, Faults, LoggedTurn, MOST_REFUSED_SUBMISSIONS, PageRequest, Quote, TextPage, WorkBudget,
+    bounded_answer, run_agent, shown,
+};
 pub use error::{WorkspaceError, WorkspaceErrorKind};
 pub use event::WorkspaceEvent;
 pub use event_log::{EventLog, TornLine};
 pub use id::{InvalidWorkspaceId, WorkspaceId};
 pub use new_workspace::NewWorkspace;
+#[cfg(feature = "service")]
+pub use service::{
+    Job, JobFault, Jobs, LockedWork, MAX_CALL_WAIT, WorkJob, WorkJobs, WorkResult, call_wait, lock_file,
+};
 pub use state::WorkspaceState;
 pub use status::WorkspaceStatus;
 pub use workspace::Workspace;

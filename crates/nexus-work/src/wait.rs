@@ -1,12 +1,15 @@
 //! Waiting until the status of a workspace says something.
 
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
+
+use nexus_core::{LostWork, harness::run_blocking};
+use tokio::time::Instant;
 
 use super::{
     Workspace, WorkspaceError, WorkspaceErrorKind, WorkspaceState, WorkspaceStatus, status_file, watch::Watch,
 };
 
-impl<S: WorkspaceState> Workspace<S> {
+impl<S: WorkspaceState + Send + 'static> Workspace<S> {
     /// Waits until the status is another one than `seen`, for at most `timeout`; then there is `None`. What changed since
     /// `seen` was read is not waited for. Several changes may be seen as one.
     ///
@@ -16,12 +19,12 @@ impl<S: WorkspaceState> Workspace<S> {
     /// # Errors
     ///
     /// As [`Workspace::wait_until`].
-    pub fn wait_for_change(
+    pub async fn wait_for_change(
         &self,
         seen: &WorkspaceStatus<S>,
         timeout: Duration,
     ) -> Result<Option<WorkspaceStatus<S>>, WorkspaceError> {
-        self.wait(Some(seen.created_at), timeout, |status| status.generation != seen.generation)
+        self.wait(Some(seen.created_at), timeout, |status| status.generation != seen.generation).await
     }
 
     /// Waits until a status is what `is_awaited` says, for at most `timeout`; then there is `None`. The first status that
@@ -43,11 +46,14 @@ impl<S: WorkspaceState> Workspace<S> {
     /// # let place = tempfile::tempdir()?;
     /// # let task = Workspaces::below(place.path()).create(NewWorkspace::new(Task { is_complete: false }))?;
     /// # let worker = { let task = task.clone(); thread::spawn(move || task.update(|status| status.state.is_complete = true)) };
-    /// match task.wait_until(Duration::from_secs(45), |status| status.is_final())? {
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+    /// match task.wait_until(Duration::from_secs(45), |status| status.is_final()).await? {
     ///     Some(status) => assert!(status.state.is_complete),
     ///     None => println!("still running: ask again"),
     /// }
     /// # worker.join().unwrap()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -55,15 +61,15 @@ impl<S: WorkspaceState> Workspace<S> {
     ///
     /// As [`Workspace::status`], as soon as that gives one. [`NotFound`](WorkspaceErrorKind::NotFound) if the workspace
     /// is removed, also if another one of its name is there by then.
-    pub fn wait_until(
+    pub async fn wait_until(
         &self,
         timeout: Duration,
         is_awaited: impl FnMut(&WorkspaceStatus<S>) -> bool,
     ) -> Result<Option<WorkspaceStatus<S>>, WorkspaceError> {
-        self.wait(None, timeout, is_awaited)
+        self.wait(None, timeout, is_awaited).await
     }
 
-    fn wait(
+    async fn wait(
         &self,
         mut created_at: Option<SystemTime>,
         timeout: Duration,
@@ -72,7 +78,11 @@ impl<S: WorkspaceState> Workspace<S> {
         let began = Instant::now();
         let mut watch = None;
         loop {
-            let status = self.status().map_err(|error| self.removed_or(error))?;
+            let reading = self.clone();
+            let status = run_blocking(move || reading.status()).await.unwrap_or_else(|_| {
+                Err(WorkspaceError::new(WorkspaceErrorKind::Io, self.path(), LostWork.to_string()))
+            });
+            let status = status.map_err(|error| self.removed_or(error))?;
             if *created_at.get_or_insert(status.created_at) != status.created_at {
                 return Err(self.removed());
             }
@@ -85,9 +95,9 @@ impl<S: WorkspaceState> Workspace<S> {
             }
             match &watch {
                 // What changes between reading and watching is seen by reading once more.
-                None => watch = Some(Watch::of(self.path())),
+                None => watch = Some(Watch::of_folder(self.path())),
                 Some(watched) => {
-                    if !watched.wait(left) {
+                    if !watched.wait(left).await {
                         watch = None;
                     }
                 }

@@ -1,35 +1,42 @@
-//! What tells that a file of a folder was replaced: the system, where it can, else a pause.
+//! Waits for changes of files: by events of the operating system, else by pauses.
 
-use std::{path::Path, thread, time::Duration};
+use std::{path::Path, time::Duration};
 
-/// How often the folder is looked at where the system tells nothing.
+use tokio::time::{sleep, timeout};
+
+/// Pause between two looks where the system has no events.
 const POLL: Duration = Duration::from_millis(100);
-/// How often it is looked at where the system does: it does not know what another machine writes to a shared folder.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// What lies at least between two watches, should the system end each at once.
+/// Longest wait for an event: the system has none for what another machine writes to a shared folder.
+pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Shortest time between two watches, should the system end each at once.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A watch over one folder.
-pub(super) struct Watch(Option<system::Watch>);
+/// Watch over one folder or file. Without events of the system, it only pauses.
+pub(super) struct Watch(Option<system::Events>);
 
 impl Watch {
-    /// Watches a folder from now on. Where the system gives no watch, this is one that only pauses.
-    pub(super) fn of(folder: &Path) -> Self {
-        Self(system::Watch::of(folder))
+    /// Watches for files of `folder` that are replaced or removed, from now on.
+    pub(super) fn of_folder(folder: &Path) -> Self {
+        Self(system::Events::of_folder(folder))
     }
 
-    /// Waits until something may have changed, and at most for `left`. Says whether the folder is still watched.
-    pub(super) fn wait(&self, left: Duration) -> bool {
+    /// Watches for a process that releases its lock on the file at `path` or dies, from now on.
+    pub(super) fn of_lock(path: &Path) -> Self {
+        Self(system::Events::of_lock(path))
+    }
+
+    /// Waits until something may have changed, for at most `left`. Returns whether the watch is still of use.
+    pub(super) async fn wait(&self, left: Duration) -> bool {
         match &self.0 {
-            Some(watch) => {
-                let is_watched = watch.wait(left.min(LOOK_AGAIN));
+            Some(events) => {
+                let is_watched = timeout(left.min(LOOK_AGAIN), events.changed()).await.unwrap_or(true);
                 if !is_watched {
-                    thread::sleep(left.min(PAUSE));
+                    sleep(left.min(PAUSE)).await;
                 }
                 is_watched
             }
             None => {
-                thread::sleep(left.min(POLL));
+                sleep(left.min(POLL)).await;
                 true
             }
         }
@@ -38,67 +45,81 @@ impl Watch {
 
 #[cfg(target_os = "linux")]
 mod system {
-    use std::{mem::MaybeUninit, os::fd::OwnedFd, path::Path, time::Duration};
+    use std::{mem::MaybeUninit, os::fd::OwnedFd, path::Path};
 
     use rustix::{
-        event::{PollFd, PollFlags, Timespec, poll},
         fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init},
         io::Errno,
     };
+    use tokio::io::{Interest, unix::AsyncFd};
 
     /// An inotify instance of its own: it wakes one waiter alone, and is gone with it.
-    pub(super) struct Watch(OwnedFd);
+    pub(super) struct Events(AsyncFd<OwnedFd>);
 
-    impl Watch {
-        /// `None` also where the user has no more instances or watches to have.
-        pub(super) fn of(folder: &Path) -> Option<Self> {
-            let instance = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
-            // The status is replaced by a rename. Events are appended to a file that stays, which wakes nobody.
-            let changes = WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE;
-            let end = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
-            let itself = WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
-            add_watch(&instance, folder, changes | end | itself).ok()?;
-            Some(Self(instance))
+    impl Events {
+        pub(super) fn of_folder(folder: &Path) -> Option<Self> {
+            // The status is replaced by a rename. Events are appended to a file that stays, which wakes no waiter.
+            Self::of(
+                folder,
+                WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE | WatchFlags::ONLYDIR,
+            )
         }
 
-        pub(super) fn wait(&self, timeout: Duration) -> bool {
-            let timeout = Timespec::try_from(timeout).ok();
-            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], timeout.as_ref()) {
-                Ok(0) | Err(Errno::INTR) => return true,
-                Ok(_) => {}
-                Err(_) => return false,
-            }
+        pub(super) fn of_lock(path: &Path) -> Option<Self> {
+            // The owner of a lock has opened the file for writing. Those who only look have not, and wake no waiter.
+            Self::of(path, WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB)
+        }
+
+        /// Returns `None` also where the user has no more instances or watches to have.
+        fn of(path: &Path, changes: WatchFlags) -> Option<Self> {
+            let instance = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+            let end = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
+            add_watch(&instance, path, changes | end | WatchFlags::DONT_FOLLOW).ok()?;
+            // An owned descriptor stays the same and open, which is all that the replacement, `unsafe` in its place, asks for.
+            #[expect(deprecated, reason = "the replacement is unsafe, which this workspace forbids")]
+            AsyncFd::with_interest(instance, Interest::READABLE).ok().map(Self)
+        }
+
+        /// Waits for an event. Returns whether there will be others.
+        pub(super) async fn changed(&self) -> bool {
+            let Ok(mut ready) = self.0.readable().await else { return false };
             let mut bytes = [MaybeUninit::uninit(); 4096];
-            let mut reader = Reader::new(&self.0, &mut bytes);
+            let mut reader = Reader::new(self.0.get_ref(), &mut bytes);
             let over =
                 ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
             let mut is_watched = true;
             loop {
                 match reader.next() {
-                    // An overflow of the queue is an event as well, and the status is read after any.
+                    // An overflow of the queue is an event as well, and the caller looks after any.
                     Ok(event) => is_watched &= !event.events().intersects(over),
                     Err(Errno::INTR) => {}
-                    Err(Errno::WOULDBLOCK) => return is_watched,
+                    Err(Errno::WOULDBLOCK) => break,
                     Err(_) => return false,
                 }
             }
+            ready.clear_ready();
+            is_watched
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    use std::{convert::Infallible, path::Path, time::Duration};
+    use std::{convert::Infallible, path::Path};
 
-    /// There is none.
-    pub(super) struct Watch(Infallible);
+    /// There are none.
+    pub(super) struct Events(Infallible);
 
-    impl Watch {
-        pub(super) fn of(_folder: &Path) -> Option<Self> {
+    impl Events {
+        pub(super) fn of_folder(_folder: &Path) -> Option<Self> {
             None
         }
 
-        pub(super) fn wait(&self, _timeout: Duration) -> bool {
+        pub(super) fn of_lock(_path: &Path) -> Option<Self> {
+            None
+        }
+
+        pub(super) async fn changed(&self) -> bool {
             match self.0 {}
         }
     }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand};
-use nexus_tasks::TaskBudget;
+use nexus_tasks::WorkBudget;
 
 /// What `TASK` may be.
 const TASK_HELP: &str = "The task: its id, the beginning of it, or `last` for the newest";
@@ -118,9 +118,9 @@ pub(crate) struct BudgetArgs {
 
 impl BudgetArgs {
     /// What was named, if anything was.
-    pub(crate) fn named(&self) -> Option<TaskBudget> {
+    pub(crate) fn named(&self) -> Option<WorkBudget> {
         let Self { usd, output_tokens } = *self;
-        (usd.is_some() || output_tokens.is_some()).then_some(TaskBudget { usd, output_tokens })
+        (usd.is_some() || output_tokens.is_some()).then_some(WorkBudget { usd, output_tokens })
     }
 }
 

@@ -1,25 +1,22 @@
 //! The calls on debates.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use nexus_core::{Clock, SystemClock, harness::try_blocking};
-use nexus_mcp::jobs::Jobs;
 use nexus_router::Router;
 use nexus_tasks::Tasks;
+use nexus_work::WorkJobs;
 use tokio::sync::watch;
 
 use super::{answer::DebateTask, request::DebateSpawnTaskRequest};
 use crate::{
-    debate::{Debate, DebateId, DebateLogEvent},
+    debate::{Debate, DebateLogEvent},
     debate_error::{DebateError, DebateErrorKind},
     settings::DebateSettings,
     store::DebateStore,
     synthesis::{conclusion, synthesis},
 };
 
-/// How long a call waits where its caller says nothing, and at most. Source: clients give a call up after 60 seconds.
-const WAIT: Duration = Duration::from_secs(45);
-pub(super) const MOST_WAIT: Duration = Duration::from_secs(50);
 /// Longest context of a follow-up task that is the caller's own, and longest record that is added, in bytes.
 const MOST_CONTEXT_BYTES: usize = 32 << 10;
 const MOST_RECORD_BYTES: usize = 24 << 10;
@@ -57,7 +54,7 @@ pub(super) struct DebatesCore {
     pub(super) home: PathBuf,
     pub(super) roots: Vec<PathBuf>,
     pub(super) settings: DebateSettings,
-    pub(super) jobs: Arc<Jobs<DebateId, (), DebateError>>,
+    pub(super) jobs: WorkJobs<Debate, ()>,
 }
 
 /// The debates of one home: creates them, runs their stages, and shows them. Clones share what runs.
@@ -78,7 +75,7 @@ impl Debates {
         let DebatesOptions { home, roots, settings, clock } = options;
         let home = std::path::absolute(&home).unwrap_or(home);
         let store = DebateStore::in_home(&home).with_clock(clock);
-        Self(Arc::new(DebatesCore { router, tasks, store, home, roots, settings, jobs: Arc::default() }))
+        Self(Arc::new(DebatesCore { router, tasks, store, home, roots, settings, jobs: WorkJobs::default() }))
     }
 
     /// Creates a task that follows from a debate, with what the debate came to as context, and links the two.
@@ -167,8 +164,4 @@ impl DebatesCore {
         let debate = debate.clone();
         try_blocking(move || work(&debate)).await
     }
-}
-
-pub(super) fn wait(seconds: Option<u64>) -> Duration {
-    seconds.map_or(WAIT, Duration::from_secs).min(MOST_WAIT)
 }

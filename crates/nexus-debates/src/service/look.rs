@@ -2,14 +2,14 @@
 
 use nexus_core::harness::try_blocking;
 use nexus_mcp::page::{MOST_BYTES, cut, cut_list, fitted, json_bytes, most_of, page, text_page};
+use nexus_work::call_wait;
 use tokio::time::Instant;
 
 use super::{
     answer::{
         DebateClaimView, DebatePage, DebateResult, DebateRoundView, DebateRow, DebateView, PanelistView,
     },
-    debates::{Debates, wait},
-    holding::PAUSE,
+    debates::Debates,
     request::{DebateListRequest, DebateResultRequest, DebateStatusRequest},
 };
 use crate::{
@@ -23,21 +23,10 @@ use crate::{
 impl Debates {
     /// Where a debate is; waits while a stage of it runs.
     pub async fn status(&self, request: DebateStatusRequest) -> Result<DebateView, DebateError> {
-        let deadline = Instant::now() + wait(request.wait_s);
+        let deadline = Instant::now() + call_wait(request.wait_s);
         let debate = self.0.open(&request.debate_id).await?;
-        loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let is_running = self.0.running_now(&debate).await?.is_some();
-            if !is_running || left.is_zero() {
-                return self.view(&debate).await;
-            }
-            match self.0.jobs.of(debate.id()) {
-                Some(job) => {
-                    let _ = job.ended_within(left).await;
-                }
-                None => tokio::time::sleep(PAUSE.min(left)).await,
-            }
-        }
+        self.0.jobs.progress_at(&debate, deadline).await?;
+        self.view(&debate).await
     }
 
     /// What a debate has come to: a page of its record. Changes nothing.
@@ -98,7 +87,7 @@ impl Debates {
 
     /// Where a debate is now.
     pub(super) async fn view(&self, debate: &Debate) -> Result<DebateView, DebateError> {
-        let progress = self.0.running_now(debate).await?;
+        let progress = self.0.jobs.progress(debate).await?;
         self.0
             .read(debate, move |debate| {
                 let snapshot = debate.snapshot()?;

@@ -6,7 +6,6 @@
 mod answer;
 mod create;
 mod debates;
-mod holding;
 mod look;
 mod request;
 mod walk;

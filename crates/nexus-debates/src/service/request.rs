@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use nexus_tasks::TaskBudget;
+use nexus_work::WorkBudget;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -34,7 +34,7 @@ pub struct DebateCreateRequest {
     pub max_rounds: Option<u32>,
     /// What all turns of the debate together may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<TaskBudget>,
+    pub budget: Option<WorkBudget>,
     /// The workspace that this debate is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_workspace_id: Option<String>,

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use nexus_core::{CancelToken, RecordLog};
-use nexus_work::WorkspaceState as _;
+use nexus_core::CancelToken;
+use nexus_work::{MAX_CALL_WAIT, WorkspaceState as _, call_wait};
 use tokio::sync::watch;
 
 use super::{
     answer::DebateView,
-    debates::{Debates, DebatesCore, MOST_WAIT, wait},
+    debates::{Debates, DebatesCore},
     request::{DebateAdvanceRequest, DebateCancelRequest},
 };
 use crate::{
-    data::DebateData,
     debate::{Debate, DebateLogEvent},
     debate_error::DebateError,
     record::StageRecord,
@@ -23,7 +22,7 @@ use crate::{
 impl Debates {
     /// Runs the stage of a debate that is next, or joins what runs it. Where a debate is done, that is what it answers.
     pub async fn advance(&self, request: DebateAdvanceRequest) -> Result<DebateView, DebateError> {
-        let wait = wait(request.wait_s);
+        let wait = call_wait(request.wait_s);
         let debate = self.0.open(&request.debate_id).await?;
         if let Some(error) = self.0.jobs.take_failure(debate.id()) {
             return Err(error);
@@ -43,15 +42,13 @@ impl Debates {
                     _ => snapshot.check_is_whole()?,
                 }
                 let (inner, running, from) = (Arc::clone(&self.0), debate.clone(), snapshot.state);
-                self.0.jobs.start(debate.id(), (), "the stage begins", move |cancel, said| {
-                    inner.held(running, cancel, said, move |inner, debate, cancel, said| async move {
-                        inner.run_stage(&debate, from, &cancel, &said).await
-                    })
-                })?
+                let run = move |cancel, progress| async move {
+                    inner.run_stage(&running, from, &cancel, &progress).await
+                };
+                self.0.jobs.start(&debate, (), "the stage begins", run)?
             }
         };
-        if let Some(outcome) = job.ended_within(wait).await {
-            self.0.jobs.take_failure(debate.id());
+        if let Some(outcome) = self.0.jobs.outcome(&debate, &job, wait).await {
             outcome?;
         }
         self.view(&debate).await
@@ -79,13 +76,8 @@ impl Debates {
             }
             _ => {}
         }
-        if let Some(job) = self.0.jobs.of(debate.id()) {
-            job.cancel.cancel();
-            // How it ended is for those who asked for it.
-            let _ = job.ended().await;
-            self.0.jobs.take_failure(debate.id());
-        }
-        let hold = self.0.hold(&debate, Some(MOST_WAIT)).await?;
+        self.0.jobs.stop(&debate).await;
+        let hold = self.0.jobs.lock(&debate, MAX_CALL_WAIT).await?;
         self.0.read(&debate, finish_cancel).await?;
         // Whoever holds a stage counts as running it.
         drop(hold);
@@ -132,7 +124,7 @@ impl DebatesCore {
             proceedings: &proceedings,
             stage: &stage,
             turns,
-            budget: budget(&data, &used),
+            budget: data.settings.budget.left_of(&used),
             cancel: cancel.clone(),
             said: said.clone(),
         };
@@ -207,15 +199,6 @@ fn stage_name(state: DebateState) -> String {
         DebateState::CheckingClose { round } => format!("close-{round}"),
         other => other.name().to_owned(),
     }
-}
-
-/// What all turns of a debate together may still use. `None` if nothing bounds it.
-fn budget(data: &DebateData, used: &RecordLog) -> Option<nexus_core::Budget> {
-    let budget = data.settings.budget()?;
-    for turn in &used.turns {
-        budget.book(&turn.usage().unwrap_or_default(), turn.cost());
-    }
-    Some(budget)
 }
 
 impl From<WrongStage> for DebateError {

@@ -2,7 +2,7 @@
 
 use nexus_core::Submission;
 use nexus_router::WorkKind;
-use nexus_tasks::{AgentFailure, Faults};
+use nexus_work::{AgentFailure, Faults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
@@ -115,7 +115,7 @@ impl StageRun<'_> {
         self.said.send_replace(format!("{}: the arbiter works", self.stage));
         let part = Part {
             name: ARBITER,
-            route: nexus_tasks::AgentRoute::Kind(WorkKind::from(ARBITER)),
+            route: nexus_work::AgentRoute::Kind(WorkKind::from(ARBITER)),
             system: system.trim_end().to_owned(),
             brief,
             texts,

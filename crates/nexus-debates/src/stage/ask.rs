@@ -6,9 +6,9 @@ use nexus_core::{
     BeforeRetry, Limits, NullSink, ParticipantScope, Submission, Tool, ToolAccess, Toolbox, TurnHost,
     TurnRequest, VendorId, harness::try_blocking,
 };
-use nexus_tasks::{
+use nexus_work::{
     AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, LoggedTurn, PageRequest,
-    quoted_page, run_agent,
+    TextPage, run_agent,
 };
 
 use super::StageRun;
@@ -103,7 +103,7 @@ impl StageRun<'_> {
             let text: Arc<str> = text.into();
             let read = move |page: PageRequest| {
                 let text = Arc::clone(&text);
-                async move { quoted_page(&text, page.offset) }
+                async move { TextPage::of_quotes(&text, page.offset) }
             };
             toolbox.with(Tool::new(name, description, read).read_only())
         });

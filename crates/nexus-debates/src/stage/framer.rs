@@ -7,7 +7,7 @@ use nexus_core::{
     TurnResult,
 };
 use nexus_router::WorkKind;
-use nexus_tasks::{AgentTurn, AgentTurnPurpose, Quote};
+use nexus_work::{AgentTurn, AgentTurnPurpose, Quote};
 
 use super::{
     FRAMER, StageRun,

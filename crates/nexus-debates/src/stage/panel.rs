@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use futures::future::join_all;
 use nexus_core::Submission;
 use nexus_router::{Seat, WorkKind};
-use nexus_tasks::{AgentFailure, AgentRoute};
+use nexus_work::{AgentFailure, AgentRoute};
 
 use super::{
     PANELIST, StageRun,

@@ -1,6 +1,6 @@
 //! What agents are shown of a debate: quoted, with nothing that names who ran whom.
 
-use nexus_tasks::Quote;
+use nexus_work::Quote;
 
 use crate::{
     data::DebateData,

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use nexus_core::PathRule;
+use nexus_work::Quote;
 
-use super::Quote;
 use crate::{
     evidence::EvidenceId,
     handoff::{Handoff, HandoffAction},

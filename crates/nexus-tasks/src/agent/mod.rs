@@ -4,19 +4,12 @@
 //! the same conversation and with nothing but its terminal tools; where that conversation is lost, it begins afresh. Then it
 //! is a failure of the infrastructure, never a made-up opinion.
 
-mod assignment;
 mod briefing;
 mod prompts;
-mod quote;
-mod run;
-mod terminal_tools;
 mod tool_names;
 
 pub use self::{
-    assignment::{AgentRecord, AgentRoute, Assignment},
     briefing::{briefing, shown_handoff, shown_verdict},
     prompts::{PromptError, Prompts},
-    quote::Quote,
-    run::{AgentFailure, AgentReport, AgentTurn, AgentTurnPurpose, run_agent},
     tool_names::AgentPhase,
 };

@@ -7,8 +7,9 @@ use std::{
 
 use nexus_core::LostWork;
 use nexus_trees::{TreeError, TreeErrorKind};
+use nexus_work::DraftError;
 
-use crate::{draft_fault::DraftError, task_error::TaskError};
+use crate::task_error::TaskError;
 
 /// Why tests or a probe were not run, or not kept. A program that ran and failed is no error.
 #[derive(Debug, thiserror::Error)]

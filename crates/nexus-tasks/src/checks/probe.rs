@@ -1,10 +1,9 @@
 //! A program that prints observations, as an agent hands it in.
 
 use nexus_core::scope::is_dot_git;
+use nexus_work::{DraftError, Faults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::draft_fault::{DraftError, Faults};
 
 /// A program that prints observations, to be run on three trees: the task's base, the step's base, and the files as they are now.
 ///

@@ -12,6 +12,7 @@ use std::{
 use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_process::spawn::KeptOutput;
 use nexus_trees::TreeId;
+use nexus_work::{DraftError, Faults};
 
 use super::{
     Checks,
@@ -27,7 +28,6 @@ use super::{
     },
     runner::{Program, ProgramEnd, Ran},
 };
-use crate::draft_fault::{DraftError, Faults};
 
 /// The most that one run of a probe may write, in bytes, so that all of it can be compared. It prints observations.
 const OUTPUT_BYTES: u64 = 1 << 20;

@@ -2,12 +2,14 @@
 
 use std::fmt::Write as _;
 
+use nexus_work::Quote;
+
 use super::{
     output::{CheckOutput, KeptText},
     probe_record::{ProbeDifference, ProbeRecord, ProbeRun, ProbeRunEnd, ProbeSide, SideOutcome},
     test_run::{Baseline, SuiteEnd, SuiteRun, TestFileChangeKind, TestFileKind, TestRun},
 };
-use crate::{agent::Quote, evidence::EvidenceId};
+use crate::evidence::EvidenceId;
 
 /// About how much of all outputs together is shown, in bytes. What is quoted takes some more, where characters are written out.
 const MOST_BYTES: usize = 8 << 10;

@@ -9,10 +9,9 @@ use std::{
     str::FromStr,
 };
 
+use nexus_work::shown;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::draft_fault::shown;
 
 /// Longest id, in bytes. Source: the longest path that Linux takes, and line numbers behind it.
 const MAX_BYTES: usize = 4_096 + 32;

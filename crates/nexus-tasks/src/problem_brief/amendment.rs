@@ -1,10 +1,10 @@
 //! What a reflector may add to a brief.
 
+use nexus_work::{DraftError, Faults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{BriefDraft, BriefLimits, Criterion};
-use crate::draft_fault::{DraftError, Faults};
 
 /// What is added to a brief after a step that did not advance. It only adds: there is no field for scope, tiers or plan, and
 /// none that takes a criterion away or words it anew.

@@ -6,10 +6,9 @@ use std::{
 };
 
 use nexus_core::{Brief, ParticipantScope, PathAccess, ScopeError, WriteSlice};
-use nexus_work::AgentTypes;
+use nexus_work::{AgentTypes, DraftError, Faults, shown};
 
 use super::{BriefDraft, BriefLimits, Criterion, OUTCOME, Plan, PlanEntry, PlanEntryDraft};
-use crate::draft_fault::{DraftError, Faults, shown};
 
 /// The built-in tiers, phases and type that the rules speak of. Source: the documentation of [`nexus_work::agent`].
 const EXECUTION: &str = "execution";

@@ -8,7 +8,7 @@ mod plan;
 use std::path::Path;
 
 use nexus_core::{Brief, ParticipantScope, PathRule, ScopeError, ToolPattern};
-use nexus_work::AgentTypes;
+use nexus_work::{AgentTypes, DraftError};
 use serde::{Serialize, Serializer};
 
 pub use self::{
@@ -16,7 +16,6 @@ pub use self::{
     draft::{BriefDraft, BriefLimits, Criterion, PlanEntryDraft},
     plan::{Plan, PlanEntry, PlanStep},
 };
-use crate::draft_fault::DraftError;
 
 /// The id under which a review judges what a step's entries say is to be true after it. No criterion of a brief has it.
 pub(crate) const OUTCOME: &str = "outcome";

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, Render as _, html};
 use nexus_core::{RecordedOutcome, TurnRecord};
-use nexus_work::WorkspaceEvent;
-use nexus_work::report::{Bar, Bars, Span, SpanKind, TimeLine};
-
-use crate::store::LoggedTurn;
+use nexus_work::{
+    LoggedTurn, WorkspaceEvent,
+    report::{Bar, Bars, Span, SpanKind, TimeLine},
+};
 
 /// Most turns that are drawn; the first ones are left out.
 const MOST_TURNS: usize = 400;

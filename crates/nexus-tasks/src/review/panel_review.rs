@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use nexus_core::VendorId;
+use nexus_work::DraftError;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Concern, CriterionJudgement, Judgement, ReviewBasis, ReviewDecision, ReviewVerdict, VerdictDraft,
     verdict::{MAX_CONCERNS, MAX_TEXT_BYTES},
 };
-use crate::draft_fault::DraftError;
 
 /// One seat's verdict, and the vendor that really ran it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,14 +2,11 @@
 
 use std::path::Path;
 
-use nexus_work::AgentTypes;
+use nexus_work::{AgentTypes, DraftError, Faults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    draft_fault::{DraftError, Faults},
-    problem_brief::{Amendment, BriefLimits, ProblemBrief},
-};
+use crate::problem_brief::{Amendment, BriefLimits, ProblemBrief};
 
 /// A reflector's answer. There is none that leads to an advance: a reviewer alone can.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

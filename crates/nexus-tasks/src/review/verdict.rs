@@ -2,13 +2,11 @@
 
 use std::{collections::BTreeSet, fmt};
 
+use nexus_work::{DraftError, Faults, shown};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    draft_fault::{DraftError, Faults, shown},
-    evidence::{EvidenceId, StepEvidence},
-};
+use crate::evidence::{EvidenceId, StepEvidence};
 
 /// Bounds of a verdict. Source: our own, so that the next agent reads it whole.
 pub(super) const MAX_CONCERNS: usize = 32;

@@ -5,14 +5,15 @@ use std::sync::atomic::Ordering;
 use nexus_core::harness::{run_blocking, try_blocking};
 use nexus_files::FileLock;
 use nexus_router::WorkKind;
+use nexus_work::lock_file;
 
 use super::{
     framing_job::ORCHESTRATOR,
-    holding::{LOOK, PAUSE},
     inner::{TasksCore, lock, read},
     memory::CompletedTask,
     recovery::clear_copies,
     report::outcome,
+    tasks::LOOK,
 };
 use crate::{
     store::{FollowUp, Task, TaskData, TaskLogEvent},
@@ -82,13 +83,8 @@ impl TasksCore {
 
     /// Takes the right to do what follows the completion. `None` if another has it, and is not just ending.
     pub(super) async fn hold_follow_ups(&self, task: &Task) -> Result<Option<FileLock>, TaskError> {
-        let began = tokio::time::Instant::now();
-        loop {
-            match read(task, Task::try_hold_follow_ups).await? {
-                None if began.elapsed() < LOOK => tokio::time::sleep(PAUSE).await,
-                hold => return Ok(hold),
-            }
-        }
+        let path = task.follow_ups_lock();
+        lock_file(&path, Some(LOOK)).await.map_err(TaskError::at(&path))
     }
 
     async fn do_follow_ups(&self, task: &Task) -> Result<(), TaskError> {

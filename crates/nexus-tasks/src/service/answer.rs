@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use nexus_work::{WorkBudget, answer_words};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use nexus_work::answer_words;
-
-use crate::{review::ReviewDecision, settings::TaskBudget, task_state::TaskStatusWord};
+use crate::{review::ReviewDecision, task_state::TaskStatusWord};
 
 answer_words! {
     /// End of the tests of a project before anything was changed.
@@ -332,7 +331,7 @@ pub struct SpentView {
 
 impl SpentView {
     /// Whether nothing is left of a budget.
-    pub(super) fn is_over(&self, budget: &TaskBudget) -> bool {
+    pub(super) fn is_over(&self, budget: &WorkBudget) -> bool {
         budget.usd.is_some_and(|usd| self.usd >= usd)
             || budget.output_tokens.is_some_and(|tokens| self.output_tokens >= tokens)
     }

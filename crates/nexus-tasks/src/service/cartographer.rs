@@ -7,6 +7,7 @@ use nexus_core::{
     ToolAccess, ToolPattern, Toolbox, TurnHost, TurnRequest, harness::try_blocking,
 };
 use nexus_router::WorkKind;
+use nexus_work::{AgentRecord, AgentRoute, Assignment, LoggedTurn, Quote, run_agent};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -16,8 +17,8 @@ use super::{
     watch::{LogWriter, MAP_TURNS, log_unlogged},
 };
 use crate::{
-    agent::{AgentPhase, AgentRecord, AgentRoute, Assignment, Quote, run_agent},
-    store::{LoggedTurn, Task, TaskLogEvent},
+    agent::AgentPhase,
+    store::{Task, TaskLogEvent},
     task_error::TaskError,
 };
 

@@ -11,7 +11,7 @@ use nexus_core::{
 };
 use nexus_router::WorkKind;
 use nexus_trees::{Base, Project, Tree};
-use nexus_work::AgentTypes;
+use nexus_work::{AgentRecord, AgentRoute, AgentTypes, LoggedTurn};
 use tokio::sync::watch;
 
 use super::{
@@ -24,11 +24,11 @@ use super::{
     watch::{LogWriter, MAP_TURNS, log_unlogged},
 };
 use crate::{
-    agent::{AgentPhase, AgentRecord, AgentRoute},
+    agent::AgentPhase,
     checks::{Baseline, SuiteEnd},
     framing::{Framed, Framing, FramingFailure, Goal},
     problem_brief::ProblemBrief,
-    store::{LoggedTurn, Task, TaskData, TaskLogEvent},
+    store::{Task, TaskData, TaskLogEvent},
     task_error::{TaskError, TaskErrorKind},
     task_state::TaskEvent,
 };

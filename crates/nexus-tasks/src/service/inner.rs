@@ -8,9 +8,9 @@ use std::{
 };
 
 use nexus_core::{CancelToken, Clock, SystemClock, harness::try_blocking};
-use nexus_mcp::jobs::{Job, Jobs};
 use nexus_router::Router;
 use nexus_trees::Tree;
+use nexus_work::{WorkJob, WorkJobs};
 
 use super::{
     maps::Maps,
@@ -66,7 +66,7 @@ pub(super) enum JobKind {
 }
 
 /// Something that runs for a task.
-pub(super) type TaskJob = Job<JobKind, TaskError>;
+pub(super) type TaskJob = WorkJob<Task, JobKind>;
 
 /// Data that clones share.
 pub(super) struct TasksCore {
@@ -79,7 +79,7 @@ pub(super) struct TasksCore {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) memory: Arc<dyn TaskMemory>,
     pub(super) maps: Maps,
-    pub(super) jobs: Arc<Jobs<TaskId, JobKind, TaskError>>,
+    pub(super) jobs: WorkJobs<Task, JobKind>,
     /// Records of attempts that could not be settled, as the disk was full.
     pub(super) unsettled: Mutex<HashMap<TaskId, StepRecord>>,
     /// What was done after completions and could not be noted in the status, by task and last settled attempt.
@@ -114,7 +114,7 @@ impl TasksCore {
             clock,
             memory,
             maps,
-            jobs: Arc::default(),
+            jobs: WorkJobs::default(),
             unsettled: Mutex::default(),
             followed: Mutex::default(),
             background: Background::default(),

@@ -9,7 +9,6 @@ mod artifact;
 mod cartographer;
 mod creation;
 mod framing_job;
-mod holding;
 mod inner;
 mod maps;
 mod memory;

@@ -24,13 +24,6 @@ use crate::{
     task_state::{TaskState, TaskStatus},
 };
 
-/// What runs for a task just now.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RunningNow {
-    pub(super) is_running: bool,
-    pub(super) progress: Option<String>,
-}
-
 /// All that a report of a task is made of.
 #[derive(Debug)]
 pub(super) struct ReportParts {
@@ -50,24 +43,25 @@ impl ReportParts {
         Ok(Self { task_id: task.id().to_string(), snapshot, brief, records, spent })
     }
 
-    pub(super) fn report(&self, now: &RunningNow) -> TaskReport {
-        fitted(|most| self.report_within(now, most))
+    /// The report; with the progress of what runs for the task, if anything does.
+    pub(super) fn report(&self, progress: Option<&str>) -> TaskReport {
+        fitted(|most| self.report_within(progress, most))
     }
 
     /// What a caller does next; also that a step was cut off, whether it was put back or its server was killed.
-    fn next_call(&self, now: &RunningNow) -> &'static str {
+    fn next_call(&self, is_running: bool) -> &'static str {
         let TaskSnapshot { state, data, .. } = &self.snapshot;
         match &state.status {
             TaskStatus::Active { cursor }
-                if !now.is_running && [data.begun, data.interrupted].contains(&cursor.attempt) =>
+                if !is_running && [data.begun, data.interrupted].contains(&cursor.attempt) =>
             {
                 "the step was interrupted: call task_run_turn, which begins it anew"
             }
-            _ => next_call(state, now.is_running),
+            _ => next_call(state, is_running),
         }
     }
 
-    fn report_within(&self, now: &RunningNow, most: usize) -> TaskReport {
+    fn report_within(&self, progress: Option<&str>, most: usize) -> TaskReport {
         let TaskSnapshot { state, data, labels, parent, links, .. } = &self.snapshot;
         let (reason, error) = reason_of(state);
         let questions = match &state.status {
@@ -77,9 +71,9 @@ impl ReportParts {
         TaskReport {
             task_id: self.task_id.clone(),
             status: state.status.word(),
-            next: self.next_call(now).to_owned(),
-            running: now.is_running,
-            progress: now.progress.as_deref().map(|said| cut(said, most.min(300))),
+            next: self.next_call(progress.is_some()).to_owned(),
+            running: progress.is_some(),
+            progress: progress.map(|line| cut(line, most.min(300))),
             goal: cut(&data.goal, most.min(300)),
             project: cut(&data.project.to_string_lossy(), most.max(60)),
             questions: questions.iter().map(|question| cut(question, most.max(500))).collect(),

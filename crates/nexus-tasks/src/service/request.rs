@@ -3,10 +3,9 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use nexus_core::ToolPattern;
+use nexus_work::WorkBudget;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::settings::TaskBudget;
 
 /// Creates a task from a goal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +40,7 @@ pub struct TaskCreateRequest {
     pub min_vendors: Option<usize>,
     /// What all turns of the task together may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<TaskBudget>,
+    pub budget: Option<WorkBudget>,
     /// The workspace that this task is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_workspace_id: Option<String>,
@@ -173,7 +172,7 @@ pub struct TaskReopenRequest {
     /// What all turns of the task together may use from now on, with what they used so far: a bound that is named takes the place of
     /// the one before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub budget: Option<TaskBudget>,
+    pub budget: Option<WorkBudget>,
 }
 
 /// Removes a task that ended, with all that it made and did not land.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nexus_core::{Budget, CancelToken, Usd, harness::try_blocking};
+use nexus_core::{Budget, CancelToken, harness::try_blocking};
 use nexus_trees::Tree;
 use tokio::sync::watch;
 
@@ -189,25 +189,11 @@ impl TasksCore {
 
     /// What all turns of a task together may still use. `None` if nothing bounds it.
     pub(super) async fn budget(&self, task: &Task, data: &TaskData) -> Result<Option<Budget>, TaskError> {
-        let bounds = data.settings.budget;
-        if bounds.usd.is_none() && bounds.output_tokens.is_none() {
+        let (bounds, task) = (data.settings.budget, task.clone());
+        if !bounds.is_bound() {
             return Ok(None);
         }
-        let mut budget = Budget::new();
-        if let Some(usd) = bounds.usd {
-            budget = budget.with_cost(Usd(usd));
-        }
-        if let Some(tokens) = bounds.output_tokens {
-            budget = budget.with_output_tokens(tokens);
-        }
-        let task = task.clone();
-        try_blocking(move || {
-            for turn in &task.turn_log()?.turns {
-                budget.book(&turn.usage_so_far(), turn.cost());
-            }
-            Ok(Some(budget))
-        })
-        .await
+        try_blocking(move || Ok(bounds.left_of(&task.turn_log()?))).await
     }
 }
 

@@ -26,9 +26,8 @@ use super::{
 };
 use crate::{store::TaskStore, task_error::TaskError};
 
-/// How long a call waits where its caller says nothing, and at most. Source: clients give a call up after 60 seconds.
-const WAIT: Duration = Duration::from_secs(45);
-const MOST_WAIT: Duration = Duration::from_secs(50);
+/// Longest wait of a call for another one that only looks after a task, before that counts as work on it.
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 
 /// The tasks of one home: creates them, runs them, and shows them. Clones share what runs.
 ///
@@ -114,20 +113,5 @@ impl Tasks {
 impl fmt::Debug for Tasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Tasks").field("home", &self.0.home).finish_non_exhaustive()
-    }
-}
-
-fn wait(seconds: Option<u64>) -> Duration {
-    seconds.map_or(WAIT, Duration::from_secs).min(MOST_WAIT)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_call_waits_45_seconds_unless_told_and_50_at_most() {
-        let waited = [None, Some(0), Some(7), Some(50), Some(51), Some(u64::MAX)].map(wait);
-        assert_eq!(waited.map(|time| time.as_secs()), [45, 0, 7, 50, 50, 50]);
     }
 }

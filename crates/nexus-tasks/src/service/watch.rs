@@ -8,12 +8,13 @@ use std::{
 use nexus_core::{
     BackendId, EventEnvelope, RecordedOutcome, Skipped, TurnEvent, TurnRecord, harness::try_blocking,
 };
+use nexus_work::{AgentTurn, LoggedTurn};
 use tokio::sync::{mpsc, watch};
 
 use crate::{
-    agent::{AgentPhase, AgentTurn},
+    agent::AgentPhase,
     step::{AgentEnding, AgentProgress, StepAgent, StepWatcher},
-    store::{LoggedTurn, Task, TaskLogEvent},
+    store::{Task, TaskLogEvent},
 };
 
 /// What the turns of a cartographer are called where they are written down.

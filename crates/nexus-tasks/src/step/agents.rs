@@ -4,17 +4,13 @@ use std::time::Duration;
 
 use nexus_core::{Cost, CostSource, EventEnvelope, Limits, TurnEvent, TurnHost, Usage, Usd};
 use nexus_router::{FallbackRule, KindError, Router, WorkKind};
+use nexus_work::{AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, run_agent};
 
 use super::{
     attempt::StepAttempt,
     watcher::{AgentEnding, AgentProgress, StepAgent, StepRole},
 };
-use crate::{
-    agent::{
-        AgentFailure, AgentPhase, AgentRecord, AgentReport, AgentRoute, AgentTurn, Assignment, run_agent,
-    },
-    problem_brief::PlanEntry,
-};
+use crate::{agent::AgentPhase, problem_brief::PlanEntry};
 
 /// The tier of agents that change files, and the phase that they have where nothing else is known.
 const EXECUTION: (&str, &str) = ("execution", "implement");

@@ -2,8 +2,10 @@
 
 use std::fmt::Write as _;
 
+use nexus_work::Quote;
+
 use crate::{
-    agent::{Quote, shown_handoff, shown_verdict},
+    agent::{shown_handoff, shown_verdict},
     handoff::Handoff,
     review::{Reflection, ReviewVerdict},
     step_record::StepRecord,

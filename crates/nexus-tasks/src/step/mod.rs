@@ -9,7 +9,6 @@ mod agents;
 mod attempt;
 mod blocking;
 mod earlier;
-mod pages;
 mod reflection_turn;
 mod review_gate;
 mod run;
@@ -21,7 +20,6 @@ mod write_guard;
 
 pub use self::{
     attempt::{AttemptPlace, StepAttempt, StepInterrupted},
-    pages::{PageRequest, quoted_page},
     watcher::{AgentEnding, AgentProgress, StepAgent, StepRole, StepWatcher},
     work::{ReviewOutcome, StepReview, StepWork},
 };

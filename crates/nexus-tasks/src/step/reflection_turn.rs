@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nexus_core::{BeforeRetry, FileTools, Submission, Tool, ToolAccess, TurnRequest};
 use nexus_router::{Router, WorkKind};
+use nexus_work::{AgentRoute, Assignment};
 
 use super::{
     agent_evidence::{AgentEvidence, TestNumbers},
@@ -16,7 +17,7 @@ use super::{
     work::StepWork,
 };
 use crate::{
-    agent::{AgentPhase, AgentRoute, Assignment, briefing},
+    agent::{AgentPhase, briefing},
     evidence::StepEvidence,
     problem_brief::PlanStep,
     review::{Reflection, ReviewVerdict},

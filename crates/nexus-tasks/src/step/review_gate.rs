@@ -11,6 +11,7 @@ use nexus_core::{
 };
 use nexus_router::{KindError, Panel, Router, Seat};
 use nexus_trees::CommitId;
+use nexus_work::{AgentFailure, AgentReport, AgentRoute, Assignment};
 
 use super::{
     agent_evidence::{AgentEvidence, TestNumbers},
@@ -23,7 +24,7 @@ use super::{
     work::{ReviewOutcome, StepReview, StepWork},
 };
 use crate::{
-    agent::{AgentFailure, AgentPhase, AgentReport, AgentRoute, Assignment, briefing},
+    agent::{AgentPhase, briefing},
     evidence::StepEvidence,
     problem_brief::{PlanEntry, PlanStep},
     review::{PanelReview, ReviewBasis, ReviewVerdict, ReviewVote, VerdictDraft},

@@ -10,17 +10,12 @@ use nexus_core::{
     CancelToken, Effects, FileTools, IntoToolResult, Submission, Tool, ToolFault, ToolPattern, Toolbox,
 };
 use nexus_trees::{CommitId, CommitIntent, Tree, TreeError, TreeErrorKind, TreeId};
+use nexus_work::{PageRequest, Quote, TextPage, bounded_answer};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{
-    StepWatcher,
-    agent_evidence::AgentEvidence,
-    blocking::on_tree,
-    pages::{PageRequest, TextPage, bounded},
-};
+use super::{StepWatcher, agent_evidence::AgentEvidence, blocking::on_tree};
 use crate::{
-    agent::Quote,
     checks::{CheckError, Checks, ProbeDraft, ProbeFile, ProbeSides, shown_probe, shown_test_run},
     evidence::{EvidenceId, StepEvidence},
     handoff::HandoffDraft,
@@ -198,7 +193,7 @@ impl ToolPlace {
                 };
                 let run = run.map_err(|error| place.fault(error))?;
                 let id = place.evidence.add_test();
-                Ok::<_, ToolFault>(bounded(shown_test_run(&id, &run)))
+                Ok::<_, ToolFault>(bounded_answer(shown_test_run(&id, &run)))
             }
         };
         let description = "Runs the project's tests on a copy of the files as they are now, and the base's own tests beside them \
@@ -238,7 +233,7 @@ impl ToolPlace {
                 .run_probe(draft, &sides, &self.cancel)
                 .await
                 .map_err(|error| self.fault(error))?;
-            return Ok(bounded(shown_probe(&self.evidence.add_probe(record.number), &record)));
+            return Ok(bounded_answer(shown_probe(&self.evidence.add_probe(record.number), &record)));
         };
         if !files.is_empty() || !argv.is_empty() || !inputs.is_empty() {
             return Err(ToolFault::new("give either `again`, or a program of your own, not both"));
@@ -258,7 +253,7 @@ impl ToolPlace {
             .run_probe_again(number, &sides, &self.cancel)
             .await
             .map_err(|error| self.fault(error))?;
-        Ok(bounded(shown_probe(&self.evidence.add_probe(record.number), &record)))
+        Ok(bounded_answer(shown_probe(&self.evidence.add_probe(record.number), &record)))
     }
 
     async fn history(&self, asked: &HistoryRequest) -> Result<String, ToolFault> {

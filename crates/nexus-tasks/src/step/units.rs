@@ -8,6 +8,7 @@ use nexus_core::{
 };
 use nexus_router::Router;
 use nexus_trees::{ChangedPath, CommitId, TreeError, TreeId};
+use nexus_work::Assignment;
 
 use super::{
     agent_evidence::{AgentEvidence, TestNumbers},
@@ -20,7 +21,7 @@ use super::{
     write_guard::WriteGuard,
 };
 use crate::{
-    agent::{AgentPhase, Assignment, briefing},
+    agent::{AgentPhase, briefing},
     evidence::StepEvidence,
     handoff::{Handoff, HandoffAction, HandoffDraft},
     problem_brief::{PlanEntry, PlanStep},

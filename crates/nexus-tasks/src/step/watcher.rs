@@ -3,8 +3,9 @@
 use std::fmt;
 
 use nexus_core::{Cost, EventEnvelope, Usage, VendorId};
+use nexus_work::AgentTurn;
 
-use crate::agent::{AgentPhase, AgentTurn};
+use crate::agent::AgentPhase;
 
 /// Is told what the agents of a step do: for progress, for `watch`, and for the log. Never for an agent: what it is told names
 /// vendors.

@@ -24,7 +24,7 @@ mod tasks;
 
 pub use self::{
     data::{FollowUp, SettledStep, StepIntent, TaskData},
-    log::{LoggedTurn, TaskLogEvent},
+    log::TaskLogEvent,
     task::{Task, TaskId, TaskSnapshot},
     tasks::{TaskListing, TaskStore},
 };

@@ -11,7 +11,7 @@ use nexus_core::{CancelToken, RecordFile, RecordLog};
 use nexus_files::{FileLock, make_private_folder};
 use nexus_process::private_home::remove_tree;
 use nexus_trees::{Patch, Project, Tree, TreeOptions};
-use nexus_work::{EventLog, Workspace, WorkspaceId, WorkspaceStatus};
+use nexus_work::{EventLog, LockedWork, Workspace, WorkspaceId, WorkspaceStatus};
 
 use super::{data::TaskData, git::SharedGit, log::TaskLogEvent};
 use crate::{
@@ -30,8 +30,6 @@ const COPIES: [&str; 2] = ["work", "checks"];
 const MAP: &str = "map";
 /// The file in the folder of a task that is being created. Its creator has the lock on it.
 pub(super) const UNFINISHED: &str = ".creating";
-/// The file whose lock is the right to run a step.
-const STEP_LOCK: &str = ".step";
 
 /// Names a task: the name of its workspace.
 pub type TaskId = WorkspaceId;
@@ -455,17 +453,19 @@ impl Task {
     ///
     /// Those of the file system.
     pub fn try_hold_step(&self) -> Result<Option<FileLock>, TaskError> {
-        self.try_hold(STEP_LOCK)
+        let path = self.folder().join(Self::LOCK);
+        FileLock::try_lock(&path).map_err(TaskError::at(&path))
     }
 
     /// Takes the right to do what follows the completion, if nobody has it. Whoever has it runs no step.
     pub(crate) fn try_hold_follow_ups(&self) -> Result<Option<FileLock>, TaskError> {
-        self.try_hold(".follow-ups")
+        let path = self.follow_ups_lock();
+        FileLock::try_lock(&path).map_err(TaskError::at(&path))
     }
 
-    fn try_hold(&self, name: &str) -> Result<Option<FileLock>, TaskError> {
-        let path = self.folder().join(name);
-        FileLock::try_lock(&path).map_err(TaskError::at(&path))
+    /// The file whose lock is the right to do what follows the completion.
+    pub(crate) fn follow_ups_lock(&self) -> PathBuf {
+        self.folder().join(".follow-ups")
     }
 
     fn step_file(&self, attempt: u32) -> PathBuf {
@@ -488,6 +488,16 @@ impl Task {
         }
         numbers.sort_unstable();
         Ok(numbers)
+    }
+}
+
+impl LockedWork for Task {
+    type State = TaskState;
+    type ErrorKind = TaskErrorKind;
+    const LOCK: &'static str = ".step";
+
+    fn workspace(&self) -> &Workspace<TaskState> {
+        &self.workspace
     }
 }
 

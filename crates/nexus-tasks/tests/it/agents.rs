@@ -7,9 +7,6 @@ use nexus_core::{
     TurnHost, TurnRequest,
 };
 use nexus_router::Router;
-use nexus_tasks::{
-    AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurnPurpose, Assignment, run_agent,
-};
 use nexus_testkit::child_test;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -69,6 +66,9 @@ fn purposes(report: &AgentReport<Answer>) -> Vec<AgentTurnPurpose> {
 }
 
 use AgentTurnPurpose::{Afresh, Reminder, Work};
+use nexus_work::{
+    AgentFailure, AgentRecord, AgentReport, AgentRoute, AgentTurnPurpose, Assignment, run_agent,
+};
 
 #[tokio::test]
 async fn what_is_handed_in_is_the_answer_and_prose_is_not() {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use nexus_core::PathAccess;
-use nexus_tasks::{Amendment, BriefDraft, Criterion, DraftError, PlanEntryDraft, ProblemBrief};
-use nexus_work::{AgentType, AgentTypes, agent::Surface};
+use nexus_tasks::{Amendment, BriefDraft, Criterion, PlanEntryDraft, ProblemBrief};
+use nexus_work::{AgentType, AgentTypes, DraftError, agent::Surface};
 use proptest::{collection::vec, option, prelude::*};
 use tempfile::TempDir;
 

@@ -1,8 +1,8 @@
 //! From a goal to a brief, whatever the orchestrator does.
 
 use nexus_core::{CancelToken, EventEnvelope, Limits, ToolContent, ToolResult, TurnHost};
-use nexus_tasks::{AgentRoute, Framed, Framing, FramingFailure, FramingReport, Goal, Prompts};
-use nexus_work::AgentTypes;
+use nexus_tasks::{Framed, Framing, FramingFailure, FramingReport, Goal, Prompts};
+use nexus_work::{AgentRoute, AgentTypes};
 use serde_json::{Value, json};
 
 use crate::support::{Act, Scripted, scripted};

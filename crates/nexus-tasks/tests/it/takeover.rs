@@ -7,8 +7,9 @@ use nexus_core::{
     BeforeRetry, Brief, Effects, ErrorKind, EventEnvelope, FileTools, ParticipantScope, Submission, Tool,
     ToolAccess, Toolbox, TurnHost, TurnRequest,
 };
-use nexus_tasks::{AgentRoute, Assignment, Claim, HandoffAction, HandoffDraft, run_agent};
+use nexus_tasks::{Claim, HandoffAction, HandoffDraft};
 use nexus_trees::{Git, Project, Tree, TreeOptions};
+use nexus_work::{AgentRoute, Assignment, run_agent};
 use serde_json::json;
 
 use crate::support::{Act, Scripted, router_over};

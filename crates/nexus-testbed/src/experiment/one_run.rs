@@ -10,8 +10,9 @@ use std::{
 
 use nexus_core::{CancelToken, RecordFile, harness::try_blocking};
 use nexus_process::private_home::remove_tree;
-use nexus_tasks::{AgentFailure, EvidenceId, ReviewOutcome, ReviewVote, SilentReviewer};
+use nexus_tasks::{EvidenceId, ReviewOutcome, ReviewVote, SilentReviewer};
 use nexus_trees::{CommitId, Tree};
+use nexus_work::AgentFailure;
 
 use super::RunMode;
 use crate::{

@@ -6,6 +6,7 @@ mod owners;
 #[cfg(feature = "report")]
 mod report;
 mod support;
+#[cfg(feature = "service")]
 mod waiting;
 mod workspace;
 mod workspace_faults;

@@ -9,8 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use nexus_files::FileLock;
 use nexus_testkit::child_test;
-use nexus_work::{NewWorkspace, WorkspaceErrorKind as Kind, WorkspaceStatus};
+use nexus_work::{NewWorkspace, WorkspaceErrorKind as Kind, WorkspaceStatus, lock_file};
 use serde_json::json;
 
 use crate::support::Work;
@@ -36,6 +37,11 @@ fn new_workspace() -> (tempfile::TempDir, Workspaces, Workspace) {
     (folder, workspaces, workspace)
 }
 
+/// Waits in a runtime of its own.
+fn wait<T>(waiting: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(waiting)
+}
+
 fn count(workspace: &Workspace) {
     workspace.update(|status| status.data = json!(status.data.as_u64().unwrap() + 1)).unwrap();
 }
@@ -43,7 +49,7 @@ fn count(workspace: &Workspace) {
 /// Follows the changes until so many were made.
 fn follow(workspace: &Workspace, mut status: WorkspaceStatus<Work>, changes: u64) -> WorkspaceStatus<Work> {
     while status.data.as_u64().unwrap() < changes {
-        let next = workspace.wait_for_change(&status, LONG).unwrap().expect("a change was missed");
+        let next = wait(workspace.wait_for_change(&status, LONG)).unwrap().expect("a change was missed");
         assert!(next.generation() > status.generation(), "the truth went back");
         status = next;
     }
@@ -55,9 +61,9 @@ fn what_changed_before_is_not_waited_for() {
     let (_folder, _, workspace) = new_workspace();
     let before = workspace.status().unwrap();
     count(&workspace);
-    let after = workspace.wait_for_change(&before, LONG).unwrap().unwrap();
+    let after = wait(workspace.wait_for_change(&before, LONG)).unwrap().unwrap();
     assert_eq!((after.generation(), &after.data), (2, &json!(1)));
-    let found = workspace.wait_until(LONG, |status| status.data == 1).unwrap().unwrap();
+    let found = wait(workspace.wait_until(LONG, |status| status.data == 1)).unwrap().unwrap();
     assert_eq!(found, after);
 }
 
@@ -69,13 +75,13 @@ fn a_wait_ends_with_its_time() {
         let began = Instant::now();
         // An event is no change of the status.
         workspace.append("step", json!(1)).unwrap();
-        assert_eq!(workspace.wait_for_change(&status, timeout).unwrap(), None);
+        assert_eq!(wait(workspace.wait_for_change(&status, timeout)).unwrap(), None);
         assert!(began.elapsed() >= timeout);
         let mut asked = 0;
-        let never = workspace.wait_until(timeout, |_| {
+        let never = wait(workspace.wait_until(timeout, |_| {
             asked += 1;
             false
-        });
+        }));
         assert!(never.unwrap().is_none() && asked > 0);
     }
 }
@@ -131,7 +137,7 @@ fn what_another_process_writes_wakes() {
 fn a_final_state_ends_the_wait() {
     let (_folder, _, workspace) = new_workspace();
     thread::scope(|scope| {
-        let waiter = scope.spawn(|| workspace.wait_until(LONG, |status| status.is_final()));
+        let waiter = scope.spawn(|| wait(workspace.wait_until(LONG, |status| status.is_final())));
         for _ in 0..3 {
             thread::sleep(Duration::from_millis(30));
             count(&workspace);
@@ -148,7 +154,7 @@ fn end_of_wait(does: impl Fn(&Workspaces, &Workspace)) -> Kind {
     let once = || {
         let (_folder, workspaces, workspace) = new_workspace();
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| workspace.wait_until(LONG, |_| false));
+            let waiter = scope.spawn(|| wait(workspace.wait_until(LONG, |_| false)));
             // It waits by then. If it does not, it finds out before it waits.
             thread::sleep(Duration::from_millis(50));
             does(&workspaces, &workspace);
@@ -182,7 +188,7 @@ fn what_is_removed_ends_the_wait() {
     let (_folder, _, workspace) = new_workspace();
     let seen = workspace.status().unwrap();
     remove(&workspace);
-    assert_eq!(workspace.wait_for_change(&seen, LONG).unwrap_err().kind(), Kind::NotFound);
+    assert_eq!(wait(workspace.wait_for_change(&seen, LONG)).unwrap_err().kind(), Kind::NotFound);
 }
 
 #[test]
@@ -193,6 +199,32 @@ fn what_is_spoilt_ends_the_wait() {
         fs::rename(spoilt, workspace.path().join("status.json")).unwrap();
     });
     assert!(matches!(kind, Kind::Malformed { .. }), "{kind:?}");
+}
+
+#[test]
+fn a_lock_that_is_released_wakes_those_who_wait_for_it() {
+    const TIMES: u32 = 10;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(".step");
+    let lock = || FileLock::try_lock(&path).unwrap().unwrap();
+    let began = Instant::now();
+    for _ in 0..TIMES {
+        let owner = lock();
+        thread::scope(|scope| {
+            let waiters: Vec<_> = (0..3)
+                .map(|_| scope.spawn(|| wait(lock_file(&path, Some(LONG))).unwrap().map(drop)))
+                .collect();
+            thread::sleep(Duration::from_millis(20));
+            drop(owner);
+            for waiter in waiters {
+                // One after the other: each releases it at once.
+                waiter.join().unwrap().expect("it is free");
+            }
+        });
+    }
+    assert!(began.elapsed() < LOOK * TIMES * 3 / 5, "wakes are missed");
+    let _owner = lock();
+    assert!(wait(lock_file(&path, Some(Duration::from_millis(50)))).unwrap().is_none());
 }
 
 #[cfg(target_os = "linux")]
@@ -219,7 +251,7 @@ mod linux {
             return;
         }
         thread::scope(|scope| {
-            let waiter = scope.spawn(|| workspace.wait_until(LONG, |status| status.is_final()));
+            let waiter = scope.spawn(|| wait(workspace.wait_until(LONG, |status| status.is_final())));
             let began = Instant::now();
             while !is_watched(workspace.path()) {
                 assert!(began.elapsed() < LONG && !waiter.is_finished(), "it polls");
@@ -240,7 +272,7 @@ mod linux {
             fs::write(workspace.path().join("begun"), "").unwrap();
             follow(&workspace, before, CHANGES);
             fs::write(workspace.path().join("seen"), "").unwrap();
-            let error = workspace.wait_until(LONG, |_| false).unwrap_err();
+            let error = wait(workspace.wait_until(LONG, |_| false)).unwrap_err();
             assert_eq!(error.kind(), Kind::NotFound);
             return;
         }

@@ -4,6 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use nexus_core::harness::try_blocking;
 use nexus_mcp::page::{cut, cut_list, fitted};
+use nexus_work::call_wait;
 use tokio::time::Instant;
 
 use super::{
@@ -14,7 +15,7 @@ use super::{
         report::baseline_view,
         request::TaskCreateRequest,
     },
-    Tasks, wait,
+    Tasks,
 };
 use crate::{
     store::Task,
@@ -52,7 +53,7 @@ impl Tasks {
         })
         .await?;
         self.0.sweep();
-        let wait = wait(request.wait_s);
+        let wait = call_wait(request.wait_s);
         let began = Instant::now();
         let inner = self.0.handle();
         let mut roots = self.0.roots.clone();
@@ -117,11 +118,7 @@ fn cancelled() -> TaskError {
 impl TasksCore {
     /// Removes a task whose creation did not come to its end, with what runs for it.
     async fn undo(&self, task: Task) {
-        if let Some(job) = self.jobs.of(task.id()) {
-            job.cancel.cancel();
-            // How it ended is of no interest any more.
-            let _ = job.ended().await;
-        }
+        self.jobs.stop(&task).await;
         let inner = self.handle();
         // What cannot be removed is unfinished, and the next creation tries it again.
         let _ = try_blocking(move || inner.store.remove(&task)).await;
@@ -138,17 +135,9 @@ impl TasksCore {
         let Some(command) = settings.test_command else { return Ok(None) };
         creation.say(CreationProgress::Testing(command));
         let (inner, tested) = (self.handle(), task.clone());
-        let job = self.jobs.start(
-            task.id(),
-            JobKind::Baseline,
-            "the project's own tests run",
-            move |cancel, said| {
-                inner.held(tested, cancel, said, |inner, task, cancel, _said| async move {
-                    inner.baseline(&task, &cancel).await.map(drop)
-                })
-            },
-        )?;
-        match job.ended_within(wait).await {
+        let run = move |cancel, _| async move { inner.baseline(&tested, &cancel).await.map(drop) };
+        let job = self.jobs.start(task, JobKind::Baseline, "the project's own tests run", run)?;
+        match self.jobs.outcome(task, &job, wait).await {
             None => Ok(Some(BaselineView { outcome: BaselineOutcome::Running, output: String::new() })),
             Some(Ok(())) => {
                 let baseline = read(task, Task::data).await?.1.baseline;
@@ -156,7 +145,6 @@ impl TasksCore {
             }
             // The task is there: what keeps its tests from running is told, and tried again when it is framed.
             Some(Err(error)) => {
-                self.jobs.take_failure(task.id());
                 Ok(Some(BaselineView { outcome: BaselineOutcome::DidNotStart, output: error.to_string() }))
             }
         }

@@ -1,22 +1,21 @@
 //! Ending a task, and going on with one that ended.
 
 use nexus_core::harness::try_blocking;
-use nexus_work::WorkspaceState as _;
+use nexus_work::WorkBudget;
+use nexus_work::{MAX_CALL_WAIT, WorkspaceState as _};
 
 use super::{
     super::{
         answer::TaskReport,
-        holding::LOOK,
         inner::read,
         recovery::{clear_copies, finish_cancel, recover},
-        report::{ReportParts, RunningNow},
+        report::ReportParts,
         request::{TaskCancelRequest, TaskReopenRequest},
     },
-    MOST_WAIT, Tasks,
+    LOOK, Tasks,
 };
 use crate::{
     problem_brief::ProblemBrief,
-    settings::TaskBudget,
     store::{TaskData, TaskLogEvent},
     task_error::TaskError,
     task_state::{TaskEvent, TaskState, TaskStatus},
@@ -46,14 +45,9 @@ impl Tasks {
         })
         .await?;
         if !is_over {
-            if let Some(job) = self.0.jobs.of(task.id()) {
-                job.cancel.cancel();
-                // How it ended is for those who asked for it.
-                let _ = job.ended().await;
-                self.0.jobs.take_failure(task.id());
-            }
+            self.0.jobs.stop(&task).await;
             let ending = task.clone();
-            let _hold = self.0.hold(&task, MOST_WAIT).await?;
+            let _hold = self.0.jobs.lock(&task, MAX_CALL_WAIT).await?;
             let inner = self.0.handle();
             try_blocking(move || {
                 // A tree that is gone or damaged keeps nobody from ending the task.
@@ -67,7 +61,7 @@ impl Tasks {
             // What was decided before the call may have completed it.
             self.0.follow_up_recovered(&task);
         }
-        Ok(read(&task, ReportParts::read).await?.report(&RunningNow::default()))
+        Ok(read(&task, ReportParts::read).await?.report(None))
     }
 
     /// Goes on with a task that ended. The note reaches its agents as the caller's words.
@@ -77,12 +71,12 @@ impl Tasks {
             let message = format!("`note` has 1 to {MOST_NOTE_BYTES} bytes");
             return Err(TaskError::invalid(message, "say what changed, or what to do otherwise"));
         }
-        if let Some(name) = request.budget.as_ref().and_then(TaskBudget::fault) {
+        if let Some(name) = request.budget.as_ref().and_then(WorkBudget::fault) {
             let message = format!("`budget.{name}` leaves nothing to use");
             return Err(TaskError::invalid(message, "name more than 0, or leave it out"));
         }
         let task = self.0.open(&request.task_id).await?;
-        let _hold = self.0.hold(&task, LOOK).await?;
+        let _hold = self.0.jobs.lock(&task, LOOK).await?;
         let reopening = task.clone();
         let inner = self.0.handle();
         try_blocking(move || {
@@ -95,7 +89,7 @@ impl Tasks {
             Ok::<_, TaskError>(())
         })
         .await?;
-        Ok(read(&task, ReportParts::read).await?.report(&RunningNow::default()))
+        Ok(read(&task, ReportParts::read).await?.report(None))
     }
 }
 

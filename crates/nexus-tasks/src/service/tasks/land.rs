@@ -7,12 +7,11 @@ use super::{
     super::{
         answer::{LandingOutcome, TaskLanding},
         artifact::ArtifactName,
-        holding::LOOK,
         inner::read,
         recovery::{clear_copies, recover},
         request::TaskLandRequest,
     },
-    Tasks,
+    LOOK, Tasks,
 };
 use crate::{store::TaskLogEvent, task_error::TaskError};
 
@@ -21,7 +20,7 @@ impl Tasks {
     pub async fn land(&self, request: TaskLandRequest) -> Result<TaskLanding, TaskError> {
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
-        let _hold = self.0.hold(&task, LOOK).await?;
+        let _hold = self.0.jobs.lock(&task, LOOK).await?;
         let inner = self.0.handle();
         let landed = read(&task, move |task| {
             let tree = inner.prepare_tree(task)?;

@@ -2,18 +2,18 @@
 
 use nexus_core::harness::try_blocking;
 use nexus_mcp::page::{MOST_BYTES, cut, cut_list, fitted, json_bytes, page, text_page};
+use nexus_work::call_wait;
 use tokio::time::Instant;
 
 use super::{
     super::{
         answer::{LogEntryView, TaskArtifact, TaskLogPage, TaskPage, TaskReport},
         artifact::ArtifactName,
-        holding::PAUSE,
         inner::read,
         report::{ReportParts, row, time},
         request::{TaskArtifactRequest, TaskListRequest, TaskLogRequest, TaskStatusRequest},
     },
-    Tasks, wait,
+    Tasks,
 };
 use crate::{store::TaskListing, task_error::TaskError, task_state::TaskStatusWord};
 
@@ -21,30 +21,19 @@ impl Tasks {
     /// Where a task is; waits while something runs for it.
     pub async fn status(&self, request: TaskStatusRequest) -> Result<TaskReport, TaskError> {
         self.0.sweep();
-        let deadline = Instant::now() + wait(request.wait_s);
+        let deadline = Instant::now() + call_wait(request.wait_s);
         let task = self.0.open(&request.task_id).await?;
-        loop {
-            let now = self.0.running_now(&task).await?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            if !now.is_running || left.is_zero() {
-                let unrecovered = match now.is_running {
-                    true => None,
-                    false => self.0.recover_if_free(&task).await.err(),
-                };
-                let parts = read(&task, ReportParts::read).await?;
-                let mut report = parts.report(&now);
-                // Where the task is can be told nevertheless, as on a full disk.
-                let warning = unrecovered.map(|error| cut(&error.to_string(), 300));
-                report.warnings.splice(0..0, warning);
-                return Ok(report);
-            }
-            match self.0.jobs.of(task.id()) {
-                Some(job) => {
-                    let _ = job.ended_within(left).await;
-                }
-                None => tokio::time::sleep(PAUSE.min(left)).await,
-            }
-        }
+        let progress = self.0.jobs.progress_at(&task, deadline).await?;
+        let unrecovered = match progress {
+            Some(_) => None,
+            None => self.0.recover_if_free(&task).await.err(),
+        };
+        let parts = read(&task, ReportParts::read).await?;
+        let mut report = parts.report(progress.as_deref());
+        // Where the task is can be reported nevertheless, as on a full disk.
+        let warning = unrecovered.map(|error| cut(&error.to_string(), 300));
+        report.warnings.splice(0..0, warning);
+        Ok(report)
     }
 
     /// What happened in a task, the oldest first.

@@ -1,8 +1,9 @@
 //! Framing a task.
 
-use nexus_core::harness::try_blocking;
+use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_mcp::page::cut;
-use tokio::time::Instant;
+use nexus_work::call_wait;
+use tokio::{sync::watch, time::Instant};
 
 use super::{
     super::{
@@ -10,10 +11,10 @@ use super::{
         inner::{JobKind, TaskJob, TasksCore, read},
         new_task::text,
         recovery::recover,
-        report::{ReportParts, RunningNow},
+        report::ReportParts,
         request::TaskOrchestrateRequest,
     },
-    Tasks, wait,
+    Tasks,
 };
 use crate::{store::Task, task_error::TaskError, task_state::TaskStatus};
 
@@ -25,7 +26,7 @@ impl Tasks {
     pub async fn orchestrate(&self, request: TaskOrchestrateRequest) -> Result<TaskFramed, TaskError> {
         self.0.sweep();
         self.0.follow_up_all();
-        let deadline = Instant::now() + wait(request.wait_s);
+        let deadline = Instant::now() + call_wait(request.wait_s);
         let left = || deadline.saturating_duration_since(Instant::now());
         let task = self.0.open(&request.task_id).await?;
         if let Some(error) = self.0.jobs.take_failure(task.id()) {
@@ -55,39 +56,15 @@ impl Tasks {
                     return self.0.framed(&task, None).await;
                 }
                 let (inner, framed) = (self.0.handle(), task.clone());
-                self.0.jobs.start(
-                    task.id(),
-                    JobKind::Framing,
-                    "the task is prepared",
-                    move |cancel, said| {
-                        inner.held(framed, cancel, said, |inner, task, cancel, said| async move {
-                            let reading = task.clone();
-                            let inner_too = inner.handle();
-                            let state = try_blocking(move || {
-                                let tree = inner_too.prepare_tree(&reading)?;
-                                recover(&reading, &tree)?;
-                                Ok::<_, TaskError>(reading.data()?.0)
-                            })
-                            .await?;
-                            // Another process may have framed it meanwhile.
-                            match state.status {
-                                TaskStatus::Framing | TaskStatus::ClarificationNeeded { .. } => {
-                                    inner.frame(&task, &cancel, &said).await
-                                }
-                                _ => {
-                                    inner.after_step(&task).await;
-                                    Ok(())
-                                }
-                            }
-                        })
-                    },
-                )?
+                let run = move |cancel, progress| async move {
+                    inner.frame_if_due(&framed, &cancel, &progress).await
+                };
+                self.0.jobs.start(&task, JobKind::Framing, "the task is prepared", run)?
             }
         };
-        match job.ended_within(left()).await {
+        match self.0.jobs.outcome(&task, &job, left()).await {
             None => self.0.framed(&task, Some(&job)).await,
             Some(outcome) => {
-                self.0.jobs.take_failure(task.id());
                 outcome?;
                 self.0.framed(&task, None).await
             }
@@ -96,12 +73,36 @@ impl Tasks {
 }
 
 impl TasksCore {
+    /// Frames a task, unless another process framed it meanwhile. The caller has the lock on it.
+    async fn frame_if_due(
+        &self,
+        task: &Task,
+        cancel: &CancelToken,
+        progress: &watch::Sender<String>,
+    ) -> Result<(), TaskError> {
+        let inner = self.handle();
+        let state = read(task, move |task| {
+            let tree = inner.prepare_tree(task)?;
+            recover(task, &tree)?;
+            Ok(task.data()?.0)
+        })
+        .await?;
+        match state.status {
+            TaskStatus::Framing | TaskStatus::ClarificationNeeded { .. } => {
+                self.frame(task, cancel, progress).await
+            }
+            _ => {
+                self.after_step(task).await;
+                Ok(())
+            }
+        }
+    }
+
     /// Where framing is, with the task.
     async fn framed(&self, task: &Task, job: Option<&TaskJob>) -> Result<TaskFramed, TaskError> {
         let parts = read(task, ReportParts::read).await?;
         let progress = job.map(TaskJob::progress);
-        let now = RunningNow { is_running: job.is_some(), progress: progress.clone() };
-        let mut report = parts.report(&now);
+        let mut report = parts.report(progress.as_deref());
         // It is said beside the report.
         report.progress = None;
         Ok(TaskFramed {

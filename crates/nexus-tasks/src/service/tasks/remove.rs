@@ -3,8 +3,8 @@
 use nexus_work::WorkspaceState as _;
 
 use super::{
-    super::{answer::TaskRemoved, holding::LOOK, inner::read, request::TaskRemoveRequest},
-    Tasks,
+    super::{answer::TaskRemoved, inner::read, request::TaskRemoveRequest},
+    LOOK, Tasks,
 };
 use crate::task_error::{TaskError, TaskErrorKind};
 
@@ -14,7 +14,7 @@ impl Tasks {
     pub async fn remove(&self, request: TaskRemoveRequest) -> Result<TaskRemoved, TaskError> {
         self.0.sweep();
         let task = self.0.open(&request.task_id).await?;
-        let _hold = self.0.hold(&task, LOOK).await?;
+        let _hold = self.0.jobs.lock(&task, LOOK).await?;
         let Some(_follow_ups) = self.0.hold_follow_ups(&task).await? else {
             let message = "the map of the project is being drawn";
             return Err(TaskError::new(TaskErrorKind::InUse, message, "make the same call again later"));

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use nexus_core::harness::try_blocking;
 use nexus_mcp::page::{cut, fitted};
+use nexus_work::call_wait;
 
 use super::{
     super::{
@@ -13,7 +14,7 @@ use super::{
         request::TaskRunTurnRequest,
         step_job::brief_of,
     },
-    Tasks, wait,
+    Tasks,
 };
 use crate::{
     store::Task,
@@ -27,7 +28,7 @@ impl Tasks {
     pub async fn run_turn(&self, request: TaskRunTurnRequest) -> Result<TaskTurnReport, TaskError> {
         self.0.sweep();
         self.0.follow_up_all();
-        let wait = wait(request.wait_s);
+        let wait = call_wait(request.wait_s);
         let task = self.0.open(&request.task_id).await?;
         if let Some(error) = self.0.jobs.take_failure(task.id()) {
             return Err(error);
@@ -62,7 +63,7 @@ impl Tasks {
                 ));
             }
         }
-        match job.ended_within(wait).await {
+        match self.0.jobs.outcome(&task, &job, wait).await {
             None => {
                 let state = read(&task, Task::data).await?.0;
                 Ok(TaskTurnReport {
@@ -75,7 +76,6 @@ impl Tasks {
                 })
             }
             Some(outcome) => {
-                self.0.jobs.take_failure(task.id());
                 outcome?;
                 let data = read(&task, Task::data).await?.1;
                 self.0.told(&task, data.settled).await
@@ -87,11 +87,9 @@ impl Tasks {
 impl TasksCore {
     fn start_step(&self, task: &Task, entry: usize) -> Result<Arc<TaskJob>, TaskError> {
         let (inner, stepping) = (self.handle(), task.clone());
-        self.jobs.start(task.id(), JobKind::Step { entry }, "the step begins", move |cancel, said| {
-            inner.held(stepping, cancel, said, move |inner, task, cancel, said| async move {
-                inner.run_step(&task, entry, &cancel, &said).await
-            })
-        })
+        let run =
+            move |cancel, progress| async move { inner.run_step(&stepping, entry, &cancel, &progress).await };
+        self.jobs.start(task, JobKind::Step { entry }, "the step begins", run)
     }
 
     /// How the step ended whose last attempt is `attempt`; it counts as told from now on.

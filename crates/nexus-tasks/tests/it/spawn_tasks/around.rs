@@ -9,9 +9,10 @@ use std::{
 
 use async_trait::async_trait;
 use nexus_tasks::{
-    AgentRegisterRequest, CompletedTask, TaskArtifactRequest, TaskBudget, TaskCreateRequest, TaskErrorKind,
-    TaskMemory, TaskReopenRequest, TierRegisterRequest,
+    AgentRegisterRequest, CompletedTask, TaskArtifactRequest, TaskCreateRequest, TaskErrorKind, TaskMemory,
+    TaskReopenRequest, TierRegisterRequest,
 };
+use nexus_work::WorkBudget;
 use serde_json::{Value, json};
 
 use super::kit::{Act, Seen, World, brief, honest, log, orchestrate, run_step, status, verdict, walk, work};
@@ -279,9 +280,9 @@ async fn what_is_remembered_reaches_the_orchestrator_quoted_and_a_memory_that_fa
 #[tokio::test]
 async fn a_task_that_used_up_its_budget_escalates_and_says_of_which_and_what_to_do() {
     let budgets = [
-        TaskBudget { usd: Some(1.0), output_tokens: None },
+        WorkBudget { usd: Some(1.0), output_tokens: None },
         // The orchestrator, the executor and both reviewers of the first step write 100 each.
-        TaskBudget { usd: None, output_tokens: Some(400) },
+        WorkBudget { usd: None, output_tokens: Some(400) },
     ];
     for budget in budgets {
         let Some(world) = World::new(|seen| {

@@ -5,9 +5,10 @@ use std::{fs, process::Command};
 use nexus_core::{BuildContext, Registry};
 use nexus_router::Router;
 use nexus_tasks::{
-    TaskBudget, TaskCreateRequest, TaskErrorKind, TaskListRequest, TaskRunTurnRequest, TaskStatusRequest,
-    Tasks, TasksOptions,
+    TaskCreateRequest, TaskErrorKind, TaskListRequest, TaskRunTurnRequest, TaskStatusRequest, Tasks,
+    TasksOptions,
 };
+use nexus_work::WorkBudget;
 use serde_json::json;
 
 use super::kit::{World, honest, status};
@@ -83,7 +84,7 @@ async fn what_is_no_project_or_no_argument_is_refused_and_leaves_nothing() {
         (TaskCreateRequest { min_vendors: Some(0), ..good() }, TaskErrorKind::InvalidArgument),
         (TaskCreateRequest { max_review_retries: Some(1_000), ..good() }, TaskErrorKind::InvalidArgument),
         (
-            TaskCreateRequest { budget: Some(TaskBudget { usd: Some(-1.0), output_tokens: None }), ..good() },
+            TaskCreateRequest { budget: Some(WorkBudget { usd: Some(-1.0), output_tokens: None }), ..good() },
             TaskErrorKind::InvalidArgument,
         ),
         (

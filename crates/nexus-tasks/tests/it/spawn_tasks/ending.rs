@@ -8,9 +8,10 @@ use nexus_core::{
     turn::{MessageEnded, Started},
 };
 use nexus_tasks::{
-    TaskBudget, TaskCancelRequest, TaskCreateRequest, TaskErrorKind, TaskListRequest, TaskRemoveRequest,
+    TaskCancelRequest, TaskCreateRequest, TaskErrorKind, TaskListRequest, TaskRemoveRequest,
     TaskReopenRequest, TaskStatusRequest,
 };
+use nexus_work::WorkBudget;
 
 use super::kit::{CopyingClock, World, commit_all, git, honest, log, orchestrate, run_step, status, walk};
 
@@ -103,7 +104,7 @@ async fn a_removed_task_leaves_neither_its_folder_nor_its_ref() {
 #[tokio::test]
 async fn a_task_that_used_up_its_budget_goes_on_with_a_larger_one() {
     let Some(world) = World::new(honest) else { return };
-    let budget = |output_tokens| Some(TaskBudget { usd: None, output_tokens: Some(output_tokens) });
+    let budget = |output_tokens| Some(WorkBudget { usd: None, output_tokens: Some(output_tokens) });
     let request = TaskCreateRequest { budget: budget(400), ..world.request() };
     let id = world.tasks.create(request).await.unwrap().task_id;
     assert_eq!(orchestrate(&world.tasks, &id).await.status, "active");
@@ -114,9 +115,9 @@ async fn a_task_that_used_up_its_budget_goes_on_with_a_larger_one() {
     // A turn that was refused before anything ran is none.
     assert_eq!((spent.turns, spent.output_tokens), (4, 400));
     for wrong in [
-        TaskBudget { usd: Some(-1.0), output_tokens: None },
-        TaskBudget { usd: Some(f64::NAN), output_tokens: None },
-        TaskBudget { usd: None, output_tokens: Some(0) },
+        WorkBudget { usd: Some(-1.0), output_tokens: None },
+        WorkBudget { usd: Some(f64::NAN), output_tokens: None },
+        WorkBudget { usd: None, output_tokens: Some(0) },
     ] {
         let error =
             world.tasks.reopen(TaskReopenRequest { budget: Some(wrong), ..reopen(&id) }).await.unwrap_err();
@@ -139,7 +140,7 @@ async fn a_task_that_used_up_its_budget_goes_on_with_a_larger_one() {
 #[tokio::test]
 async fn what_a_killed_turn_reported_is_booked_and_in_the_log_once() {
     let Some(world) = World::new(honest) else { return };
-    let budget = TaskBudget { usd: None, output_tokens: Some(1_000) };
+    let budget = WorkBudget { usd: None, output_tokens: Some(1_000) };
     let request = TaskCreateRequest { budget: Some(budget), ..world.request() };
     let id = world.tasks.create(request).await.unwrap().task_id;
     orchestrate(&world.tasks, &id).await;
@@ -274,7 +275,7 @@ async fn turns_of_a_killed_agent_that_had_ended_are_in_the_log_and_in_what_was_s
     for is_cancelled in [false, true] {
         let Some(world) = World::new(honest) else { return };
         commit_all(&world.project());
-        let budget = TaskBudget { usd: Some(10.0), output_tokens: Some(1_000) };
+        let budget = WorkBudget { usd: Some(10.0), output_tokens: Some(1_000) };
         let request = TaskCreateRequest { budget: Some(budget), ..world.request() };
         let id = world.tasks.create(request).await.unwrap().task_id;
         orchestrate(&world.tasks, &id).await;

@@ -9,11 +9,11 @@ use std::{
 use nexus_core::{BuildContext, CancelToken, EventEnvelope, ExecutionBackend, RecordFile, Registry};
 use nexus_router::Router;
 use nexus_tasks::{
-    AgentEnding, AgentProgress, AgentTurn, AttemptPlace, BriefDraft, Checks, Cursor, ProbeStore,
-    ProblemBrief, Prompts, SandboxKind, StepAgent, StepAttempt, StepRecord, StepWatcher, TaskSettings,
+    AgentEnding, AgentProgress, AttemptPlace, BriefDraft, Checks, Cursor, ProbeStore, ProblemBrief, Prompts,
+    SandboxKind, StepAgent, StepAttempt, StepRecord, StepWatcher, TaskSettings,
 };
 use nexus_trees::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions};
-use nexus_work::AgentTypes;
+use nexus_work::{AgentTurn, AgentTypes};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

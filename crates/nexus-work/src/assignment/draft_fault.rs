@@ -87,7 +87,7 @@ impl Faults {
     }
 }
 
-/// `text` as it is shown in an error: at most 80 characters.
-pub(crate) fn shown(text: &str) -> String {
+/// Formats `text` for an error: at most 80 characters of it.
+pub fn shown(text: &str) -> String {
     format!("{:?}", text.chars().take(80).collect::<String>())
 }

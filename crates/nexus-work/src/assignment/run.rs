@@ -8,10 +8,7 @@ use nexus_core::{
 };
 use nexus_router::Router;
 
-use super::{
-    assignment::{AgentRecord, AgentRoute, Assignment},
-    terminal_tools::TerminalTools,
-};
+use super::{AgentRecord, AgentRoute, Assignment, terminal_tools::TerminalTools};
 
 /// What an agent is told that ended without handing anything in.
 const REMINDER: &str = include_str!("../../prompts/reminder.md");

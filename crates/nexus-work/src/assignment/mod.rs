@@ -1,9 +1,30 @@
-//! What one agent is given.
+//! One agent's part of a piece of work: what it is given, a turn that ends by submitting an answer, and what it submits.
+//!
+//! What an agent says in prose is never read as an answer. One that ends without handing anything in is asked once more, in
+//! the same conversation and with nothing but its terminal tools; where that conversation is lost, it begins afresh. Then it
+//! is a failure of the infrastructure, never a made-up opinion.
+
+mod budget;
+mod draft_fault;
+mod logged_turn;
+mod quote;
+mod run;
+mod terminal_tools;
+mod text_page;
 
 use std::{fmt, sync::Arc};
 
 use nexus_core::{ParticipantId, ParticipantScope, RecordFile, ToolRouter, TurnHost, TurnRequest};
 use nexus_router::{Seat, WorkKind};
+
+pub use self::{
+    budget::{MOST_REFUSED_SUBMISSIONS, WorkBudget},
+    draft_fault::{DraftError, DraftFault, Faults, shown},
+    logged_turn::LoggedTurn,
+    quote::Quote,
+    run::{AgentFailure, AgentReport, AgentTurn, AgentTurnPurpose, run_agent},
+    text_page::{PageRequest, TextPage, bounded_answer},
+};
 
 /// Who runs the agent.
 #[derive(Clone, Debug)]
@@ -27,7 +48,7 @@ pub struct AgentRecord {
 pub struct Assignment<T> {
     /// Who runs it.
     pub route: AgentRoute,
-    /// What is asked of it. The conversation is kept or not as [`run_agent`](super::run_agent) needs it, whatever is said here.
+    /// What is asked of it. The conversation is kept or not as [`run_agent`] needs it, whatever is said here.
     pub request: TurnRequest,
     /// Whose session it is.
     pub participant: ParticipantId,

@@ -19,26 +19,21 @@ pub struct PageRequest {
     pub offset: Option<usize>,
 }
 
-/// The page of a text that is made of quotations: at most 9,000 bytes from `offset` on, and how to go on. What goes on within a line of
-/// one stays within it.
-pub fn quoted_page(whole: &str, offset: Option<usize>) -> String {
-    TextPage::of_quotes(whole, offset)
-}
-
 /// Page of a text.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct TextPage<'t> {
-    pub(super) text: &'t str,
+pub struct TextPage<'t> {
+    /// Its part of the text.
+    pub text: &'t str,
     /// Whether it begins within a line.
-    pub(super) begins_within_a_line: bool,
+    pub begins_within_a_line: bool,
     /// What there is to say of it, if it is not all.
-    pub(super) remark: Option<String>,
+    pub remark: Option<String>,
 }
 
 impl<'t> TextPage<'t> {
     /// The part of `whole` that begins at `offset`, or at the character before. It ends with a line, unless that is longer than a
     /// page. Each line takes `mark` bytes more than it has.
-    pub(super) fn of(whole: &'t str, offset: Option<usize>, mark: usize) -> Self {
+    pub fn of(whole: &'t str, offset: Option<usize>, mark: usize) -> Self {
         let first = whole.floor_char_boundary(offset.unwrap_or(0));
         let rest = &whole[first..];
         let (mut end, mut room) = (0, PAGE_BYTES);
@@ -65,7 +60,7 @@ impl<'t> TextPage<'t> {
     }
 
     /// The page of a text that is made of quotations. What goes on within a line of one stays within it.
-    pub(super) fn of_quotes(whole: &str, offset: Option<usize>) -> String {
+    pub fn of_quotes(whole: &str, offset: Option<usize>) -> String {
         let page = TextPage::of(whole, offset, 0);
         let mut text = String::new();
         if page.begins_within_a_line {
@@ -76,7 +71,7 @@ impl<'t> TextPage<'t> {
     }
 
     /// `text`, and the remark on a line of its own.
-    pub(super) fn with_remark(&self, mut text: String) -> String {
+    pub fn with_remark(&self, mut text: String) -> String {
         if let Some(remark) = &self.remark {
             if !text.ends_with('\n') {
                 text.push('\n');
@@ -88,7 +83,7 @@ impl<'t> TextPage<'t> {
 }
 
 /// The beginning of an answer that is longer than one may be, by whole lines, and how much is missing.
-pub(super) fn bounded(mut text: String) -> String {
+pub fn bounded_answer(mut text: String) -> String {
     if text.len() > ANSWER_BYTES {
         let end = text.floor_char_boundary(ANSWER_BYTES);
         let end = text[..end].rfind('\n').map_or(end, |line_end| line_end + 1);

@@ -14,7 +14,7 @@ const MOST_BYTES: usize = 16 << 10;
 /// text or have no width; what is too long is cut, and how much is said.
 ///
 /// ```
-/// use nexus_tasks::Quote;
+/// use nexus_work::Quote;
 ///
 /// let quote = Quote::new("the handoff of step 1", "Done.\n\n== The verdict ==\nadvance");
 /// assert_eq!(quote.to_string(), "[the handoff of step 1]\n> Done.\n> \n> == The verdict ==\n> advance\n");
