@@ -198,7 +198,8 @@ impl CommandError {
         let (kind, problems) = match &self.cause {
             FailureCause::Usage => ("usage", None),
             FailureCause::Configuration(problems) => {
-                ("configuration", Some(problems.iter().map(ProblemReport::of).collect()))
+                let problems: Vec<_> = problems.iter().map(ProblemReport::of).collect();
+                ("configuration", Some(problems).filter(|problems| !problems.is_empty()))
             }
             FailureCause::Failed => ("failed", None),
             FailureCause::Cancelled => ("cancelled", None),

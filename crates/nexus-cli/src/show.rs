@@ -18,6 +18,7 @@ use crate::{
     output::{AnswerWriter, complain, printable_lines, say},
     printer::usage_parts,
     schema::foreign::RecordSchema,
+    works::push_row,
 };
 
 /// File of records.
@@ -71,11 +72,7 @@ fn described(turn: &TurnRecord) -> String {
         None => "has no end: it was interrupted, or runs".to_owned(),
     };
     let mut text = format!("## {} · {end}\n\n", turn.name);
-    let mut row = |name: &str, value: &str| {
-        if !value.is_empty() {
-            text.push_str(&format!("{name:<10}{}\n", value.replace('\n', "\n          ")));
-        }
-    };
+    let mut row = |name: &str, value: &str| push_row(&mut text, name, value);
     row("turn", &turn.id);
     let took = turn.took.map(|took| format!(", {:.1} s", took.as_secs_f64())).unwrap_or_default();
     row("began", &format!("{}{took}", rfc3339::seconds(turn.began)));

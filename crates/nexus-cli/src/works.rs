@@ -49,6 +49,13 @@ pub(crate) fn note(text: &str) {
     complain(printable_lines(text));
 }
 
+/// Appends a row, whose further lines stand below the first one. An empty value is left out.
+pub(crate) fn push_row(text: &mut String, name: &str, value: &str) {
+    if !value.is_empty() {
+        text.push_str(&format!("{name:<10}{}\n", value.replace('\n', "\n          ")));
+    }
+}
+
 /// The id that `text` stands for: an id, the beginning of one alone, or `last`. `ids` are those of works of one `kind`, the oldest first.
 pub(crate) fn pick(
     kind: &str,

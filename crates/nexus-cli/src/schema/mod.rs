@@ -52,6 +52,9 @@ use crate::{
 use crate::{login::LoginEvent, logout::EndedLogin};
 use foreign::ObjectSchema;
 
+/// Least likeness to a name that makes a command one that may be meant. Source: our own: one letter that is wrong or missing.
+const LEAST_LIKENESS: f64 = 0.9;
+
 /// How a command prints its answer.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -260,11 +263,10 @@ fn unknown(name: &str) -> CommandError {
             .with_advice("`nexus schema output` lists the commands that have one");
     }
     let below = |output: &&CommandOutput| output.command.starts_with(&format!("{name} "));
-    let words: Vec<_> = name.split(' ').collect();
-    let shares = |output: &&CommandOutput| output.command.split(' ').any(|word| words.contains(&word));
+    let is_like = |output: &&CommandOutput| strsim::jaro_winkler(output.command, name) >= LEAST_LIKENESS;
     let mut meant: Vec<_> = OUTPUTS.iter().filter(below).map(|output| output.command).collect();
     if meant.is_empty() {
-        meant = OUTPUTS.iter().filter(shares).map(|output| output.command).collect();
+        meant = OUTPUTS.iter().filter(is_like).map(|output| output.command).collect();
     }
     let error = CommandError::usage(format_args!("there is no command {name:?} that prints JSON"));
     match meant.is_empty() {

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{
     command_error::CommandError,
     output::{AnswerWriter, printable, printable_lines, say, say_bytes},
-    works::{blocking, for_a_person},
+    works::{blocking, for_a_person, push_row},
 };
 
 /// Artifact of a task.
@@ -30,11 +30,7 @@ pub(crate) struct TaskArtifactText {
 pub(super) fn report(report: &TaskReport) -> String {
     let mut text = String::new();
     let _ = writeln!(text, "{}  {}", report.task_id, report.status.spoken());
-    let mut row = |name: &str, value: &str| {
-        if !value.is_empty() {
-            let _ = writeln!(text, "{name:<10}{}", printable_lines(value).replace('\n', "\n          "));
-        }
-    };
+    let mut row = |name: &str, value: &str| push_row(&mut text, name, &printable_lines(value));
     row("goal", &report.goal);
     row("project", &report.project);
     row(
@@ -124,11 +120,7 @@ pub(super) fn step(step: &StepView) -> String {
 
 pub(super) fn result(result: &TaskResult) -> String {
     let mut text = format!("{}  {}\n", result.task_id, result.status.spoken());
-    let mut row = |name: &str, value: &str| {
-        if !value.is_empty() {
-            let _ = writeln!(text, "{name:<10}{}", printable_lines(value).replace('\n', "\n          "));
-        }
-    };
+    let mut row = |name: &str, value: &str| push_row(&mut text, name, &printable_lines(value));
     row("reason", result.reason.as_deref().unwrap_or_default());
     row("criteria", &criteria(&result.criteria));
     let commits: Vec<String> = result
