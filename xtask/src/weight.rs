@@ -18,7 +18,8 @@ const BUILDS: [Build; 4] = [
     Build { package: "nexus-turn", features: Some(""), most: 55 },
     // Fewer than `genai` has (145).
     Build { package: "nexus-turn", features: Some("responses"), most: 130 },
-    Build { package: "nexus-turn", features: None, most: 225 },
+    // Two of them, `nexus-http` and `nexus-mcp`, stand for modules that other crates of ours had twice; none is a stranger's.
+    Build { package: "nexus-turn", features: None, most: 227 },
 ];
 
 /// Prints the counts. Returns how many are above their bound.

@@ -41,6 +41,7 @@
 //! ```
 
 mod activity;
+#[cfg(feature = "service")]
 mod attach;
 mod call;
 mod context;
@@ -64,6 +65,7 @@ mod typed;
 mod wire;
 
 pub use activity::CallActivity;
+#[cfg(feature = "service")]
 pub use attach::{AttachError, attach};
 pub use context::{CallContext, CallProgress};
 pub use http::{HttpServer, HttpSettings};

@@ -4,7 +4,6 @@ use std::{path::PathBuf, sync::Arc};
 
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc, oneshot};
-use url::Url;
 
 /// Most roots that are taken of a client. Source: our own bound.
 const MAX_ROOTS: usize = 256;
@@ -25,15 +24,22 @@ impl ClientRoots {
     /// Reads a result of `roots/list`. What is no folder of this machine is left out.
     pub(crate) fn read(result: &Value) -> Self {
         let Some(roots) = result.get("roots").and_then(Value::as_array) else { return Self::NoAnswer };
-        let path = |root: &Value| {
-            let url = Url::parse(root.get("uri")?.as_str()?).ok()?;
-            if url.scheme() != "file" {
-                return None;
-            }
-            url.to_file_path().ok()
-        };
+        let path = |root: &Value| file_path(root.get("uri")?.as_str()?);
         Self::Named(roots.iter().take(MAX_ROOTS).filter_map(path).collect())
     }
+}
+
+/// Returns the path of a file URL.
+#[cfg(feature = "service")]
+fn file_path(url: &str) -> Option<PathBuf> {
+    let url = url::Url::parse(url).ok()?;
+    if url.scheme() == "file" { url.to_file_path().ok() } else { None }
+}
+
+/// A session's tools ask for no roots.
+#[cfg(not(feature = "service"))]
+fn file_path(_: &str) -> Option<PathBuf> {
+    None
 }
 
 /// One question for the roots, and where its answer goes.
