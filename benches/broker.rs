@@ -9,17 +9,18 @@ mod fleet_kit;
 use std::{
     error::Error,
     path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::ExitCode,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use fleet_kit::{Ended, cpu_of, own_cpu, shown};
+use fleet_kit::{cpu_of, own_cpu, shown};
 use nexus_broker::{
     Address, BrokerStore, Envelope, JetStreamStore, MessagePriority, Payload, QueueLimits, SqliteStore,
 };
 use nexus_core::SystemClock;
 use nexus_fleet::{Fleet, FleetSettings};
+use nexus_testkit::nats::{NATS_PROGRAM, NatsServer};
 
 /// Windows of the whole run, each with a figure of its own.
 const WINDOWS: usize = 10;
@@ -80,26 +81,19 @@ fn measure(messages: usize, only: Option<&str>) -> Result<bool, Failure> {
     if only == Some("sqlite") {
         return Ok(holds);
     }
-    let Some(program) = std::env::var_os("NEXUS_REAL_NATS") else {
-        println!("JetStream: NEXUS_REAL_NATS names no nats-server: real/servers/install prints where one is");
+    if std::env::var_os(NATS_PROGRAM).is_none() {
+        println!("JetStream: {NATS_PROGRAM} names no nats-server: real/servers/install prints where one is");
         return Ok(holds);
-    };
-    let (server, url) = start(Path::new(&program), folder.path())?;
+    }
     holds &= runtime.block_on(async {
-        let settings = FleetSettings { servers: vec![url.clone()], ..FleetSettings::default() };
+        let server = NatsServer::start().await;
+        let settings = FleetSettings { servers: vec![server.url()], ..FleetSettings::default() };
         let fleet = Fleet::new(settings)?;
-        let began = Instant::now();
-        let store = loop {
-            match JetStreamStore::open(&fleet, limits, Arc::new(SystemClock)).await {
-                Ok(store) => break store,
-                Err(error) if began.elapsed() > Duration::from_secs(30) => return Err(error.into()),
-                Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
-            }
-        };
+        let store = JetStreamStore::open(&fleet, limits, Arc::new(SystemClock)).await?;
         let holds = through(&store, "JetStream", messages).await?;
         println!(
             "  {} of the server's processor for one message",
-            shown(cpu_of(server.0.id()) / messages as u32)
+            shown(cpu_of(server.pid().unwrap_or_default()) / messages as u32)
         );
         let began = (Instant::now(), own_cpu());
         JetStreamStore::open(&fleet, limits, Arc::new(SystemClock)).await?;
@@ -195,18 +189,4 @@ impl Windows {
         );
         growth <= MUST_GROWTH
     }
-}
-
-/// Starts a server, and tells where it is.
-fn start(program: &Path, folder: &Path) -> Result<(Ended, String), Failure> {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    let port = listener.local_addr()?.port();
-    drop(listener);
-    let child = Command::new(program)
-        .args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"])
-        .arg(folder.join("nats"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    Ok((Ended(child), format!("nats://127.0.0.1:{port}")))
 }

@@ -10,7 +10,6 @@ mod fleet_kit;
 use std::{
     io,
     io::{BufRead as _, BufReader, Write as _},
-    path::Path,
     process::{Command, ExitCode, Stdio},
     sync::Arc,
     time::{Duration, Instant},
@@ -26,6 +25,7 @@ use nexus::{
     turn::MessageEnded,
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, Worker, WorkerSettings};
+use nexus_testkit::nats::{NATS_PROGRAM, NatsServer};
 
 /// Processor time that a turn may cost more than here, callers and workers together.
 const MUST_TURN: Duration = Duration::from_millis(15);
@@ -95,11 +95,11 @@ fn main() -> ExitCode {
         _ => {}
     }
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let Some(program) = std::env::var_os("NEXUS_REAL_NATS") else {
-        println!("NEXUS_REAL_NATS names no nats-server: real/servers/install prints where one is");
+    if std::env::var_os(NATS_PROGRAM).is_none() {
+        println!("{NATS_PROGRAM} names no nats-server: real/servers/install prints where one is");
         return ExitCode::SUCCESS;
-    };
-    match measure(Path::new(&program), has("--quick")) {
+    }
+    match measure(has("--quick")) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) if has("--strict") => ExitCode::FAILURE,
         Ok(false) => ExitCode::SUCCESS,
@@ -140,23 +140,10 @@ fn worker(server: &str, name: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn measure(program: &Path, is_quick: bool) -> io::Result<bool> {
-    let folder = tempfile::tempdir()?;
-    let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
-    let port = listener.local_addr()?.port();
-    drop(listener);
-    let server = Command::new(program)
-        .args(["-a", "127.0.0.1", "-p", &port.to_string(), "-js", "-sd"])
-        .arg(folder.path())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()?;
-    let server = Ended(server);
-    let url = format!("nats://127.0.0.1:{port}");
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn measure(is_quick: bool) -> io::Result<bool> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let server = runtime.block_on(NatsServer::start());
+    let url = server.url();
     let fleet = Fleet::new(settings(&url, "none"))?;
     runtime.block_on(fleet.set_up(&["bench"])).map_err(io::Error::other)?;
     let mut workers = Vec::new();
@@ -177,7 +164,7 @@ fn measure(program: &Path, is_quick: bool) -> io::Result<bool> {
     let local: Arc<dyn ExecutionBackend> = Arc::new(Sayer("sayer".into()));
     let remote: Arc<dyn ExecutionBackend> = Arc::new(FleetBackend::new(Arc::clone(&local), "bench", fleet));
     let pids: Vec<u32> = workers.iter().map(|worker| worker.0.id()).collect();
-    let bench = Bench { runtime, pids, server: server.0.id() };
+    let bench = Bench { runtime, pids, server: server.pid().unwrap_or_default() };
 
     println!("turns of one event, {WORKERS} workers of {SLOTS} turns, one server");
     println!(

@@ -42,10 +42,6 @@ pub struct KeyState {
 
 impl NatsConnection {
     /// Returns the keys of a bucket that `is_wanted` accepts, with their values. A key that ends meanwhile is left out.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError::Forbidden`], [`NatsError::NotSetUp`], [`NatsError::Unclear`]
     pub async fn bucket_values(
         &self,
         bucket: &str,
@@ -78,10 +74,6 @@ impl BucketKey {
     }
 
     /// Reads the key from the server that leads: another may lag behind.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError::Forbidden`], [`NatsError::NotSetUp`], [`NatsError::Unclear`]
     pub async fn read(&self, connection: &NatsConnection) -> Result<KeyState, NatsError> {
         let stream = connection.bucket_stream(self.bucket).await?;
         match stream.last(&self.subject()).await {
@@ -116,10 +108,6 @@ impl BucketKey {
     }
 
     /// Ends the key, as [`write`](Self::write) changes it.
-    ///
-    /// # Errors
-    ///
-    /// As [`write`](Self::write).
     pub async fn remove(&self, connection: &NatsConnection, expected: u64) -> Result<Option<u64>, NatsError> {
         let message =
             PublishMessage::build().header(OPERATION, DELETED).expected_last_subject_sequence(expected);
@@ -153,13 +141,11 @@ impl BucketKey {
 }
 
 /// Returns the subject behind a key of a bucket.
-#[must_use]
 pub fn key_subject(bucket: &str, key: &str) -> String {
     format!("$KV.{bucket}.{key}")
 }
 
 /// Returns the key that a [`key_subject`] belongs to.
-#[must_use]
 pub fn key_of_subject<'a>(bucket: &str, subject: &'a str) -> Option<&'a str> {
     subject.strip_prefix("$KV.")?.strip_prefix(bucket)?.strip_prefix('.')
 }

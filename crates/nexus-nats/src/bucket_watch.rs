@@ -68,10 +68,6 @@ pub enum BucketChange {
 
 impl BucketWatch {
     /// Opens a watch over the keys that a pattern includes.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError::Forbidden`], [`NatsError::Unclear`]
     pub async fn open(nats: &NatsConnection, bucket: &'static str, keys: &str) -> Result<Self, NatsError> {
         let connection = connection(nats);
         let inbox = nats.client().new_inbox();

@@ -101,25 +101,21 @@ impl NatsConnection {
     }
 
     /// The client. Its own calls return `Ok`, or wait until a timeout, where the account lacks a permission.
-    #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
     /// The client's view of JetStream, with the same caveat as [`client`](Self::client).
-    #[must_use]
     pub fn jetstream(&self) -> &Context {
         &self.jetstream
     }
 
     /// Size of the largest message that the servers accept, in bytes, with its headers.
-    #[must_use]
     pub fn max_payload_bytes(&self) -> usize {
         self.client.server_info().max_payload
     }
 
     /// Returns true while there is a connection.
-    #[must_use]
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == State::Connected
     }
@@ -133,7 +129,6 @@ impl NatsConnection {
     }
 
     /// Returns true if so many bytes wait to be sent that nothing is to be sent twice.
-    #[must_use]
     pub fn is_behind(&self) -> bool {
         self.unsent_bytes.load(Ordering::Relaxed) > MAX_BEHIND
     }
@@ -146,10 +141,6 @@ impl NatsConnection {
     }
 
     /// Stores a message in the stream that takes its subject, and returns its number there.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsStoreError`]
     pub async fn store(&self, subject: &str, message: PublishMessage) -> Result<u64, NatsStoreError> {
         let publish = async {
             let acknowledged = self.jetstream.send_publish(subject.to_owned(), message).await?;
@@ -165,10 +156,6 @@ impl NatsConnection {
     }
 
     /// Awaits a request on a subject that begins with `subject`, or its refusal, which no answer reports.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError::Forbidden`]
     pub async fn permitted<T>(
         &self,
         subject: &str,

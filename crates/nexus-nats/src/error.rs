@@ -105,7 +105,6 @@ pub enum NatsStoreError {
 
 impl NatsStoreError {
     /// Returns true if the servers have no room. The client has no kinds for that.
-    #[must_use]
     pub fn is_out_of_space(&self) -> bool {
         matches!(self, Self::Unclear(reason) if NO_SPACE.iter().any(|words| reason.contains(words)))
     }

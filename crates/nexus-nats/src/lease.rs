@@ -20,7 +20,6 @@ pub struct Tenure(watch::Sender<Instant>);
 
 impl Tenure {
     /// Begins at the moment in which the server was asked.
-    #[must_use]
     pub fn since(asked_at: Instant) -> Self {
         Self(watch::channel(asked_at).0)
     }
@@ -31,7 +30,6 @@ impl Tenure {
     }
 
     /// Returns true while the owner may act.
-    #[must_use]
     pub fn is_active(&self) -> bool {
         self.0.borrow().elapsed() < TENURE_TIME
     }
@@ -46,13 +44,13 @@ impl Tenure {
 
 /// A key that belongs to its owner until [`LEASE_TIME`] after the last renewal.
 #[derive(Debug)]
-pub struct Lease {
+pub struct KeyLease {
     connection: NatsConnection,
     key: BucketKey,
     revision: u64,
 }
 
-impl Lease {
+impl KeyLease {
     /// Takes a key. `None`: another has it.
     ///
     /// # Errors

@@ -7,7 +7,7 @@
 //! | send, store and ask | [`NatsConnection`] | returns `Ok`, or waits until a timeout, where the account lacks a permission |
 //! | read and write one stream | [`NatsStream`] | has a different error type for each request |
 //! | change a key from the revision that was read | [`BucketKey`] | loses the time limit of a key in `update`, and reads from a replica that lags |
-//! | own a key until it is no longer renewed | [`Lease`], [`Tenure`] | has no lease |
+//! | own a key until it is no longer renewed | [`KeyLease`], [`Tenure`] | has no lease |
 //! | follow the keys of a bucket | [`BucketWatch`] | retries for ever, without an error, where it may not delete its consumer |
 //! | store what is too large for a message | [`ObjectBucket`] | returns `NotFound` or a wrong digest for an object that a replica does not have yet |
 //!
@@ -28,7 +28,7 @@ pub use bucket_key::{BucketKey, KeyState, key_of_subject, key_subject};
 pub use bucket_watch::{BucketChange, BucketWatch};
 pub use connection::{ANSWER_TIME, API, NatsConnection};
 pub use error::{NatsError, NatsStoreError};
-pub use lease::{LEASE_TIME, Lease, RENEW_EVERY, TENURE_TIME, Tenure};
+pub use lease::{KeyLease, LEASE_TIME, RENEW_EVERY, TENURE_TIME, Tenure};
 pub use objects::{CHUNK_BYTES, ObjectBucket, StoredObject};
 pub use settings::{NatsCredentials, NatsSettings};
 pub use stream::NatsStream;

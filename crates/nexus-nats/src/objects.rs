@@ -43,7 +43,6 @@ pub struct ObjectBucket {
 
 impl NatsConnection {
     /// Returns an object store without a request to the server.
-    #[must_use]
     pub fn object_bucket(&self, bucket: &'static str) -> ObjectBucket {
         ObjectBucket { connection: self.clone(), bucket }
     }

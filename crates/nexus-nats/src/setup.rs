@@ -34,10 +34,6 @@ impl NatsConnection {
     }
 
     /// Creates a key-value bucket if it is missing.
-    ///
-    /// # Errors
-    ///
-    /// As [`ensure_stream`](Self::ensure_stream).
     pub async fn ensure_bucket(&self, config: kv::Config) -> Result<(), NatsError> {
         let (name, jetstream) = (config.bucket.clone(), self.jetstream());
         let create = || jetstream.create_key_value(config.clone());
@@ -45,10 +41,6 @@ impl NatsConnection {
     }
 
     /// Creates an object store if it is missing.
-    ///
-    /// # Errors
-    ///
-    /// As [`ensure_stream`](Self::ensure_stream).
     pub async fn ensure_object_bucket(&self, config: object_store::Config) -> Result<(), NatsError> {
         let (name, jetstream) = (config.bucket.clone(), self.jetstream());
         let create = || jetstream.create_object_store(config.clone());
@@ -88,7 +80,7 @@ impl NatsConnection {
             return Ok(());
         }
         match self.create(what, &format!("{API}STREAM.CREATE.{stream}"), create).await {
-            // An account that may not create it is told that it is missing.
+            // To an account that may not create it, it is missing.
             Err(error @ NatsError::Forbidden { .. }) => {
                 Err(NatsError::NotSetUp { what: what.to_owned(), reason: error.to_string() })
             }

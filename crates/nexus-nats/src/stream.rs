@@ -34,10 +34,6 @@ pub struct NatsStream {
 
 impl NatsConnection {
     /// Returns a stream without a request to the server.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError::Unclear`]: it is no name of a stream.
     pub async fn stream(&self, name: impl Into<String>) -> Result<NatsStream, NatsError> {
         let name = name.into();
         let stream = self.jetstream().get_stream_no_info(&name).await.map_err(NatsError::unclear)?;
@@ -45,10 +41,6 @@ impl NatsConnection {
     }
 
     /// Returns the stream behind a key-value bucket.
-    ///
-    /// # Errors
-    ///
-    /// As [`stream`](Self::stream).
     pub async fn bucket_stream(&self, bucket: &str) -> Result<NatsStream, NatsError> {
         let stream = self.stream(format!("KV_{bucket}")).await?;
         Ok(NatsStream { what: bucket.to_owned(), ..stream })
@@ -57,26 +49,17 @@ impl NatsConnection {
 
 impl NatsStream {
     /// The connection that the requests use.
-    #[must_use]
     pub fn connection(&self) -> &NatsConnection {
         &self.connection
     }
 
     /// Returns the configuration and the state of the stream.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError`]
     pub async fn info(&self) -> Result<Info, NatsError> {
         let info = self.request("STREAM.INFO", self.stream.get_info()).await?;
         info.map_err(|error| self.fault(&error))
     }
 
     /// Returns the number of messages on each subject that a pattern includes.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError`]
     pub async fn counts(&self, subjects: String) -> Result<Vec<(String, usize)>, NatsError> {
         let counts = async { self.stream.info_with_subjects(subjects).await?.try_collect().await };
         let counts = self.request("STREAM.INFO", counts).await?;
@@ -84,10 +67,6 @@ impl NatsStream {
     }
 
     /// Returns the message with this number. `None`: it was deleted, or never stored.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError`]
     pub async fn message(&self, number: u64) -> Result<Option<StreamMessage>, NatsError> {
         let found = self.stream.get_raw_message(number);
         match self.request("STREAM.MSG.GET", found).await? {
@@ -98,10 +77,6 @@ impl NatsStream {
     }
 
     /// Returns the last message on a subject.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError`]
     pub async fn last(&self, subject: &str) -> Result<Option<StreamMessage>, NatsError> {
         let found = self.stream.get_last_raw_message_by_subject(subject);
         match self.request("STREAM.MSG.GET", found).await? {
@@ -112,10 +87,6 @@ impl NatsStream {
     }
 
     /// Returns the last message on a subject from any server. It may be an old one for a moment.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError`]
     pub async fn last_of_any_server(&self, subject: &str) -> Result<Option<Bytes>, NatsError> {
         match self.request("DIRECT.GET", self.stream.direct_get_last_for_subject(subject)).await? {
             Ok(message) => Ok(Some(message.payload)),
@@ -125,20 +96,12 @@ impl NatsStream {
     }
 
     /// Deletes a message. A server has more than one error for a message that is gone.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError`]
     pub async fn delete(&self, number: u64) -> Result<(), NatsError> {
         let deleted = self.request("STREAM.MSG.DELETE", self.stream.delete_message(number));
         deleted.await?.map(drop).map_err(|error| self.fault(&error))
     }
 
     /// Creates a consumer that reads the stream from a number on. The server removes it some time after the program ended.
-    ///
-    /// # Errors
-    ///
-    /// [`NatsError`]
     pub async fn reader(
         &self,
         first: u64,
@@ -209,7 +172,6 @@ impl NatsStream {
     }
 
     /// Classifies the error of a request to this stream.
-    #[must_use]
     pub fn fault(&self, error: &dyn Display) -> NatsError {
         NatsError::of_request(&self.what, error)
     }

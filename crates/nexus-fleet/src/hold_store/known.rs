@@ -162,7 +162,7 @@ async fn follow_once(fleet: &Weak<FleetCore>, state: &Weak<StoreState>) -> Resul
                 state.known.see_hold(&key, revision, value.as_ref());
             }
             BucketChange::Key { key, revision, value } => {
-                state.known.see_probe(&key, revision, value.is_some())
+                state.known.see_probe(&key, revision, value.is_some());
             }
             BucketChange::Present(keys) => state.known.forget_ended(is_hold, &keys, &before),
         }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use nexus_nats::{Lease, NatsError, RENEW_EVERY, TENURE_TIME};
+use nexus_nats::{KeyLease, NatsError, RENEW_EVERY, TENURE_TIME};
 use nexus_router::hold::SlotClaim;
 use tokio::{
     sync::{oneshot, watch},
@@ -89,7 +89,7 @@ impl Slots {
     pub(super) async fn claim(self, key: String) -> Result<Option<SlotClaim>, FleetError> {
         // No other claim of any process has this value.
         let value = Bytes::from(uuid::Uuid::new_v4().simple().to_string());
-        let Some(lease) = Lease::take(&self.link.nats, SLOTS_BUCKET, key.clone(), value.clone()).await?
+        let Some(lease) = KeyLease::take(&self.link.nats, SLOTS_BUCKET, key.clone(), value.clone()).await?
         else {
             return Ok(None);
         };
@@ -143,7 +143,7 @@ async fn keep(
     link: Link,
     key: String,
     value: Bytes,
-    mut lease: Lease,
+    mut lease: KeyLease,
     mut told: oneshot::Receiver<GivingBack>,
 ) {
     let (mut renewed_at, mut pause) = (Instant::now(), RENEW_EVERY);
@@ -160,7 +160,7 @@ async fn keep(
         match lease.renew(value.clone(), |found| *found == *value).await {
             Ok(true) => (renewed_at, pause) = (asked_at, RENEW_EVERY),
             // Its time is over. If nobody has it yet, it is taken again.
-            Ok(false) => match Lease::take(&link.nats, SLOTS_BUCKET, key.clone(), value.clone()).await {
+            Ok(false) => match KeyLease::take(&link.nats, SLOTS_BUCKET, key.clone(), value.clone()).await {
                 Ok(Some(taken)) => {
                     tracing::warn!(
                         key,

@@ -27,7 +27,7 @@ use std::{
 use async_nats::jetstream::{self, AckKind};
 use futures::StreamExt as _;
 use nexus_core::{Availability, BackendId, CancelToken, CredentialSource, TraceContext};
-use nexus_nats::{LEASE_TIME, Lease, RENEW_EVERY, Tenure};
+use nexus_nats::{KeyLease, LEASE_TIME, RENEW_EVERY, Tenure};
 use nexus_router::Router;
 use tokio::{
     sync::{Semaphore, mpsc},
@@ -416,7 +416,7 @@ impl Worker {
     }
 
     /// Takes the worker's name in its pool. One whose holder was killed is waited for.
-    async fn register(&self, offer: &Offer) -> Result<(Lease, Tenure), FleetError> {
+    async fn register(&self, offer: &Offer) -> Result<(KeyLease, Tenure), FleetError> {
         let card = self.card_maker().card(&offer.backends, false);
         let until = Instant::now() + LEASE_TIME + Duration::from_secs(5);
         let mut was_told = false;
@@ -424,7 +424,7 @@ impl Worker {
             let key = worker_key(&self.context.pool, &self.context.name);
             let tenure = Tenure::since(Instant::now());
             if let Some(lease) =
-                Lease::take(&self.context.link.nats, WORKERS_BUCKET, key, card.clone().into()).await?
+                KeyLease::take(&self.context.link.nats, WORKERS_BUCKET, key, card.clone().into()).await?
             {
                 return Ok((lease, tenure));
             }
@@ -530,7 +530,7 @@ impl CardMaker {
 /// Entry of the worker among the workers of its pool.
 struct PoolEntry {
     worker: CardMaker,
-    lease: Lease,
+    lease: KeyLease,
     /// Whether turns may be taken by it.
     tenure: Tenure,
     drain: CancelToken,

@@ -17,7 +17,7 @@ pub(super) fn unclear(what: &str, reason: &dyn std::fmt::Display) -> BrokerError
 }
 
 /// A fault of the connection.
-pub(super) fn fleet(error: FleetError) -> BrokerError {
+pub(super) fn fleet(error: &FleetError) -> BrokerError {
     match error {
         FleetError::Nats(error) => server(error),
         error => BrokerError::new(BrokerErrorKind::Failed, error.to_string(), ""),
@@ -25,7 +25,7 @@ pub(super) fn fleet(error: FleetError) -> BrokerError {
 }
 
 /// A fault of the servers.
-pub(super) fn server(error: NatsError) -> BrokerError {
+pub(super) fn server(error: &NatsError) -> BrokerError {
     let (kind, advice) = match error {
         NatsError::Unreachable { .. } | NatsError::Unclear { .. } => (BrokerErrorKind::Unavailable, AGAIN),
         _ => (BrokerErrorKind::Failed, ""),
@@ -41,7 +41,7 @@ pub(super) fn store(what: &str, error: NatsStoreError) -> BrokerError {
             format!("{what}: the servers have no room ({reason})"),
             "make room: nothing that was stored is lost",
         ),
-        error => server(error.into()),
+        error => server(&error.into()),
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) fn request(what: &str) -> impl FnOnce(NatsError) -> BrokerError {
             format!("{what}: the stream of messages is not there any more"),
             "start the broker again, which makes it",
         ),
-        error => server(error),
+        error => server(&error),
     }
 }
 

@@ -63,7 +63,7 @@ impl JetStreamStore {
         limits: QueueLimits,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, BrokerError> {
-        let connection = fleet.connection().await.map_err(fault::fleet)?;
+        let connection = fleet.connection().await.map_err(|error| fault::fleet(&error))?;
         let largest = connection.nats().max_payload_bytes();
         if limits.max_message_bytes + OVERHEAD > largest {
             return Err(BrokerError::new(

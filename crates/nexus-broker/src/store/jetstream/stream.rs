@@ -42,8 +42,8 @@ impl Requests {
             ..Config::default()
         };
         let nats = connection.nats();
-        nats.ensure_stream(config).await.map_err(fault::server)?;
-        let stream = nats.stream(STREAM).await.map_err(fault::server)?;
+        nats.ensure_stream(config).await.map_err(|error| fault::server(&error))?;
+        let stream = nats.stream(STREAM).await.map_err(|error| fault::server(&error))?;
         let requests = Self { connection, stream };
         let info = requests.info().await?;
         let found = info.config.metadata.get(VERSION_KEY).and_then(|version| version.parse::<u32>().ok());
