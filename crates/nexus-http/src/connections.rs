@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rustix::process::{Resource, getrlimit};
 use tokio::{net::TcpStream, sync::Semaphore, time::Instant};
 
-use crate::{connection::HttpConnection, server::RequestHandler};
+use crate::{connection::HttpConnection, handler::RequestHandler};
 
 /// Most strangers at once, if the process may open enough descriptors. Source: our own bound, far above the number of a server's
 /// clients: the more strangers there may be, the sooner newcomers are accepted in a flood.

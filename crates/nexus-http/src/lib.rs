@@ -9,6 +9,7 @@
 mod body;
 mod connection;
 mod connections;
+mod handler;
 pub mod head;
 mod memory;
 mod names;
@@ -18,6 +19,7 @@ mod server;
 pub use body::{BodyError, read_body};
 pub use connection::HttpConnection;
 pub use connections::ServerLimits;
+pub use handler::RequestHandler;
 pub use memory::{BodyMemory, BodyTooLarge, MemoryPermit};
 pub use names::{ForeignRequest, ServerNames};
-pub use server::{BoundedServer, RequestHandler, listen};
+pub use server::{BoundedServer, listen};

@@ -2,13 +2,11 @@
 
 use std::{convert::Infallible, fmt, future::Future, io, net::SocketAddr, sync::Arc, time::Duration};
 
-use hyper::{Request, Response, body::Incoming};
 use tokio::net::{TcpListener, TcpSocket};
 
 use crate::{
-    connection::HttpConnection,
     connections::{Connections, ServerLimits},
-    response::ResponseBody,
+    handler::RequestHandler,
 };
 
 /// Connections that the system queues before they are accepted. Source: our own choice: the most that systems allow, since any
@@ -16,16 +14,6 @@ use crate::{
 const BACKLOG: u32 = 4096;
 /// Pause after an accept that failed, such as without free descriptors. Source: our own choice.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// Answers the requests of all connections of a server.
-pub trait RequestHandler: Send + Sync + 'static {
-    /// Answers one request. Requests of one connection come one after the other.
-    fn respond(
-        &self,
-        request: Request<Incoming>,
-        connection: &Arc<HttpConnection>,
-    ) -> impl Future<Output = Response<ResponseBody>> + Send;
-}
 
 /// Opens a port. Port 0 is any free one.
 ///

@@ -18,7 +18,7 @@ use super::{
     reply::{Reply, ReplyStatus, ReplyStream},
     roots::{ClientRoots, RootsSource},
     service::{CallAnswer, JsonObject, ServiceInfo, ToolService},
-    session::SessionTools,
+    session_tools::SessionTools,
     wire::{self, RequestMeta},
 };
 

@@ -59,6 +59,7 @@ pub mod schema;
 mod server_file;
 mod service;
 mod session;
+mod session_tools;
 mod stdio;
 mod token;
 mod typed;
