@@ -1,8 +1,15 @@
 //! What a debate's `status.json` holds beside its state.
 
+use nexus_work::WorkData;
 use serde::{Deserialize, Serialize};
 
-use crate::{frame::FrameRules, settings::DebateSettings, sources::Source};
+use crate::{
+    debate_error::{DebateError, DebateErrorKind},
+    frame::FrameRules,
+    settings::DebateSettings,
+    sources::Source,
+    state::DebateState,
+};
 
 /// What a debate's `status.json` holds beside its [`DebateState`](crate::DebateState): all that is needed to go on with it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,5 +61,41 @@ impl DebateData {
             pins: self.pins.clone(),
             sources: self.sources.iter().flatten().map(|source| source.name.clone()).collect(),
         }
+    }
+
+    /// What its sources were copied to be, once they are.
+    ///
+    /// # Errors
+    ///
+    /// [`Damaged`](DebateErrorKind::Damaged) if its creation was cut off.
+    pub(crate) fn check_is_whole(&self) -> Result<(), DebateError> {
+        match self.sources {
+            Some(_) => Ok(()),
+            None => Err(DebateError::new(
+                DebateErrorKind::Damaged,
+                "the debate is not whole: its creation was cut off",
+                "cancel it by debate_cancel, and create another one by debate_create",
+            )),
+        }
+    }
+}
+
+impl WorkData<DebateState> for DebateData {
+    const VERSION: u32 = Self::VERSION;
+
+    fn fault(&self, _state: &DebateState) -> Option<String> {
+        if self.version != Self::VERSION {
+            return Some(format!(
+                "`data` is of version {}, and this Nexus knows {}",
+                self.version,
+                Self::VERSION
+            ));
+        }
+        if let Some((field, reason)) = self.settings.fault() {
+            return Some(format!("`{field}` {reason}"));
+        }
+        // They name files.
+        let stage = self.settled.iter().find(|stage| !crate::names::is_name(stage))?;
+        Some(format!("{stage:?} is no stage"))
     }
 }

@@ -17,7 +17,7 @@ use std::{
 };
 
 use nexus_core::{RecordFile, RecordLog};
-use nexus_work::{EventLog, LockedWork, LoggedTurn, Workspace, WorkspaceId, WorkspaceStatus};
+use nexus_work::{EventLog, LockedWork, LoggedTurn, WorkSnapshot, Workspace, WorkspaceId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -43,23 +43,7 @@ pub struct Debate {
 }
 
 /// What `status.json` said of a debate when it was read.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DebateSnapshot {
-    /// Where it is.
-    pub state: DebateState,
-    /// What else is known of it.
-    pub data: DebateData,
-    /// What the caller finds it by.
-    pub labels: BTreeMap<String, String>,
-    /// The workspace that it is a part of.
-    pub parent: Option<WorkspaceId>,
-    /// Workspaces that belong to it, such as tasks that it began.
-    pub links: Vec<WorkspaceId>,
-    /// When it was created.
-    pub created_at: SystemTime,
-    /// When its status was last written.
-    pub updated_at: SystemTime,
-}
+pub type DebateSnapshot = WorkSnapshot<DebateState, DebateData>;
 
 /// One thing that happened in a debate: a line of its `events.jsonl`, for people. Nothing is decided by it, and nothing of it is shown
 /// to an agent.
@@ -111,36 +95,6 @@ pub enum DebateLogEvent {
     },
 }
 
-impl DebateSnapshot {
-    pub(crate) fn of(folder: &Path, status: &WorkspaceStatus<DebateState>) -> Result<Self, DebateError> {
-        Ok(Self {
-            state: status.state,
-            data: data_of(folder, status)?,
-            labels: status.labels.clone(),
-            parent: status.parent_workspace_id().cloned(),
-            links: status.linked_workspace_ids().iter().cloned().collect(),
-            created_at: status.created_at(),
-            updated_at: status.updated_at(),
-        })
-    }
-
-    /// What its sources were copied to be, once they are.
-    ///
-    /// # Errors
-    ///
-    /// [`Damaged`](DebateErrorKind::Damaged) if its creation was cut off.
-    pub(crate) fn check_is_whole(&self) -> Result<(), DebateError> {
-        match self.data.sources {
-            Some(_) => Ok(()),
-            None => Err(DebateError::new(
-                DebateErrorKind::Damaged,
-                "the debate is not whole: its creation was cut off",
-                "cancel it by debate_cancel, and create another one by debate_create",
-            )),
-        }
-    }
-}
-
 impl Debate {
     pub(crate) fn of(workspace: Workspace<DebateState>) -> Self {
         Self { workspace }
@@ -162,7 +116,7 @@ impl Debate {
     ///
     /// [`Damaged`](DebateErrorKind::Damaged) if it is not what was written there.
     pub fn snapshot(&self) -> Result<DebateSnapshot, DebateError> {
-        DebateSnapshot::of(self.folder(), &self.workspace.status()?)
+        self.workspace.snapshot()
     }
 
     /// Reads `status.json`, changes it and writes it, while nobody else writes. A change that fails writes nothing.
@@ -174,15 +128,7 @@ impl Debate {
         &self,
         change: impl FnOnce(&mut DebateState, &mut DebateData) -> Result<T, DebateError>,
     ) -> Result<T, DebateError> {
-        self.workspace.try_update(|status| {
-            let mut data = data_of(self.folder(), status)?;
-            let mut state = status.state;
-            let answer = change(&mut state, &mut data)?;
-            status.data = serde_json::to_value(&data)
-                .map_err(|error| DebateError::damaged(self.folder(), &error.to_string()))?;
-            status.state = state;
-            Ok(answer)
-        })
+        self.workspace.update_data(change)
     }
 
     /// What was said and decided so far: the records of the stages that the status has left, each checked anew.
@@ -232,11 +178,7 @@ impl Debate {
     ///
     /// [`Damaged`](DebateErrorKind::Damaged) if what is there is no record of turns.
     pub fn turns(&self) -> Result<RecordFile, DebateError> {
-        let path = self.turns_path();
-        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
-            return Err(DebateError::damaged(&path, "it is no regular file"));
-        }
-        RecordFile::open(&path).map_err(|error| DebateError::damaged(&path, &error.to_string()))
+        self.workspace.turns()
     }
 
     /// The turns of its agents, as they were written down. None if there is no such file yet.
@@ -245,15 +187,7 @@ impl Debate {
     ///
     /// [`Damaged`](DebateErrorKind::Damaged) if what is there is no regular file; those of the file system.
     pub fn turn_log(&self) -> Result<RecordLog, DebateError> {
-        let path = self.turns_path();
-        match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(RecordLog::default()),
-            Ok(found) if !found.is_file() => {
-                return Err(DebateError::damaged(&path, "it is no regular file"));
-            }
-            _ => {}
-        }
-        RecordLog::read(&path).map_err(DebateError::at(&path))
+        self.workspace.turn_log()
     }
 
     /// Appends to its log.
@@ -262,10 +196,7 @@ impl Debate {
     ///
     /// Those of the file system.
     pub fn log(&self, event: &DebateLogEvent) -> Result<(), DebateError> {
-        let value = serde_json::to_value(event).unwrap_or_default();
-        let kind = value.get("kind").and_then(|kind| kind.as_str()).unwrap_or("unknown").to_owned();
-        self.workspace.append(kind, value.get("data").cloned().unwrap_or_default())?;
-        Ok(())
+        self.workspace.log(event)
     }
 
     /// Reads its log.
@@ -275,10 +206,6 @@ impl Debate {
     /// [`Damaged`](DebateErrorKind::Damaged) if it has gaps.
     pub fn events(&self) -> Result<EventLog, DebateError> {
         Ok(self.workspace.events()?)
-    }
-
-    fn turns_path(&self) -> PathBuf {
-        self.folder().join("turns.jsonl")
     }
 
     fn stage_file(&self, stage: &str) -> PathBuf {
@@ -302,28 +229,5 @@ impl fmt::Debug for Debate {
             .field("id", self.id())
             .field("folder", &self.folder())
             .finish_non_exhaustive()
-    }
-}
-
-fn data_of(folder: &Path, status: &WorkspaceStatus<DebateState>) -> Result<DebateData, DebateError> {
-    let path = folder.join("status.json");
-    let version = status.data.get("version").and_then(serde_json::Value::as_u64);
-    if version.is_some_and(|version| version != u64::from(DebateData::VERSION)) {
-        let message = format!("`data` in {path:?} was written by another version of Nexus");
-        return Err(DebateError::new(
-            DebateErrorKind::Damaged,
-            message,
-            "update this Nexus; nothing was changed",
-        ));
-    }
-    let data: DebateData = serde_json::from_value(status.data.clone())
-        .map_err(|error| DebateError::damaged(&path, &format!("`data`: {error}")))?;
-    if let Some((field, reason)) = data.settings.fault() {
-        return Err(DebateError::damaged(&path, &format!("`{field}` {reason}")));
-    }
-    // They name files.
-    match data.settled.iter().find(|stage| !crate::names::is_name(stage)) {
-        Some(stage) => Err(DebateError::damaged(&path, &format!("{stage:?} is no stage"))),
-        None => Ok(data),
     }
 }

@@ -3,11 +3,11 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use nexus_core::Clock;
-use nexus_work::{NewWorkspace, WorkspaceErrorKind, WorkspaceId, Workspaces};
+use nexus_work::{NewWorkspace, WorkListing, WorkspaceId, Workspaces};
 
 use crate::{
     data::DebateData,
-    debate::{Debate, DebateId, DebateSnapshot},
+    debate::{Debate, DebateSnapshot},
     debate_error::{DebateError, DebateErrorKind},
     state::DebateState,
 };
@@ -23,13 +23,7 @@ pub struct DebateStore {
 }
 
 /// The debates of a home, as they were listed.
-#[derive(Debug)]
-pub struct DebateListing {
-    /// Those that could be read, the oldest first.
-    pub debates: Vec<(Debate, DebateSnapshot)>,
-    /// Why others could not be.
-    pub unreadable: Vec<DebateError>,
-}
+pub type DebateListing = WorkListing<Debate, DebateSnapshot, DebateErrorKind>;
 
 impl DebateStore {
     /// Those of the home at `home`. Nothing is read or made yet.
@@ -75,19 +69,7 @@ impl DebateStore {
     /// [`UnknownDebate`](DebateErrorKind::UnknownDebate) if the text is no id, or there is no such debate;
     /// [`Damaged`](DebateErrorKind::Damaged) if its `status.json` is not what was written there.
     pub fn open(&self, debate: &str) -> Result<Debate, DebateError> {
-        let unknown = |message: String| {
-            DebateError::unknown(message, "call debate_list, which has the ids of all debates")
-        };
-        let id: DebateId = debate.parse().map_err(|error| unknown(format!("{error}")))?;
-        match self.workspaces.open(&id) {
-            Ok(workspace) => Ok(Debate::of(workspace)),
-            Err(error)
-                if matches!(error.kind(), WorkspaceErrorKind::NotFound | WorkspaceErrorKind::OtherKind) =>
-            {
-                Err(unknown(format!("there is no debate {id}")))
-            }
-            Err(error) => Err(error.into()),
-        }
+        Ok(Debate::of(self.workspaces.open_named(debate)?))
     }
 
     /// Every debate, the oldest first. What is wrong with one hides no other.
@@ -96,19 +78,7 @@ impl DebateStore {
     ///
     /// Those of the file system, if the folder cannot be read.
     pub fn list(&self) -> Result<DebateListing, DebateError> {
-        let list = self.workspaces.list()?;
-        let mut listing = DebateListing {
-            debates: Vec::new(),
-            unreadable: list.unreadable.into_iter().map(DebateError::from).collect(),
-        };
-        for entry in list.entries {
-            let debate = Debate::of(entry.workspace);
-            match DebateSnapshot::of(debate.folder(), &entry.status) {
-                Ok(snapshot) => listing.debates.push((debate, snapshot)),
-                Err(error) => listing.unreadable.push(error),
-            }
-        }
-        Ok(listing)
+        self.workspaces.list_work(Debate::of)
     }
 
     /// Removes a debate that no caller knows of yet.

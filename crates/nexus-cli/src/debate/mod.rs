@@ -158,7 +158,7 @@ fn unconfigured() -> Result<Debates, CommandError> {
 /// The id of the debate that `text` stands for.
 async fn id(debates: &Debates, text: &str) -> Result<String, CommandError> {
     let store = debates.store().clone();
-    let listed = blocking(move || store.list()).await?.debates;
+    let listed = blocking(move || store.list()).await?.entries;
     let ids: Vec<String> = listed.iter().map(|(debate, _)| debate.id().to_string()).collect();
     works::pick("debate", &ids, ids.last(), text)
 }

@@ -122,7 +122,7 @@ async fn status(tasks: &Tasks, task: &str) -> Result<TaskReport, CommandError> {
 /// The id of the task that `text` stands for.
 async fn id(tasks: &Tasks, text: &str) -> Result<String, CommandError> {
     let store = tasks.store().clone();
-    let listed = blocking(move || store.list()).await?.tasks;
+    let listed = blocking(move || store.list()).await?.entries;
     let ids: Vec<String> = listed.iter().map(|(task, _)| task.id().to_string()).collect();
     // A creation that runs, or that was cut off, has made no task yet: none without a base either.
     let is_made =

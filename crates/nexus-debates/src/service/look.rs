@@ -73,7 +73,7 @@ impl Debates {
             let unreadable: Vec<String> = listing.unreadable.iter().map(ToString::to_string).collect();
             let unreadable = cut_list(unreadable.iter().map(String::as_str), 300);
             let room = MOST_BYTES - 200 - json_bytes(&unreadable);
-            let rows = listing.debates.iter().rev().filter(|(_, snapshot)| {
+            let rows = listing.entries.iter().rev().filter(|(_, snapshot)| {
                 let fits = |(name, value): (&String, &String)| snapshot.labels.get(name) == Some(value);
                 request.status.as_deref().is_none_or(|status| snapshot.state.name() == status)
                     && request.labels.iter().all(fits)

@@ -39,7 +39,7 @@ impl Debates {
                             snapshot.state.next_call(),
                         ));
                     }
-                    _ => snapshot.check_is_whole()?,
+                    _ => snapshot.data.check_is_whole()?,
                 }
                 let (inner, running, from) = (Arc::clone(&self.0), debate.clone(), snapshot.state);
                 let run = move |cancel, progress| async move {

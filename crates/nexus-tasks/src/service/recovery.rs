@@ -62,7 +62,7 @@ impl TasksCore {
                     let inner = inner.handle();
                     try_blocking(move || inner.store.list()).await
                 };
-                for (task, _) in listing.map(|listing| listing.tasks).unwrap_or_default() {
+                for (task, _) in listing.map(|listing| listing.entries).unwrap_or_default() {
                     if inner.background.cancel.is_cancelled() {
                         return;
                     }

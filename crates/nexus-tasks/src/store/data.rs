@@ -3,7 +3,7 @@
 use std::{fmt, path::PathBuf};
 
 use nexus_trees::{CommitId, CommitIntent};
-use nexus_work::AgentTypes;
+use nexus_work::{AgentTypes, WorkData};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -152,9 +152,12 @@ impl TaskData {
             follow_ups: Vec::new(),
         }
     }
+}
 
-    /// What keeps this from being what was written for a task in `state`.
-    pub(super) fn fault(&self, state: &TaskState) -> Option<String> {
+impl WorkData<TaskState> for TaskData {
+    const VERSION: u32 = Self::VERSION;
+
+    fn fault(&self, state: &TaskState) -> Option<String> {
         if self.version != Self::VERSION {
             return Some(format!("is of version {}, and this Nexus knows {}", self.version, Self::VERSION));
         }

@@ -1,17 +1,15 @@
 //! One task: its folder.
 
 use std::{
-    collections::BTreeMap,
     fmt, fs, io,
     path::{Path, PathBuf},
-    time::SystemTime,
 };
 
 use nexus_core::{CancelToken, RecordFile, RecordLog};
 use nexus_files::{FileLock, make_private_folder};
 use nexus_process::private_home::remove_tree;
 use nexus_trees::{Patch, Project, Tree, TreeOptions};
-use nexus_work::{EventLog, LockedWork, Workspace, WorkspaceId, WorkspaceStatus};
+use nexus_work::{EventLog, LockedWork, WorkSnapshot, Workspace, WorkspaceId};
 
 use super::{data::TaskData, git::SharedGit, log::TaskLogEvent};
 use crate::{
@@ -44,41 +42,7 @@ pub struct Task {
 }
 
 /// What `status.json` said of a task when it was read.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TaskSnapshot {
-    /// Where it is.
-    pub state: TaskState,
-    /// What else is known of it.
-    pub data: TaskData,
-    /// What the caller finds it by.
-    pub labels: BTreeMap<String, String>,
-    /// The workspace that it is a part of.
-    pub parent: Option<TaskId>,
-    /// Workspaces that belong to it.
-    pub links: Vec<TaskId>,
-    /// When it was created.
-    pub created_at: SystemTime,
-    /// When its status was last written.
-    pub updated_at: SystemTime,
-    /// How often it was written.
-    pub generation: u64,
-}
-
-impl TaskSnapshot {
-    pub(super) fn of(folder: &Path, status: &WorkspaceStatus<TaskState>) -> Result<Self, TaskError> {
-        let data = data_of(folder, status)?;
-        Ok(Self {
-            state: status.state.clone(),
-            data,
-            labels: status.labels.clone(),
-            parent: status.parent_workspace_id().cloned(),
-            links: status.linked_workspace_ids().iter().cloned().collect(),
-            created_at: status.created_at(),
-            updated_at: status.updated_at(),
-            generation: status.generation(),
-        })
-    }
-}
+pub type TaskSnapshot = WorkSnapshot<TaskState, TaskData>;
 
 impl Task {
     pub(super) fn of(workspace: Workspace<TaskState>, git: SharedGit) -> Self {
@@ -101,7 +65,7 @@ impl Task {
     ///
     /// [`Damaged`](TaskErrorKind::Damaged) if it is not what was written there.
     pub fn snapshot(&self) -> Result<TaskSnapshot, TaskError> {
-        TaskSnapshot::of(self.folder(), &self.workspace.status()?)
+        self.workspace.snapshot()
     }
 
     /// Where it is, and what else is known of it.
@@ -123,23 +87,7 @@ impl Task {
         &self,
         change: impl FnOnce(&mut TaskState, &mut TaskData) -> Result<T, TaskError>,
     ) -> Result<T, TaskError> {
-        self.workspace.try_update(|status| {
-            let mut data = data_of(self.folder(), status)?;
-            let mut state = status.state.clone();
-            let answer = change(&mut state, &mut data)?;
-            if let Some(fault) = data.fault(&state) {
-                let message = format!("the status of {} would not be readable: {fault}", self.id());
-                return Err(TaskError::new(
-                    TaskErrorKind::Failed,
-                    message,
-                    "nothing was written; report this",
-                ));
-            }
-            status.data =
-                serde_json::to_value(&data).map_err(|error| TaskError::damaged(self.folder(), error))?;
-            status.state = state;
-            Ok(answer)
-        })
+        self.workspace.update_data(change)
     }
 
     /// Links it to other workspaces, on both sides.
@@ -397,11 +345,7 @@ impl Task {
     ///
     /// [`Damaged`](TaskErrorKind::Damaged) if what is there is no record of turns.
     pub fn turns(&self) -> Result<RecordFile, TaskError> {
-        let path = self.turns_path();
-        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
-            return Err(TaskError::damaged(&path, "it is no regular file"));
-        }
-        RecordFile::open(&path).map_err(|error| TaskError::damaged(&path, error))
+        self.workspace.turns()
     }
 
     /// The turns of its agents, as they were written down. None if there is no such file yet.
@@ -411,18 +355,12 @@ impl Task {
     /// [`Damaged`](TaskErrorKind::Damaged) if what is there is no regular file, which could hold the call up; those of the file
     /// system.
     pub fn turn_log(&self) -> Result<RecordLog, TaskError> {
-        let path = self.turns_path();
-        match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(RecordLog::default()),
-            Ok(found) if !found.is_file() => return Err(TaskError::damaged(&path, "it is no regular file")),
-            _ => {}
-        }
-        RecordLog::read(&path).map_err(TaskError::at(&path))
+        self.workspace.turn_log()
     }
 
     /// The file of the turns of its agents.
     pub fn turns_path(&self) -> PathBuf {
-        self.folder().join("turns.jsonl")
+        self.workspace.turns_path()
     }
 
     /// Appends to its log.
@@ -431,11 +369,7 @@ impl Task {
     ///
     /// Those of the file system.
     pub fn log(&self, event: &TaskLogEvent) -> Result<(), TaskError> {
-        let value = serde_json::to_value(event).unwrap_or_default();
-        let kind = value.get("kind").and_then(|kind| kind.as_str()).unwrap_or("unknown").to_owned();
-        let data = value.get("data").cloned().unwrap_or_default();
-        self.workspace.append(kind, data)?;
-        Ok(())
+        self.workspace.log(event)
     }
 
     /// Reads its log.
@@ -504,24 +438,5 @@ impl LockedWork for Task {
 impl fmt::Debug for Task {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Task").field("id", self.id()).field("folder", &self.folder()).finish_non_exhaustive()
-    }
-}
-
-fn data_of(folder: &Path, status: &WorkspaceStatus<TaskState>) -> Result<TaskData, TaskError> {
-    let path = folder.join("status.json");
-    let version = status.data.get("version").and_then(serde_json::Value::as_u64);
-    if version.is_some_and(|version| version > u64::from(TaskData::VERSION)) {
-        let message = format!("`data` in {path:?} was written by a newer Nexus");
-        return Err(TaskError::new(
-            TaskErrorKind::Damaged,
-            message,
-            "update this Nexus; nothing was changed",
-        ));
-    }
-    let data: TaskData = serde_json::from_value(status.data.clone())
-        .map_err(|error| TaskError::damaged(&path, format_args!("`data`: {error}")))?;
-    match data.fault(&status.state) {
-        Some(fault) => Err(TaskError::damaged(&path, fault)),
-        None => Ok(data),
     }
 }

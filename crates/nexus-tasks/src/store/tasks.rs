@@ -9,12 +9,12 @@ use std::{
 use nexus_core::Clock;
 use nexus_files::FileLock;
 use nexus_trees::{Git, Tree};
-use nexus_work::{NewWorkspace, WorkspaceId, Workspaces};
+use nexus_work::{NewWorkspace, WorkListing, WorkspaceId, Workspaces};
 
 use super::{
     data::TaskData,
     git::SharedGit,
-    task::{Task, TaskId, TaskSnapshot, UNFINISHED},
+    task::{Task, TaskSnapshot, UNFINISHED},
 };
 use crate::{
     task_error::{TaskError, TaskErrorKind},
@@ -32,13 +32,7 @@ pub struct TaskStore {
 }
 
 /// The tasks of a home, as they were listed.
-#[derive(Debug)]
-pub struct TaskListing {
-    /// Those that could be read, the oldest first.
-    pub tasks: Vec<(Task, TaskSnapshot)>,
-    /// Why others could not be.
-    pub unreadable: Vec<TaskError>,
-}
+pub type TaskListing = WorkListing<Task, TaskSnapshot, TaskErrorKind>;
 
 impl TaskStore {
     /// Those of the home at `home`. Nothing is read or made yet.
@@ -102,16 +96,7 @@ impl TaskStore {
     /// [`UnknownTask`](TaskErrorKind::UnknownTask) if the text is no id, or there is no such task;
     /// [`Damaged`](TaskErrorKind::Damaged) if its `status.json` is not what was written there.
     pub fn open(&self, task: &str) -> Result<Task, TaskError> {
-        let unknown =
-            |message: String| TaskError::unknown(message, "call task_list, which has the ids of all tasks");
-        let id: TaskId = task.parse().map_err(|error| unknown(format!("{error}")))?;
-        match self.workspaces.open(&id) {
-            Ok(workspace) => Ok(Task::of(workspace, self.git.clone())),
-            Err(error) if error.kind() == nexus_work::WorkspaceErrorKind::NotFound => {
-                Err(unknown(format!("there is no task {id}")))
-            }
-            Err(error) => Err(error.into()),
-        }
+        Ok(Task::of(self.workspaces.open_named(task)?, self.git.clone()))
     }
 
     /// Every task, the oldest first. What is wrong with one hides no other.
@@ -120,19 +105,7 @@ impl TaskStore {
     ///
     /// Those of the file system, if the folder of tasks cannot be read.
     pub fn list(&self) -> Result<TaskListing, TaskError> {
-        let list = self.workspaces.list()?;
-        let mut listing = TaskListing {
-            tasks: Vec::new(),
-            unreadable: list.unreadable.into_iter().map(TaskError::from).collect(),
-        };
-        for entry in list.entries {
-            let task = Task::of(entry.workspace, self.git.clone());
-            match TaskSnapshot::of(task.folder(), &entry.status) {
-                Ok(snapshot) => listing.tasks.push((task, snapshot)),
-                Err(error) => listing.unreadable.push(error),
-            }
-        }
-        Ok(listing)
+        self.workspaces.list_work(|workspace| Task::of(workspace, self.git.clone()))
     }
 
     /// Removes tasks whose creation was cut off: the process that created them is gone.

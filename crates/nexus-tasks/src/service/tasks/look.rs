@@ -63,7 +63,7 @@ impl Tasks {
         }
         let inner = self.0.handle();
         try_blocking(move || {
-            let TaskListing { tasks, unreadable } = inner.store.list()?;
+            let TaskListing { entries: tasks, unreadable } = inner.store.list()?;
             let project = request
                 .project
                 .as_deref()
