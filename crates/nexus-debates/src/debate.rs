@@ -10,10 +10,8 @@
 //! | `.stage` | nothing; whoever runs a stage holds a lock on it |
 
 use std::{
-    collections::BTreeMap,
     fmt, fs,
     path::{Path, PathBuf},
-    time::SystemTime,
 };
 
 use nexus_core::{RecordFile, RecordLog};

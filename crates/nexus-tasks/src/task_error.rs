@@ -4,8 +4,6 @@ use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
 use nexus_trees::{TreeErrorKind, TreeServiceErrorKind};
 use serde::{Deserialize, Serialize};
 
-use crate::checks::CheckError;
-
 /// Why a call failed, named for what the caller can do next.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -86,25 +84,5 @@ impl TreeServiceErrorKind for TaskErrorKind {
             Kind::RefMoved => (Self::InUse, "call task_status, and go on from what it says"),
             _ => return None,
         })
-    }
-}
-
-impl From<CheckError> for TaskError {
-    fn from(error: CheckError) -> Self {
-        let (kind, advice) = match error {
-            CheckError::File(error) => return error,
-            CheckError::NoSandbox { .. } => {
-                (TaskErrorKind::MissingProgram, "install it, then make the same call again")
-            }
-            CheckError::Settings { .. } | CheckError::Refused(_) | CheckError::NoTestCommand => (
-                TaskErrorKind::InvalidArgument,
-                "mend the argument of task_create, or the setting in nexus.yaml",
-            ),
-            CheckError::NoSuchProbe { .. } => (TaskErrorKind::InvalidArgument, "name one that was run"),
-            CheckError::Malformed { .. } => (TaskErrorKind::Damaged, "put the file back as it was"),
-            CheckError::Cancelled => (TaskErrorKind::Interrupted, "make the same call again"),
-            _ => (TaskErrorKind::Failed, "see to it, then make the same call again"),
-        };
-        Self::new(kind, error.to_string(), advice)
     }
 }

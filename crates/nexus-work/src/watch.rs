@@ -12,17 +12,17 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Watch over one folder or file. Without events of the system, it only pauses.
-pub(super) struct Watch(Option<system::Events>);
+pub(super) struct Watch(Option<system::FileEvents>);
 
 impl Watch {
     /// Watches for files of `folder` that are replaced or removed, from now on.
     pub(super) fn of_folder(folder: &Path) -> Self {
-        Self(system::Events::of_folder(folder))
+        Self(system::FileEvents::of_folder(folder))
     }
 
     /// Watches for a process that releases its lock on the file at `path` or dies, from now on.
     pub(super) fn of_lock(path: &Path) -> Self {
-        Self(system::Events::of_lock(path))
+        Self(system::FileEvents::of_lock(path))
     }
 
     /// Waits until something may have changed, for at most `left`. Returns whether the watch is still of use.
@@ -54,9 +54,9 @@ mod system {
     use tokio::io::{Interest, unix::AsyncFd};
 
     /// An inotify instance of its own: it wakes one waiter alone, and is gone with it.
-    pub(super) struct Events(AsyncFd<OwnedFd>);
+    pub(super) struct FileEvents(AsyncFd<OwnedFd>);
 
-    impl Events {
+    impl FileEvents {
         pub(super) fn of_folder(folder: &Path) -> Option<Self> {
             // The status is replaced by a rename. Events are appended to a file that stays, which wakes no waiter.
             Self::of(
@@ -108,9 +108,9 @@ mod system {
     use std::{convert::Infallible, path::Path};
 
     /// There are none.
-    pub(super) struct Events(Infallible);
+    pub(super) struct FileEvents(Infallible);
 
-    impl Events {
+    impl FileEvents {
         pub(super) fn of_folder(_folder: &Path) -> Option<Self> {
             None
         }

@@ -9,7 +9,7 @@ use nexus_core::LostWork;
 use nexus_trees::{TreeError, TreeErrorKind};
 use nexus_work::DraftError;
 
-use crate::task_error::TaskError;
+use crate::task_error::{TaskError, TaskErrorKind};
 
 /// Why tests or a probe were not run, or not kept. A program that ran and failed is no error.
 #[derive(Debug, thiserror::Error)]
@@ -89,5 +89,25 @@ impl CheckError {
 impl From<LostWork> for CheckError {
     fn from(_: LostWork) -> Self {
         Self::Cancelled
+    }
+}
+
+impl From<CheckError> for TaskError {
+    fn from(error: CheckError) -> Self {
+        let (kind, advice) = match error {
+            CheckError::File(error) => return error,
+            CheckError::NoSandbox { .. } => {
+                (TaskErrorKind::MissingProgram, "install it, then make the same call again")
+            }
+            CheckError::Settings { .. } | CheckError::Refused(_) | CheckError::NoTestCommand => (
+                TaskErrorKind::InvalidArgument,
+                "mend the argument of task_create, or the setting in nexus.yaml",
+            ),
+            CheckError::NoSuchProbe { .. } => (TaskErrorKind::InvalidArgument, "name one that was run"),
+            CheckError::Malformed { .. } => (TaskErrorKind::Damaged, "put the file back as it was"),
+            CheckError::Cancelled => (TaskErrorKind::Interrupted, "make the same call again"),
+            _ => (TaskErrorKind::Failed, "see to it, then make the same call again"),
+        };
+        Self::new(kind, error.to_string(), advice)
     }
 }

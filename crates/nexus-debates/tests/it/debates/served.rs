@@ -159,6 +159,6 @@ async fn a_task_that_follows_from_a_debate_is_linked_both_ways_and_knows_its_rec
     }
     // Each kind of workspace is a stranger to the other's calls.
     assert!(debates.store().open(&spawned.task_id).is_err());
-    assert_eq!(tasks.store().list().unwrap().tasks.len(), 1);
-    assert_eq!(debates.store().list().unwrap().debates.len(), 1);
+    assert_eq!(tasks.store().list().unwrap().entries.len(), 1);
+    assert_eq!(debates.store().list().unwrap().entries.len(), 1);
 }
