@@ -135,7 +135,7 @@ pub(crate) fn artifact(
         ArtifactCommand::Todo { of } => {
             for slice in slices(&artifacts, &of)? {
                 let path = artifacts.write_todo(slice)?;
-                written(out, WrittenArtifact { milestone: None, slice: Some(slice), path });
+                written(out, &WrittenArtifact { milestone: None, slice: Some(slice), path });
             }
         }
         ArtifactCommand::Status { milestone } => out.show(&artifacts.report(milestone)?, status),
@@ -155,7 +155,7 @@ pub(crate) fn artifact(
         }
         ArtifactCommand::Reconcile { milestone } => {
             let path = artifacts.write_research(milestone)?;
-            written(out, WrittenArtifact { milestone: Some(milestone), slice: None, path });
+            written(out, &WrittenArtifact { milestone: Some(milestone), slice: None, path });
         }
         ArtifactCommand::Gate { milestone } => {
             let gate = artifacts.gate(milestone)?;
@@ -176,8 +176,8 @@ pub(crate) fn artifact(
     Ok(ExitCode::SUCCESS)
 }
 
-fn written(out: AnswerWriter, file: WrittenArtifact) {
-    out.show(&file, |file| say(printable(&file.path.display().to_string())));
+fn written(out: AnswerWriter, file: &WrittenArtifact) {
+    out.show(file, |file| say(printable(&file.path.display().to_string())));
 }
 
 fn code(is_good: bool) -> ExitCode {

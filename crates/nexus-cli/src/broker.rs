@@ -31,7 +31,7 @@ use crate::{
     interrupt::{self, Interrupts},
     output::{self, AnswerWriter, complain, printable, printable_lines, say, say_json},
     spoken_time::spoken_instant,
-    works::{self, Watched, blocking},
+    works::{self, WatchProgress, blocking},
 };
 
 /// How often an inbox is looked into while an answer is awaited.
@@ -95,7 +95,7 @@ pub(crate) enum BrokerEvent {
         /// Its number in the log.
         number: u64,
         /// The message.
-        envelope: Envelope,
+        envelope: Box<Envelope>,
     },
     /// Agents or queues are not as they were.
     State {
@@ -454,7 +454,7 @@ fn show(envelope: &Envelope) {
 
 impl BrokerEvent {
     fn message(logged: &LoggedEnvelope) -> Self {
-        Self::Message { number: logged.number, envelope: logged.envelope.clone() }
+        Self::Message { number: logged.number, envelope: Box::new(logged.envelope.clone()) }
     }
 }
 
@@ -533,7 +533,7 @@ async fn watch(out: AnswerWriter, broker: &Broker, every: Duration) -> Result<Ex
     let is_terminal = std::io::stdout().is_terminal();
     let mut seen = 0;
     let mut last: Vec<String> = Vec::new();
-    let (mut before, mut told) = (String::new(), None);
+    let (mut before, mut last_state) = (String::new(), None);
     works::watch(
         every.max(LOOK_EVERY),
         || ExitCode::SUCCESS,
@@ -550,11 +550,11 @@ async fn watch(out: AnswerWriter, broker: &Broker, every: Duration) -> Result<Ex
             }
             let state = BrokerState::of(broker, false).await?;
             if out.is_json() {
-                if told.as_ref() != Some(&state) {
+                if last_state.as_ref() != Some(&state) {
                     say_json(&BrokerEvent::State { state: state.clone() });
-                    told = Some(state);
+                    last_state = Some(state);
                 }
-                return Ok(Watched::GoesOn);
+                return Ok(WatchProgress::GoesOn);
             }
             let mut shown = state.lines();
             shown.push(String::new());
@@ -568,7 +568,7 @@ async fn watch(out: AnswerWriter, broker: &Broker, every: Duration) -> Result<Ex
                 }
                 before = shown;
             }
-            Ok(Watched::GoesOn)
+            Ok(WatchProgress::GoesOn)
         },
     )
     .await

@@ -23,7 +23,7 @@ const EXAMPLE: &str = include_str!("../nexus.yaml.example");
 /// What a configuration says, or the example of one.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub(crate) enum Checked {
+pub(crate) enum CheckedConfiguration {
     /// What the configuration says.
     Configuration {
         /// The work-kinds.
@@ -72,7 +72,7 @@ pub(crate) struct ConfigurationWarning {
 
 /// Prints the example, as it is.
 pub(crate) fn example(out: AnswerWriter) -> ExitCode {
-    out.line(&Checked::Example { example: EXAMPLE.to_owned() }, EXAMPLE.trim_end());
+    out.line(&CheckedConfiguration::Example { example: EXAMPLE.to_owned() }, EXAMPLE.trim_end());
     ExitCode::SUCCESS
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn check(
             say(format_args!("note        {backend}: {}", printable(note)));
         }
     };
-    let report = || Checked::Configuration {
+    let report = || CheckedConfiguration::Configuration {
         kinds: kinds.clone(),
         backends: backends
             .iter()

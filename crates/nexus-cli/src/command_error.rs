@@ -16,10 +16,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::{
-    EXIT_FAILED, EXIT_USAGE, interrupt,
+    EXIT_FAILED, EXIT_USAGE,
+    for_a_person::for_a_person,
+    interrupt,
     output::{AnswerWriter, complain, printable_lines, say_json},
     schema::foreign::TurnErrorSchema,
-    works::for_a_person,
 };
 
 /// Why a command ends before its work is done. What a turn or a login failed of is its outcome, not this.
@@ -297,9 +298,9 @@ impl From<BrokerError> for CommandError {
 
 impl CommandError {
     /// An error of the broker that blames the command line where it names what is not there.
-    pub(crate) fn of_named(error: BrokerError) -> Self {
+    pub(crate) fn of_named(error: &BrokerError) -> Self {
         let is_callers = matches!(error.kind, BrokerErrorKind::Unknown | BrokerErrorKind::Invalid);
-        Self::of_service(is_callers, &error, &error.message, &error.advice)
+        Self::of_service(is_callers, error, &error.message, &error.advice)
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) async fn conversation(
             for found in list.conversations {
                 out.show(&ListedConversation(found), |found| say(printable(&described(&found.0))));
             }
-            return Ok(told(&list.unreadable));
+            return Ok(exit_code_of(&list.unreadable));
         }
         ConversationCommand::Show { name } => show(out, None, name).await?,
         ConversationCommand::Fork { name, new_name, at } => {
@@ -98,7 +98,7 @@ pub(crate) async fn load(
 }
 
 /// Tells why some of a list cannot be read, and gives the exit code.
-pub(crate) fn told(unreadable: &[impl ToString]) -> ExitCode {
+pub(crate) fn exit_code_of(unreadable: &[impl ToString]) -> ExitCode {
     unreadable.iter().for_each(|error| complain(printable_lines(&error.to_string())));
     if unreadable.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(EXIT_FAILED) }
 }

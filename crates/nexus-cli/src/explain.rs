@@ -18,7 +18,7 @@ use crate::{
     output::{AnswerWriter, complain, printable, say, say_json},
     schema::foreign::ExplanationSchema,
     versions::{self, ProgramNote},
-    works::{self, Watched},
+    works::{self, WatchProgress},
 };
 
 /// How often `--watch` looks at the file.
@@ -41,7 +41,7 @@ pub(crate) enum ExplainEvent {
     /// A configuration is refused: the one before it stays in use.
     Refused {
         /// Why.
-        error: ErrorReport,
+        error: Box<ErrorReport>,
     },
 }
 
@@ -63,14 +63,17 @@ pub(crate) async fn explain(
     let context = BuildContext::from_process();
     let path = config::find_or_explain(args, &context)?;
     let router = config::load_file(&path, context)?;
-    let mut stamp = stamp(&path);
-    show(out, &router, kind).await?;
+    let mut last = None;
     works::watch(LOOK_EVERY, interrupt::exit_code, async || {
-        let now = self::stamp(&path);
-        if now == stamp {
-            return Ok(Watched::GoesOn);
+        let now = stamp(&path);
+        let before = last.replace(now);
+        if before == Some(now) {
+            return Ok(WatchProgress::GoesOn);
         }
-        stamp = now;
+        if before.is_none() {
+            show(out, &router, kind).await?;
+            return Ok(WatchProgress::GoesOn);
+        }
         // The last good configuration stays where the new one is wrong, as it does in a program.
         let outcome = match router.reload() {
             Ok(()) => {
@@ -83,14 +86,14 @@ pub(crate) async fn explain(
         };
         if let Err(error) = outcome {
             match out.is_json() {
-                true => say_json(&ExplainEvent::Refused { error: error.into_report() }),
+                true => say_json(&ExplainEvent::Refused { error: Box::new(error.into_report()) }),
                 false => {
                     error.report(out);
                 }
             }
             complain("the configuration before it stays in use");
         }
-        Ok(Watched::GoesOn)
+        Ok(WatchProgress::GoesOn)
     })
     .await
 }

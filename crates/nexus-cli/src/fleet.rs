@@ -12,7 +12,7 @@ use crate::{
     config,
     output::{AnswerWriter, complain, printable, say},
     spoken_time::spoken_instant,
-    works::{self, Watched},
+    works::{self, WatchProgress},
 };
 
 /// What was made on the servers of a fleet.
@@ -80,7 +80,7 @@ pub(crate) async fn fleet(
                             out.event(|| FleetEvent::Unreachable { message }, || complain(error));
                         }
                     }
-                    Ok(Watched::GoesOn)
+                    Ok(WatchProgress::GoesOn)
                 },
             )
             .await;

@@ -85,7 +85,7 @@ fn run(out: AnswerWriter, command: &KeyCommand) -> Result<ExitCode, CommandError
         KeyOutcome::Removed => format!("removed from {place}"),
         KeyOutcome::WasAbsent => format!("there was none in {place}"),
     };
-    let changed = ChangedKey { key: name.clone(), outcome, place: place.to_string() };
+    let changed = ChangedKey { key: name.clone(), outcome, place };
     out.line(&changed, format_args!("{name}: {text}"));
     Ok(ExitCode::SUCCESS)
 }

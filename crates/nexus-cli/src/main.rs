@@ -21,6 +21,7 @@ mod explain;
 #[cfg(feature = "login")]
 mod finish;
 mod fleet;
+mod for_a_person;
 mod forget;
 mod hook;
 mod interrupt;

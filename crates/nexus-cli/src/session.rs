@@ -11,7 +11,7 @@ use crate::{
     args::SessionCommand,
     broker_home::memory,
     command_error::CommandError,
-    conversation::{self, ListedConversation, described, load, told},
+    conversation::{self, ListedConversation, described, exit_code_of, load},
     output::{AnswerWriter, complain, printable, printable_lines, say_json},
     schema::foreign::MessageSchema,
     works::blocking,
@@ -50,7 +50,7 @@ pub(crate) async fn session(out: AnswerWriter, command: SessionCommand) -> Resul
         SessionCommand::List => {
             let list = of_broker(|sessions| sessions.list()).await?;
             list.sessions.into_iter().for_each(|(key, summary)| show(key.to_string(), summary));
-            return Ok(told(&list.unreadable));
+            return Ok(exit_code_of(&list.unreadable));
         }
         SessionCommand::Show { session } => {
             conversation::show(out, Some(session.to_string()), session.conversation()).await?;
@@ -77,12 +77,14 @@ pub(crate) async fn session(out: AnswerWriter, command: SessionCommand) -> Resul
         }
         SessionCommand::Search { words, limit } => {
             let found = blocking(move || {
-                let memory = memory().map_err(CommandError::of_named)?;
+                let memory = memory().map_err(|error| CommandError::of_named(&error))?;
                 // What is there is searched all the same.
                 if let Err(error) = memory.capture_all(&conversation::store()) {
                     complain(printable_lines(&format!("not all of it can be searched: {error}")));
                 }
-                memory.query(&words.join(" "), limit, |_| true).map_err(CommandError::of_named)
+                memory
+                    .query(&words.join(" "), limit, |_| true)
+                    .map_err(|error| CommandError::of_named(&error))
             });
             for hit in found.await? {
                 let text = printable_lines(&hit.text);
@@ -97,5 +99,8 @@ async fn of_broker<T: Send + 'static>(
     work: impl FnOnce(&Sessions) -> Result<T, BrokerError> + Send + 'static,
 ) -> Result<T, CommandError> {
     // As `nexus session show` has it.
-    blocking(move || work(&Sessions::new(conversation::store())).map_err(CommandError::of_named)).await
+    blocking(move || {
+        work(&Sessions::new(conversation::store())).map_err(|error| CommandError::of_named(&error))
+    })
+    .await
 }

@@ -28,12 +28,12 @@ pub(crate) struct ShownRecords {
     #[schemars(with = "Vec<RecordSchema>")]
     turns: Vec<TurnRecord>,
     /// Lines that cannot be read.
-    unread: Vec<UnreadLine>,
+    unread: Vec<UnreadRecord>,
 }
 
 /// Line of a file of records that cannot be read.
 #[derive(Debug, Serialize, JsonSchema)]
-struct UnreadLine {
+struct UnreadRecord {
     /// The line, from 1.
     line: u64,
     /// Why.
@@ -48,8 +48,7 @@ pub(crate) fn show(out: AnswerWriter, file: &Path) -> Result<ExitCode, CommandEr
     }
     let is_unread = log.turns.is_empty() && !log.unread.is_empty();
     let unread = log.unread.iter();
-    let unread =
-        unread.map(|unread| UnreadLine { line: unread.line as u64, reason: unread.fault.to_string() });
+    let unread = unread.map(|unread| UnreadRecord { line: unread.line, reason: unread.fault.to_string() });
     out.show(&ShownRecords { turns: log.turns, unread: unread.collect() }, |shown_records| {
         shown_records.turns.iter().for_each(|turn| say(shown(&described(turn))));
     });

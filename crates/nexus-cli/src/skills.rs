@@ -189,11 +189,11 @@ pub(crate) async fn skills(out: AnswerWriter, args: SkillsArgs) -> Result<ExitCo
         SkillsCommand::Info { name } => out.show(&place.find(&name)?, print),
         SkillsCommand::Install { names, hub } => {
             let hub = open(&hub).await?;
-            tell(out, place.install(&*hub, &names).await?);
+            show_changes(out, place.install(&*hub, &names).await?);
         }
         SkillsCommand::Update { names, hub } => {
             let hub = open(&hub).await?;
-            tell(out, place.update(&*hub, &names).await?);
+            show_changes(out, place.update(&*hub, &names).await?);
         }
         SkillsCommand::Remove { names } => {
             let mut changes = BTreeMap::new();
@@ -202,7 +202,7 @@ pub(crate) async fn skills(out: AnswerWriter, args: SkillsArgs) -> Result<ExitCo
                 changes.insert(name, change);
             }
             let is_kept = changes.values().any(|change| matches!(change, SkillChange::Kept { .. }));
-            tell(out, changes);
+            show_changes(out, changes);
             if is_kept {
                 return Ok(ExitCode::from(EXIT_FAILED));
             }
@@ -226,7 +226,7 @@ fn print(skill: &FoundSkill) {
     say("it adds no right: what an agent may do with it is the agent's scope");
 }
 
-fn tell(out: AnswerWriter, changes: BTreeMap<String, SkillChange>) {
+fn show_changes(out: AnswerWriter, changes: BTreeMap<String, SkillChange>) {
     for (skill, change) in changes {
         let what = match &change {
             SkillChange::Installed { version } => format!("installed, version {version}"),

@@ -13,7 +13,7 @@ use crate::{
     args::{ConfigArgs, TriggerArgs, TriggerCommand},
     broker_home::{BrokerHome, secrets},
     command_error::CommandError,
-    conversation::told,
+    conversation::exit_code_of,
     output::{AnswerWriter, printable, say},
     spoken_time::spoken_instant,
 };
@@ -103,7 +103,7 @@ pub(crate) async fn trigger(
             let list = triggers.list().await?;
             list.triggers.iter().for_each(|trigger| show(out, trigger));
             let damaged: Vec<_> = list.damaged.iter().map(|(key, error)| format!("{key}: {error}")).collect();
-            return Ok(told(&damaged));
+            return Ok(exit_code_of(&damaged));
         }
         TriggerCommand::Fire { name, id, data } => {
             let id = id.unwrap_or_else(|| nexus_broker::EnvelopeId::random().to_string());

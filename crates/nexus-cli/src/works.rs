@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::{
     command_error::CommandError,
+    for_a_person::for_a_person,
     interrupt::{self, Interrupts},
     output::{AnswerWriter, broken, complain, is_broken, printable_lines, say},
 };
@@ -16,33 +17,6 @@ use crate::{
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// Fewest characters of an id that stand for it.
 const FEWEST: usize = 3;
-
-/// What a caller's agent calls, and what a person does instead. A name comes before those that begin with it.
-const COMMANDS: [(&str, &str); 18] = [
-    ("task_create", "`nexus task new`"),
-    ("task_orchestrate", "`nexus task run`"),
-    ("task_run_turn", "`nexus task run`"),
-    ("task_status with wait_s", "`nexus task watch`"),
-    ("task_status", "`nexus task status`"),
-    ("task_result", "`nexus task status`"),
-    ("task_log", "`nexus task log`"),
-    ("task_list", "`nexus task list`"),
-    ("task_artifact", "`nexus task show`"),
-    ("task_cancel", "`nexus task cancel`"),
-    ("task_reopen", "`nexus task reopen`"),
-    ("debate_create", "`nexus debate new`"),
-    ("debate_advance", "`nexus debate advance`"),
-    ("debate_status with wait_s", "`nexus debate watch`"),
-    ("debate_status", "`nexus debate watch`"),
-    ("debate_result", "`nexus debate show`"),
-    ("debate_list", "`nexus debate list`"),
-    ("debate_cancel", "`nexus debate cancel`"),
-];
-
-/// Words for a caller's agent, for a person.
-pub(crate) fn for_a_person(words: &str) -> String {
-    COMMANDS.iter().fold(words.to_owned(), |words, (call, command)| words.replace(call, command))
-}
 
 /// Tells a person something beside the answer.
 pub(crate) fn note(text: &str) {
@@ -114,20 +88,20 @@ pub(crate) async fn list<T: Serialize + JsonSchema, N: Clone + Default>(
 pub(crate) async fn watch(
     every: Duration,
     at_signal: fn() -> ExitCode,
-    mut look: impl AsyncFnMut() -> Result<Watched, CommandError>,
+    mut look: impl AsyncFnMut() -> Result<WatchProgress, CommandError>,
 ) -> Result<ExitCode, CommandError> {
     let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
     loop {
         let looking = async {
             let found = look().await?;
-            if found == Watched::GoesOn && !is_broken() {
+            if found == WatchProgress::GoesOn && !is_broken() {
                 tokio::time::sleep(every).await;
             }
             Ok::<_, CommandError>(found)
         };
         tokio::select! {
             found = looking => {
-                if found? == Watched::IsOver || is_broken() {
+                if found? == WatchProgress::IsOver || is_broken() {
                     return Ok(ExitCode::SUCCESS);
                 }
             }
@@ -142,12 +116,12 @@ pub(crate) async fn watch(
 
 /// Whether something that is watched goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Watched {
+pub(crate) enum WatchProgress {
     GoesOn,
     IsOver,
 }
 
-impl Watched {
+impl WatchProgress {
     /// Over if `is_over`.
     pub(crate) fn until(is_over: bool) -> Self {
         if is_over { Self::IsOver } else { Self::GoesOn }

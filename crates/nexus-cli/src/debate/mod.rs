@@ -37,7 +37,7 @@ pub(crate) enum DebateAdvanceEvent {
     /// A stage was run.
     Stage {
         /// Where the debate is then.
-        debate: DebateView,
+        debate: Box<DebateView>,
     },
 }
 
@@ -107,7 +107,7 @@ async fn stages(out: AnswerWriter, debates: &Debates, debate: &str, all: bool) -
                 say(show::view(&view));
             }
         };
-        out.event(|| DebateAdvanceEvent::Stage { debate: view.clone() }, print);
+        out.event(|| DebateAdvanceEvent::Stage { debate: Box::new(view.clone()) }, print);
         if is_last {
             return Ok(());
         }

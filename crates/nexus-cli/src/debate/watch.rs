@@ -12,7 +12,7 @@ use crate::{
     command_error::CommandError,
     interrupt,
     output::{AnswerWriter, printable, say},
-    works::{self, LOOK_EVERY, Watched},
+    works::{self, LOOK_EVERY, WatchProgress},
 };
 
 /// Fields of an event that a person is shown.
@@ -63,7 +63,7 @@ pub(super) async fn watch(out: AnswerWriter, debates: &Debates, id: &str) -> Res
         }
         known = events.len();
         let is_over = matches!(view.status, DebateStatusWord::Done | DebateStatusWord::Cancelled);
-        Ok(Watched::until(is_over && !view.running))
+        Ok(WatchProgress::until(is_over && !view.running))
     })
     .await
 }

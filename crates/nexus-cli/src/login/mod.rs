@@ -58,7 +58,7 @@ pub(crate) enum LoginEvent {
     /// The person is logged in.
     LoggedIn {
         /// The login.
-        login: LoginReport,
+        login: Box<LoginReport>,
     },
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn login(out: AnswerWriter, args: &LoginArgs) -> Result<ExitCod
                     "used by"
                 ));
             };
-            out.event(|| LoginEvent::LoggedIn { login: report.clone() }, print);
+            out.event(|| LoginEvent::LoggedIn { login: Box::new(report.clone()) }, print);
             Ok(ExitCode::SUCCESS)
         }
         Some(Err(error)) => {

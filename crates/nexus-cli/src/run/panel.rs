@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{
     seat_board::SeatBoard,
-    show::{EndedPanel, EndedSeat, PanelSeat, RunEvent},
+    show::{EndedPanel, EndedSeat, RunEvent, VotingSeat},
 };
 use crate::{
     EXIT_FAILED,
@@ -141,8 +141,8 @@ impl PanelSink for ShownPanel {
     }
 }
 
-fn describe(seat: &Seat) -> PanelSeat {
-    PanelSeat {
+fn describe(seat: &Seat) -> VotingSeat {
+    VotingSeat {
         index: seat.index,
         group: seat.binding.group.to_string(),
         lens: seat.lens.as_ref().map(|lens| lens.name.to_string()),

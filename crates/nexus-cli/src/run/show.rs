@@ -67,7 +67,7 @@ pub(crate) struct TurnConversation {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct EndedSeat {
     /// The seat.
-    pub(super) seat: PanelSeat,
+    pub(super) seat: VotingSeat,
     /// The company behind the backend that ran it.
     #[schemars(with = "Option<String>")]
     pub(super) vendor: Option<VendorId>,
@@ -86,7 +86,7 @@ pub(crate) struct EndedSeat {
 
 /// Seat of a panel.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct PanelSeat {
+pub(crate) struct VotingSeat {
     /// Its number, from 0.
     pub(super) index: usize,
     /// Its group.

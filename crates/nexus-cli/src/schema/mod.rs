@@ -27,7 +27,7 @@ use crate::{
     args::SchemaCommand,
     artifact::{ArtifactSchema, LintRule, MadeArtifact, MarkedTask, WrittenArtifact},
     broker::{BrokerEvent, BrokerState, ChangedAgent, LoggedMessage, MessageReceipt},
-    check::Checked,
+    check::CheckedConfiguration,
     command_error::{CommandError, ErrorLine},
     conversation::{DeletedConversation, ListedConversation, ShownConversation},
     debate::{DebateAdvanceEvent, DebateWatchEvent},
@@ -82,7 +82,7 @@ pub(crate) struct CommandOutput {
 /// A command of the list, or the JSON Schema of the command that was named.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub(crate) enum OutputSchema {
+pub(crate) enum PrintedSchema {
     /// A command of the list.
     Command(&'static CommandOutput),
     /// A JSON Schema.
@@ -128,7 +128,7 @@ outputs! {
     "broker status": Document [BrokerState];
     "broker stop": Document [ChangedAgent];
     "broker watch": Events [BrokerEvent];
-    "check": Document [Checked];
+    "check": Document [CheckedConfiguration];
     "completions": Document [ShellCompletions];
     "conversation delete": Document [DeletedConversation];
     "conversation fork": Document [ListedConversation];
@@ -178,7 +178,7 @@ outputs! {
     "project tasks": List [ListedProjectTask];
     "project uninstall": Document [InstallReport];
     "run": Events [RunEvent];
-    "schema output": List [OutputSchema];
+    "schema output": List [PrintedSchema];
     "session export": List [ExportedMessage];
     "session fork": Document [ListedSession];
     "session list": List [ListedSession];
@@ -241,7 +241,7 @@ pub(crate) fn schema(out: AnswerWriter, command: &SchemaCommand) -> Result<ExitC
     let SchemaCommand::Output { command } = command;
     if command.is_empty() {
         for output in OUTPUTS {
-            out.show(&OutputSchema::Command(output), |_| say(output.command));
+            out.show(&PrintedSchema::Command(output), |_| say(output.command));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -249,7 +249,7 @@ pub(crate) fn schema(out: AnswerWriter, command: &SchemaCommand) -> Result<ExitC
     let command = command.join(" ");
     let name = command.strip_prefix("nexus ").unwrap_or(&command);
     match OUTPUTS.iter().find(|output| output.command == name) {
-        Some(output) => say_json(&OutputSchema::Schema(output.schema().to_value())),
+        Some(output) => say_json(&PrintedSchema::Schema(output.schema().to_value())),
         None => return Err(unknown(name)),
     }
     Ok(ExitCode::SUCCESS)

@@ -21,8 +21,9 @@ use crate::{
     args::{ConfigArgs, TaskCommand},
     command_error::CommandError,
     config,
+    for_a_person::for_a_person,
     output::{AnswerWriter, say},
-    works::{self, blocking, for_a_person, note},
+    works::{self, blocking, note},
 };
 
 pub(crate) async fn task(

@@ -12,8 +12,9 @@ use serde_json::Value;
 
 use crate::{
     command_error::CommandError,
+    for_a_person::for_a_person,
     output::{AnswerWriter, printable, printable_lines, say, say_bytes},
-    works::{blocking, for_a_person, push_row},
+    works::{blocking, push_row},
 };
 
 /// Artifact of a task.

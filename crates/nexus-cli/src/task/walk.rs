@@ -53,7 +53,7 @@ pub(crate) enum TaskRunEvent {
 }
 
 /// One run of a task.
-struct Walk<'a> {
+struct TaskWalk<'a> {
     out: AnswerWriter,
     tasks: &'a Tasks,
     task: &'a str,
@@ -65,7 +65,7 @@ pub(super) async fn walk(
     task: &str,
     args: &RunTaskArgs,
 ) -> Result<ExitCode, CommandError> {
-    let walk = Walk { out, tasks, task };
+    let walk = TaskWalk { out, tasks, task };
     let walked = unless_stopped(walk.steps(args), async || note("the step is put back …")).await;
     let code = match walked {
         Ok(is_well) => walk.end(is_well).await,
@@ -76,7 +76,7 @@ pub(super) async fn walk(
     code
 }
 
-impl Walk<'_> {
+impl TaskWalk<'_> {
     /// Goes on until the task ends, or waits for its caller. Returns whether that is what was asked for.
     async fn steps(&self, args: &RunTaskArgs) -> Result<bool, CommandError> {
         let mut answers = Some(args.answer.clone()).filter(|answers| !answers.is_empty());

@@ -18,7 +18,7 @@ use crate::{
     interrupt,
     output::{AnswerWriter, printable, say, say_json},
     spoken_time::spoken,
-    works::{self, LOOK_EVERY, Watched},
+    works::{self, LOOK_EVERY, WatchProgress},
 };
 
 /// Most turns that are shown at once; the newest.
@@ -31,7 +31,7 @@ pub(crate) enum TaskWatchEvent {
     /// The task is at another place than before.
     Task {
         /// Where.
-        task: TaskReport,
+        task: Box<TaskReport>,
     },
     /// A turn of an agent began, or went on.
     Turn(TurnLine),
@@ -62,25 +62,25 @@ pub(super) async fn watch(out: AnswerWriter, tasks: &Tasks, id: &str) -> Result<
     let task = tasks.store().open(id)?;
     let mut board = Board::default();
     let mut turns = Turns::default();
-    let mut told = (None, Vec::new());
+    let mut shown = (None, Vec::new());
     works::watch(LOOK_EVERY, interrupt::exit_code, async || {
         let report = status(tasks, id).await?;
         turns.read(&task);
         if out.is_json() {
-            tell(&mut told, &report, &turns.all);
+            show_events(&mut shown, &report, &turns.all);
         } else {
             board.draw(&lines(&task, &report, &turns.all));
         }
-        Ok(Watched::until(report.status.is_final() && !report.running))
+        Ok(WatchProgress::until(report.status.is_final() && !report.running))
     })
     .await
 }
 
-/// Writes an event for everything that is not as it was told last.
-fn tell(told: &mut (Option<TaskReport>, Vec<TurnLine>), report: &TaskReport, turns: &[TurnRecord]) {
-    let (last, last_turns) = told;
+/// Writes an event for everything that is not as it was shown last.
+fn show_events(shown: &mut (Option<TaskReport>, Vec<TurnLine>), report: &TaskReport, turns: &[TurnRecord]) {
+    let (last, last_turns) = shown;
     if last.as_ref() != Some(report) {
-        say_json(&TaskWatchEvent::Task { task: report.clone() });
+        say_json(&TaskWatchEvent::Task { task: Box::new(report.clone()) });
         *last = Some(report.clone());
     }
     let lines: Vec<TurnLine> = turns.iter().map(TurnLine::of).collect();

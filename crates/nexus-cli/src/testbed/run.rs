@@ -138,12 +138,12 @@ pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<Exit
         }
     }
     let cancel = CancelToken::new();
-    let told = |run: &RunRecord| {
+    let on_run = |run: &RunRecord| {
         let print = || note(&format!("{}/{runs} {}", run.key.number + 1, line(run)));
         out.event(|| TestbedEvent::Run(FinishedRun::of(run)), print);
     };
     let outcome = {
-        let mut running = std::pin::pin!(experiment.run(&context, &cancel, told));
+        let mut running = std::pin::pin!(experiment.run(&context, &cancel, on_run));
         tokio::select! {
             outcome = &mut running => outcome,
             listened = interrupt::interrupted() => {
@@ -160,7 +160,7 @@ pub(super) async fn run(out: AnswerWriter, args: &RunTestbedArgs) -> Result<Exit
     };
     outcome?;
     drop(experiment);
-    tell(out, &args.folder)?;
+    show_summary(out, &args.folder)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -207,7 +207,7 @@ fn line(run: &RunRecord) -> String {
 }
 
 /// Shows what the runs say.
-fn tell(out: AnswerWriter, folder: &Path) -> Result<(), CommandError> {
+fn show_summary(out: AnswerWriter, folder: &Path) -> Result<(), CommandError> {
     let summary = ExperimentSummary::of(&ExperimentResults::read(folder)?);
     for arm in &summary.arms {
         let print = || {

@@ -87,7 +87,7 @@ impl Running {
 
     /// Ends it, and returns all that it printed.
     fn end(mut self) -> String {
-        kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
+        kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         self.stdout.read_to_string(&mut self.read).unwrap();
         self.child.wait().unwrap();
         self.read
