@@ -142,7 +142,7 @@ impl Debate {
                 .map_err(DebateError::at(&path))?
                 .ok_or_else(|| DebateError::damaged(&path, "it is gone"))?;
             let record: StageRecord = serde_json::from_slice(&bytes)
-                .map_err(|error| DebateError::damaged(&path, &error.to_string()))?;
+                .map_err(|error| DebateError::damaged(&path, error.to_string()))?;
             proceedings.add(record).map_err(|reason| DebateError::damaged(&path, &reason))?;
         }
         Ok(proceedings)
@@ -161,7 +161,7 @@ impl Debate {
             return Err(DebateError::damaged(folder, "it is no folder"));
         }
         let bytes = serde_json::to_vec_pretty(record)
-            .map_err(|error| DebateError::damaged(&path, &error.to_string()))?;
+            .map_err(|error| DebateError::damaged(&path, error.to_string()))?;
         nexus_files::replace(&path, &bytes).map_err(DebateError::at(&path))
     }
 

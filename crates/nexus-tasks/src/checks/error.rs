@@ -81,6 +81,7 @@ impl From<TreeError> for CheckError {
 
 impl CheckError {
     /// Of a failure of the file system.
+    #[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
     pub(super) fn from_io(path: impl AsRef<Path>, source: io::Error) -> Self {
         Self::File(TaskError::unusable(path.as_ref(), &source))
     }

@@ -44,7 +44,7 @@ impl TasksCore {
         self.store.git()?;
         let project = Project::find(&root)?;
         check_settings(project.path(), &settings.sandbox)
-            .map_err(|error| TaskError::invalid(&error.to_string(), "then make the same call again"))?;
+            .map_err(|error| TaskError::invalid(error.to_string(), "then make the same call again"))?;
         let id = |field: &str, id: &str| {
             id.parse::<WorkspaceId>().map_err(|error| {
                 TaskError::invalid(format!("`{field}`: {error}"), "call task_list, which has the ids")
@@ -180,7 +180,7 @@ fn too_few_vendors(target: &ExplainedTarget, asked: Option<usize>) -> Option<Str
 fn project_root(project: &Path, roots: &[PathBuf]) -> Result<PathBuf, TaskError> {
     if !project.is_absolute() {
         return Err(TaskError::invalid(
-            &format!("the project {project:?} is no absolute path"),
+            format!("the project {project:?} is no absolute path"),
             "name it by its absolute path",
         ));
     }
@@ -214,7 +214,7 @@ fn labels(labels: &BTreeMap<String, String>) -> Result<(), TaskError> {
     let message = "`labels` are too many or too long";
     Err(TaskError::invalid(
         message,
-        &format!("name at most {MOST_LABELS}, of at most {MOST_LABEL_BYTES} bytes in one line each"),
+        format!("name at most {MOST_LABELS}, of at most {MOST_LABEL_BYTES} bytes in one line each"),
     ))
 }
 

@@ -134,6 +134,7 @@ fn agent_view(agent: &AgentType, types: &AgentTypes, most: usize) -> AgentView {
 }
 
 /// Returns the refusal of an agent type or tier as an error of the service.
+#[expect(clippy::needless_pass_by_value, reason = "it is given to `map_err`")]
 pub(super) fn type_refused(error: AgentTypeError) -> TaskError {
     let (kind, advice) = match &error {
         AgentTypeError::ShadowsBuiltIn { .. }

@@ -36,7 +36,7 @@ impl Tasks {
                 match &state.status {
                     TaskStatus::Cancelled { .. } => Ok(true),
                     status if state.is_final() => Err(TaskError::wrong_status(
-                        &format!("the task is {}, and nothing of it runs", status.name()),
+                        format!("the task is {}, and nothing of it runs", status.name()),
                         status.next_call(),
                     )),
                     _ => Ok(false),
