@@ -1,12 +1,15 @@
 //! The walk of a turn down its chain of backends, from the first that may run it to an answer or the end.
 
 use std::{
+    future::{Future as _, poll_fn},
     mem,
+    pin::pin,
     sync::{Arc, atomic::Ordering},
+    task::Poll,
 };
 
 use nexus_core::{
-    ErrorKind, ExecutionBackend, Limit, PromptBlock, SessionMark, Skipped, TurnError, TurnRequest,
+    ErrorKind, EventSink, ExecutionBackend, Limit, PromptBlock, SessionMark, Skipped, TurnError, TurnRequest,
     TurnResult, harness::is_submitted, turn::Fallback,
 };
 use tokio::time::Instant;
@@ -18,11 +21,32 @@ use crate::{
     hand_over::HandoverBase,
     hold::{Admission, Pass},
     permit::RunPermit,
-    run::{Passed, Run, caught, held, refused_still, time_left},
+    run::{Passed, Run, caught, held, refused_still, time_left, until},
 };
 
+impl Run<'_> {
+    /// Runs the turn, whatever the budget.
+    pub(crate) async fn run_unbudgeted(&self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
+        let started = Instant::now();
+        let deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));
+        let mut events = TurnEvents::new(sink, started);
+        let outcome = ChainWalk::run(self, &mut events, deadline).await;
+        // Events of the router's own may still wait for the sink, and none follows the return: they are sent now, or not at all.
+        let mut cancelled = pin!(self.host.cancel.cancelled());
+        let mut late = pin!(until(deadline));
+        poll_fn(|context| {
+            let stops = events.poll_flush(context).is_ready()
+                || cancelled.as_mut().poll(context).is_ready()
+                || late.as_mut().poll(context).is_ready();
+            if stops { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        outcome
+    }
+}
+
 /// A turn on its way down the chain.
-pub(crate) struct ChainWalk<'w, 'r, 's> {
+struct ChainWalk<'w, 'r, 's> {
     run: &'w Run<'r>,
     events: &'w mut TurnEvents<'s>,
     deadline: Option<Instant>,
@@ -49,7 +73,7 @@ struct AdmittedBackend<'e> {
 
 impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
     /// Runs the turn on the first backend that can, and on further ones as the fallback rule allows.
-    pub(crate) async fn run(
+    async fn run(
         run: &'w Run<'r>,
         events: &'w mut TurnEvents<'s>,
         deadline: Option<Instant>,

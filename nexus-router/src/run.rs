@@ -11,15 +11,14 @@ use std::{
 };
 
 use nexus_core::{
-    BackendId, Effects, ErrorKind, EventSink, ExecutionBackend, Limit, Retry, Session, Skipped,
-    ToolCallRecord, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd, turn::ToolOrigin,
+    BackendId, Effects, ErrorKind, ExecutionBackend, Limit, Retry, Session, Skipped, ToolCallRecord,
+    TurnError, TurnEvent, TurnHost, TurnRequest, Usd, turn::ToolOrigin,
 };
 use tokio::time::{Instant, sleep_until};
 
 use crate::{
     attempt::TurnEvents,
     binding::Binding,
-    chain::ChainWalk,
     config::{Configuration, ConfiguredBackend, EntryState, FallbackRule},
     fallback::PriorAttempts,
     hold::{Hold, Holds},
@@ -51,25 +50,6 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Runs the turn, whatever the budget.
-    pub(crate) async fn run_unbudgeted(&self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
-        let started = Instant::now();
-        let deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));
-        let mut events = TurnEvents::new(sink, started);
-        let outcome = ChainWalk::run(self, &mut events, deadline).await;
-        // Events of the router's own may still wait for the sink, and none follows the return: they are sent now, or not at all.
-        let mut cancelled = pin!(self.host.cancel.cancelled());
-        let mut late = pin!(until(deadline));
-        poll_fn(|context| {
-            let stops = events.poll_flush(context).is_ready()
-                || cancelled.as_mut().poll(context).is_ready()
-                || late.as_mut().poll(context).is_ready();
-            if stops { Poll::Ready(()) } else { Poll::Pending }
-        })
-        .await;
-        outcome
-    }
-
     /// The error of a backend that panicked. What it had shown is known, and what it may have changed: by the calls that it
     /// told of, and by those that reached the caller's session.
     pub(crate) fn panicked(
