@@ -43,11 +43,11 @@ mod held;
 mod kill_tests;
 mod name;
 mod named;
-mod node;
 mod not_carried;
 mod seed;
 mod step;
 mod store;
+mod turn_file;
 mod turn_made;
 
 pub use continuity::{Continuity, ConversationOptions, ConversationOutcome, WhenLost};

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::{
     conversation_error::{ConversationError, ConversationErrorKind},
     name::ConversationName,
-    node::{self, ConversationPoint, VERSION},
+    turn_file::{self, ConversationPoint, VERSION},
 };
 
 /// Longest handle that is kept, in bytes of JSON. A longer one is as a lost one.
@@ -53,7 +53,7 @@ impl NamedPlace {
     /// Reads the file at `path`. `None` if there is none.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, ConversationError> {
         let bytes = nexus_files::read_bounded(path, MAX_BYTES).map_err(ConversationError::at(path))?;
-        bytes.map(|bytes| node::parse(path, &bytes)).transpose()
+        bytes.map(|bytes| turn_file::parse(path, &bytes)).transpose()
     }
 
     /// Reads the file of `name`. `None` if there is none.

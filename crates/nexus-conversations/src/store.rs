@@ -16,8 +16,8 @@ use crate::{
     conversation_error::{ConversationError, ConversationErrorKind, in_conversation},
     name::ConversationName,
     named::NamedPlace,
-    node::{ConversationPoint, Node, NodeId},
     step,
+    turn_file::{ConversationPoint, Node, NodeId},
 };
 
 /// How long the lock of the store is waited for, but by a turn that is added: that was paid for. It is held while a turn is added, and

@@ -40,7 +40,7 @@
 //!
 //! Nothing here opens a socket.
 
-mod close;
+mod closing_rule;
 mod converge;
 mod data;
 mod debate;
@@ -65,7 +65,7 @@ mod synthesis;
 mod tension;
 mod words;
 
-pub use close::{
+pub use closing_rule::{
     CloseSignals, RoundBounds, RoundDecision, SETTLED_REVISION_RATE, SETTLED_TENSION_DENSITY, decide,
 };
 pub use converge::{ClaimOutcome, ClaimStanding, converge};

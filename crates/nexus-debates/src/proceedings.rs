@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use nexus_core::VendorId;
 
 use crate::{
-    close::{CloseSignals, RoundBounds, RoundDecision, decide},
+    closing_rule::{CloseSignals, RoundBounds, RoundDecision, decide},
     converge::{ClaimStanding, converge},
     frame::{Frame, Panelist},
     opening::{Argument, Opening},

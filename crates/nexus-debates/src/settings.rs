@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{close::RoundBounds, frame::PANELISTS};
+use crate::{closing_rule::RoundBounds, frame::PANELISTS};
 
 /// Most rounds that a configuration or a caller may ask for. Source: our own bound; each is a turn of every panelist.
 const MOST_ROUNDS: u32 = 12;

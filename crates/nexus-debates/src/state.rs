@@ -3,7 +3,7 @@
 use nexus_work::WorkspaceState;
 use serde::{Deserialize, Serialize};
 
-use crate::close::RoundDecision;
+use crate::closing_rule::RoundDecision;
 
 /// What `status.json` holds of a debate.
 ///

@@ -12,7 +12,7 @@ use super::{
     shown::{asked_with_claims, quoted, shown_openings, shown_rebuttals, shown_standings},
 };
 use crate::{
-    close::RoundDecision,
+    closing_rule::RoundDecision,
     debate_error::DebateError,
     names::check_text,
     opening::MOST_ARGUMENT_BYTES,

@@ -17,6 +17,7 @@ mod recovery;
 mod registry;
 mod report;
 mod request;
+mod reviewing_vendors;
 mod settle;
 mod step_job;
 mod tasks;

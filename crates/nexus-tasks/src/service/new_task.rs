@@ -6,11 +6,16 @@ use std::{
 };
 
 use nexus_core::Effort;
-use nexus_router::{ExplainedTarget, KindError, Panel, WorkKind};
+use nexus_router::{ExplainedTarget, KindError, WorkKind};
 use nexus_trees::Project;
 use nexus_work::WorkspaceId;
 
-use super::{framing_job::ORCHESTRATOR, inner::TasksCore, request::TaskCreateRequest};
+use super::{
+    framing_job::ORCHESTRATOR,
+    inner::TasksCore,
+    request::TaskCreateRequest,
+    reviewing_vendors::{REVIEWER, too_few_vendors},
+};
 use crate::{
     checks::check_settings,
     settings::{SandboxKind, TaskSettings},
@@ -25,7 +30,6 @@ const MOST_LABELS: usize = 16;
 const MOST_LABEL_BYTES: usize = 256;
 /// The work-kinds without which there is no task.
 const EXECUTOR: &str = "executor";
-const REVIEWER: &str = "reviewer";
 
 impl TasksCore {
     /// What a new task is made of, once all that its caller said was checked.
@@ -124,22 +128,6 @@ impl TasksCore {
         Ok(warnings)
     }
 
-    /// Whether the vendors of the reviewers' panel are asked at addresses of their own, and what speaks against it.
-    pub(super) async fn check_addresses(&self) -> Result<Vec<String>, TaskError> {
-        let Ok(panel) = self.router.panel(REVIEWER) else { return Ok(Vec::new()) };
-        let mut warnings = Vec::new();
-        for shared in self.router.shared_addresses().await.iter().filter(|shared| shared.panel == panel.name)
-        {
-            let text = format!("the panel {:?}: {shared}", shared.panel);
-            if shared.is_refused {
-                return Err(TaskError::new(TaskErrorKind::NotConfigured, text, shared.advice()));
-            }
-            warnings
-                .push(format!("{text}, so that their votes may be those of one server: {}", shared.advice()));
-        }
-        Ok(warnings)
-    }
-
     /// Whether tests and probes can be run as the settings say.
     pub(super) async fn check_sandbox(&self, settings: &TaskSettings) -> Result<(), TaskError> {
         if settings.sandbox.kind == SandboxKind::None {
@@ -151,29 +139,6 @@ impl TasksCore {
             TaskError::new(TaskErrorKind::MissingProgram, error.to_string(), instead)
         })
     }
-}
-
-/// Says that no step can advance, as there are not so many vendors among the reviewers. Where nothing is asked for, the panel itself
-/// says how many it takes.
-fn too_few_vendors(target: &ExplainedTarget, asked: Option<usize>) -> Option<String> {
-    let (chains, of_panel) = match target {
-        ExplainedTarget::Chain(chain) => (vec![chain], Panel::new(REVIEWER, []).min_vendors),
-        ExplainedTarget::Panel { seats, min_vendors, .. } => {
-            (seats.iter().map(|seat| &seat.chain).collect(), *min_vendors)
-        }
-        _ => return None,
-    };
-    let needed = asked.unwrap_or(of_panel);
-    let vendors: BTreeSet<_> =
-        chains.iter().flat_map(|chain| &chain.entries).filter_map(|entry| entry.vendor.as_ref()).collect();
-    // Each seat has one vote.
-    let most = vendors.len().min(chains.len());
-    (needed > most).then(|| {
-        format!(
-            "no step can advance: it needs votes of {needed} vendors (`min_vendors`), and the reviewers of nexus.yaml have votes of \
-             {most} at most; bind reviewers of more vendors, or create the task with a smaller `min_vendors`"
-        )
-    })
 }
 
 /// The canonical path of a project, which has to lie in one of `roots`.

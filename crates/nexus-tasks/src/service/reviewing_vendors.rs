@@ -1,0 +1,57 @@
+//! The vendors that review a task: whether `nexus.yaml` binds enough of them, each at an address of its own.
+//!
+//! The router's panel of the work-kind `reviewer` chooses the backends. [`PanelReview`](crate::PanelReview) counts their votes by vendor.
+
+use std::collections::BTreeSet;
+
+use nexus_router::{ExplainedTarget, Panel};
+
+use super::inner::TasksCore;
+use crate::task_error::{TaskError, TaskErrorKind};
+
+/// The work-kind of reviewers.
+pub(super) const REVIEWER: &str = "reviewer";
+
+impl TasksCore {
+    /// Checks that the reviewers' vendors are asked at addresses of their own. Returns warnings.
+    ///
+    /// # Errors
+    ///
+    /// [`NotConfigured`](TaskErrorKind::NotConfigured) if two share an address and the panel requires distinct ones.
+    pub(super) async fn check_addresses(&self) -> Result<Vec<String>, TaskError> {
+        let Ok(panel) = self.router.panel(REVIEWER) else { return Ok(Vec::new()) };
+        let mut warnings = Vec::new();
+        for shared in self.router.shared_addresses().await.iter().filter(|shared| shared.panel == panel.name)
+        {
+            let text = format!("the panel {:?}: {shared}", shared.panel);
+            if shared.is_refused {
+                return Err(TaskError::new(TaskErrorKind::NotConfigured, text, shared.advice()));
+            }
+            warnings
+                .push(format!("{text}, so that their votes may be those of one server: {}", shared.advice()));
+        }
+        Ok(warnings)
+    }
+}
+
+/// Returns a warning if the reviewers have too few vendors for any step to advance. Without `asked`, the panel says how many it needs.
+pub(super) fn too_few_vendors(target: &ExplainedTarget, asked: Option<usize>) -> Option<String> {
+    let (chains, of_panel) = match target {
+        ExplainedTarget::Chain(chain) => (vec![chain], Panel::new(REVIEWER, []).min_vendors),
+        ExplainedTarget::Panel { seats, min_vendors, .. } => {
+            (seats.iter().map(|seat| &seat.chain).collect(), *min_vendors)
+        }
+        _ => return None,
+    };
+    let needed = asked.unwrap_or(of_panel);
+    let vendors: BTreeSet<_> =
+        chains.iter().flat_map(|chain| &chain.entries).filter_map(|entry| entry.vendor.as_ref()).collect();
+    // Each seat has one vote.
+    let most = vendors.len().min(chains.len());
+    (needed > most).then(|| {
+        format!(
+            "no step can advance: it needs votes of {needed} vendors (`min_vendors`), and the reviewers of nexus.yaml have votes of \
+             {most} at most; bind reviewers of more vendors, or create the task with a smaller `min_vendors`"
+        )
+    })
+}
