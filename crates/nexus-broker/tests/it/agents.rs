@@ -147,7 +147,7 @@ async fn scope_decides_who_writes_to_whom_and_who_starts_whom() {
             let order = |name: &str, kind: &str, max_workers: u32| json!({ "name": name, "kind": kind, "task": "Rest.", "max_workers": max_workers });
             puppet.refused("send_message_to_agent", json!({ "to": "stranger", "content": "x" })).await;
             let unknown = puppet.refused("send_message_to_agent", json!({ "to": "nobody", "content": "x" })).await;
-            assert!(unknown.contains("there is no agent \"nobody\": write to one of manager, stranger"), "{unknown}");
+            assert!(unknown.contains("there is no agent \"nobody\"; write to one of manager, stranger"), "{unknown}");
             puppet.refused("start_worker", order("Bad Name", "worker", 0)).await;
             puppet.refused("start_worker", order("w1", "stranger", 0)).await;
             puppet.done("start_worker", order("w1", "worker", 1)).await;
