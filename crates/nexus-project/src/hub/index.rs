@@ -34,7 +34,7 @@ const MAX_PATH_BYTES: usize = 200;
 #[async_trait]
 pub trait HubReader: fmt::Debug + Send + Sync {
     /// Returns a file below the hub. The path was checked: plain names separated by `/`. Fails with
-    /// [`Unknown`](ProjectErrorKind::Unknown) if it is not there, [`Invalid`](ProjectErrorKind::InvalidArgument) for a file beyond `at_most` bytes and for
+    /// [`Unknown`](ProjectErrorKind::Unknown) if it is not there, [`Damaged`](ProjectErrorKind::Damaged) for a file beyond `at_most` bytes and for
     /// anything but a plain file.
     async fn read(&self, path: &str, at_most: u64) -> Result<Vec<u8>, ProjectError>;
 
@@ -78,7 +78,7 @@ impl HubIndex {
     ///
     /// # Errors
     ///
-    /// [`Invalid`](ProjectErrorKind::InvalidArgument), which names the skill and what is wrong; those of reading.
+    /// [`Damaged`](ProjectErrorKind::Damaged), which names the skill and what is wrong; those of reading.
     pub async fn read(hub: &dyn HubReader) -> Result<Self, ProjectError> {
         let bytes = hub.read(INDEX, MAX_INDEX_BYTES).await?;
         let index: Self = serde_json::from_slice(&bytes)
@@ -191,7 +191,11 @@ pub(super) fn is_name(text: &str) -> bool {
 }
 
 fn invalid(message: String) -> ProjectError {
-    ProjectError::invalid(message, "the maintainer of the hub must fix it; nothing was installed")
+    ProjectError::new(
+        ProjectErrorKind::Damaged,
+        message,
+        "the maintainer of the hub must fix it; nothing was installed",
+    )
 }
 
 /// A hub that is a folder.
@@ -236,7 +240,7 @@ fn read_below(folder: &Path, path: &str, at_most: u64) -> Result<Vec<u8>, Projec
     let mut file = folder.to_owned();
     for part in Path::new(path).components() {
         let Component::Normal(part) = part else {
-            return Err(wrong(ProjectErrorKind::InvalidArgument, "it leads out".to_owned()));
+            return Err(wrong(ProjectErrorKind::Damaged, "it leads out".to_owned()));
         };
         file.push(part);
         let metadata = fs::symlink_metadata(&file).map_err(|error| match error.kind() {
@@ -244,17 +248,17 @@ fn read_below(folder: &Path, path: &str, at_most: u64) -> Result<Vec<u8>, Projec
             _ => wrong(ProjectErrorKind::Failed, error.to_string()),
         })?;
         if metadata.is_symlink() {
-            return Err(wrong(ProjectErrorKind::InvalidArgument, "there is a link on the way".to_owned()));
+            return Err(wrong(ProjectErrorKind::Damaged, "there is a link on the way".to_owned()));
         }
         if file == folder.join(path) && !metadata.is_file() {
-            return Err(wrong(ProjectErrorKind::InvalidArgument, "it is no plain file".to_owned()));
+            return Err(wrong(ProjectErrorKind::Damaged, "it is no plain file".to_owned()));
         }
     }
     let mut bytes = Vec::new();
     let read = fs::File::open(&file).and_then(|file| file.take(at_most + 1).read_to_end(&mut bytes));
     read.map_err(|error| wrong(ProjectErrorKind::Failed, error.to_string()))?;
     if bytes.len() as u64 > at_most {
-        return Err(wrong(ProjectErrorKind::InvalidArgument, format!("it has more than {at_most} bytes")));
+        return Err(wrong(ProjectErrorKind::Damaged, format!("it has more than {at_most} bytes")));
     }
     Ok(bytes)
 }

@@ -197,8 +197,8 @@ impl SkillFolder {
     ///
     /// # Errors
     ///
-    /// [`Unknown`](ProjectErrorKind::Unknown) for a name that the hub does not have, [`Invalid`](ProjectErrorKind::InvalidArgument) for a file whose SHA-256 is another than
-    /// the index says, [`Conflict`](ProjectErrorKind::WrongState) where a person's own skill has the name; those of reading and writing.
+    /// [`Unknown`](ProjectErrorKind::Unknown) for a name that the hub does not have, [`Damaged`](ProjectErrorKind::Damaged) for a file whose SHA-256 is another than
+    /// the index says, [`WrongState`](ProjectErrorKind::WrongState) where a person's own skill has the name; those of reading and writing.
     pub async fn install(
         &self,
         hub: &dyn HubReader,
@@ -305,7 +305,7 @@ impl SkillFolder {
     ///
     /// # Errors
     ///
-    /// As [`SkillFolder::find`]; [`Conflict`](ProjectErrorKind::WrongState) while another command changes the skills; those of the file system.
+    /// As [`SkillFolder::find`]; [`WrongState`](ProjectErrorKind::WrongState) while another command changes the skills; those of the file system.
     pub fn remove(&self, name: &str) -> Result<SkillChange, ProjectError> {
         self.find(name)?;
         let lock = self.try_lock()?.ok_or_else(|| self.in_use())?;
@@ -353,7 +353,7 @@ impl SkillFolder {
             let bytes = hub.read(&skill.path_in_hub(name, path), MAX_FILE_BYTES).await?;
             if sha256(&bytes) != *hash {
                 return Err(ProjectError::new(
-                    ProjectErrorKind::InvalidArgument,
+                    ProjectErrorKind::Damaged,
                     format!(
                         "{path} of the skill {name} is not what the hub's index says: its SHA-256 is another"
                     ),
