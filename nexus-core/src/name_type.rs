@@ -10,7 +10,7 @@ pub use serde;
 ///
 /// ```
 /// #[derive(Debug, PartialEq)]
-/// struct NotASeat;
+/// pub struct NotASeat;
 ///
 /// impl std::fmt::Display for NotASeat {
 ///     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
