@@ -111,7 +111,7 @@ impl Endpoint {
         match message {
             Incoming::Request { id, method, params, flaw } => match RequestMeta::read(&params) {
                 Ok(meta) if method == "tools/call" => self.call(id, params, flaw, meta, client),
-                Ok(meta) => self.request(id, &method, params, meta, client),
+                Ok(meta) => self.request(id, &method, &params, &meta, client),
                 Err(error) => Reply::error(id, error, true),
             },
             Incoming::Notification { method, params } => {
@@ -134,33 +134,33 @@ impl Endpoint {
         &self,
         id: RequestId,
         method: &str,
-        params: Value,
-        meta: RequestMeta,
+        params: &Value,
+        meta: &RequestMeta,
         client: &ClientSide,
     ) -> Reply {
         let names_itself = meta.names_itself;
         match method {
-            "initialize" => Reply::result(id, wire::initialized(&params, &self.info)),
+            "initialize" => Reply::result(id, wire::initialized(params, &self.info)),
             "server/discover" => Reply::result(
                 id,
                 wire::discovered(&self.info, matches!(self.served, ServedTools::Service(_))),
             ),
-            "ping" => Reply::result(id, wire::nothing(&meta)),
+            "ping" => Reply::result(id, wire::nothing(meta)),
             "tools/list" => match params.get("cursor") {
                 None | Some(Value::Null) => {
                     if let ServedTools::Session(tools) = &self.served {
                         tools.activity().listed();
                     }
-                    Reply::result(id, wire::listed(&self.tools, &meta))
+                    Reply::result(id, wire::listed(&self.tools, meta))
                 }
                 Some(_) => {
                     let problem = "there is no such `cursor`: all tools are listed at once, without one";
                     Reply::error(id, ErrorData::invalid_params(problem, None), names_itself)
                 }
             },
-            "tasks/get" => either(id, self.deferred.fetched(&params), names_itself),
-            "tasks/cancel" => either(id, self.deferred.cancelled(&params), names_itself),
-            "tasks/update" => either(id, self.deferred.updated(&params), names_itself),
+            "tasks/get" => either(id, self.deferred.fetched(params), names_itself),
+            "tasks/cancel" => either(id, self.deferred.cancelled(params), names_itself),
+            "tasks/update" => either(id, self.deferred.updated(params), names_itself),
             "subscriptions/listen" => self.listen(id, client),
             other => {
                 let served =
