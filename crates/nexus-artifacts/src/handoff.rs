@@ -87,8 +87,8 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// [`InvalidArgument`](ProjectErrorKind::InvalidArgument) for an agent whose name is not letters, digits, `_` and `-`, or a topic
-    /// that is empty or more than a line; [`Unknown`](ProjectErrorKind::Unknown) for a milestone that is not there; those of the file
+    /// [`InvalidArgument`](nexus_project::ProjectErrorKind::InvalidArgument) for an agent whose name is not letters, digits, `_` and `-`, or a topic
+    /// that is empty or more than a line; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) for a milestone that is not there; those of the file
     /// system.
     pub fn write_handoff(&self, new: &NewHandoff) -> Result<FoundHandoff, ProjectError> {
         check_agent("from", &new.from)?;
@@ -181,7 +181,7 @@ impl Artifacts {
     ///
     /// # Errors
     ///
-    /// [`Unknown`](ProjectErrorKind::Unknown) if no handoff has this id; [`WrongState`](ProjectErrorKind::WrongState) if several have;
+    /// [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if no handoff has this id; [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if several have;
     /// those of the file system.
     pub fn mark_handoff(&self, id: &str, status: HandoffStatus) -> Result<FoundHandoff, ProjectError> {
         let _lock = self.lock()?;

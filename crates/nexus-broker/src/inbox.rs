@@ -55,7 +55,7 @@ impl Broker {
     ///
     /// # Errors
     ///
-    /// [`Failed`](BrokerErrorKind::Failed), which names the place.
+    /// [`Failed`](crate::BrokerErrorKind::Failed), which names the place.
     pub fn expect_answer(&self, id: &EnvelopeId) -> Result<AwaitedAnswer, BrokerError> {
         let folder = self.waiting_folder();
         nexus_files::make_private_folder(&folder).map_err(BrokerError::at(&folder))?;

@@ -13,7 +13,7 @@ use crate::{
 /// Decides which agent a message is for. The default goes by its address alone; one that reads the content can stand in its place.
 #[async_trait]
 pub trait Route: fmt::Debug + Send + Sync + 'static {
-    /// The address that the message goes to: an agent, a session or a caller. Fails with [`Unknown`](BrokerErrorKind::Unknown).
+    /// The address that the message goes to: an agent, a session or a caller. Fails with [`Unknown`](crate::BrokerErrorKind::Unknown).
     async fn route(&self, envelope: &Envelope, agents: &Agents) -> Result<Address, BrokerError>;
 }
 
@@ -22,7 +22,7 @@ pub trait Route: fmt::Debug + Send + Sync + 'static {
 pub struct Agents(pub(crate) Directory);
 
 impl Agents {
-    /// The agent of this name. Fails with [`Unknown`](BrokerErrorKind::Unknown).
+    /// The agent of this name. Fails with [`Unknown`](crate::BrokerErrorKind::Unknown).
     pub async fn get(&self, name: &str) -> Result<AgentDocument, BrokerError> {
         self.0.get(name).await
     }

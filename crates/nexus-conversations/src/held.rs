@@ -59,7 +59,7 @@ impl Conversations {
     ///
     /// # Errors
     ///
-    /// [`InUse`](ConversationErrorKind::InUse) after 50 ms if another thread or process has it; those of reading.
+    /// [`InUse`](crate::ConversationErrorKind::InUse) after 50 ms if another thread or process has it; those of reading.
     pub fn hold(&self, name: &ConversationName) -> Result<HeldConversation, ConversationError> {
         self.hold_within(name, Duration::ZERO)
     }
@@ -104,7 +104,7 @@ impl HeldConversation {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ConversationErrorKind::Damaged) if a file of it is not what was written.
+    /// [`Damaged`](crate::ConversationErrorKind::Damaged) if a file of it is not what was written.
     pub fn load(&self) -> Result<Conversation, ConversationError> {
         self.store.load_from(&self.named)
     }
@@ -118,7 +118,7 @@ impl HeldConversation {
     ///
     /// # Errors
     ///
-    /// [`Unknown`](ConversationErrorKind::Unknown) if it has no turn yet; [`InUse`](ConversationErrorKind::InUse) while a dropped
+    /// [`Unknown`](crate::ConversationErrorKind::Unknown) if it has no turn yet; [`InUse`](crate::ConversationErrorKind::InUse) while a dropped
     /// [`HeldConversation::run_turn`] still stores its turn; those of the file system.
     pub fn delete(self) -> Result<(), ConversationError> {
         if Arc::strong_count(&self.hold) > 1 {

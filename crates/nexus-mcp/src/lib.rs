@@ -5,7 +5,7 @@
 //!
 //! The crate knows the protocol and nothing of what the tools do: that is a [`ToolService`]. What services have in common stands
 //! beside it: [`OnFirstCall`] for tools whose arguments and answers are types, [`page`] for answers that every client passes whole,
-//! [`schema`] for schemas of arguments, [`jobs`] for work that outlasts the call that began it.
+//! [`schema`] for schemas of arguments.
 //!
 //! - Revisions 2025-06-18 and 2025-11-25 begin with `initialize`; revision 2026-07-28 has no handshake, and every request
 //!   names its revision. All three are answered on one connection, in any order.

@@ -12,9 +12,9 @@
 //! | [`ReviewVerdict`] | one reviewer's judgement of a step |
 //! | [`PanelReview`] | the judgement of a panel: its union, and whether enough vendors took part |
 //! | [`Reflection`], [`Amendment`] | what a reflector may answer to a verdict that does not advance |
-//! | [`Assignment`], [`run_agent`] | one agent's part, and the turns in which it hands something in |
+//! | [`Assignment`](nexus_work::Assignment), [`run_agent`](nexus_work::run_agent) | one agent's part, and the turns in which it hands something in |
 //! | [`Framing`], [`Goal`] | from a goal to a brief: the orchestrator's part |
-//! | [`AgentPhase`], [`Prompts`], [`briefing`], [`Quote`] | which tools an agent has, what it is told, and how it is shown what others wrote |
+//! | [`AgentPhase`], [`Prompts`], [`briefing`], [`Quote`](nexus_work::Quote) | which tools an agent has, what it is told, and how it is shown what others wrote |
 //! | [`TestRun`], [`ProbeRecord`] | what the project's tests, or a program that prints observations, say of trees |
 //! | [`TaskSettings`] | what bounds a task beside its brief: tests, sandbox, retries, budget |
 //! | [`StepAttempt`] | one attempt at a step: its units, its review, and the reflector |

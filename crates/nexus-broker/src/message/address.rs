@@ -33,7 +33,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// An agent. Fails with [`Invalid`](BrokerErrorKind::Invalid) for what is no name.
+    /// An agent. Fails with [`Invalid`](crate::BrokerErrorKind::Invalid) for what is no name.
     pub fn agent(name: &str) -> Result<Self, BrokerError> {
         Ok(Self::Agent(checked(name, name)?))
     }
