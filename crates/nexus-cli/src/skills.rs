@@ -1,11 +1,6 @@
-//! `nexus init`, `nexus onboard` and `nexus skills`: places to work, and the skills in them.
+//! `nexus init`, `nexus onboard` and `nexus skills`: working folders, and the skills in them.
 
-use std::{
-    collections::BTreeMap,
-    io::{IsTerminal as _, Write as _},
-    process::{Command, ExitCode},
-    time::Duration,
-};
+use std::{collections::BTreeMap, process::ExitCode, time::Duration};
 
 use async_trait::async_trait;
 use nexus::{
@@ -123,6 +118,11 @@ fn sign_in() -> Result<ExitCode, CommandError> {
 
 #[cfg(feature = "login")]
 fn sign_in() -> Result<ExitCode, CommandError> {
+    use std::{
+        io::{IsTerminal as _, Write as _},
+        process::Command,
+    };
+
     let program = std::env::current_exe().map_err(CommandError::failed)?;
     let mut code = ExitCode::SUCCESS;
     for login in nexus::logins() {
