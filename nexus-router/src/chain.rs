@@ -25,7 +25,7 @@ use crate::{
 };
 
 impl Run<'_> {
-    /// Runs the turn, whatever the budget.
+    /// Runs the turn without regard to the budget.
     pub(crate) async fn run_unbudgeted(&self, sink: &mut dyn EventSink) -> Result<TurnResult, TurnError> {
         let started = Instant::now();
         let deadline = self.request.limits.deadline.and_then(|limit| started.checked_add(limit));

@@ -19,7 +19,7 @@ use crate::{
 pub(crate) struct ForgottenTurn {
     /// The turn.
     turn: String,
-    /// The backend that kept its conversation.
+    /// The backend that stores its conversation.
     backend: String,
     /// What became of it. None if it could not be forgotten.
     #[schemars(with = "serde_json::Value")]

@@ -41,7 +41,7 @@ enum LogoutOutcome {
     Failed,
 }
 
-/// What an issuer was told of the end of a login.
+/// Report to the issuer at the end of a login.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum RevocationOutcome {

@@ -21,7 +21,7 @@ use crate::{connection::HttpConnection, handler::RequestHandler};
 /// Most strangers at once, if the process may open enough descriptors. Source: our own bound, far above the number of a server's
 /// clients: the more strangers there may be, the sooner newcomers are accepted in a flood.
 const MAX_STRANGERS: usize = 1024;
-/// Lowest bound of strangers, whatever the number of descriptors.
+/// Lowest bound of strangers, even with few descriptors.
 const MIN_STRANGERS: usize = 64;
 /// Strangers may use one of so many descriptors of the process. Source: our own choice: the process needs them for other things.
 const DESCRIPTORS_PER_STRANGER: u64 = 8;

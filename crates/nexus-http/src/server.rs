@@ -84,7 +84,7 @@ impl<H: RequestHandler> BoundedServer<H> {
                 self.step().await;
             }
         };
-        // Connections are kept open by clients that have nothing to ask.
+        // Idle clients leave their connections open.
         let _ = tokio::time::timeout(at_most, rest).await;
     }
 

@@ -8,7 +8,7 @@
 ///     pub enum DoorState {
 ///         /// People can pass.
 ///         Open = "open",
-///         /// Nobody can pass.
+///         /// It is closed.
 ///         Shut = "shut",
 ///     }
 /// }

@@ -45,7 +45,7 @@ pub(crate) struct ListedProjectTask {
     task: TaskView,
 }
 
-/// What an agent is told of a task.
+/// Instructions of an agent for a task.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct TaskPrompt {
     /// The number of the task.

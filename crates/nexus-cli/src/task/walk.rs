@@ -102,7 +102,7 @@ impl TaskWalk<'_> {
         }
     }
 
-    /// Shows the questions that nobody answered.
+    /// Prints the unanswered questions.
     fn ask(&self, report: &TaskReport) {
         let print = || {
             report.questions.iter().for_each(|question| note(&format!("question: {question}")));

@@ -323,7 +323,7 @@ fn agents(seen: &mut Seen) {
             &["trigger", "delete", "cron"],
         ],
     );
-    // An answer that nobody waited for.
+    // An answer without a waiting caller.
     let running = Running::start(folder.command(&["broker", "run", "--json"]));
     seen.run(folder, &["broker", "send", "clerk", "again", "--id", "again"]);
     crate::support::until("the answer is in the inbox", || {

@@ -9,8 +9,8 @@ use std::{
 
 use crate::support::{Folder, text};
 
-/// A recorded archive, and the folder in which it was written.
-const BEFORE_ONE_FLOOR: (&str, &str) = ("before-one-floor.tar.gz", "/tmp/.tmp6F0XEg");
+/// The home that commit 16c3db7d wrote, and its folder at that time.
+const HOME_16C3DB7D: (&str, &str) = ("home-16c3db7d.tar.gz", "/tmp/.tmp6F0XEg");
 
 /// Unpacks an archive. Absolute paths in its texts lead to the new folder, as if it had been written there.
 fn unpacked((archive, written_in): (&str, &str)) -> Folder {
@@ -60,8 +60,8 @@ fn printed(folder: &Folder, below: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_home_of_before_one_floor_is_read_and_left_as_it_is() {
-    let folder = unpacked(BEFORE_ONE_FLOOR);
+fn a_recorded_home_is_read_and_left_as_it_is() {
+    let folder = unpacked(HOME_16C3DB7D);
     let before = files(folder.path());
     let holds: &[(&str, &[&str], &[&str])] = &[
         ("", &["task", "list"], &["complete", "framing", "`sh sum.sh -1 -2` is to print -3"]),
@@ -98,8 +98,8 @@ fn a_home_of_before_one_floor_is_read_and_left_as_it_is() {
 }
 
 #[test]
-fn work_of_before_one_floor_goes_on() {
-    let folder = unpacked(BEFORE_ONE_FLOOR);
+fn recorded_work_is_continued() {
+    let folder = unpacked(HOME_16C3DB7D);
     let complete = printed(&folder, "", &["task", "list"]);
     let complete = complete.lines().find(|line| line.contains("complete")).unwrap();
     let id = complete.split_whitespace().next().unwrap();
@@ -118,8 +118,8 @@ fn work_of_before_one_floor_goes_on() {
 
 #[cfg(feature = "login")]
 #[test]
-fn logins_of_before_one_floor_are_known_and_removed() {
-    let folder = unpacked(BEFORE_ONE_FLOOR);
+fn recorded_logins_are_known_and_removed() {
+    let folder = unpacked(HOME_16C3DB7D);
     // It ends with an error, as no vendor's program is there.
     let output =
         folder.command(&["status"]).env("DBUS_SESSION_BUS_ADDRESS", folder.no_bus()).output().unwrap();

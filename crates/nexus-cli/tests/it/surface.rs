@@ -3,7 +3,7 @@
 //! `INSTA_UPDATE=always cargo test -p nexus-turn-cli --test it surface`, then `git diff`.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     fs,
     io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
@@ -131,7 +131,7 @@ fn features_and_paths_of_the_facade() {
 
 /// Literals in the product's code that `is_name` accepts, without those of its tests.
 fn literals(is_name: impl Fn(&str) -> bool) -> String {
-    let mut found = BTreeMap::<String, ()>::new();
+    let mut found = BTreeSet::new();
     let mut folders: Vec<PathBuf> = ["nexus-core", "nexus-backends", "nexus-router", "crates"]
         .iter()
         .map(|name| repository().join(name))
@@ -150,13 +150,13 @@ fn literals(is_name: impl Fn(&str) -> bool) -> String {
                 let code = product.lines().filter(|line| !line.trim_start().starts_with("//"));
                 for literal in code.flat_map(|line| line.split('"').skip(1).step_by(2)) {
                     if is_name(literal) {
-                        found.insert(literal.to_owned(), ());
+                        found.insert(literal.to_owned());
                     }
                 }
             }
         }
     }
-    found.into_keys().collect::<Vec<_>>().join("\n")
+    found.into_iter().collect::<Vec<_>>().join("\n")
 }
 
 #[test]
