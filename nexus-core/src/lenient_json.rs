@@ -225,9 +225,12 @@ fn leading_id(text: &str) -> Option<Value> {
             text.get(end..)?.trim_start().starts_with([',', '}']).then_some(end)?
         }
     };
-    serde_json::from_str(text.get(..end)?)
-        .ok()
-        .filter(|id: &Value| id.is_string() || id.is_i64() || id.is_u64())
+    serde_json::from_str(text.get(..end)?).ok().filter(is_request_id)
+}
+
+/// Returns true for what JSON-RPC takes as an id here: a text or a whole number.
+pub(crate) fn is_request_id(id: &Value) -> bool {
+    id.is_string() || id.is_i64() || id.is_u64()
 }
 
 /// The end of a string that begins at `start`, behind its closing quotation mark.

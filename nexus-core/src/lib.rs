@@ -47,6 +47,7 @@ pub mod harness;
 pub mod id;
 mod json_schema;
 pub mod lenient_json;
+pub mod message_line;
 #[doc(hidden)]
 pub mod name_type;
 mod picture;

@@ -9,8 +9,8 @@ use std::{
 
 use agent_client_protocol_schema::v1::Error;
 use nexus_conversations::Conversations;
+use nexus_core::message_line::MessageLine;
 use nexus_router::Router;
-use serde_json::Value;
 use tokio::{
     io::{AsyncRead, AsyncWrite, BufReader},
     sync::mpsc,
@@ -21,7 +21,7 @@ use tokio::{
 use crate::{
     connection::Connection,
     incoming::{Incoming, with_reason},
-    lines::{self, InputLine, MAX_LINE_BYTES},
+    lines::{self, MAX_LINE_BYTES},
     outgoing::{INPUT_WAITS_BYTES, Outgoing},
     record::SessionRecords,
     setup::{AcpOptions, Setup},
@@ -130,12 +130,13 @@ impl AcpAgent {
 }
 
 /// The message of a line. What is none is answered at once, and so is a request that is one too many.
-fn read(line: &InputLine, out: &Outgoing, at_work: usize) -> Option<Incoming> {
+fn read(line: &MessageLine, out: &Outgoing, at_work: usize) -> Option<Incoming> {
     let line = match line {
-        InputLine::Whole(line) => line,
-        InputLine::TooLong => {
+        MessageLine::Whole(line) => line,
+        MessageLine::TooLong { id } => {
             let reason = format!("a line has at most {MAX_LINE_BYTES} bytes");
-            out.answer(&Value::Null, &Err(with_reason(Error::parse_error(), reason)));
+            let id = id.clone().unwrap_or_default();
+            out.answer(&id, &Err(with_reason(Error::parse_error(), reason)));
             return None;
         }
     };
@@ -157,13 +158,13 @@ fn read(line: &InputLine, out: &Outgoing, at_work: usize) -> Option<Incoming> {
 fn read_lines(
     input: impl AsyncRead + Send + Unpin + 'static,
     out: Outgoing,
-) -> (JoinHandle<()>, mpsc::Receiver<io::Result<InputLine>>) {
+) -> (JoinHandle<()>, mpsc::Receiver<io::Result<MessageLine>>) {
     let (sender, lines) = mpsc::channel(QUEUED_LINES);
     let reading = tokio::spawn(async move {
         let mut input = BufReader::new(input);
         loop {
             out.below(INPUT_WAITS_BYTES).await;
-            let Some(line) = lines::next(&mut input, MAX_LINE_BYTES).await.transpose() else { return };
+            let Some(line) = lines::next(&mut input).await.transpose() else { return };
             let is_last = line.is_err();
             if sender.send(line).await.is_err() || is_last {
                 return;

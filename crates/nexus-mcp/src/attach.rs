@@ -20,15 +20,15 @@ use hyper::{
     header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
-use nexus_core::CancelToken;
+use nexus_core::{CancelToken, message_line::MessageLine};
 use rmcp::model::{ErrorData, RequestId};
 use thiserror::Error;
 use tokio::{net::TcpStream, sync::mpsc, task::JoinSet};
 
 use super::{
     http::{PATH, SESSION_HEADER},
-    line::{InputLine, MAX_LINE_BYTES},
-    message::{Incoming, too_long},
+    line::MAX_LINE_BYTES,
+    message::{Incoming, NotUnderstood, too_long},
     server_file::{RunningServer, ServerFile, ServerFileError},
     stdio::{LineWriter, StdioEnd, own_streams, read_lines},
     token::{HttpToken, TokenError},
@@ -88,12 +88,12 @@ pub async fn attach(
         let line = match line {
             None => break StdioEnd::InputClosed,
             Some(Err(error)) => break StdioEnd::InputFailed(error),
-            Some(Ok(InputLine::Whole(line))) => line,
-            Some(Ok(InputLine::TooLong)) => {
-                let error = too_long(MAX_LINE_BYTES).error;
+            Some(Ok(MessageLine::Whole(line))) => line,
+            Some(Ok(MessageLine::TooLong { id })) => {
+                let NotUnderstood { id, error } = too_long(MAX_LINE_BYTES, id);
                 let output = writer.lines.clone();
                 carried.spawn(async move {
-                    let _ = output.send(wire::error_message(None, error)).await;
+                    let _ = output.send(wire::error_message(id, error)).await;
                 });
                 continue;
             }

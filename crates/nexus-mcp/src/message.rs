@@ -90,10 +90,11 @@ pub(crate) fn flawed(id: RequestId, flaw: &str) -> NotUnderstood {
     NotUnderstood { id: Some(id), error: ErrorData::invalid_params(problem, None) }
 }
 
-/// The answer to a line or a body that is longer than any that is read.
-pub(crate) fn too_long(most_bytes: usize) -> NotUnderstood {
+/// The answer to a line or a body that is longer than any that is read, under the id of its request.
+pub(crate) fn too_long(most_bytes: usize, id: Option<Value>) -> NotUnderstood {
     let problem = format!("the message is longer than {most_bytes} bytes, and was not read");
-    NotUnderstood { id: None, error: ErrorData::invalid_request(problem, None) }
+    let id = id.and_then(|id| serde_json::from_value(id).ok());
+    NotUnderstood { id, error: ErrorData::invalid_request(problem, None) }
 }
 
 #[cfg(test)]

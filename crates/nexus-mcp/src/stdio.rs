@@ -9,7 +9,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use nexus_core::CancelToken;
+use nexus_core::{CancelToken, message_line::MessageLine};
 use tokio::{
     sync::{mpsc, oneshot},
     task::JoinSet,
@@ -17,7 +17,7 @@ use tokio::{
 
 use super::{
     endpoint::{ClientSide, Endpoint},
-    line::{self, InputLine, MAX_LINE_BYTES},
+    line::{self, MAX_LINE_BYTES},
     message::{Incoming, too_long},
     reply::Reply,
     service::ToolService,
@@ -134,8 +134,8 @@ pub async fn serve_lines(
         let reply = match line {
             None => break StdioEnd::InputClosed,
             Some(Err(error)) => break StdioEnd::InputFailed(error),
-            Some(Ok(InputLine::TooLong)) => Endpoint::refuse(too_long(MAX_LINE_BYTES)),
-            Some(Ok(InputLine::Whole(line))) => match Incoming::read(&line) {
+            Some(Ok(MessageLine::TooLong { id })) => Endpoint::refuse(too_long(MAX_LINE_BYTES, id)),
+            Some(Ok(MessageLine::Whole(line))) => match Incoming::read(&line) {
                 Err(refused) => Endpoint::refuse(refused),
                 Ok(message) => {
                     note_roots(&message, &mut client);
@@ -198,7 +198,7 @@ pub(crate) fn offers_roots(params: &serde_json::Value) -> bool {
 /// Reads lines in a thread of its own, until the input ends or cannot be read.
 pub(crate) fn read_lines(
     mut input: impl BufRead + Send + 'static,
-) -> io::Result<mpsc::Receiver<io::Result<InputLine>>> {
+) -> io::Result<mpsc::Receiver<io::Result<MessageLine>>> {
     let (sender, lines) = mpsc::channel(QUEUED_LINES);
     thread::Builder::new().name("mcp-input".into()).spawn(move || {
         while let Some(line) = line::next(&mut input).transpose() {

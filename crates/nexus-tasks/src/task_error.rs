@@ -77,9 +77,10 @@ impl TreeServiceErrorKind for TaskErrorKind {
             Kind::MissingObject => {
                 (Self::NotAProject, "fetch what is missing, then make the same call again")
             }
-            Kind::NeedsConsent => {
-                (Self::NeedsConsent, "name a smaller folder, ignore what is large, or allow it")
-            }
+            Kind::NeedsConsent => (
+                Self::NeedsConsent,
+                "name a smaller folder, ignore what is large, or ask the person and set `allow_large`",
+            ),
             Kind::TooLarge => (Self::NotAProject, "name a smaller project, or commit less to it"),
             Kind::RefMoved => (Self::InUse, "call task_status, and go on from what it says"),
             _ => return None,

@@ -21,8 +21,6 @@ use crate::{
     works::note,
 };
 
-/// Files of the project, and bytes of them, that are read without a question. Source: our own bound, some ten seconds of a slow disk.
-const READ_BOUND: (usize, u64) = (50_000, 200 << 20);
 /// Longest goal or context that is read, in bytes. More is refused by the task itself.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -46,6 +44,7 @@ pub(super) async fn create(
         project: project.clone(),
         context,
         include_uncommitted: args.include_uncommitted,
+        allow_large: args.allow_large,
         test_command: args.test.as_deref().map(words),
         keep: (!args.keep.is_empty()).then(|| args.keep.clone()),
         setup: (!args.setup.is_empty()).then(|| args.setup.iter().map(|line| words(line)).collect()),
@@ -55,7 +54,7 @@ pub(super) async fn create(
         labels: args.label.iter().map(|label| named(label)).collect::<Result<BTreeMap<_, _>, _>>()?,
         ..TaskCreateRequest::default()
     };
-    let created = made(tasks, request, project, args).await?;
+    let created = made(tasks, request, project).await?;
     for warning in &created.warnings {
         note(&format!("warning: {warning}"));
     }
@@ -72,12 +71,10 @@ pub(super) async fn create(
 /// Creates the task, unless a signal ends that.
 async fn made(
     tasks: &Tasks,
-    request: TaskCreateRequest,
+    mut request: TaskCreateRequest,
     project: PathBuf,
-    args: &NewTaskArgs,
 ) -> Result<TaskCreated, CommandError> {
     let mut interrupts = Interrupts::listen().map_err(CommandError::failed)?;
-    let mut read_bound = (!args.allow_large).then_some(READ_BOUND);
     let shown = project.clone();
     let on_progress: Arc<dyn Fn(CreationProgress) + Send + Sync> = Arc::new(move |progress| match progress {
         CreationProgress::Reading(reading) => note(&format!("reading {reading} in {}", shown.display())),
@@ -87,11 +84,8 @@ async fn made(
         _ => {}
     });
     loop {
-        let creation = TaskCreation {
-            cancel: CancelToken::new(),
-            read_bound,
-            on_progress: Some(Arc::clone(&on_progress)),
-        };
+        let creation =
+            TaskCreation { cancel: CancelToken::new(), on_progress: Some(Arc::clone(&on_progress)) };
         let cancel = creation.cancel.clone();
         // Whoever names a folder at a terminal means it.
         let roots = [project.clone()];
@@ -120,7 +114,7 @@ async fn made(
                 if !asked(&error.message)? {
                     return Err(CommandError::failed("nothing was created"));
                 }
-                read_bound = None;
+                request.allow_large = true;
             }
             created => return Ok(created?),
         }

@@ -106,12 +106,18 @@ async fn a_line_without_end_is_refused_and_costs_no_memory() {
     for _ in 0..66 {
         input.write_all(&piece).await.unwrap();
     }
-    input.write_all(b"\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1}}\n").await.unwrap();
+    input.write_all(b"\n{\"method\":\"session/new\",\"params\":\"").await.unwrap();
+    for _ in 0..66 {
+        input.write_all(&piece).await.unwrap();
+    }
+    input.write_all(b"\",\"jsonrpc\":\"2.0\",\"id\":6}\n{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"initialize\",\"params\":{\"protocolVersion\":1}}\n").await.unwrap();
     let mut lines = tokio::io::AsyncBufReadExt::lines(tokio::io::BufReader::new(output));
     let mut next =
         async || -> Value { serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap() };
     let refused = next().await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(null), &json!(-32700)));
+    let refused = next().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&json!(6), &json!(-32700)));
     assert_eq!(next().await["id"], 7);
     drop(input);
     drop(lines);

@@ -39,6 +39,48 @@ pub(crate) struct QueuedTurn {
     pub(crate) traceparent: Option<String>,
     /// A [`TurnBody`].
     pub(crate) body: Payload,
+    /// The reason why the rest of the message cannot be read. The worker answers with it instead of running the turn.
+    #[serde(skip)]
+    pub(crate) fault: Option<String>,
+}
+
+/// The part of a [`QueuedTurn`] that a worker needs to answer its caller.
+#[derive(Deserialize)]
+struct TurnSender {
+    #[serde(default)]
+    version: u32,
+    turn: String,
+    key: String,
+    instance: String,
+    backend: String,
+}
+
+impl QueuedTurn {
+    /// Reads a message of a queue. One with damaged fields has a `fault`, if it still says whom to answer.
+    ///
+    /// # Errors
+    ///
+    /// The message is no JSON, or does not say whom to answer.
+    pub(crate) fn read(message: &[u8]) -> Result<Self, serde_json::Error> {
+        let error = match serde_json::from_slice(message) {
+            Ok(queued) => return Ok(queued),
+            Err(error) => error,
+        };
+        let Ok(TurnSender { version, turn, key, instance, backend }) = serde_json::from_slice(message) else {
+            return Err(error);
+        };
+        Ok(Self {
+            version,
+            turn,
+            key,
+            instance,
+            backend,
+            sent_at: 0,
+            traceparent: None,
+            body: Payload::Inline(Box::default()),
+            fault: Some(error.to_string()),
+        })
+    }
 }
 
 /// What the turn is.
@@ -232,6 +274,37 @@ pub(crate) struct StoredResult {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_damaged_turn_is_read_as_far_as_its_caller_can_be_answered() {
+        let whole = serde_json::json!({
+            "version": 1, "turn": "t", "key": "k", "instance": "i", "backend": "b", "sent_at": 5,
+            "body": { "inline": {} },
+        });
+        let read = |changed: &str, value: serde_json::Value| {
+            let mut message = whole.clone();
+            message[changed] = value;
+            QueuedTurn::read(message.to_string().as_bytes())
+        };
+        assert_eq!(read("version", 1.into()).unwrap().fault, None);
+        for (field, value, fault) in [
+            ("sent_at", "now".into(), "invalid type"),
+            ("body", 7.into(), "invalid type"),
+            ("traceparent", 7.into(), "invalid type"),
+            ("body", serde_json::json!({ "elsewhere": 1 }), "unknown variant `elsewhere`"),
+        ] {
+            let queued = read(field, value).unwrap();
+            assert_eq!(
+                (queued.turn.as_str(), queued.instance.as_str(), queued.key.as_str()),
+                ("t", "i", "k")
+            );
+            assert!(queued.fault.as_ref().unwrap().contains(fault), "{field}: {:?}", queued.fault);
+        }
+        for field in ["turn", "key", "instance", "backend"] {
+            assert!(read(field, 7.into()).is_err(), "{field}");
+        }
+        assert!(QueuedTurn::read(b"{\"turn\": \"t\"").is_err());
+    }
 
     #[test]
     fn a_command_with_a_payload_survives_the_way() {

@@ -299,7 +299,7 @@ impl Worker {
     ) {
         let taken_at = Instant::now();
         let caller = message.subject.rsplit('.').next().unwrap_or_default().to_owned();
-        let queued: QueuedTurn = match serde_json::from_slice(&message.payload) {
+        let queued = match QueuedTurn::read(&message.payload) {
             Ok(queued) => queued,
             Err(error) => {
                 measured::taken(&self.context.pool, &message, None);
@@ -310,7 +310,7 @@ impl Worker {
                 return;
             }
         };
-        measured::taken(&self.context.pool, &message, Some(queued.sent_at));
+        measured::taken(&self.context.pool, &message, queued.fault.is_none().then_some(queued.sent_at));
         if [&queued.turn, &queued.instance, &queued.key].into_iter().any(|token| token_fault(token).is_some())
         {
             measured::declined(&self.context.pool, "unreadable");

@@ -152,6 +152,10 @@ impl ServedTurn {
             );
             return Err(Failure::new(ErrorKind::Unsupported, reason));
         }
+        if let Some(fault) = &self.job.queued.fault {
+            let reason = format!("the turn's message cannot be read: {fault}; nothing was run");
+            return Err(Failure::new(ErrorKind::InvalidRequest, reason));
+        }
         let body: TurnBody = objects::unpack(&self.store.link, &self.store.owner(), &self.job.queued.body)
             .await
             .map_err(|error| Failure::new(ErrorKind::InvalidRequest, error.to_string()))?;

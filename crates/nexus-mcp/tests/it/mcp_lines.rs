@@ -192,6 +192,16 @@ async fn nonsense_is_answered_and_the_next_message_too() {
         let answer = client.next().await;
         assert_eq!(answer["error"]["code"], code, "{answer}");
     }
+    // A request that is too long has its answer, wherever its id stands.
+    let text = "x".repeat(5 << 20);
+    for request in [
+        format!(r#"{{"jsonrpc":"2.0","id":"long","method":"ping","params":{{"x":"{text}"}}}}"#),
+        format!(r#"{{"method":"ping","params":{{"x":"{text}"}},"jsonrpc":"2.0","id":"long"}}"#),
+    ] {
+        client.write(&request);
+        let answer = client.next().await;
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!("long"), &json!(-32600)), "{answer}");
+    }
     client.write("\r");
     client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/whatever", "params": [1] }));
     client.send(

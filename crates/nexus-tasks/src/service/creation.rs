@@ -1,18 +1,19 @@
-//! The bound of a task's creation, its end, and its progress.
+//! The bound on what a task's creation reads, its cancellation, and its progress.
 
 use std::{fmt, sync::Arc};
 
 use nexus_core::CancelToken;
 use nexus_trees::{TreeOptions, TreeReading};
 
-/// How a task is created. By default without a bound, and without a word.
+/// Number of files of a project, and bytes of them, that a creation reads without consent. Source: our own bound, about ten seconds
+/// of a slow disk.
+pub(super) const READ_BOUND: (usize, u64) = (50_000, 200 << 20);
+
+/// Cancellation and progress of a creation. By default neither.
 #[derive(Clone, Default)]
 pub struct TaskCreation {
     /// Ends the creation: what was made of the task is removed.
     pub cancel: CancelToken,
-    /// Bound on the files, and on their bytes together, that are read of the project without consent. Beyond it the creation fails with
-    /// [`NeedsConsent`](crate::TaskErrorKind::NeedsConsent).
-    pub read_bound: Option<(usize, u64)>,
     /// Called as the creation goes on.
     pub on_progress: Option<Arc<dyn Fn(CreationProgress) + Send + Sync>>,
 }
@@ -34,12 +35,16 @@ impl TaskCreation {
         }
     }
 
-    pub(super) fn tree_options(&self, include_uncommitted: bool) -> TreeOptions {
+    pub(super) fn tree_options(
+        &self,
+        include_uncommitted: bool,
+        read_bound: Option<(usize, u64)>,
+    ) -> TreeOptions {
         let mut options = TreeOptions::new();
         if include_uncommitted {
             options = options.include_uncommitted();
         }
-        if let Some((files, bytes)) = self.read_bound {
+        if let Some((files, bytes)) = read_bound {
             options = options.with_read_bound(files, bytes);
         }
         let this = self.clone();
@@ -49,6 +54,6 @@ impl TaskCreation {
 
 impl fmt::Debug for TaskCreation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TaskCreation").field("read_bound", &self.read_bound).finish_non_exhaustive()
+        f.debug_struct("TaskCreation").field("cancel", &self.cancel).finish_non_exhaustive()
     }
 }

@@ -41,17 +41,22 @@ const MOST_PATHS: usize = 20;
 impl TasksCore {
     /// Makes the task's repository, unless it is there; what is odd about the project's files is taken down.
     pub(super) fn prepare_tree(&self, task: &Task) -> Result<Tree, TaskError> {
-        self.prepare_tree_with(task, &TaskCreation::default())
+        self.prepare_tree_with(task, &TaskCreation::default(), None)
     }
 
     /// As [`prepare_tree`](Self::prepare_tree), for a task that is being created.
-    pub(super) fn prepare_tree_with(&self, task: &Task, creation: &TaskCreation) -> Result<Tree, TaskError> {
+    pub(super) fn prepare_tree_with(
+        &self,
+        task: &Task,
+        creation: &TaskCreation,
+        read_bound: Option<(usize, u64)>,
+    ) -> Result<Tree, TaskError> {
         let (_, data) = task.data()?;
         if data.head.is_some() {
             return task.tree();
         }
         let project = Project::find(&data.project)?;
-        let options = creation.tree_options(data.include_uncommitted);
+        let options = creation.tree_options(data.include_uncommitted, read_bound);
         let tree = task.make_tree_with(&project, &options, &creation.cancel)?;
         pin_head(&tree)?;
         let found = remarks(tree.base());

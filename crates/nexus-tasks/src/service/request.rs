@@ -21,6 +21,10 @@ pub struct TaskCreateRequest {
     /// Takes along what is not committed in the project. By default a task begins with the last commit.
     #[serde(default)]
     pub include_uncommitted: bool,
+    /// Allows to read more than 50,000 files or 200 MiB that are not in git; by default such a project is refused. Ask the person before you
+    /// set it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_large: bool,
     /// The program that runs the tests, and its arguments: `["cargo", "test", "--offline"]`. No shell reads it. By default that of
     /// the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -144,6 +144,7 @@ impl<'b> RemoteTurn<'b> {
             sent_at: now_milliseconds(),
             traceparent: host.trace_context.as_ref().and_then(nexus_core::TraceContext::traceparent),
             body,
+            fault: None,
         };
         let wait =
             deadline.map_or(LONGEST_WAIT, |deadline| deadline.saturating_duration_since(Instant::now()));

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::{
     super::{
         answer::{BaselineOutcome, BaselineView, TaskCreated},
-        creation::{CreationProgress, TaskCreation},
+        creation::{CreationProgress, READ_BOUND, TaskCreation},
         inner::{JobKind, TasksCore, read},
         report::baseline_view,
         request::TaskCreateRequest,
@@ -29,7 +29,8 @@ impl Tasks {
     }
 
     /// Creates a task in a project below the configured roots or those of the client, and runs the project's tests on it
-    /// before anything is changed. A project whose tests fail gets its task, with a warning.
+    /// before anything is changed. A project whose tests fail gets its task, with a warning. A project with more than 50,000 files
+    /// or 200 MiB outside of git is [refused](TaskErrorKind::NeedsConsent), unless the request allows it.
     pub async fn create_below(
         &self,
         request: TaskCreateRequest,
@@ -38,7 +39,7 @@ impl Tasks {
         self.create_with(request, client_roots, TaskCreation::default()).await
     }
 
-    /// As [`Tasks::create_below`], within a bound, and until it is cancelled. A creation that fails, or is cancelled, leaves no task; one whose
+    /// As [`Tasks::create_below`], until it is cancelled. A creation that fails, or is cancelled, leaves no task; one whose
     /// process is killed leaves a task that [is unfinished](Task::is_unfinished), and the next creation removes it.
     pub async fn create_with(
         &self,
@@ -65,11 +66,12 @@ impl Tasks {
         data.warnings.extend(configuration);
         self.0.check_sandbox(&data.settings).await?;
         let (inner, labels) = (self.0.handle(), request.labels);
+        let read_bound = (!request.allow_large).then_some(READ_BOUND);
         let making = creation.clone();
         let (task, mark) = try_blocking(move || {
             let task = inner.store.create(&data, parent, links, labels)?;
             let made = task.mark_unfinished().and_then(|mark| {
-                inner.prepare_tree_with(&task, &making)?;
+                inner.prepare_tree_with(&task, &making, read_bound)?;
                 Ok(mark)
             });
             match made {

@@ -68,6 +68,25 @@ async fn a_project_outside_of_the_roots_is_refused_unless_the_client_names_it() 
 }
 
 #[tokio::test]
+async fn a_large_project_is_refused_by_its_sizes_until_the_caller_allows_it() {
+    let Some(world) = World::new(honest) else { return };
+    let large = world.root.join("large");
+    fs::create_dir(&large).unwrap();
+    // Sparse, and each within the bound of one file.
+    for name in ["one.bin", "two.bin"] {
+        fs::File::create(large.join(name)).unwrap().set_len(101 << 20).unwrap();
+    }
+    let request = TaskCreateRequest { project: large.clone(), ..world.request() };
+    let error = world.tasks.create_below(request.clone(), &[large.clone()]).await.unwrap_err();
+    assert_eq!(error.kind, TaskErrorKind::NeedsConsent, "{error}");
+    assert!(error.message.contains("2 files of 202.0 MiB"), "{error}");
+    assert!(error.advice.contains("`allow_large`"), "{error}");
+    assert!(world.tasks.list(TaskListRequest::default()).await.unwrap().tasks.is_empty());
+    let request = TaskCreateRequest { allow_large: true, ..request };
+    world.tasks.create_below(request, &[large]).await.unwrap();
+}
+
+#[tokio::test]
 async fn what_is_no_project_or_no_argument_is_refused_and_leaves_nothing() {
     let Some(world) = World::new(honest) else { return };
     let inside = world.root.join("repository/below");
