@@ -5,7 +5,7 @@ default:
     @just --list
 
 # What every commit passes
-check: format lint test docs structure weight deny
+check: format lint test docs structure prose weight deny
 
 # Is the code formatted
 format:
@@ -30,6 +30,10 @@ docs:
 # Circles of imports, vendor names out of place, repeated type names, lines
 structure:
     cargo xtask structure
+
+# How plainly comments, errors, help texts and pages are written
+prose:
+    cargo xtask prose
 
 # How many crates does a dependent compile
 weight:

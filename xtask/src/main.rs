@@ -5,6 +5,9 @@
 //! It reads syntax alone, so it needs no build. What only a type checker knows (the file that implements a method) makes
 //! no edge.
 //!
+//! `cargo xtask prose` measures how plainly the comments, errors, help texts and pages are written, and
+//! `cargo xtask prose --code-unchanged BASE` proves that a rewrite of them since the commit BASE changed no code.
+//!
 //! `cargo xtask weight` counts the crates that a dependent compiles, and holds each count to a bound.
 
 mod circles;
@@ -12,6 +15,7 @@ mod layers;
 mod lines;
 mod links;
 mod modules;
+mod prose;
 mod resolver;
 mod signatures;
 mod source;
@@ -26,11 +30,16 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let faults = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["structure"] => structure::run(),
-        ["weight"] => weight::run(),
-        _ => Err("usage: cargo xtask structure|weight".to_owned()),
-    };
+    let faults =
+        match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+            ["structure"] => structure::run(),
+            ["prose"] => prose::run(None),
+            ["prose", "--list", below] => prose::run(Some(below)),
+            ["prose", "--code-unchanged", base] => prose::code_unchanged(base),
+            ["weight"] => weight::run(),
+            _ => Err("usage: cargo xtask structure | prose [--list PATH | --code-unchanged BASE] | weight"
+                .to_owned()),
+        };
     match faults {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
