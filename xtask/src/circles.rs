@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::modules::{ReferenceKind, Tree};
 use crate::resolver::{Resolved, resolve};
 
-/// Which file uses which, and the names that it uses of it, each with the first line that does.
+/// Pairs of files where the first uses the second, with the used names and the first line of each.
 type Edges = BTreeMap<(usize, usize), BTreeMap<String, usize>>;
 
 /// Files that reach each other by imports.
@@ -67,7 +67,7 @@ fn edges(tree: &Tree) -> Edges {
             for target in found {
                 match target {
                     Resolved::Item(file, name) => add(file, &name, reference.line),
-                    // A module that is named is no use of it: what is taken from it makes the edge.
+                    // Naming a module is not an edge: the item that is taken from it is.
                     Resolved::Module(module) if reference.kind == ReferenceKind::Attribute => {
                         add(tree.modules[module].file, &reference.path.join("::"), reference.line);
                     }
@@ -121,7 +121,7 @@ fn components(count: usize, edges: &Edges) -> Vec<BTreeSet<usize>> {
 
 struct Search {
     next: Vec<Vec<usize>>,
-    /// When a file was first seen, and the earliest file that it reaches.
+    /// The step at which a file was first seen, and the earliest file that it reaches.
     order: Vec<Option<usize>>,
     lowest: Vec<usize>,
     stack: Vec<usize>,

@@ -2,7 +2,7 @@
 
 use std::ops::AddAssign;
 
-/// How many lines there are of what. A line with code and a comment counts for both.
+/// Numbers of lines by kind. A line with code and a comment counts for both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lines {
     pub(crate) all: usize,
@@ -21,7 +21,7 @@ impl AddAssign for Lines {
     }
 }
 
-/// Where a line ends and the next begins.
+/// Syntax that continues from one line into the next.
 enum State {
     Code,
     /// In a block comment, this many levels deep.

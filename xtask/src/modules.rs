@@ -33,7 +33,7 @@ pub(crate) struct Module {
     pub(crate) items: Vec<Item>,
 }
 
-/// What a name of a module stands for. A name can have several: a module and a function, or one per platform.
+/// Definition behind a name of a module. A name can have several: a module and a function, or one per platform.
 #[derive(Clone, Debug)]
 pub(crate) enum Definition {
     Item,
@@ -154,7 +154,7 @@ impl Tree {
         }
     }
 
-    /// Whether one file's module contains the other's.
+    /// Returns true if one file's module contains the other's.
     pub(crate) fn is_family(&self, one: usize, other: usize) -> bool {
         let below = |mut module: usize, top: usize| loop {
             if module == top {
@@ -264,7 +264,7 @@ impl Scanner {
                 TokenTree::Group(group) => self.scan_tokens(group.stream()),
                 TokenTree::Ident(first) => {
                     let line = first.span().start().line;
-                    // A field, a method or a lifetime is no path.
+                    // Fields, methods and lifetimes are not paths.
                     let member = index > 0 && (punct(index - 1, '.') || punct(index - 1, '\''));
                     let mut path = vec![first.to_string()];
                     while punct(index + 1, ':') && punct(index + 2, ':') {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::modules::{Definition, Tree};
 
-/// What a path names.
+/// Target of a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Resolved {
     /// An item, or something inside of it (a variant, an associated function): its file and name.
@@ -90,7 +90,7 @@ impl Resolver<'_> {
                 Definition::Module(module) => {
                     found.insert(Resolved::Module(*module));
                 }
-                // In `use name::…` the name is another crate's, not the one that this import defines.
+                // In `use name::…` the name belongs to another crate, not to this import.
                 Definition::Import(path) => found.extend(self.path(module, path)),
             }
         }

@@ -85,7 +85,8 @@ impl Finder<'_> {
         }
     }
 
-    /// Whether the type of an `impl` is public: one of this crate's that is not, is not part of the interface.
+    /// Returns true if the type of an `impl` is public. An `impl` for a private type of this crate is not part
+    /// of the interface.
     fn is_public_type(&self, implementer: &syn::Type) -> bool {
         let syn::Type::Path(path) = implementer else { return true };
         let segments: Vec<_> = path.path.segments.iter().map(|segment| segment.ident.to_string()).collect();

@@ -28,7 +28,7 @@ impl Source {
         Ok((Self { path: path.to_path_buf(), text, tests: finder.tests }, syntax.items))
     }
 
-    /// The lines that are no tests, with their numbers counted from 1.
+    /// Returns the lines outside of tests, with their numbers counted from 1.
     pub(crate) fn product_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text
             .lines()
@@ -38,7 +38,7 @@ impl Source {
     }
 }
 
-/// Whether an item with these attributes is compiled for tests alone.
+/// Returns true if an item with these attributes is compiled only for tests.
 pub(crate) fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let named_test = attribute.path().segments.last().is_some_and(|last| last.ident == "test");

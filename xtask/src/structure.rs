@@ -12,7 +12,8 @@ use crate::uses::{self, ItemUses};
 use crate::workspace::{self, Target, Workspace};
 use crate::{circles, layers, links, signatures, types, vendors};
 
-/// The crate whose public signatures are checked for other crates' types: whoever implements a backend depends on them.
+/// Crate whose public signatures are checked for types of other crates: every implementer of a backend depends
+/// on them.
 const SEAM: &str = "nexus-core";
 
 /// Other crates' types in the seam's public signatures. A new one is a promise: its next major version is ours, too.
@@ -118,7 +119,7 @@ fn print_types(trees: &Trees) -> usize {
 
 fn print_signatures(trees: &Trees) -> usize {
     let mut count = 0;
-    println!("types of other crates in the public signatures of {SEAM}, beyond those that are allowed:");
+    println!("types of other crates in the public signatures of {SEAM} that are not allowed:");
     for (_, tree) in trees.iter().filter(|(target, _)| target.package == Path::new(SEAM)) {
         for (name, places) in signatures::external(tree, &IN_THE_SEAM) {
             println!("  {name}: {}", places.join(" "));

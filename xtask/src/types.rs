@@ -25,7 +25,7 @@ pub(crate) type Repeated<'a> = (&'a str, Vec<String>);
 /// Maximum number of names that exist twice, public or private.
 pub(crate) const MAX_TWICE: usize = 60;
 
-/// Names among `repeated` that exist twice, and those that exist more often.
+/// Returns the number of names that exist twice, and of names that exist more often.
 pub(crate) fn twice_and_more(repeated: &[Repeated<'_>]) -> (usize, usize) {
     let more = repeated.iter().filter(|(_, places)| places.len() > 2).count();
     (repeated.len() - more, more)
@@ -94,7 +94,7 @@ impl TypeNames {
     }
 }
 
-/// Whether `path` is a `wire` or `translate` module, or below one.
+/// Returns true if `path` is a `wire` or `translate` module, or below one.
 fn follows_a_protocol(path: &Path) -> bool {
     path.with_extension("").iter().any(|part| part == "wire" || part == "translate")
 }

@@ -86,7 +86,7 @@ fn public_item(line: &str) -> Option<&str> {
     let name = words.next()?;
     let end =
         name.find(|character: char| !character.is_alphanumeric() && character != '_').unwrap_or(name.len());
-    // A macro's `$name` is none.
+    // A macro's `$name` is not an identifier.
     (end > 0).then(|| &name[..end])
 }
 

@@ -6,10 +6,11 @@ use crate::source::Source;
 
 const NAMES: [&str; 8] = ["claude", "codex", "grok", "openai", "anthropic", "chatgpt", "xai", "supergrok"];
 
-/// Where vendors are at home: their folders, the one list of them, and the names that common parts have to know.
+/// Files that may name vendors: their folders, the one list of them, and the names that shared code has to
+/// know.
 const HOMES_BASE: &str = "nexus-backends/src";
 const HOMES: [&str; 6] = ["claude", "codex", "grok", "generic", "registry.rs", "wire_names.rs"];
-/// Declares the folders, which is no mention.
+/// The file that declares the vendors' folders may name them.
 const DECLARING: &str = "nexus-backends/src/lib.rs";
 
 /// A file and how many of its lines name a vendor.
@@ -20,7 +21,8 @@ pub(crate) struct Mentions {
     pub(crate) lines: Vec<usize>,
 }
 
-/// The mentions in `source`, code and comments alike, or `None` if there are none or they are allowed.
+/// Returns the mentions in `source`, in code and comments. `None`: nothing is mentioned, or the file may
+/// mention vendors.
 pub(crate) fn mentions(source: &Source) -> Option<Mentions> {
     if HOMES.iter().any(|home| source.path.starts_with(Path::new(HOMES_BASE).join(home))) {
         return None;
@@ -44,7 +46,7 @@ fn declares_folder(line: &str) -> bool {
     name.is_some_and(|name| NAMES.contains(&name))
 }
 
-/// Whether `line` has a vendor's name as a word, or as a word of an identifier in any case.
+/// Returns true if `line` has a vendor's name as a word, or as a word of an identifier in any case.
 fn names_vendor(line: &str) -> bool {
     let lower = line.to_ascii_lowercase();
     NAMES.iter().any(|name| {

@@ -12,7 +12,8 @@ struct Build {
     most: usize,
 }
 
-/// What is counted. A bound leaves room for what a dependency's own update brings; a new dependency is weighed by raising it.
+/// Builds that are counted. Each bound leaves room for updates of dependencies; a new dependency has to raise
+/// it.
 const BUILDS: [Build; 4] = [
     Build { package: "nexus-turn-core", features: Some(""), most: 45 },
     Build { package: "nexus-turn", features: Some(""), most: 55 },

@@ -10,7 +10,7 @@ use crate::layers::{Dependency, short_name};
 
 /// The conformance suite and its fakes. Reported apart: it imitates vendors and ships in no program.
 const TESTKIT: &str = "crates/nexus-testkit";
-/// This program. Named by its folder, as its package name is nobody's business.
+/// This program, named by its folder because its package is not published.
 const XTASK: &str = "xtask";
 
 /// One library or program of the workspace.
@@ -20,7 +20,7 @@ pub(crate) struct Target {
     pub(crate) package: PathBuf,
     /// `lib.rs`, `main.rs` or a file of `src/bin`, relative to the workspace's root.
     pub(crate) root_file: PathBuf,
-    /// Whether the package is the conformance suite, which is reported apart.
+    /// True for the conformance suite, which is reported apart.
     pub(crate) testkit: bool,
 }
 

@@ -42,7 +42,7 @@ pub struct ServerLimits {
     /// Longest time from the first byte of a head to its last. Unbounded by default: known clients keep a connection for as long as
     /// they like, and `stranger_timeout` bounds all others.
     pub head_timeout: Option<Duration>,
-    /// Whether a connection may carry a second request. True by default.
+    /// Allows a second request on a connection. True by default.
     pub keep_alive: bool,
     /// Most connections that are not admitted. By default an eighth of the process's descriptors: 64 at least, 1,024 at most.
     pub max_strangers: usize,
@@ -123,7 +123,7 @@ impl Connections {
         self.rests_until = Some(Instant::now() + pause);
     }
 
-    /// Makes room for one more connection. Returns how long to wait if there is none yet.
+    /// Closes idle connections until one more fits. Returns how long to wait if none fits yet.
     pub(crate) fn make_room(&mut self) -> Option<Duration> {
         let now = Instant::now();
         if let Some(left) = self.rests_until.map(|until| until.saturating_duration_since(now))

@@ -25,12 +25,12 @@ pub fn stated_length(headers: &HeaderMap) -> Option<u64> {
     only(headers, CONTENT_LENGTH)?.parse().ok()
 }
 
-/// Whether a request states that its body is of a media type.
+/// Returns true if a request states that its body is of a media type.
 pub fn is_of_type(headers: &HeaderMap, media_type: &str) -> bool {
     only(headers, CONTENT_TYPE).is_some_and(|stated| bare(stated).eq_ignore_ascii_case(media_type))
 }
 
-/// Whether the client accepts a media type.
+/// Returns true if the client accepts a media type.
 pub fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
     let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let mut accepted = values.flat_map(|value| value.split(',')).map(bare);

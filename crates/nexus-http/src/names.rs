@@ -58,8 +58,8 @@ impl ServerNames {
         Ok(())
     }
 
-    /// Whether a host and port are the server's. An address cannot be bent to lead elsewhere, so any address of the machine is the
-    /// server's if it listens on all of them.
+    /// Returns true if a host and port belong to the server. An address needs no name service, so every address
+    /// of the machine is the server's if it listens on all of them.
     fn is_own(&self, host: &str) -> bool {
         if let Ok(address) = host.parse::<SocketAddr>() {
             let listens_there = self.address.ip().is_unspecified() || address.ip() == self.address.ip();

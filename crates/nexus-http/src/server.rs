@@ -117,7 +117,7 @@ impl<H> fmt::Debug for BoundedServer<H> {
     }
 }
 
-/// Whether a client left before its connection was accepted.
+/// Returns true if the client left before its connection was accepted.
 fn is_of_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)

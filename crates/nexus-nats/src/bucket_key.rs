@@ -34,7 +34,8 @@ pub struct BucketKey {
 /// Value and revision of a key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KeyState {
-    /// Revision of the last change, also of the one that ended the key. 0: there is no trace of one.
+    /// Revision of the last change, including the change that deleted the key. 0: the bucket has no trace of
+    /// the key.
     pub revision: u64,
     /// `None`: the key does not exist.
     pub value: Option<Bytes>,

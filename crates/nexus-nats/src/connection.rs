@@ -74,7 +74,7 @@ impl NatsConnection {
         let servers = settings.servers.join(", ");
         let addresses: Vec<async_nats::ServerAddr> =
             settings.servers.iter().filter_map(|server| server.parse().ok()).collect();
-        // Each may be the one that does not answer.
+        // Any of the addresses may take its whole time without an answer.
         let patience = CONNECT_TIME * u32::try_from(addresses.len()).unwrap_or(u32::MAX) + CONNECT_TIME;
         let client = match timeout(patience, options.connect(addresses.as_slice())).await {
             Ok(Ok(client)) => client,
@@ -164,7 +164,7 @@ impl NatsConnection {
         self.permitted_if(|refused| refused.starts_with(subject), request).await
     }
 
-    /// As [`permitted`](Self::permitted), for requests on each subject that `is_ours` accepts.
+    /// [`permitted`](Self::permitted) for requests on every subject that `is_ours` accepts.
     pub(crate) async fn permitted_if<T>(
         &self,
         is_ours: impl Fn(&str) -> bool,
@@ -178,7 +178,7 @@ impl NatsConnection {
         }
     }
 
-    /// As [`permitted`](Self::permitted), with a time limit. The inner result is the server's answer.
+    /// [`permitted`](Self::permitted) with a time limit. The inner result is the server's answer.
     pub(crate) async fn ask<T, E: Display>(
         &self,
         subject: &str,

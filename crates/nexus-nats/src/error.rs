@@ -60,7 +60,7 @@ pub enum NatsError {
         /// The request, and the client's error.
         reason: String,
     },
-    /// An object is missing, or differs from the one that was stored.
+    /// An object is missing, or differs from the stored one.
     #[error("{name} cannot be read: {reason}")]
     ObjectUnreadable {
         /// Name of the object.

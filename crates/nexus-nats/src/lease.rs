@@ -19,12 +19,12 @@ pub const TENURE_TIME: Duration = Duration::from_secs(20);
 pub struct Tenure(watch::Sender<Instant>);
 
 impl Tenure {
-    /// Begins at the moment in which the server was asked.
+    /// Starts the lease at the moment the request was sent.
     pub fn since(asked_at: Instant) -> Self {
         Self(watch::channel(asked_at).0)
     }
 
-    /// Records a renewal that the server was asked for at this moment.
+    /// Records a renewal that was requested at this moment.
     pub fn renewed(&self, asked_at: Instant) {
         self.0.send_replace(asked_at);
     }

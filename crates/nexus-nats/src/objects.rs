@@ -17,8 +17,8 @@ use crate::{
 
 /// Size of a piece. Source: observed to be no slower than the default of 128 KiB, with fewer messages.
 pub const CHUNK_BYTES: usize = 512 << 10;
-/// Attempts to read an object that is missing, or differs from the one that was stored. Source: with three servers 16 of 100 were
-/// missing at first, and all were there later.
+/// Attempts to read an object that is missing or differs from the stored one. Source: with three servers 16 of
+/// 100 objects were missing at first, and all were there later.
 const READS: u32 = 8;
 /// Maximum time for one read of a piece.
 const READ_TIME: Duration = Duration::from_secs(10);
@@ -65,11 +65,12 @@ impl ObjectBucket {
         Ok(name)
     }
 
-    /// Writes an object to a writer that `open` creates for each attempt, and returns the one that has the whole object.
+    /// Writes an object to a writer that `open` creates for each attempt, and returns the writer with the whole
+    /// object.
     ///
     /// # Errors
     ///
-    /// [`NatsError::ObjectUnreadable`]: it is missing, or another one, also after several attempts; or `open` failed.
+    /// [`NatsError::ObjectUnreadable`]: the object is missing or differs after several attempts, or `open` failed.
     pub async fn fetch<W: AsyncWrite + Unpin, F: Future<Output = Result<W, String>>>(
         &self,
         object: &StoredObject,

@@ -21,7 +21,7 @@ pub struct NatsSettings {
     pub ca_file: Option<PathBuf>,
 }
 
-/// How a program is known to the servers. One of the three.
+/// Credentials of a program at the servers: exactly one of the three.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "FleetCredentials")]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]

@@ -1,4 +1,4 @@
-//! Creation of missing streams, buckets and consumers. Those that exist stay as they are.
+//! Creation of missing streams, buckets and consumers. Existing ones are not changed.
 
 use std::{
     fmt::Display,

@@ -1,4 +1,4 @@
-//! Where a collector is.
+//! Address of a collector.
 
 use std::{fmt, str::FromStr};
 
@@ -8,17 +8,17 @@ use reqwest::Url;
 #[derive(Clone, PartialEq, Eq)]
 pub struct Collector(Url);
 
-/// A text that is no [`Collector`]. The text is not repeated: it may hold a secret.
+/// Reason why a text is not a [`Collector`]. The error does not repeat the text, which may contain a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CollectorError {
-    /// It is no URL.
+    /// The text is not a URL.
     #[error("not a URL; a collector is named like http://127.0.0.1:4318")]
     NoUrl,
     /// It is a URL of another kind.
     #[error("not an http or https URL; a collector's port for OTLP over HTTP is usually 4318")]
     NoHttp,
     /// It holds a user's name or a password.
-    #[error("a URL with credentials; name them in OTEL_EXPORTER_OTLP_HEADERS, where nobody sees them")]
+    #[error("a URL with credentials; set them in OTEL_EXPORTER_OTLP_HEADERS, which no log shows")]
     Credentials,
     /// It has more than a path.
     #[error("a URL with a query or a fragment; name the base, to which /v1/traces is added")]
@@ -26,7 +26,7 @@ pub enum CollectorError {
 }
 
 impl Collector {
-    /// Where one signal goes: `traces` or `metrics`.
+    /// URL of one signal: `traces` or `metrics`.
     pub(crate) fn of(&self, signal: &str) -> String {
         format!("{}/v1/{signal}", self.0.as_str().trim_end_matches('/'))
     }

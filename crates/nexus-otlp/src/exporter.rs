@@ -56,9 +56,9 @@ pub enum ExportError {
     /// Spans are lost: the collector did not take them, or more waited for it than the SDK keeps.
     #[error("{reason} ({lost} of {spans} spans are lost)")]
     SpansLost {
-        /// How many.
+        /// Number of lost spans.
         lost: u64,
-        /// Of how many.
+        /// Number of all spans.
         spans: u64,
         /// Why the last ones are.
         reason: String,
@@ -127,8 +127,8 @@ impl Exporter {
         spans.and_then(measurements.with_filter(is_measurement.with_max_level_hint(Level::DEBUG)))
     }
 
-    /// Has `span` be one below that of another process which a W3C `traceparent` names. It is called before the span is entered; what is
-    /// no `traceparent` changes nothing.
+    /// Makes `span` a child of the remote span that a W3C `traceparent` names. Call it before the span is
+    /// entered. A malformed `traceparent` changes nothing.
     pub fn adopt(span: &tracing::Span, traceparent: &str) {
         let carrier = std::collections::HashMap::from([("traceparent".to_owned(), traceparent.to_owned())]);
         // A span that nothing is sent of has no parent either.

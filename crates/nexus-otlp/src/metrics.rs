@@ -18,9 +18,9 @@ use tracing_subscriber::{Layer, layer::Context};
 
 /// The target of the events that are measurements.
 pub(crate) const TARGET: &str = "nexus::metrics";
-/// What the names of the fields begin with that are no attributes.
+/// Prefix of the fields that describe the measurement itself. All other fields are attributes.
 const OWN: &str = "metric.";
-/// Figures that are told apart. Source: our own bound, above what all crates of Nexus measure.
+/// Most distinct instruments. Source: our own bound, above the number that all crates of Nexus record.
 const MAX_INSTRUMENTS: usize = 256;
 
 /// Boundaries of times that turns take or wait, in seconds.
@@ -90,7 +90,8 @@ impl<S: Subscriber> Layer<S> for MetricsLayer {
         event.record(&mut measurement);
         let Some(value) = measurement.value else { return };
         let attributes = &measurement.attributes;
-        // What is no number of a kind is nearest to one: nothing is lost by it that is measured here.
+        // A value outside of the instrument's number type is clamped. No measurement of ours loses anything by
+        // that.
         match self.instrument(&measurement) {
             Some(Instrument::Counter(counter)) => counter.add(value.max(0.0) as u64, attributes),
             Some(Instrument::UpDown(counter)) => counter.add(value as i64, attributes),

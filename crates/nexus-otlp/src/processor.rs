@@ -1,6 +1,7 @@
-//! What a span is given before it is sent, and the metrics of model calls.
+//! Attributes that a span gets before it is sent, and the metrics of model calls.
 //!
-//! Source of names, units and boundaries: OpenTelemetry semantic conventions for generative AI, version 1.41, metrics.
+//! Source of names, units and boundaries: OpenTelemetry semantic conventions for generative AI, version 1.41,
+//! metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,8 +42,8 @@ const TOKENS: [f64; 14] = [
 const SECONDS: [f64; 14] =
     [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
-/// Passes spans on to `next`, with lists where the conventions want lists: fields of `tracing` are none. Measures the model
-/// calls among them.
+/// Passes spans on to `next`, and splits the fields that the conventions define as lists: `tracing` has no list
+/// fields. Measures the model calls among the spans.
 #[derive(Debug)]
 pub(crate) struct GenAiProcessor<P> {
     next: P,
@@ -105,7 +106,7 @@ impl<P: SpanProcessor> SpanProcessor for GenAiProcessor<P> {
     }
 
     fn on_end(&self, mut span: SpanData) {
-        // What is recorded twice counts as it was recorded last.
+        // A field that was recorded twice has its last value.
         let mut known = std::collections::HashSet::new();
         let mut attributes: Vec<KeyValue> = std::mem::take(&mut span.attributes);
         attributes.reverse();

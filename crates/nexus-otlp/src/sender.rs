@@ -19,17 +19,17 @@ use tokio::runtime::Handle;
 
 use crate::{Collector, span_count::SpanCount};
 
-/// How long a connection to the collector may take.
+/// Time limit of connecting to the collector.
 const CONNECT: Duration = Duration::from_secs(2);
 
-/// How long one request to the collector may take. The exporters bound their retries alone: a request without an end would
-/// hold up all that follow.
+/// Time limit of one request to the collector. The exporters limit only their retries, so a request that never
+/// ends would block all later ones.
 pub(crate) const REQUEST: Duration = Duration::from_secs(2);
 
-/// What is read of a collector's answer.
+/// Most bytes that are read of a collector's answer.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
 
-/// What is told of a collector's own reason.
+/// Most characters of the collector's own reason in a log line.
 const MAX_REASON_CHARS: usize = 200;
 
 /// Sends requests from the exporters' threads by the program's runtime, and remembers the last problem with each signal.
@@ -41,7 +41,7 @@ pub(crate) struct Sender {
     count: Arc<SpanCount>,
 }
 
-/// What kept the collector from taking what it was sent.
+/// Problems that kept the collector from accepting requests.
 #[derive(Debug, Default)]
 struct Problems {
     /// By the path that a signal is sent to, as long as it lasts.
@@ -63,12 +63,12 @@ impl Sender {
         Ok(Self { client, runtime, problems: Arc::default(), count })
     }
 
-    /// What kept the last request of a signal from being taken, if it was not.
+    /// Returns the problem of each signal's latest request, if it failed.
     pub(crate) fn problem(&self) -> Option<String> {
         self.problems().present.values().next().cloned()
     }
 
-    /// What kept any request from being taken, at last.
+    /// Returns the latest problem of any request.
     pub(crate) fn last_problem(&self) -> Option<String> {
         self.problems().last.clone()
     }
@@ -77,7 +77,7 @@ impl Sender {
         self.problems.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a collector rejects of a request that it takes.
+    /// Returns the part of an accepted request that the collector rejected.
     fn rejected(&self, path: &str, answer: &[u8]) -> Option<String> {
         // The answer to metrics has the same fields under the same numbers.
         let answer = ExportTraceServiceResponse::decode(answer).ok()?;
@@ -125,7 +125,8 @@ impl HttpClient for Sender {
     }
 }
 
-/// Whether a browser is meant, as by a portal or a proxy that takes everything.
+/// Returns true if the answer is a page for a browser, as from a login portal or a proxy that answers every
+/// request.
 fn is_page<T>(response: &Response<T>) -> bool {
     let kind = response.headers().get(http::header::CONTENT_TYPE).map(http::HeaderValue::as_bytes);
     kind.is_some_and(|kind| kind.len() >= 9 && kind[..9].eq_ignore_ascii_case(b"text/html"))

@@ -1,4 +1,4 @@
-//! How many spans ended, and how many of them a collector took.
+//! Number of ended spans, and of the spans that a collector accepted.
 
 use std::{
     sync::{
@@ -14,13 +14,13 @@ use opentelemetry_sdk::{
     trace::{SpanData, SpanExporter},
 };
 
-/// The spans of one exporter. The SDK drops what its queue has no room for and what a collector does not take, and says so to
-/// nobody.
+/// Counts the spans of one exporter. The SDK silently drops spans that do not fit into its queue or that the
+/// collector refuses.
 #[derive(Debug, Default)]
 pub(crate) struct SpanCount {
     ended: AtomicU64,
     taken: AtomicU64,
-    /// Of those in requests that were taken.
+    /// Spans that the collector rejected out of requests that it accepted.
     rejected: AtomicU64,
 }
 
@@ -33,7 +33,7 @@ impl SpanCount {
         self.rejected.fetch_add(spans, Ordering::Relaxed);
     }
 
-    /// How many are not with the collector, of how many.
+    /// Returns the number of spans that the collector does not have, and the number of all spans.
     pub(crate) fn lost(&self) -> (u64, u64) {
         let [ended, taken, rejected] =
             [&self.ended, &self.taken, &self.rejected].map(|count| count.load(Ordering::Relaxed));

@@ -35,10 +35,7 @@ const NOT_YET_PLAIN: &[&str] = &[
     "crates/nexus-debates",
     "crates/nexus-editor",
     "crates/nexus-fleet",
-    "crates/nexus-http",
     "crates/nexus-mcp",
-    "crates/nexus-nats",
-    "crates/nexus-otlp",
     "crates/nexus-project",
     "crates/nexus-tasks",
     "crates/nexus-testbed",
@@ -49,7 +46,6 @@ const NOT_YET_PLAIN: &[&str] = &[
     "nexus-core",
     "nexus-router",
     "src",
-    "xtask",
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
@@ -222,7 +218,7 @@ fn is_product(path: &str) -> bool {
     path.ends_with(".rs") && !is_test_file && !folder.split('/').any(is_test_folder)
 }
 
-/// Returns true for a Markdown page that somebody of the project wrote: not for recorded ones.
+/// Returns true for a Markdown page of the project's own, not for a recorded one.
 fn is_page(path: &str) -> bool {
     path.ends_with(".md")
         && !path.contains("transcript")

@@ -1,8 +1,8 @@
 //! `cargo xtask prose --code-unchanged BASE`: proves that a rewrite of texts changed nothing else.
 //!
-//! Compares the tokens of every Rust file with those of the commit BASE. Comments are no tokens. A string literal may differ
-//! where it is prose: it has six words, or it is an argument of a macro or attribute for errors, logs or help, and it has the
-//! same placeholders.
+//! Compares the tokens of every Rust file with those of the commit BASE. Comments do not count. A string
+//! literal may differ if it is prose: it has six words, or it is an argument of a macro or attribute for
+//! errors, logs or help. Its placeholders must stay the same.
 
 use std::path::Path;
 
@@ -102,7 +102,7 @@ fn compare(path: &Path, before: &str, after: &str) -> Result<Vec<String>, String
                     excerpt(&before, index),
                     excerpt(&after, index)
                 ));
-                // What follows is out of step.
+                // All later tokens are out of step.
                 return Ok(found);
             }
         }
