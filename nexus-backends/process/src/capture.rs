@@ -1,9 +1,9 @@
-//! A folder with what one child wrote, for a bug report: redacted, and only on request.
+//! A folder with the output of one child, for a bug report: redacted, and written only on request.
 //!
-//! `stdout.jsonl` and `stderr.txt` hold the output byte for byte but for secrets. `invocation.json`
-//! holds the executable, the arguments (redacted), and the *names* of the variables. `exit.json`
-//! holds how it ended. Folder 0700, files 0600. Output may still hold what a person typed or a
-//! model read: look before you share it.
+//! `stdout.jsonl` and `stderr.txt` have the output byte for byte, except for secrets. `invocation.json` has the
+//! executable, the redacted arguments, and the *names* of the variables. `exit.json` has the exit status. The
+//! folder has mode 0700, the files 0600. Output may still contain texts that a person typed or a model read:
+//! check it before you share it.
 
 use std::ffi::OsString;
 use std::fs::File;

@@ -1,30 +1,32 @@
-//! What holds the processes of one child together, so that none outlives it: chosen at run time, the strongest first.
+//! Containment of one child's processes, so that none outlives it. The strongest kind that works is chosen at
+//! run time.
 //!
-//! | kind | who is found | a killed host | where |
+//! | kind | finds | after the host was killed | works |
 //! | --- | --- | --- | --- |
-//! | PID namespace | everyone: the kernel ends them with the first process of the namespace | nothing is left | root; with a user namespace any user |
-//! | cgroup | everyone, by `cgroup.kill` | until the next [sweep](crate::run_registry::sweep), which finds everyone | the program's own cgroup can be written |
-//! | subreaper | every descendant of this program that has the run's mark | until the next sweep | Linux |
-//! | search | every process of the machine that has the run's mark | until the next sweep | Linux; elsewhere the process group |
+//! | PID namespace | all processes: the kernel ends them with the first process of the namespace | nothing is left | as root; with a user namespace for any user |
+//! | cgroup | all processes, by `cgroup.kill` | until the next [sweep](crate::run_registry::sweep), which finds all | if the program's own cgroup is writable |
+//! | subreaper | every descendant of this program with the run's mark | until the next sweep | on Linux |
+//! | search | every process of the machine with the run's mark | until the next sweep | on Linux; elsewhere the process group |
 //!
-//! A child that is to [end with this program](crate::spawn::Invocation::end_with_host) is killed with it by any kind, where
-//! the machine has util-linux; what the child has started waits for the sweep. So does a child whose host is killed in
-//! the millisecond before the kernel is asked for that, but for one in a namespace, which does not begin without its host.
+//! A child that [ends with this program](crate::spawn::Invocation::end_with_host) is killed with it under every
+//! kind, if the machine has util-linux; processes that the child started wait for the sweep. So does a child
+//! whose host is killed in the millisecond before the kernel has registered the wish. A child in a namespace
+//! has no such gap: it does not begin without its host.
 //!
-//! A machine that is short of descriptors, processes or memory says nothing about what it allows: what was tried then is
-//! tried again, and a child is refused rather than held by less.
+//! A machine that is short of descriptors, processes or memory gives no evidence about its abilities: the trial
+//! is repeated, and a child is refused rather than started with weaker containment.
 //!
-//! With the first three, `/proc` is read for processes of this program alone. What a fork loop without end brings into
-//! being is ended by the first two only.
+//! With the first three kinds, `/proc` is read only for processes of this program. Only the first two end the
+//! processes of an endless fork loop.
 //!
-//! **A user namespace takes something away**: programs with a set-user-id bit gain nothing in it, and files of other users
-//! seem to be nobody's, which `ssh` takes amiss. So it is not used where the child
-//! [keeps its privileges](crate::spawn::Invocation::keep_privileges), unless containment is required.
+//! **A user namespace has a price**: programs with a set-user-id bit gain nothing in it, and files of other
+//! users seem to have no owner, which `ssh` rejects. So it is not used if the child [keeps its
+//! privileges](crate::spawn::Invocation::keep_privileges), unless containment is required.
 //!
-//! **The host as subreaper.** While a child is held so, this program is the subreaper of its descendants: orphans of *any*
-//! child of this program become its children. Those with a mark are reaped here; others are left alone. The setting is
-//! taken back when the last such child has ended. A helper process would keep the setting away from the host, but a
-//! library has no program of its own to start.
+//! **The host as subreaper.** While such a child runs, this program is the subreaper of its descendants:
+//! orphans of *any* child of this program become its children. Orphans with a mark are reaped here; others are
+//! left alone. The setting is reverted when the last such child has ended. A helper process would keep the
+//! setting away from the host, but a library has no program of its own to start.
 
 mod attempt;
 mod cgroup;
@@ -49,7 +51,7 @@ pub(crate) use parent_death::{ParentDeath, program_of_the_system};
 pub(crate) use subreaper::Subreaper;
 pub(crate) use tag::RunTag;
 
-/// How much containment a child must have.
+/// Containment that a child must have.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

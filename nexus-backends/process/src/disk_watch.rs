@@ -62,12 +62,12 @@ struct WatchedFolder {
 }
 
 impl DiskWatch {
-    /// Watches `folders`, to each of which may be added `most_bytes`, and never more than half of what is free now. Looks at each folder
-    /// before it returns. Blocks.
+    /// Watches `folders`. Each may grow by `most_bytes`, but never by more than half of the space that is free
+    /// now. Looks at each folder before it returns. Blocks.
     ///
     /// # Errors
     ///
-    /// There is no thread for it.
+    /// The thread cannot be started.
     pub fn start(folders: impl IntoIterator<Item = PathBuf>, most_bytes: u64) -> io::Result<Self> {
         let folders = folders.into_iter().map(|path| WatchedFolder::new(path, most_bytes)).collect();
         let shared = Arc::new(WatchedFolders {

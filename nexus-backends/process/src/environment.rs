@@ -39,7 +39,7 @@ pub struct EnvironmentBuilder {
     refused: Option<EnvironmentError>,
 }
 
-/// Whether the host's proxy and certificate settings reach the child.
+/// Selects whether the child gets the host's proxy and certificate settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NetworkSettings {
     /// The child sees none of them.
@@ -62,7 +62,7 @@ pub enum EnvironmentError {
     /// The value holds a NUL byte.
     #[error("the value of environment variable {name:?} holds a NUL byte")]
     Value {
-        /// Whose value it is.
+        /// Name of the variable.
         name: OsString,
     },
 }
@@ -110,12 +110,12 @@ impl Environment {
         Ok(())
     }
 
-    /// Sees to it that the child asks `host` itself and no proxy, whatever it is told about proxies: adds the host to
-    /// `NO_PROXY` and `no_proxy`, unless there is no proxy at all. Programs differ in which of the two they read.
+    /// Makes the child connect to `host` directly, with any proxy settings: adds the host to `NO_PROXY` and
+    /// `no_proxy`, unless no proxy is set. Programs differ in which of the two they read.
     ///
     /// # Errors
     ///
-    /// An [`EnvironmentError`] if an environment cannot hold the name of the host.
+    /// An [`EnvironmentError`] if an environment cannot contain the name of the host.
     pub fn bypass_proxies(&mut self, host: &str) -> Result<(), EnvironmentError> {
         let names = ["NO_PROXY", "no_proxy"];
         let is_proxy = |name: &str| name.to_ascii_lowercase().ends_with("_proxy") && !names.contains(&name);
@@ -159,7 +159,7 @@ impl fmt::Debug for Environment {
 }
 
 impl EnvironmentBuilder {
-    /// Adds or replaces one variable. `HOME` is set this way, to whichever home the turn may see.
+    /// Adds or replaces one variable, such as `HOME` with the home that the turn may see.
     #[must_use]
     pub fn with(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         if let Err(error) = self.chosen.set(name, value) {
@@ -191,11 +191,11 @@ impl EnvironmentBuilder {
         }
     }
 
-    /// The finished environment.
+    /// Returns the finished environment.
     ///
     /// # Errors
     ///
-    /// The first [`EnvironmentError`] among everything that was asked for.
+    /// The first [`EnvironmentError`] of the calls before.
     pub fn build(self) -> Result<Environment, EnvironmentError> {
         self.refused.map_or(Ok(self.chosen), Err)
     }

@@ -16,7 +16,7 @@ pub struct Executable {
     path: PathBuf,
 }
 
-/// What tells two states of one executable file apart.
+/// Identity of one state of an executable file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ExecutableStamp {
     path: PathBuf,
@@ -26,7 +26,7 @@ pub struct ExecutableStamp {
     inode: u64,
 }
 
-/// Why there is no program to run.
+/// Reason why no program can be run.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ExecutableError {
@@ -55,12 +55,12 @@ pub enum ExecutableError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
 
-/// How much of a file says what it is. Source: Linux, `BINPRM_BUF_SIZE`.
+/// Bytes at the beginning of a file that identify its format. Source: Linux, `BINPRM_BUF_SIZE`.
 const HEAD_BYTES: u64 = 256;
 
 impl Executable {
@@ -109,7 +109,7 @@ impl Executable {
         Ok(executable)
     }
 
-    /// Where the program is.
+    /// Returns the path of the program.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -137,15 +137,15 @@ impl Executable {
         })
     }
 
-    /// Whether the system can run the file as it is: a program for the machine that this program is for, or a script
-    /// whose interpreter is there. A shell would take anything else for a script of its own.
+    /// Returns true if the system can run the file as it is: a program for this machine, or a script whose
+    /// interpreter exists. A shell would treat any other file as a script of its own.
     pub(crate) fn is_plain(&self) -> bool {
         let head = |path: &Path| -> io::Result<Vec<u8>> {
             let mut head = Vec::new();
             std::fs::File::open(path)?.take(HEAD_BYTES).read_to_end(&mut head)?;
             Ok(head)
         };
-        // One that may be run and not read is what the system takes it for.
+        // A file that may be run but not read is left to the system.
         let Ok(start) = head(&self.path) else { return true };
         if let Some(line) = start.strip_prefix(b"#!") {
             let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default().trim_ascii();

@@ -12,20 +12,20 @@ use memchr::memchr;
 /// Space offered to one read, in bytes: what a Linux pipe holds.
 const READ_BYTES: usize = 64 << 10;
 
-/// What is kept of a line longer than the bound, in bytes.
+/// Bytes that are stored of a line longer than the bound.
 const TRUNCATED_HEAD_BYTES: usize = 64 << 10;
 
 /// One line of a child's output, without its line ending.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
-    /// The line without `\n` and without one `\r` before it. It may share a block of up to 64 KiB
-    /// with its neighbours, so whoever keeps a short line for long copies it.
+    /// The line without `\n` and without one `\r` before it. It may share a block of up to 64 KiB with its
+    /// neighbours: copy a short line that is stored for long.
     pub bytes: Bytes,
-    /// How the line ended.
+    /// End of the line.
     pub ending: LineEnding,
 }
 
-/// How a [`Line`] ended.
+/// End of a [`Line`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEnding {
     /// With a newline, as it should.
@@ -44,7 +44,7 @@ pub enum LineEnding {
 pub struct LineSplitter {
     limit_bytes: usize,
     buffer: Vec<u8>,
-    /// How much of `buffer` is known to hold no newline.
+    /// Bytes of `buffer` that are known to have no newline.
     searched: usize,
     overlong: Option<Overlong>,
 }

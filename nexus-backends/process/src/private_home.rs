@@ -17,9 +17,9 @@ use rustix::io::Errno;
 
 use crate::run_id::RunId;
 
-/// How long a removal works against processes that are still writing.
+/// Longest time that a removal repeats while processes are still writing.
 const REMOVE_PATIENCE: Duration = Duration::from_secs(1);
-/// How long a removal works on folders that are too deep.
+/// Longest time that a removal spends on very deep folders.
 const DEEP_PATIENCE: Duration = Duration::from_secs(10);
 /// Deeper folders are moved up before they are emptied, so that depth costs no descriptors.
 const DEEPEST: usize = 32;
@@ -36,12 +36,12 @@ pub struct PrivateHome {
 }
 
 impl PrivateHome {
-    /// Makes a new folder for `run` in `parent`. Below `$NEXUS_HOME/tmp` a sweep finds it; see
+    /// Creates a new folder for `run` in `parent`. A sweep finds folders below `$NEXUS_HOME/tmp`; see
     /// [`RunEntry::home`](crate::run_registry::RunEntry::home).
     ///
     /// # Errors
     ///
-    /// Whatever the file system refuses.
+    /// Any error of the file system.
     pub fn below(parent: &Path, run: &RunId) -> io::Result<Self> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         loop {
@@ -65,29 +65,29 @@ impl PrivateHome {
         name.to_str().and_then(|name| name.split_once('_')).is_some_and(|(owner, _)| owner == run.as_str())
     }
 
-    /// Where it is.
+    /// Returns the path of the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes a folder (0700) in it, with its parents.
+    /// Creates a folder (0700) in it, with its parents.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if `relative` leaves the home; else whatever the file system refuses.
+    /// `InvalidInput` if `relative` leaves the home; else any error of the file system.
     pub fn folder(&self, relative: impl AsRef<Path>) -> io::Result<PathBuf> {
         let path = self.inside(relative.as_ref())?;
         make_private_folder(&path)?;
         Ok(path)
     }
 
-    /// Writes a new file (0600) in it, making the folders above it.
+    /// Writes a new file (0600) in it, and creates the folders above it.
     ///
     /// # Errors
     ///
-    /// `InvalidInput` if `relative` leaves the home, `AlreadyExists` if something is there; else
-    /// whatever the file system refuses.
+    /// `InvalidInput` if `relative` leaves the home, `AlreadyExists` if the path exists; else any error of the
+    /// file system.
     pub fn write(&self, relative: impl AsRef<Path>, content: impl AsRef<[u8]>) -> io::Result<PathBuf> {
         let path = self.inside(relative.as_ref())?;
         if let Some(parent) = path.parent() {

@@ -1,18 +1,20 @@
-//! Every process that one child brought into being, also those that walked away from it.
+//! Every process that descends from one child, including daemons that left its session and parent.
 //!
-//! A descendant is known by any of these traces. It has the run's [mark](crate::containment), which is inherited and
-//! cannot be scrubbed. It is a child of one that is known. It is in a process group or session that a known one leads. It
-//! carries the run's marker, `NEXUS_RUN=<run id>`, in its environment. Where a child could not be marked: nobody may
-//! read its environment, and neither its parent nor its start say that it is somebody else's.
+//! A descendant is recognised by any of these traces. It has the run's [mark](crate::containment), which is
+//! inherited and cannot be removed. Its parent is a known process. It is in a process group or session that a
+//! known process leads. Its environment has the run's marker, `NEXUS_RUN=<run id>`. If a child could not be
+//! marked, one more trace counts: its environment is unreadable, and neither its parent nor its start time
+//! belong to another run.
 //!
-//! A child that is to [end with this program](crate::spawn::Invocation::end_with_host) has its mark before its first
-//! instruction. Any other is marked some microseconds after it was started, and so is what it started meanwhile; what it
-//! starts, scrubs and orphans within that time leaves none of these traces. A namespace or a cgroup holds that too.
+//! A child that [ends with this program](crate::spawn::Invocation::end_with_host) has its mark before its first
+//! instruction. Any other child is marked some microseconds after its start, together with the processes that
+//! it started meanwhile; a process that it starts, scrubs and orphans within that time leaves none of these
+//! traces. A namespace or a cgroup contains even that.
 //!
-//! A process is told apart by its id *and* its start time, and signalled through a pidfd, so that a
-//! reused id is never hit.
+//! A process is identified by its id *and* its start time, and signalled through a pidfd, so that a reused id
+//! is never hit.
 //!
-//! Linux only, by `/proc`. Elsewhere there is the child's process group alone, which is unproven.
+//! Linux only, by `/proc`. Elsewhere only the child's process group is known, which is unproven.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -34,12 +36,12 @@ use crate::run_id::RunId;
 /// The variable that every child of a run carries.
 pub const RUN_MARKER: &str = "NEXUS_RUN";
 
-/// How often to look again while somebody shows no environment.
+/// Further looks while a process shows no environment.
 const LOOKS_AT_THE_EMPTY: usize = 3;
-/// How often to look again while somebody was alive when listed and dead when looked at: what it started meanwhile is not in
-/// the list.
+/// Further looks after a process was listed alive and found dead: processes that it started meanwhile are not
+/// in the list.
 const LOOKS_AT_THE_VANISHED: usize = 4;
-/// How often to look again while somebody is dead and not yet ours to reap.
+/// Further looks while a dead process is not yet ours to reap.
 const LOOKS_AT_CORPSES: usize = 40;
 /// The parent of all kernel threads, which have no environment. Source: Linux, `kthreadd`.
 const KERNEL_PARENT: u32 = 2;
@@ -49,14 +51,14 @@ const KERNEL_PARENT: u32 = 2;
 pub struct ProcessIdentity {
     /// The process id.
     pub pid: u32,
-    /// When it started, in clock ticks since the machine did. Source: field 22 of `/proc/PID/stat`.
+    /// Start time, in clock ticks since the machine started. Source: field 22 of `/proc/PID/stat`.
     pub start_ticks: u64,
 }
 
 /// A process that is still alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveProcess {
-    /// Which one it is.
+    /// Identity of the process.
     pub identity: ProcessIdentity,
     /// Its name as the kernel keeps it, cut to 15 bytes.
     pub name: String,
@@ -74,13 +76,13 @@ pub struct ProcessTree {
     /// The one process that a waiter of ours reaps.
     child: Option<u32>,
     tag: RunTag,
-    /// Whether whoever belongs to the run is known to have its mark.
+    /// True if every process of the run is known to have its mark.
     is_marked: bool,
-    /// Whether orphans come to this program, so that nobody else has to be looked at.
+    /// True if orphans become children of this program, so that no other process has to be looked at.
     is_below_us: bool,
-    /// Those that were seen dead.
+    /// Processes that were seen dead.
     dead: HashSet<u32>,
-    /// Whether the last look was short of something to look with, so that somebody may be there who was not seen.
+    /// True if the last look ran out of descriptors or memory, so that it may have missed a process.
     is_unsure: bool,
 }
 
@@ -148,12 +150,12 @@ impl ProcessTree {
         self.known.insert(identity.pid, identity.start_ticks);
     }
 
-    /// Every process of the run that is alive now, by every trace. A zombie is not alive; one that
-    /// the kernel gave us to reap is reaped.
+    /// Returns every live process of the run, by every trace. A zombie is not alive; a zombie that the kernel
+    /// gave us to reap is reaped.
     #[must_use]
     pub fn alive(&mut self) -> Vec<LiveProcess> {
-        // A process in the middle of an exec shows no environment for a moment. Where somebody
-        // shows none, nobody is called gone at the first look. A corpse comes to us once its parent is one.
+        // During an exec a process shows no environment for a moment, so one look is not enough to call it
+        // gone. A dead process becomes ours to reap once its parent is dead too.
         for attempt in 0..LOOKS_AT_CORPSES {
             let snapshot = if self.is_below_us { Snapshot::below_us() } else { Snapshot::now() };
             self.is_unsure = !snapshot.is_whole;
@@ -173,7 +175,8 @@ impl ProcessTree {
         Vec::new()
     }
 
-    /// Whether the last look was short of descriptors or memory: who was not seen then may still be there.
+    /// Returns true if the last look ran out of descriptors or memory: a process that it missed may still be
+    /// there.
     #[must_use]
     pub fn is_unsure(&self) -> bool {
         self.is_unsure
@@ -216,12 +219,12 @@ impl ProcessTree {
         }
     }
 
-    /// Adds every newly seen descendant, and returns those that are alive.
+    /// Adds every newly seen descendant, and returns the live ones.
     fn absorb<'a>(&mut self, snapshot: &'a Snapshot) -> LiveProcesses<'a> {
         let start_of: HashMap<u32, u64> =
             snapshot.rows.iter().map(|row| (row.pid, row.start_ticks)).collect();
-        // The id of a group stays taken while the group has a member. One that is empty, or is led
-        // by somebody else, is no trace any more.
+        // The id of a group stays taken while the group has a member. An empty group, or a group with another
+        // leader, is not a trace any more.
         let ours = |id: u32, known: &HashMap<u32, u64>| match (start_of.get(&id), known.get(&id)) {
             (Some(start), Some(known)) => start == known,
             (Some(_), None) => false,
@@ -284,7 +287,7 @@ impl ProcessTree {
         }
     }
 
-    /// Whether a process shows by itself that it is of the run.
+    /// Looks whether a process shows on its own that it belongs to the run.
     fn shows(&self, row: &ProcessRow) -> Carries {
         let mark = self.tag.is_on(row.pid);
         if mark == Some(true) {
@@ -295,17 +298,18 @@ impl ProcessTree {
         }
         match carries(row.pid, RUN_MARKER, self.run.as_str()) {
             Some(shown) => shown,
-            // Nobody may read it. Where the mark says nothing, it is of the run until shown otherwise: by a parent that is
-            // not, or by its start, which the caller has compared. Without a known start, as in a sweep, only the mark counts.
+            // The environment is unreadable. Without a mark the process belongs to the run unless its parent or
+            // its start time, which the caller has compared, show otherwise. If no start time is known, as in a
+            // sweep, only the mark counts.
             None if self.is_marked && mark.is_some() => Carries::No,
             None if self.oldest_start_ticks > 0 && row.is_orphan() => Carries::Yes,
             None => Carries::No,
         }
     }
 
-    /// Reaps orphans that the kernel handed to this process, which happens where the host is the
-    /// first process of a container or a subreaper. The direct child is left to its own waiter.
-    /// Returns whether somebody is left who is dead.
+    /// Reaps orphans that became children of this process, as happens if the host is the first process of a
+    /// container or a subreaper. Leaves the direct child to its own waiter. Returns true if a dead process is
+    /// left.
     fn reap_adopted(&self, dead: &[&ProcessRow]) -> bool {
         let Some(child) = self.child else { return false };
         let mut left = false;
@@ -330,11 +334,11 @@ impl ProcessTree {
 /// Processes that a look at the system found alive.
 struct LiveProcesses<'a> {
     alive: Vec<&'a ProcessRow>,
-    /// Whether somebody young enough showed no environment at all.
+    /// True if a young enough process showed no environment at all.
     undecided: bool,
-    /// Whether somebody is dead who was not at the look before.
+    /// True if a process died since the last look.
     has_newly_dead: bool,
-    /// Whether somebody is dead, and will come to us to be reaped.
+    /// True if a dead process will become ours to reap.
     corpses: bool,
 }
 
@@ -342,13 +346,13 @@ fn pid(pid: u32) -> Option<Pid> {
     i32::try_from(pid).ok().and_then(Pid::from_raw)
 }
 
-/// Sends `signal` to exactly this process, or to nobody if it is gone.
+/// Sends `signal` to exactly this process, or does nothing if it is gone.
 #[cfg(target_os = "linux")]
 pub(crate) fn send(identity: ProcessIdentity, signal: Signal) {
     use rustix::process::{PidfdFlags, kill_process, pidfd_open, pidfd_send_signal};
     let Some(pid) = pid(identity.pid) else { return };
     match pidfd_open(pid, PidfdFlags::empty()) {
-        // The descriptor is bound to whoever has the id now; the start time says who that is.
+        // The descriptor is bound to the present owner of the id; the start time identifies that process.
         Ok(descriptor) => {
             if identity_of(identity.pid) == Some(identity) {
                 let _ = pidfd_send_signal(&descriptor, signal);

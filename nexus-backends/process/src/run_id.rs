@@ -4,11 +4,11 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Names one run on this machine. Letters, digits and `-` only, so that it may stand in a file name
-/// and in a variable.
+/// Names one run on this machine. Has only letters, digits and `-`, so that it fits into a file name and a
+/// variable.
 ///
-/// Whatever carries a run's name ends when a process of that run ends, so two processes that live
-/// at the same time have two names.
+/// Every process that carries a run's name ends when a process of that run ends, so two processes that live at
+/// the same time have two names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RunId(String);
 

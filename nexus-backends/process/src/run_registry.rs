@@ -1,9 +1,9 @@
-//! What runs, written down, so that a host killed in mid-run leaves nothing for ever.
+//! Registry of runs on disk, so that a host that is killed leaves no process for ever.
 //!
-//! Each run has one file, `$NEXUS_HOME/runs/<run id>.json`, written *before* its first process
-//! starts. The file is locked for as long as its owner lives; the kernel lets go of the lock when
-//! the owner dies, however it dies. [`sweep`] ends what a dead owner left, and touches nothing
-//! whose owner lives: whether by the lock, or by process id, start time and boot.
+//! Each run has one file, `$NEXUS_HOME/runs/<run id>.json`, written *before* its first process starts. The
+//! owner locks the file for as long as it lives; the kernel releases the lock when the owner dies for any
+//! reason. [`sweep`] ends the processes of a dead owner. It touches nothing of a live owner, which it
+//! recognises by the lock, or by process id, start time and boot.
 //!
 //! A network file system for `$NEXUS_HOME` is unproven.
 
@@ -29,7 +29,7 @@ const RUNS: &str = "runs";
 const HOMES: &str = "tmp";
 /// Longest entry that is read, in bytes.
 const ENTRY_BYTES: u64 = 1 << 20;
-/// How long the sweep goes on killing one run.
+/// Longest time that the sweep spends on killing one run.
 const KILL_PATIENCE: Duration = Duration::from_secs(2);
 /// An unfinished entry younger than this is left alone.
 const UNFINISHED_AGE: Duration = Duration::from_secs(60);
@@ -48,7 +48,7 @@ struct RegisteredRun {
     path: PathBuf,
     lock: FileLock,
     written: Mutex<RunInventory>,
-    /// Whether something of the run is left that a sweep has to end.
+    /// True if a process of the run is left for a sweep.
     is_left: Arc<AtomicBool>,
 }
 
@@ -70,26 +70,26 @@ struct Owner {
     boot_id: String,
 }
 
-/// What a sweep did.
+/// Result of a sweep.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub struct Swept {
     /// Runs whose owner was dead.
     pub runs: Vec<RunId>,
-    /// How many of their processes were still alive.
+    /// Number of their processes that were still alive.
     pub killed: usize,
-    /// Who outlived even that.
+    /// Processes that survived the kill.
     pub survivors: Vec<LiveProcess>,
-    /// What could not be done, by file or folder. A later sweep tries again.
+    /// Failed removals, by file or folder. A later sweep tries again.
     pub failures: Vec<(PathBuf, io::Error)>,
 }
 
 impl RunEntry {
-    /// Enters a new run below `nexus_home`, which is made if it is not there.
+    /// Registers a new run below `nexus_home`, which is created if it is missing.
     ///
     /// # Errors
     ///
-    /// Whatever the file system refuses.
+    /// Any error of the file system.
     pub fn begin(nexus_home: &Path) -> io::Result<Self> {
         let run = RunId::new();
         let runs = nexus_home.join(RUNS);
@@ -109,7 +109,7 @@ impl RunEntry {
         let locked = FileLock::try_lock_open(&unfinished, file)
             .and_then(|lock| lock.ok_or_else(|| io::ErrorKind::WouldBlock.into()));
         let lock = locked.inspect_err(|_| drop(fs::remove_file(&unfinished)))?;
-        // Removed again by whatever fails from here on.
+        // A failure from here on drops the entry, which removes the file again.
         let mut entry = RegisteredRun {
             run,
             nexus_home: nexus_home.to_owned(),
@@ -130,12 +130,12 @@ impl RunEntry {
         &self.inner.run
     }
 
-    /// Makes a private folder for this run below `$NEXUS_HOME/tmp`. It is removed when dropped, or
-    /// by a sweep.
+    /// Creates a private folder for this run below `$NEXUS_HOME/tmp`. It is removed when dropped, or by a
+    /// sweep.
     ///
     /// # Errors
     ///
-    /// Whatever the file system refuses.
+    /// Any error of the file system.
     pub fn home(&self) -> io::Result<PrivateHome> {
         let parent = self.inner.nexus_home.join(HOMES);
         make_private_folder(&parent)?;
@@ -238,7 +238,7 @@ fn sweep_run(nexus_home: &Path, path: &Path, run: &RunId, swept: &mut Swept) -> 
     let Some(entry) = abandoned(path)? else { return Ok(()) };
     let mut text = Vec::new();
     entry.file().take(ENTRY_BYTES).read_to_end(&mut text)?;
-    // One that cannot be read was torn by the machine going down: its name still says enough.
+    // A file that cannot be read was torn when the machine went down: its name still identifies the run.
     let written: Option<RunInventory> = serde_json::from_slice(&text).ok();
     let boot_id = boot_id()?;
     let same_boot = written.as_ref().is_none_or(|written| written.owner.boot_id == boot_id);

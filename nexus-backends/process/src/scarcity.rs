@@ -1,16 +1,16 @@
-//! What a machine has too little of for the moment: it says nothing of what is there, and passes.
+//! Errors of a machine that is short of a resource. They are temporary and do not describe the program.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Whether the system refused for want of descriptors, processes, threads or memory.
+/// Returns true if the system refused because descriptors, processes, threads or memory ran out.
 #[must_use]
 pub fn is_scarcity(error: &io::Error) -> bool {
     matches!(errno(error), Some(Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM))
 }
 
-/// How to end a want, as a phrase; `None` for any other error.
+/// Returns advice for the scarce resource, as a phrase; `None` for any other error.
 #[must_use]
 pub fn way_out(error: &io::Error) -> Option<&'static str> {
     Some(match errno(error)? {

@@ -1,4 +1,4 @@
-//! What was tried once on this machine, and what came of it.
+//! Result of a trial that runs once on this machine.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::scarcity::is_scarcity;
 
-/// How long something is taken for impossible before it is tried again: a limit on processes that was reached inside of the
-/// trial looks like it.
+/// Pause before a failed trial is repeated: reaching a limit on processes inside of the trial looks like a
+/// missing ability.
 const RETRY_AFTER: Duration = Duration::from_secs(60);
 
 /// The outcome of a trial: kept if it worked, else for a minute, and not at all in a want.
@@ -27,11 +27,11 @@ impl<T: Clone> CachedTrial<T> {
         Self(Mutex::new(TrialOutcome::Untried))
     }
 
-    /// What `find` found, now or before.
+    /// Returns the result of `find`, from now or from an earlier call.
     ///
     /// # Errors
     ///
-    /// What kept `find` from finding anything out: the machine is in want.
+    /// The error that kept `find` from a result: the machine is short of a resource.
     pub(super) fn get_or_try(&self, find: impl FnOnce() -> io::Result<Option<T>>) -> io::Result<Option<T>> {
         let mut outcome = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match &*outcome {

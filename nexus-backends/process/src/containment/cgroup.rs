@@ -12,12 +12,13 @@ use crate::process_tree::{LiveProcess, live, send};
 use crate::run_id::RunId;
 use crate::scarcity::is_scarcity;
 
-/// Moves itself, forbids core dumps, then becomes what follows. So there is no moment at which the child is outside.
+/// Moves itself, forbids core dumps, then becomes the command. So the child is inside from its first
+/// instruction.
 const MOVE_AND_BECOME: &str =
     r#"unset PWD OLDPWD SHLVL; ulimit -c 0; echo 0 > "$0/cgroup.procs" && exec "$@""#;
-/// How long a drop may go on killing.
+/// Longest time that a drop kills.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
-/// What the folders are called, before the name of the run.
+/// Prefix of the folders' names, before the id of the run.
 const PREFIX: &str = "nexus-";
 
 /// The cgroup that this program is in, if it may make others below it and they can be killed as a whole.
@@ -60,7 +61,7 @@ impl OwnCgroup {
         Ok(None)
     }
 
-    /// Whether a cgroup below has these files, and a process gets into it.
+    /// Returns true if a cgroup below has these files and accepts a process.
     fn works_with(&self, files: &[&str]) -> io::Result<bool> {
         let cgroup = Cgroup::make(self, &RunId::new())?;
         if !files.iter().all(|file| cgroup.path.join(file).exists()) {
@@ -121,11 +122,11 @@ impl Drop for Cgroup {
     }
 }
 
-/// Who is alive in a cgroup and in those below it.
+/// Returns the live processes of a cgroup and of those below it.
 ///
 /// # Errors
 ///
-/// In a want of descriptors or memory.
+/// The machine is short of descriptors or memory.
 fn members(path: &Path) -> io::Result<Vec<LiveProcess>> {
     let pids = match fs::read_to_string(path.join("cgroup.procs")) {
         Err(error) if is_scarcity(&error) => return Err(error),
@@ -180,7 +181,7 @@ fn remove(path: &Path) {
 
 /// Ends what a dead host left in a cgroup of `run`. Returns how many there were, and who is left.
 pub(crate) fn end_cgroup(path: &Path, run: &RunId, patience: Duration) -> (usize, Vec<LiveProcess>) {
-    // A name that somebody else wrote into the entry ends nobody.
+    // Another program may have written the entry, so only a name of ours leads to a kill.
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     if !name.starts_with(&format!("{PREFIX}{run}-")) || !path.join("cgroup.procs").exists() {
         return (0, Vec::new());

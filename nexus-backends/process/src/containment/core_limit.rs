@@ -1,9 +1,9 @@
 //! A child writes no core dump: there is a token in its environment or its memory, and a dump is a file.
 
-/// Takes from a process, and so from all that it will start, the right to dump core.
+/// Forbids core dumps to a process, and so to all processes that it will start.
 ///
-/// A child has been running for some microseconds. Without `pre_exec`, which a spawn must not use, there is no
-/// way to be earlier; a child that crashes while it is being loaded may dump.
+/// The child has been running for some microseconds by then. A spawn must not use `pre_exec`, so nothing
+/// earlier is possible; a child that crashes while it is being loaded may dump.
 #[cfg(target_os = "linux")]
 pub(crate) fn forbid_core_dumps(child: u32) {
     use rustix::{
@@ -13,7 +13,7 @@ pub(crate) fn forbid_core_dumps(child: u32) {
 
     let Some(pid) = i32::try_from(child).ok().and_then(Pid::from_raw) else { return };
     match prlimit(Some(pid), Resource::Core, Rlimit { current: Some(0), maximum: Some(0) }) {
-        // Gone already: nobody is left to dump.
+        // The process has ended and cannot dump.
         Ok(_) | Err(Errno::SRCH) => {}
         // A program with a user of its own, such as a bubblewrap that is root's, takes no limit from us. The kernel
         // keeps it from dumping where the system is not told otherwise.

@@ -1,4 +1,4 @@
-//! The processes of one child, whatever holds them.
+//! The processes of one child, under any kind of containment.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::process_tree::{LiveProcess, ProcessIdentity, ProcessTree, has_childre
 use crate::run_id::RunId;
 use crate::spawn::ExitStatus;
 
-/// What will hold the processes of a child that is about to start.
+/// Containment that is prepared for a child before it starts.
 #[derive(Debug)]
 pub(crate) enum Holding {
     Namespace,
@@ -28,7 +28,7 @@ impl Holding {
         let is_marked = RunTag::of(run).mark(child);
         forbid_core_dumps(child);
         let tree = || ProcessTree::below(run.clone(), child).marked(is_marked);
-        // A launcher forbids core dumps itself, before the program is there; and whoever it holds needs no mark.
+        // A launcher forbids core dumps itself, before the program starts, and its processes need no mark.
         match self {
             Self::Namespace => Enclosure::Namespace(Namespace::below(child)),
             Self::Cgroup(cgroup) => Enclosure::Cgroup(cgroup),
@@ -69,7 +69,7 @@ impl Enclosure {
         }
     }
 
-    /// Who is alive.
+    /// Returns the live processes.
     pub(crate) fn alive(&mut self) -> Vec<LiveProcess> {
         match self {
             Self::Namespace(namespace) => namespace.alive(),
@@ -97,7 +97,7 @@ impl Enclosure {
         }
     }
 
-    /// Whether somebody may be there who could not be seen, for want of descriptors or memory.
+    /// Returns true if the last look ran out of descriptors or memory and may have missed a process.
     pub(crate) fn is_unsure(&self) -> bool {
         match self {
             Self::Subreaper(tree, _) | Self::Search(tree) => tree.is_unsure(),
@@ -105,7 +105,7 @@ impl Enclosure {
         }
     }
 
-    /// The process that a polite signal is for, where `child` is the one that was started.
+    /// Returns the process that receives a polite signal. `child` is the process that was started.
     pub(crate) fn program(&self, child: Option<ProcessIdentity>) -> Option<ProcessIdentity> {
         match self {
             Self::Namespace(namespace) => namespace.program(),
@@ -113,7 +113,7 @@ impl Enclosure {
         }
     }
 
-    /// What the program said, where `said` is the first of what came on standard error.
+    /// Returns the program's own part of `said`, the first bytes on standard error.
     pub(crate) fn first_said<'a>(&self, said: &'a [u8]) -> &'a [u8] {
         match self {
             Self::Namespace(_) => Namespace::without_greeting(said),
@@ -121,7 +121,8 @@ impl Enclosure {
         }
     }
 
-    /// How the program ended, where `status` is how the process ended that was started.
+    /// Returns the exit status of the program. `status` is that of the started process, which may be a
+    /// launcher.
     pub(crate) fn status(&self, status: ExitStatus) -> ExitStatus {
         match self {
             Self::Namespace(_) => signal_in_code(status),

@@ -1,4 +1,4 @@
-//! What this machine allows, tried once.
+//! Abilities of this machine, tried once.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::cgroup::OwnCgroup;
 use super::namespace::NamespaceLauncher;
 use super::subreaper::Subreaper;
 
-/// How one child is to be held.
+/// Containment of one child.
 #[derive(Clone, Debug)]
 pub(crate) enum Means {
     Namespace(NamespaceLauncher, Containment),
@@ -71,12 +71,12 @@ pub fn strongest(policy: ContainmentPolicy, keeps_privileges: bool) -> Result<Co
     fit.into_iter().find(|kind| found(*kind).is_some()).ok_or_else(not_contained)
 }
 
-/// What a child is to be held by.
+/// Chooses the containment of a child.
 ///
 /// # Errors
 ///
-/// The outer one in a want of descriptors, processes or memory, in which nobody knows what this machine allows;
-/// [`NotContained`] if the policy asks for more than there is.
+/// The outer error if the machine is short of descriptors, processes or memory, so that its abilities are
+/// unknown; [`NotContained`] if the policy demands more than the machine has.
 pub(crate) fn choose(
     policy: ContainmentPolicy,
     keeps_privileges: bool,
@@ -156,7 +156,8 @@ fn tried(launcher: Option<NamespaceLauncher>) -> io::Result<Option<NamespaceLaun
     Ok(command.status()?.success().then_some(launcher))
 }
 
-/// Whether the kernel lists the children of a process. Source: `proc_tid_children(5)`, an option of the kernel.
+/// Returns true if the kernel lists the children of a process. Source: `proc_tid_children(5)`, an option of the
+/// kernel.
 fn lists_children() -> bool {
     Path::new("/proc/thread-self/children").exists()
 }

@@ -15,16 +15,18 @@ use super::parent_death::program_of_the_system;
 use crate::process_tree::{LiveProcess, ProcessIdentity, Snapshot, children_of, identity_of, send, state_of};
 use crate::spawn::ExitStatus;
 
-/// Runs what follows as its child and stays the first process, which reaps orphans. What the shell itself has to say, such as
-/// "Killed", is none of the program's words. Shells export these variables unasked. It forbids core dumps, since the host may
-/// come too late for that: a process that is in the middle of its fork hands on the limits that it had before.
+/// Runs the command as its child and stays the first process, which reaps orphans. Messages of the shell
+/// itself, such as "Killed", are kept out of the program's output. Shells export the unset variables on their
+/// own. The script forbids core dumps because the host may be too late for that: a process in the middle of its
+/// fork passes on the limits that it had before.
 ///
-/// `setpriv` and `unshare` ask the kernel for a signal that it does not send if the parent is gone by then. So the
-/// first process says a line that only a living host takes, and ends with an error otherwise: [`GREETING`].
+/// `setpriv` and `unshare` ask the kernel for a signal on the parent's death, which the kernel does not send if
+/// the parent is already gone. So the first process writes [`GREETING`], a line that only a live host reads,
+/// and ends with an error otherwise.
 const FIRST_PROCESS: &str = r#"unset PWD OLDPWD SHLVL; exec 3>&2 2>/dev/null; echo >&3 || exit 1; ulimit -c 0; (exec "$@" 2>&3 3>&-); exit $?"#;
-/// What stands first on standard error, and is none of the program's words.
+/// First byte on standard error, written by the launcher and not by the program.
 const GREETING: u8 = b'\n';
-/// How long a stopped process may take to stop.
+/// Longest time that a process may take to stop after SIGSTOP.
 const STOP_PATIENCE: Duration = Duration::from_millis(50);
 /// Exit codes from here on say by which signal a program was ended. Source: POSIX, shell command language, 2.8.2.
 const SIGNAL_CODES: i32 = 128;
@@ -62,7 +64,7 @@ impl NamespaceLauncher {
 /// What was started stays outside and waits; its one child is the first process inside, and everybody else's ancestor.
 #[derive(Debug)]
 pub(crate) struct Namespace {
-    /// What was started.
+    /// The started process.
     outer: u32,
 }
 
@@ -75,12 +77,12 @@ impl Namespace {
         children_of(self.outer).first().copied().and_then(identity_of)
     }
 
-    /// The first of what was said on standard error, without what the first process says to its host.
+    /// Returns the first bytes of standard error without the greeting of the first process.
     pub(crate) fn without_greeting(said: &[u8]) -> &[u8] {
         said.strip_prefix(&[GREETING]).unwrap_or(said)
     }
 
-    /// What the vendor's program is, once it runs.
+    /// Returns the vendor's program, once it runs.
     pub(crate) fn program(&self) -> Option<ProcessIdentity> {
         children_of(self.first()?.pid).first().copied().and_then(identity_of)
     }
@@ -90,8 +92,8 @@ impl Namespace {
         self.first().map(|first| Snapshot::below(first.pid).alive()).unwrap_or_default()
     }
 
-    /// Ends the first process, and so everyone. Returns who is left when `patience` is over: somebody whom the kernel
-    /// cannot kill.
+    /// Ends the first process, and with it all others. Returns the processes that are left after `patience`:
+    /// the kernel cannot kill them.
     pub(crate) fn kill(&self, patience: Duration) -> Vec<LiveProcess> {
         let until = Instant::now() + patience;
         let Some(outer) = identity_of(self.outer) else { return Vec::new() };
@@ -125,9 +127,9 @@ impl Namespace {
     }
 }
 
-/// What the exit code of a launcher says of the program: a shell, or bubblewrap, which keeps to the same rule. A program that
-/// ends by itself with such a code, as some do when they are asked to end, keeps it: only signals that nobody answers so
-/// are told as signals.
+/// Turns the exit code of a launcher into the status of the program: a shell, or bubblewrap, which follows the
+/// same rule. Some programs end on their own with such a code when they receive a polite signal, and they keep
+/// it: only signals that no program handles in that way become signals.
 pub(crate) fn signal_in_code(status: ExitStatus) -> ExitStatus {
     const CRASHES: [Signal; 9] = [
         Signal::KILL,

@@ -1,8 +1,9 @@
-//! The kernel ends a program whose host is killed, where no namespace does.
+//! Asks the kernel to end a program when its host is killed, for containment without a namespace.
 //!
-//! `PR_SET_PDEATHSIG` belongs to one process: what the program has started stays for the next sweep. But it asks no model again,
-//! and spends nothing. It counts the *thread* that started the program, so that has to be the one that serves it. A program with
-//! a set-user-id bit loses it. Source: `PR_SET_PDEATHSIG(2const)`.
+//! `PR_SET_PDEATHSIG` belongs to one process: its own children stay for the next sweep. But the program sends
+//! no further request to a model, so it costs no more money. The kernel watches the *thread* that started the
+//! program, so that thread has to serve it too. A program with a set-user-id bit loses the setting. Source:
+//! `PR_SET_PDEATHSIG(2const)`.
 
 use std::ffi::OsString;
 use std::io;
@@ -66,7 +67,8 @@ impl ParentDeath {
     }
 }
 
-/// A program where systems have it, never on a `PATH` that somebody else may have written.
+/// Returns a program of the system's own folders. `PATH` is not used: another user may have written a folder of
+/// it.
 pub(crate) fn program_of_the_system(name: &str) -> Option<PathBuf> {
     let folders = ["/usr/bin", "/bin", "/run/current-system/sw/bin"];
     folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists())

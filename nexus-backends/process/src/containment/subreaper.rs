@@ -1,8 +1,8 @@
-//! This program as the subreaper of its descendants, while somebody needs it.
+//! This program as the subreaper of its descendants, while a child needs it.
 
 use std::sync::{Mutex, PoisonError};
 
-/// How many children are held so, and whether the setting is ours to take back.
+/// Number of children that need the setting, and true if this library set it and has to revert it.
 static HELD: Mutex<(usize, bool)> = Mutex::new((0, false));
 
 /// Orphans come to this program while one of these lives.
@@ -15,7 +15,7 @@ impl Subreaper {
     pub(crate) fn hold() -> Option<Self> {
         use rustix::process::{child_subreaper, getpid, set_child_subreaper};
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where the host has set it, it is not ours to take back.
+        // If the host set it, it stays when the last child ends.
         if held.0 == 0 && child_subreaper().ok()?.is_none() {
             set_child_subreaper(Some(getpid())).ok()?;
             held.1 = true;

@@ -1,8 +1,9 @@
-//! The mark that every descendant of a child keeps, whatever it does to its environment, session or parents.
+//! The mark of a run. Every descendant of a child inherits it and cannot remove it by changing its environment,
+//! session or parent.
 //!
-//! It stands in a limit that a process inherits over `fork` and `exec`, that cannot be raised again without privilege,
-//! and that anybody may read of anybody: `RLIMIT_RTTIME`, the processor time that a real-time process may take without a
-//! system call. The values are some 73,000 years, so it limits nobody.
+//! The mark is a limit that a process inherits over `fork` and `exec`, cannot raise again without privilege,
+//! and any user may read of any process: `RLIMIT_RTTIME`, the processor time that a real-time process may take
+//! without a system call. The values are about 73,000 years, so it limits no process.
 //!
 //! Linux only.
 
@@ -31,7 +32,7 @@ impl RunTag {
         limit != u64::MAX && limit >> NAME_BITS != 0 && limit & ((1 << NAME_BITS) - 1) == self.0
     }
 
-    /// The limit of a child, soft and hard; `None` where there is no room left for one.
+    /// The limit of a child, soft and hard; `None` if the host's own limit leaves no room for a mark.
     #[cfg(target_os = "linux")]
     pub(super) fn limit(self) -> Option<(u64, u64)> {
         use rustix::process::{Resource, getrlimit};
@@ -64,7 +65,7 @@ impl RunTag {
         false
     }
 
-    /// Whether the process has this mark; `None` if nobody may know.
+    /// Returns true if the process has this mark; `None` if this user may not read it.
     pub(crate) fn is_on(self, pid: u32) -> Option<bool> {
         let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
         let values = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"))?;

@@ -1,4 +1,4 @@
-//! All processes of the machine at one moment, as `/proc` tells it. Empty where there is none.
+//! All processes of the machine at one moment, from `/proc`. Empty on systems without it.
 
 use std::cell::Cell;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::scarcity::is_scarcity;
 const MOST_DESCENDANTS: usize = 1 << 16;
 /// Most that is read of the list of a thread's children.
 const MOST_LISTED_BYTES: u64 = 64 << 20;
-/// How often children are listed again while the lists differ.
+/// Most attempts to list children while the lists differ.
 const MOST_LISTS: usize = 8;
 
 /// Content of `/proc/PID/stat` for one process.
@@ -36,8 +36,8 @@ impl ProcessRow {
         LiveProcess { identity: self.identity(), name: self.name.clone() }
     }
 
-    /// Whether its parent is one that orphans come to: the first process, this program, or another that the first one
-    /// started, as a person's session manager is.
+    /// Returns true if its parent adopts orphans: the first process, this program, or a child of the first
+    /// process such as a person's session manager.
     pub(super) fn is_orphan(&self) -> bool {
         self.parent <= 1
             || self.parent == std::process::id()
@@ -53,14 +53,14 @@ impl ProcessRow {
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(super) rows: Vec<ProcessRow>,
-    /// Whether nobody lacks for want of a descriptor to look with.
+    /// True if no process is missing because descriptors ran out.
     pub(super) is_whole: bool,
-    /// The highest id that was listed and was gone when it was looked at; whoever had it may have started somebody meanwhile
-    /// who is not in the list.
+    /// The highest id that was listed but gone when it was looked at. That process may have started another
+    /// process, which is not in the list.
     pub(super) last_vanished: u32,
 }
 
-/// Whether everything that is there could be read. Who is not seen in a want is not gone.
+/// Completeness of a look: a process that is missing because a resource ran out is not gone.
 #[derive(Debug, Default)]
 struct Sight {
     is_short: Cell<bool>,
@@ -91,7 +91,7 @@ impl Snapshot {
         Self { rows, is_whole: !sight.is_short.get(), last_vanished }
     }
 
-    /// The descendants of this program, and of nobody else. Needs a kernel that lists children.
+    /// Takes a snapshot of only the descendants of this program. Needs a kernel that lists children.
     pub(super) fn below_us() -> Self {
         Self::below(std::process::id())
     }
@@ -114,17 +114,17 @@ impl Snapshot {
         Self { rows, is_whole: !sight.is_short.get(), last_vanished: 0 }
     }
 
-    /// Those that are no zombies.
+    /// Returns the processes that are not zombies.
     pub(crate) fn alive(&self) -> Vec<LiveProcess> {
         self.rows.iter().filter(|row| row.is_alive()).map(ProcessRow::live).collect()
     }
 }
 
-/// The children of a process, of all its threads; zombies too.
+/// Returns the children of a process, of all its threads; zombies too.
 ///
-/// A list may lack somebody if another one of it ends while it is read, and a thread that ends hands its children to one
-/// that may have been read. Two equal lists in a row lack nobody. Source: `proc_tid_children(5)`; `get_children_proc` of
-/// Linux.
+/// A list may miss a child if another child ends while the list is read. A thread that ends passes its children
+/// to another thread, whose list may have been read already. Two equal lists in a row miss no child. Source:
+/// `proc_tid_children(5)`; `get_children_proc` of Linux.
 pub(crate) fn children_of(pid: u32) -> Vec<u32> {
     children_in(pid, &Sight::default())
 }
@@ -153,7 +153,8 @@ pub(crate) fn for_each_from(root: u32, mut visit: impl FnMut(u32)) {
     }
 }
 
-/// Whether a process that has one thread has children; zombies too. Cheap, as it is asked while a child starts.
+/// Returns true if a process with one thread has children; zombies too. Cheap, because it is called while a
+/// child starts.
 pub(crate) fn has_children(pid: u32) -> bool {
     fs::File::open(format!("/proc/{pid}/task/{pid}/children"))
         .and_then(|mut file| file.read(&mut [0; 1]))
@@ -188,11 +189,12 @@ pub(crate) fn identity_of(pid: u32) -> Option<ProcessIdentity> {
     row(pid).map(|row| row.identity())
 }
 
-/// Names this start of the machine, so that identities from before it are known to be gone. Empty where there is no `/proc`.
+/// Names this start of the machine, so that identities from an earlier one are known to be gone. Empty on
+/// systems without `/proc`.
 ///
 /// # Errors
 ///
-/// In a want of descriptors or memory.
+/// The machine is short of descriptors or memory.
 pub(crate) fn boot_id() -> io::Result<String> {
     match fs::read_to_string("/proc/sys/kernel/random/boot_id") {
         Ok(text) => Ok(text.trim().to_owned()),
@@ -201,7 +203,8 @@ pub(crate) fn boot_id() -> io::Result<String> {
     }
 }
 
-/// Says whether the environment that a process was started with holds `name=value`; `None` if nobody may read it.
+/// Looks for `name=value` in the environment that a process was started with; `None` if this user may not read
+/// it.
 pub(super) fn carries(pid: u32, name: &str, value: &str) -> Option<Carries> {
     let environment = match fs::read(Path::new("/proc").join(pid.to_string()).join("environ")) {
         Ok(environment) => environment,
@@ -220,7 +223,7 @@ pub(super) fn carries(pid: u32, name: &str, value: &str) -> Option<Carries> {
     Some(if found { Carries::Yes } else { Carries::No })
 }
 
-/// Whether a process carries a variable.
+/// Presence of a variable in a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Carries {
     Yes,

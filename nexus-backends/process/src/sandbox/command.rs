@@ -1,4 +1,4 @@
-//! What is to run in a sandbox.
+//! Command that runs in a sandbox.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -53,7 +53,7 @@ impl SandboxCommand {
         self
     }
 
-    /// What the program reads, followed by the end of its input.
+    /// Sets the program's input, followed by its end.
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Bytes>) -> Self {
         self.stdin = bytes.into();

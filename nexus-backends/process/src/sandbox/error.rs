@@ -13,7 +13,7 @@ use crate::spawn::SpawnError;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SandboxError {
-    /// There is no bubblewrap on this machine.
+    /// The machine has no bubblewrap.
     #[error(
         "no `bwrap`, which makes the sandbox; install it with `apt-get install bubblewrap` (Debian, Ubuntu), `dnf install \
          bubblewrap` (Fedora), `pacman -S bubblewrap` (Arch) or `apk add bubblewrap` (Alpine)"
@@ -24,13 +24,13 @@ pub enum SandboxError {
     BubblewrapTooOld {
         /// The program.
         program: PathBuf,
-        /// What it said.
+        /// Its output.
         said: String,
     },
     /// This machine has no shell that can close every descriptor.
     #[error("no shell that closes descriptors, which the sandbox needs; install `bash`: {said}")]
     ShellMissing {
-        /// What the shell said that is there, if there is one.
+        /// Output of the installed shell, if one is installed.
         said: String,
     },
     /// This user may not make the namespaces that a sandbox consists of.
@@ -38,9 +38,9 @@ pub enum SandboxError {
         "this user may not make namespaces, of which the sandbox consists: {way_out} (bwrap said: {said})"
     )]
     NamespacesForbidden {
-        /// What forbids it, and how to allow it.
+        /// The setting that forbids it, and the command that allows it.
         way_out: &'static str,
-        /// What bubblewrap said.
+        /// Output of bubblewrap.
         said: String,
     },
     /// A file or folder that was to be shown inside cannot be used.
@@ -48,7 +48,7 @@ pub enum SandboxError {
     Path {
         /// The path outside.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A path that no sandbox may have.
@@ -56,7 +56,7 @@ pub enum SandboxError {
     PathRefused {
         /// The path as it was given.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: &'static str,
     },
     /// Something is to lie below a folder that cannot be written and does not have the place.
@@ -70,7 +70,7 @@ pub enum SandboxError {
         /// The folder outside that it would lie in.
         below: PathBuf,
     },
-    /// There is no program to run: the command is empty.
+    /// The command is empty.
     #[error("the command is empty")]
     NoCommand,
     /// The program could not be started inside.
@@ -82,7 +82,7 @@ pub enum SandboxError {
     DidNotStart {
         /// The program as it was named.
         program: OsString,
-        /// What bubblewrap said.
+        /// Output of bubblewrap.
         said: String,
     },
     /// The working folder is not there inside.
@@ -90,15 +90,15 @@ pub enum SandboxError {
     FolderMissing {
         /// The folder as it was named.
         folder: PathBuf,
-        /// What bubblewrap said.
+        /// Output of bubblewrap.
         said: String,
     },
     /// Bubblewrap failed for another reason.
     #[error("the sandbox could not be made: {said}")]
     Unusable {
-        /// What it said.
+        /// Its output.
         said: String,
-        /// Whether it was for want of processes, memory or descriptors.
+        /// True if processes, memory or descriptors ran out.
         is_scarcity: bool,
     },
     /// The process that makes the sandbox could not be started.
@@ -109,13 +109,13 @@ pub enum SandboxError {
     Prepare {
         /// Where.
         folder: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
 
 impl SandboxError {
-    /// Whether the machine was in want of something, so that it may work later.
+    /// Returns true if a resource of the machine ran out, so that a later attempt may work.
     #[must_use]
     pub fn is_scarcity(&self) -> bool {
         match self {
@@ -127,7 +127,7 @@ impl SandboxError {
     }
 }
 
-/// The way out of a want, to follow what was refused.
+/// Advice for a resource that ran out, appended to the message.
 fn hint(error: &io::Error) -> String {
     way_out(error).map(|way_out| format!("; {way_out}")).unwrap_or_default()
 }

@@ -8,10 +8,10 @@ use crate::private_home::PrivateHome;
 
 /// The host name inside.
 pub(super) const HOST_NAME: &str = "sandbox";
-/// Whom files of unknown users seem to belong to. Source: Linux, `/proc/sys/kernel/overflowuid`.
+/// Owner that files of unknown users show. Source: Linux, `/proc/sys/kernel/overflowuid`.
 const NOBODY: u32 = 65534;
-/// What programs need of the machine's own `/etc`, where it is there. No private keys lie in them: of `/etc/ssl` the
-/// certificates alone.
+/// Parts of the machine's own `/etc` that programs need, if they exist. They contain no private keys: only the
+/// certificates of `/etc/ssl`.
 const SHARED: [&str; 17] = [
     "alternatives",
     "ca-certificates/extracted",
@@ -31,14 +31,14 @@ const SHARED: [&str; 17] = [
     "ssl/certs",
     "ssl/openssl.cnf",
 ];
-/// What the names begin with of folders that Debian's Java keeps its settings in.
+/// Prefix of the folders with the settings of Debian's Java.
 const JAVA: &str = "java-";
 
-/// Adds `/etc` to a layout; what is generated is written to `folder`.
+/// Adds `/etc` to a layout, and writes generated files to `folder`.
 ///
 /// # Errors
 ///
-/// Whatever keeps the files from being written.
+/// A file cannot be written.
 pub(super) fn lay_out(mut layout: Layout, folder: &PrivateHome, home: &Path) -> io::Result<Layout> {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let name = |id: u32| match id {
@@ -46,7 +46,7 @@ pub(super) fn lay_out(mut layout: Layout, folder: &PrivateHome, home: &Path) -> 
         NOBODY => "nobody",
         _ => HOST_NAME,
     };
-    // A home in a table of lines: only as far as it can be told in one.
+    // A line of the table has no room for a colon or a line break.
     let home = home.to_str().filter(|home| !home.contains([':', '\n'])).unwrap_or("/");
     let mut users = format!("{}:x:{user}:{group}::{home}:/bin/sh\n", name(user));
     let mut groups = format!("{}:x:{group}:\n", name(group));
@@ -78,7 +78,7 @@ pub(super) fn lay_out(mut layout: Layout, folder: &PrivateHome, home: &Path) -> 
     Ok(layout.link("/proc/self/mounts", "/etc/mtab"))
 }
 
-/// What is there of the shared files, where it really lies, and its name.
+/// Returns the real path and the name of each shared file that exists.
 fn shared(etc: &Path) -> Vec<(PathBuf, PathBuf)> {
     let java = std::fs::read_dir(etc).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let java = java.filter(|name| name.as_encoded_bytes().starts_with(JAVA.as_bytes())).map(PathBuf::from);

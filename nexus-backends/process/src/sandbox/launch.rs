@@ -1,4 +1,5 @@
-//! What starts a sandbox: a shell that closes what it inherited and sets limits, and then becomes bubblewrap.
+//! The launcher of a sandbox: a shell that closes inherited descriptors, sets limits, and then becomes
+//! bubblewrap.
 
 use std::ffi::OsString;
 use std::fs;
@@ -49,11 +50,11 @@ exec "$@"
 "#;
 /// Before that: namespaces of its own, so that it is so there alone.
 const ASIDE: [&str; 6] = ["--map-root-user", "--mount", "--propagation", "slave", "/bin/sh", "-c"];
-/// What the words of the stage begin with.
+/// Prefix of the shell's own messages.
 pub(super) const STAGE_SAYS: &str = "nexus-sandbox: ";
 /// The descriptors that the stage leaves to bubblewrap, which closes them.
 const DESCRIPTORS: [&str; 4] = ["--args", "3", "--json-status-fd", "4"];
-/// What a sandbox has of its own.
+/// Namespaces of a sandbox.
 const NAMESPACES: [&str; 13] = [
     "--unshare-user",
     "--unshare-pid",
@@ -69,15 +70,16 @@ const NAMESPACES: [&str; 13] = [
     "--hostname",
     etc::HOST_NAME,
 ];
-/// What of `/proc` root could write to without a capability, and so reach the machine with: the kernel compares owners.
+/// Files of `/proc` that root could write to without a capability, and so change the machine: the kernel
+/// compares owners.
 const KERNEL_SETTINGS: [&str; 9] =
     ["acpi", "asound", "driver", "fs", "mtrr", "pressure", "scsi", "sys", "sysrq-trigger"];
-/// What of `/proc` tells of others, or of the kernel's memory.
+/// Files of `/proc` that show other processes or the kernel's memory.
 const KERNEL_SECRETS: [&str; 7] =
     ["kcore", "key-users", "keys", "kpagecount", "latency_stats", "sched_debug", "timer_list"];
 /// Settings for everyone below the system's folders, such as a `npmrc` with a token.
 const SETTINGS: [&str; 2] = ["/usr/etc", "/usr/local/etc"];
-/// Where programs are looked for, unless the command says otherwise.
+/// Search path of programs, unless the command sets its own.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The room of `/run`.
 const RUN_BYTES: u64 = 1 << 20;
@@ -104,7 +106,7 @@ impl Launch {
         if command.arguments.first().is_none_or(|program| program.is_empty()) {
             return Err(SandboxError::NoCommand);
         }
-        // What bubblewrap is told is a list with NULs between.
+        // Bubblewrap reads its arguments as a list with NUL between them.
         if !command.folder.is_absolute() || command.folder.as_os_str().as_bytes().contains(&0) {
             let folder = command.folder.clone();
             return Err(SandboxError::FolderMissing { folder, said: "it is no absolute path".to_owned() });
@@ -144,7 +146,7 @@ impl Launch {
         Ok(Self { shell, bubblewrap, arguments, folder, run, cgroup, disk })
     }
 
-    /// What bubblewrap wrote about itself.
+    /// Returns bubblewrap's own status messages.
     pub(super) fn status(&self) -> String {
         fs::read_to_string(self.folder.path().join("status")).unwrap_or_default()
     }
@@ -186,7 +188,7 @@ fn arguments_of_stage(
     all
 }
 
-/// Everything that bubblewrap is told.
+/// Returns all arguments of bubblewrap.
 fn lay_out(
     sandbox: &Sandbox,
     command: &SandboxCommand,

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-/// What a program inside of bubblewrap sees, in the order in which it is laid out: what comes later covers what came before.
+/// File tree inside of bubblewrap, in the order of its mounts: a later mount covers an earlier one.
 #[derive(Clone, Debug, Default)]
 pub struct Layout(Vec<OsString>);
 
@@ -62,7 +62,7 @@ impl Layout {
         self.options(["--proc", "/proc"])
     }
 
-    /// Lets nobody write to `inside` itself any more; what is laid over it stays as it is.
+    /// Makes `inside` itself read-only. Mounts on top of it are not affected.
     pub(super) fn closed(self, inside: impl AsRef<Path>) -> Self {
         self.with(["--remount-ro".into(), inside.as_ref().into()])
     }

@@ -1,12 +1,12 @@
-//! What a program in a sandbox may use.
+//! Limits on the resources of a program in a sandbox.
 
 use std::fmt;
 use std::time::Duration;
 
-/// What one program in a sandbox may use, with all that it starts.
+/// Limits on the resources of one program in a sandbox and of all its descendants.
 ///
-/// Processes, memory and the processor time of all together are limited by the kernel where a
-/// [control group](LimitedBy::Cgroup) can be had, else by a [watchdog](LimitedBy::Watchdog).
+/// The kernel limits the processes, memory and processor time of all together if a [control
+/// group](LimitedBy::Cgroup) is available; otherwise a [watchdog](LimitedBy::Watchdog) does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SandboxLimits {
@@ -18,23 +18,24 @@ pub struct SandboxLimits {
     pub processes: usize,
     /// Memory of all processes together, in bytes. Default 4 GiB.
     ///
-    /// What lies in folders in memory is limited by `scratch_bytes`. The watchdog does not see memory that is mapped by nobody: a
-    /// `memfd`, or a segment of System V that nobody has attached; `file_bytes` limits each such file.
+    /// `scratch_bytes` limits files in folders in memory. The watchdog does not see memory that no process has
+    /// mapped: a `memfd`, or an unattached System V segment; `file_bytes` limits each such file.
     pub memory_bytes: u64,
     /// Standard output and standard error together, in bytes. Default 256 MiB.
     pub output_bytes: u64,
-    /// What is kept of each of the two, in bytes: half of it from the beginning, half from the end. Default 1 MiB.
+    /// Bytes stored of each of the two outputs: half from the beginning, half from the end. Default 1 MiB.
     pub kept_bytes: usize,
     /// The largest file that can be written, in bytes; at least 64 KiB. Default 4 GiB.
     ///
-    /// The writer gets SIGXFSZ; one that ignores it, as Python does, gets the error `EFBIG` and may go on.
+    /// The writer gets SIGXFSZ. A writer that ignores the signal, as Python does, gets the error `EFBIG` and
+    /// may continue.
     pub file_bytes: u64,
-    /// How much may be added to each tree that can be written, in bytes, and never more than half of what is free on its disk. Default
-    /// 8 GiB. A look at the disk every 20 ms finds what is beyond it; `fallocate` is refused, so that room is taken no faster than it can
-    /// be written.
+    /// Bytes that may be added to each writable tree, and never more than half of the free space of its disk.
+    /// Default 8 GiB. A look at the disk every 20 ms finds a violation; `fallocate` is refused, so that space
+    /// is taken no faster than bytes are written.
     pub disk_bytes: u64,
-    /// How much each folder in memory may hold, in bytes: the home, `/tmp`, `/dev/shm`, each scratch folder. Default 1 GiB.
-    /// `/run` holds 1 MiB.
+    /// Size of each folder in memory, in bytes: the home, `/tmp`, `/dev/shm`, each scratch folder. Default 1
+    /// GiB. `/run` has 1 MiB.
     pub scratch_bytes: u64,
 }
 
@@ -55,12 +56,12 @@ impl Default for SandboxLimits {
 }
 
 impl SandboxLimits {
-    /// What a folder in memory is given: bubblewrap takes no less than something, and no more than the kernel can count.
+    /// Returns the size of a folder in memory, within the bounds of bubblewrap and of the kernel.
     pub(super) fn scratch(&self) -> u64 {
         self.scratch_bytes.clamp(4 << 10, 1 << 60)
     }
 
-    /// The time, as far as a clock can be asked to wait.
+    /// Returns the time limit, within the longest time that a clock can wait.
     pub(super) fn time(&self) -> Duration {
         self.wall.min(LONGEST)
     }
@@ -113,7 +114,7 @@ impl fmt::Display for SandboxLimit {
     }
 }
 
-/// What kept the limits on processes, memory and processor time.
+/// Mechanism that enforced the limits on processes, memory and processor time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LimitedBy {

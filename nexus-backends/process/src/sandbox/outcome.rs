@@ -1,4 +1,4 @@
-//! How a program in a sandbox ended, and what it said.
+//! Result of a program in a sandbox: exit and output.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::containment::Containment;
 use crate::process_tree::LiveProcess;
 use crate::spawn::{ExitStatus, KeptOutput};
 
-/// How one program ended. By the time this is known everything that it started is gone, but for the
+/// Result of one program. By the time it is known, all descendants of the program are gone, except the
 /// [`survivors`](Self::survivors).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
@@ -19,20 +19,20 @@ pub struct SandboxOutcome {
     pub status: ExitStatus,
     /// Standard output: [`SandboxLimits::kept_bytes`](super::SandboxLimits::kept_bytes) of its beginning and its end.
     pub stdout: KeptOutput,
-    /// Standard error, kept likewise.
+    /// Standard error, stored in the same way.
     pub stderr: KeptOutput,
     /// From the start of the sandbox to the end of the last process in it.
     pub elapsed: Duration,
-    /// What held its processes together around the sandbox's own namespace.
+    /// Containment of its processes around the sandbox's own namespace.
     pub containment: Containment,
-    /// What kept the limits on processes, memory and processor time.
+    /// Mechanism that enforced the limits on processes, memory and processor time.
     pub limited_by: LimitedBy,
     /// Processes that outlived even SIGKILL. Empty unless the system is in trouble.
     pub survivors: Vec<LiveProcess>,
 }
 
 impl SandboxOutcome {
-    /// Whether it ended by itself with exit code 0.
+    /// Returns true if the program ended on its own with exit code 0.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.end == SandboxEnd::Exited && self.status.is_success()

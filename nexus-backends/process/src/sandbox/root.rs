@@ -1,4 +1,4 @@
-//! What a sandbox shows of this machine.
+//! The parts of this machine that a sandbox shows.
 
 mod mount_point;
 
@@ -14,7 +14,7 @@ use super::limits::SandboxLimits;
 use super::secrets::{self, HiddenCredential};
 use crate::private_home::PrivateHome;
 
-/// Folders of the system that are shown, or links to them; those that are there.
+/// Folders of the system that are shown, or links to them, if they exist.
 pub(super) const SYSTEM: [&str; 10] =
     ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/libexec", "/nix/store", "/gnu/store"];
 /// Places that a sandbox makes itself, with all below them.
@@ -27,10 +27,10 @@ const WIDE: [&str; 16] = [
 /// The home inside, unless the caller chooses another.
 const HOME: &str = "/home/sandbox";
 
-/// A root for programs that are not trusted: described once, then used for any number of [runs](Self::run), each of which has
-/// the room of its own anew.
+/// A root for untrusted programs: described once, then used for any number of [runs](Self::run). Each run gets
+/// fresh writable folders of its own.
 ///
-/// What the caller puts in lies where it says, in any order: what is deeper covers what is above it.
+/// The order of the caller's mounts does not matter: a deeper path covers the path above it.
 #[derive(Clone, Debug)]
 pub struct Sandbox {
     pub(super) bubblewrap: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub struct Sandbox {
     given: Vec<(PathBuf, Given)>,
 }
 
-/// What lies at one place inside.
+/// Content of one path inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Given {
     /// A tool chain, without its credentials.
@@ -52,7 +52,7 @@ enum Given {
     Hidden,
 }
 
-/// What is mounted at one place inside.
+/// Mount at one path inside.
 #[derive(Debug)]
 enum Mount {
     Outside {
@@ -88,14 +88,14 @@ impl Sandbox {
         self
     }
 
-    /// Where the home lies, which is empty but for what is put into it. Default `/home/sandbox`.
+    /// Sets the path of the home, which is empty except for the caller's mounts. Default `/home/sandbox`.
     #[must_use]
     pub fn home(mut self, inside: impl Into<PathBuf>) -> Self {
         self.home = inside.into();
         self
     }
 
-    /// What a program may use.
+    /// Sets the limits of a program.
     #[must_use]
     pub fn limits(mut self, limits: SandboxLimits) -> Self {
         self.limits = limits;
@@ -111,7 +111,7 @@ impl Sandbox {
         self.with(folder.into(), Given::ToolChain)
     }
 
-    /// Shows the file or folder `outside`, which is no link, at the path `inside`, so that it cannot be written.
+    /// Shows the file or folder `outside` read-only at the path `inside`. `outside` must not be a link.
     #[must_use]
     pub fn read_only(self, outside: impl Into<PathBuf>, inside: impl Into<PathBuf>) -> Self {
         self.with(inside.into(), Given::Outside { path: outside.into(), is_writable: false })
@@ -143,7 +143,7 @@ impl Sandbox {
         self
     }
 
-    /// What of this machine can be written.
+    /// Returns the folders of this machine that a program can write to.
     pub(super) fn writable_trees(&self) -> impl Iterator<Item = &Path> {
         self.given.iter().filter_map(|(_, given)| match given {
             Given::Outside { path, is_writable: true } => Some(path.as_path()),
@@ -271,7 +271,7 @@ fn cover(
             None => Mount::EmptyFile,
         };
         let inside = if relative.as_os_str().is_empty() { place.into() } else { place.join(relative) };
-        // What is covered whole stays so, also where it has another name.
+        // A path that is covered completely stays covered under its other names too.
         let is_whole = matches!(mounts.get(&inside), Some(Mount::EmptyFile | Mount::EmptyFolder));
         if !(is_whole && matches!(mount, Mount::Settings(_))) {
             mounts.insert(inside, mount);
@@ -329,7 +329,7 @@ fn tool_chain(path: &Path) -> Result<PathBuf, SandboxError> {
     Ok(real)
 }
 
-/// What of this machine is shown right above a place: where that lies inside and outside, and whether it can be written.
+/// Returns the nearest mounted path above a path: its path inside and outside, and true if it is writable.
 fn shown_above<'a>(mounts: &'a BTreeMap<PathBuf, Mount>, place: &Path) -> Option<(&'a Path, &'a Path, bool)> {
     let mut above = place.ancestors().skip(1);
     match above.find_map(|above| mounts.get_key_value(above)) {

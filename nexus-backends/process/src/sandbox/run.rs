@@ -14,15 +14,15 @@ use crate::spawn::{Bounds, EndWatch, EndedBy, Exit, ExitStatus, Invocation, Proc
 use nexus_core::harness::run_blocking;
 use rustix::process::Signal;
 
-/// What `unshare` of util-linux says when what it started is killed, through no fault of the program's: it writes in pieces, and may be
-/// killed after any of them. Source: seen; glibc's `err`.
+/// Messages of `unshare` of util-linux when its child is killed, through no fault of the program: it writes in
+/// pieces, and may be killed after any of them. Source: observed; glibc's `err`.
 const UNSHARE_SAYS: [&[u8]; 4] = [
     b"unshare: sigprocmask unblock failed: Invalid argument\n",
     b"unshare: sigprocmask unblock failed: ",
     b"unshare: sigprocmask unblock failed",
     b"unshare: ",
 ];
-/// Longest piece of what bubblewrap said that is told, in characters.
+/// Longest excerpt of bubblewrap's messages in an error, in characters.
 const SAID_CHARACTERS: usize = 500;
 
 impl Sandbox {
@@ -59,11 +59,11 @@ impl Sandbox {
         running.outcome(&command, exit, is_cancelled)
     }
 
-    /// Says whether this machine can run programs in this sandbox, by running one that does nothing.
+    /// Checks that this machine can run programs in this sandbox, by running a trivial program.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run).
+    /// The same as [`run`](Self::run).
     pub async fn check(&self) -> Result<(), SandboxError> {
         self.run(SandboxCommand::new(["/bin/sh", "-c", ":"])).await.map(drop)
     }
@@ -125,7 +125,7 @@ impl RunningProgram {
         }
         let status = match end {
             SandboxEnd::Exited => signal_in_code(exit.status),
-            // What was started is a launcher, and says nothing of the program.
+            // The started process is a launcher, whose status does not describe the program.
             _ => ExitStatus::Signal(Signal::KILL.as_raw()),
         };
         let died_of = |signal: Signal| status == ExitStatus::Signal(signal.as_raw());
@@ -147,7 +147,7 @@ impl RunningProgram {
     }
 }
 
-/// What the last words of the stage or of bubblewrap mean.
+/// Turns the last messages of the shell or of bubblewrap into an error.
 fn failure(command: &SandboxCommand, launch: &Launch, said: &str) -> SandboxError {
     // A stage of its own has an empty environment, so these are the words of the C locale.
     const WANTS: [&str; 4] = [
@@ -194,7 +194,7 @@ fn failure(command: &SandboxCommand, launch: &Launch, said: &str) -> SandboxErro
     SandboxError::Unusable { said: line, is_scarcity: false }
 }
 
-/// What keeps this user from making namespaces, as far as the system says.
+/// Returns the setting that forbids namespaces to this user, as far as the system shows it.
 fn what_forbids() -> &'static str {
     let is = |setting: &str, value: &str| {
         std::fs::read_to_string(format!("/proc/sys/{setting}")).is_ok_and(|found| found.trim() == value)

@@ -53,7 +53,7 @@ const NAMES: [&str; 39] = [
 /// Files that hold credentials in a folder of this name.
 const IN_FOLDERS: [(&str, &str); 3] =
     [(".git", "config"), (".bundle", "config"), (".composer", "config.json")];
-/// Files of settings, of which some lines may hold credentials; in a folder of the second name, if there is one.
+/// Files of settings with lines that may have credentials, each in a folder of the second name if it has one.
 const SETTINGS: [(&str, Option<&str>); 7] = [
     ("config.toml", None),
     ("config", Some(".cargo")),
@@ -67,10 +67,11 @@ const SETTINGS: [(&str, Option<&str>); 7] = [
 const TELLING: [&str; 8] = ["token", "secret", "passw", "credential", "api-key", "api_key", "apikey", "auth"];
 /// Largest file of settings that is looked into, in bytes; a larger one is covered. Source: our own bound.
 const SETTINGS_BYTES: u64 = 256 << 10;
-/// How deep a tool chain is looked through. `registry/src/INDEX` of cargo's home is at 3; below it are thousands.
+/// Depth to which a tool chain is searched. `registry/src/INDEX` of cargo's home is at 3; below it are
+/// thousands of folders.
 const DEPTH: usize = 3;
 
-/// What holds credentials.
+/// A path with credentials.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HiddenCredential {
     /// A file or folder that holds nothing else.
@@ -80,7 +81,7 @@ pub(super) enum HiddenCredential {
 }
 
 impl HiddenCredential {
-    /// Where it lies.
+    /// Returns its path.
     pub(super) fn into_path(self) -> PathBuf {
         match self {
             Self::Whole(path) | Self::Lines(path, _) => path,
@@ -97,7 +98,7 @@ pub(super) fn in_folder(folder: &Path) -> Vec<HiddenCredential> {
 
 fn look(folder: &Path, depth: usize, found: &mut Vec<HiddenCredential>) {
     let Ok(entries) = fs::read_dir(folder) else {
-        // What cannot be listed may be read by its name all the same.
+        // A folder that cannot be listed may still let a program read a file by its name.
         let by_name = NAMES.iter().chain(SETTINGS.iter().map(|(name, _)| name));
         let there = by_name.map(|name| folder.join(name)).filter(|path| path.symlink_metadata().is_ok());
         return found.extend(there.map(HiddenCredential::Whole));
@@ -120,7 +121,7 @@ fn look(folder: &Path, depth: usize, found: &mut Vec<HiddenCredential>) {
     }
 }
 
-/// A file of settings that holds credentials, if it does. What cannot be told apart is covered.
+/// Returns a file of settings if it has credentials. An unreadable file counts as having some.
 fn among_settings(path: PathBuf) -> Option<HiddenCredential> {
     if path.metadata().is_ok_and(|found| found.len() > SETTINGS_BYTES) {
         return Some(HiddenCredential::Whole(path));
@@ -141,7 +142,8 @@ fn among_settings(path: PathBuf) -> Option<HiddenCredential> {
     Some(HiddenCredential::Lines(path, left.collect::<Vec<_>>().join("\n") + "\n"))
 }
 
-/// Whether a line of settings may hold a credential: by its words, by what looks like a key, or by a user before a host.
+/// Returns true if a line of settings may have a credential: by its words, by a text that looks like a key, or
+/// by a user before a host.
 fn may_hold_credential(line: &str) -> bool {
     let line = line.trim();
     // A line that begins a table holds no value.

@@ -1,11 +1,14 @@
-//! The filter of system calls: what no namespace keeps in.
+//! The filter of system calls, for everything that no namespace contains.
 //!
-//! Keyrings are the session's, which a program inherits over every namespace. Sockets of some families (`AF_VSOCK`, which
-//! leads out of a virtual machine) belong to no network namespace; `io_uring` makes sockets that no filter of system calls sees, and `bpf` and
-//! `perf_event_open` have programs run in the kernel, where it lets everyone.
-//! A file in a tree that is written to stays, and its owner is this program's user: with a set-user-id bit it would hand that
-//! user's rights, root's even, to whoever runs it outside.
-//! Another architecture's calls have other numbers, so there are none.
+//! Keyrings belong to the session, which a program inherits across all namespaces. Sockets of some families
+//! (`AF_VSOCK`, which connects a virtual machine to its host) belong to no network namespace. `io_uring`
+//! creates sockets that no filter of system calls sees. `bpf` and `perf_event_open` run programs in the kernel,
+//! on machines that allow it to every user.
+//!
+//! A file in a writable tree outlives the run, and its owner is this program's user: with a set-user-id bit it
+//! would give that user's rights, even root's, to any user who runs it outside.
+//!
+//! System calls of another architecture have other numbers, so all of them are refused.
 
 /// One instruction of classic BPF. Source: `linux/filter.h`, `struct sock_filter`.
 type Instruction = (u16, u8, u8, u32);
@@ -27,7 +30,7 @@ const ERROR: u32 = 0x0005_0000;
 const EPERM: u32 = 1;
 /// No such call.
 const ENOSYS: u32 = 38;
-/// Not supported, as file systems say of what they cannot do: programs go on without it.
+/// Not supported: the error by which file systems refuse an operation. Programs continue without it.
 const EOPNOTSUPP: u32 = 95;
 /// `fallocate`, which takes room on a disk faster than any watch sees. Source: `asm/unistd_64.h`; `asm-generic/unistd.h`.
 const FALLOCATE: u32 = if cfg!(target_arch = "x86_64") { 285 } else { 47 };
@@ -47,13 +50,13 @@ const NATIVE: Option<(u32, u32, [u32; 5])> = Some((0xc000_00f3, 198, [217, 218, 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "riscv64")))]
 const NATIVE: Option<(u32, u32, [u32; 5])> = None;
 
-/// `io_uring_setup`, `io_uring_enter`, `io_uring_register`, which have the same numbers everywhere. Programs do without where
-/// there is none, as in many containers.
+/// `io_uring_setup`, `io_uring_enter`, `io_uring_register`, which have the same numbers on all architectures.
+/// Programs work without them, as in many containers.
 const IO_URING: [u32; 3] = [425, 426, 427];
 
 /// Set-user-id and set-group-id.
 const SET_ID: u32 = 0o6000;
-/// `O_CREAT` and `O_TMPFILE`: without either the mode of an `open` says nothing. Source: `asm-generic/fcntl.h`.
+/// `O_CREAT` and `O_TMPFILE`: without either of them, `open` ignores its mode. Source: `asm-generic/fcntl.h`.
 const CREATES: u32 = 0o100 | 0o20_000_000;
 /// Its mode lies behind a pointer, which no filter sees. Programs do without, as on Linux before 5.6.
 const OPENAT2: u32 = 437;
@@ -75,7 +78,7 @@ const GIVE_MODE: [(u32, Option<u32>, u32); 9] = [
 const GIVE_MODE: [(u32, Option<u32>, u32); 5] =
     [(52, None, 1), (53, None, 2), (452, None, 2), (33, None, 2), (56, Some(2), 3)];
 
-/// Where the lower half of an argument lies.
+/// Offset of the lower half of an argument.
 const fn argument(number: u32) -> u32 {
     ARGUMENTS + 8 * number
 }

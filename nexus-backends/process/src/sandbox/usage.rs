@@ -1,4 +1,4 @@
-//! What a program uses, seen from outside, and what of it is too much.
+//! Resources of a program, measured from outside, and the check against its limits.
 
 use std::collections::HashMap;
 use std::fs;
@@ -28,7 +28,7 @@ pub(super) struct Meter {
     reached: Arc<Mutex<Option<SandboxLimit>>>,
 }
 
-/// What a [`Meter`] saw; outlives it.
+/// Measurements of a [`Meter`], which outlive it.
 #[derive(Clone, Debug)]
 pub(super) struct Reached(Arc<Mutex<Option<SandboxLimit>>>);
 
@@ -39,7 +39,7 @@ impl Reached {
 }
 
 impl Meter {
-    /// By the cgroup, if there is one; else by `/proc`.
+    /// Measures by the cgroup if it is available; else by `/proc`.
     pub(super) fn new(limits: SandboxLimits, cgroup: Option<Cgroup>, disk: Option<DiskWatch>) -> Self {
         Self { limits, cgroup, disk, spent: ProcessorTime::default(), reached: Arc::default() }
     }
@@ -52,7 +52,7 @@ impl Meter {
         if self.cgroup.is_some() { LimitedBy::Cgroup } else { LimitedBy::Watchdog }
     }
 
-    /// Whether a limit is reached.
+    /// Returns true if a limit is reached.
     pub(super) fn look(&mut self, hold: &mut Enclosure) -> bool {
         let found = match &self.cgroup {
             _ if self.disk.as_ref().is_some_and(DiskWatch::is_over) => Some(SandboxLimit::Disk),
@@ -79,13 +79,13 @@ impl Drop for Meter {
     }
 }
 
-/// Makes a cgroup keep the limits.
+/// Sets the limits of a cgroup.
 ///
 /// # Errors
 ///
-/// Whatever the kernel refuses.
+/// An error of the kernel.
 pub(super) fn limit(cgroup: &Path, limits: &SandboxLimits) -> std::io::Result<()> {
-    // The shell that becomes bubblewrap's outer process is one of its two.
+    // Two processes are not the program's: bubblewrap and its outer process, which was the shell.
     let write = |name: &str, value: String| fs::write(cgroup.join(name), value);
     write("pids.max", limits.processes.saturating_add(BUBBLEWRAP).to_string())?;
     write("memory.max", limits.memory_bytes.to_string())?;
@@ -140,7 +140,7 @@ struct ProcessUsage {
     identity: ProcessIdentity,
     /// Its own processor time.
     own_ticks: u64,
-    /// That of the children that it has waited for, and theirs.
+    /// Processor time of the children that it has waited for, and of their children.
     waited_ticks: u64,
     resident_pages: u64,
 }
@@ -148,15 +148,15 @@ struct ProcessUsage {
 /// Processor time of all processes that were seen.
 #[derive(Debug, Default)]
 struct ProcessorTime {
-    /// What each had used at the last look.
+    /// Processor time of each process at the last look.
     seen: HashMap<ProcessIdentity, u64>,
-    /// What those had used who were gone by then.
+    /// Processor time of the processes that had ended by then.
     gone: u64,
 }
 
 impl ProcessorTime {
-    /// What was used by now, given everyone alive. Who waits for a child has its time; who lets the kernel reap it has not, so
-    /// that only what was seen of it at the last look counts.
+    /// Returns the processor time so far, from all live processes. A parent that waits for a child gets the
+    /// child's time. A parent that lets the kernel reap it does not, so only the time at the last look counts.
     fn ticks(&mut self, used: &[ProcessUsage]) -> u64 {
         let now: HashMap<_, _> = used.iter().map(|used| (used.identity, used.own_ticks)).collect();
         let gone = self.seen.iter().filter(|(identity, _)| !now.contains_key(identity));

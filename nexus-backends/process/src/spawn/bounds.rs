@@ -8,15 +8,15 @@ use std::time::Duration;
 pub struct Bounds {
     /// Longest line delivered whole, in bytes. Default 64 MiB.
     pub line_bytes: usize,
-    /// What is kept of the end of standard error, in bytes. Default 64 KiB.
+    /// Bytes that are stored of the end of standard error. Default 64 KiB.
     pub stderr_tail_bytes: usize,
-    /// How much output may wait for the consumer before no more is read, in bytes. The child then waits as soon as
-    /// its pipe is full, and nothing is lost. At most twice as much is held, since what was handed to the consumer is
-    /// not counted. Default 8 MiB.
+    /// Bytes of output that may wait for the consumer before reading stops. The child then waits as soon as its
+    /// pipe is full, and no output is lost. At most twice as many bytes are in memory, since lines that the
+    /// consumer has taken do not count. Default 8 MiB.
     pub queue_bytes: usize,
-    /// How long the output may stay open after the child has ended. Default 500 ms.
+    /// Longest time that the output may stay open after the child has ended. Default 500 ms.
     pub drain_grace: Duration,
-    /// How long the process may live. Default: for ever.
+    /// Longest life of the process. Default: unlimited.
     pub time_limit: Option<Duration>,
 }
 

@@ -1,4 +1,4 @@
-//! What can go wrong around one process, before and while it runs.
+//! Errors of one process, before and during its run.
 
 use std::io;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::scarcity::{is_scarcity, way_out};
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// There is no such program, or it cannot be executed.
+    /// The program does not exist, or cannot be executed.
     #[error(transparent)]
     Executable(#[from] ExecutableError),
     /// The file is executable by its mode, but the system cannot run it: another machine's
@@ -22,7 +22,7 @@ pub enum SpawnError {
     WrongFormat {
         /// The file.
         executable: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// The working directory does not exist.
@@ -42,13 +42,13 @@ pub enum SpawnError {
     WorkingDirectoryUnusable {
         /// The path as given.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// An argument holds a NUL byte, which no program can be given.
     #[error("argument {position} holds a NUL byte")]
     Argument {
-        /// Which one, counted from 1. Its text is not shown.
+        /// Number of the argument, counted from 1. Its text is not shown.
         position: usize,
     },
     /// Containment is required, and this machine has none that is strong enough.
@@ -59,10 +59,10 @@ pub enum SpawnError {
     System {
         /// The file.
         executable: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// There is no null device for a child to read from that is given no input.
+    /// The null device is missing, from which a child without input reads.
     #[error("/dev/null cannot be opened, which a program without input reads from")]
     NullDevice(#[source] io::Error),
     /// The folder for the record of this run cannot be made.
@@ -70,7 +70,7 @@ pub enum SpawnError {
     Capture {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
@@ -91,13 +91,13 @@ pub enum StdinError {
     System(io::ErrorKind),
 }
 
-/// The way out of a want, to follow what was refused.
+/// Advice for a resource that ran out, appended to the message.
 fn hint(error: &io::Error) -> String {
     way_out(error).map(|way_out| format!("; {way_out}")).unwrap_or_default()
 }
 
 impl SpawnError {
-    /// Whether the machine was in want of something, and the program may be as it should.
+    /// Returns true if a resource of the machine ran out: the program itself may be fine.
     #[must_use]
     pub fn is_scarcity(&self) -> bool {
         match self {

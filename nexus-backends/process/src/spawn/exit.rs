@@ -1,20 +1,20 @@
-//! How a process ended, and what it left.
+//! End of a process, and the processes that it left.
 
 use std::time::Duration;
 
 use crate::process_tree::LiveProcess;
 
-/// How one process ended. By the time this is known its whole tree is gone, but for the
+/// End of one process. By the time it is known, its whole tree is gone, except the
 /// [`survivors`](Self::survivors).
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Exit {
-    /// What the system reported.
+    /// Status that the system reported.
     pub status: ExitStatus,
-    /// Who ended it.
+    /// Cause of its end.
     pub ended_by: EndedBy,
-    /// Whether the child's output was abandoned because something else still held it open when
-    /// the grace was over.
+    /// True if another process still had the child's output open when the grace time was over, so that it was
+    /// abandoned.
     pub output_held_open: bool,
     /// Descendants that were still alive when the child had ended, and were then killed.
     pub left_behind: Vec<LiveProcess>,
@@ -24,19 +24,19 @@ pub struct Exit {
     pub elapsed: Duration,
 }
 
-/// What the system reported about the child's end.
+/// The system's report on the child's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExitStatus {
     /// It exited with this code.
     Code(i32),
     /// It died by this signal.
     Signal(i32),
-    /// The system gave no status: the child cannot be killed, or the host lets nobody wait
-    /// (`SIGCHLD` ignored).
+    /// The system gave no status: the child cannot be killed, or the host ignores `SIGCHLD`, so that it cannot
+    /// wait for children.
     Unknown,
 }
 
-/// Who ended a process.
+/// Cause of a process's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EndedBy {
@@ -48,14 +48,14 @@ pub enum EndedBy {
     TimeLimit,
     /// The bound on what a program in a [sandbox](crate::sandbox) may write.
     OutputLimit,
-    /// What watches a program in a [sandbox](crate::sandbox): a limit on what it uses was reached.
+    /// The watchdog of a [sandbox](crate::sandbox): a resource limit was reached.
     Watch,
     /// The handle was dropped.
     Drop,
 }
 
 impl ExitStatus {
-    /// Whether it exited with code 0. One witness among several: never a verdict on its own.
+    /// Returns true if it exited with code 0: evidence of success, never a verdict on its own.
     #[must_use]
     pub fn is_success(self) -> bool {
         self == Self::Code(0)

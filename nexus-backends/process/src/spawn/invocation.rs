@@ -1,4 +1,4 @@
-//! What to run, and within which bounds.
+//! A program to run, and the bounds of its run.
 
 use std::ffi::OsString;
 use std::io;
@@ -24,7 +24,7 @@ use nexus_core::redact::Redactor;
 
 /// From one look to the next, where nothing is looked for: a day.
 const NEVER: Duration = Duration::from_secs(86400);
-/// What reads as empty.
+/// Device that reads as empty.
 const NULL_DEVICE: &str = "/dev/null";
 
 /// One process to run: built, then spent by [`spawn`](Self::spawn).
@@ -94,7 +94,7 @@ impl Invocation {
         self
     }
 
-    /// The child's whole environment, but for the run's marker.
+    /// Sets the child's whole environment. Only the run's marker is added.
     #[must_use]
     pub fn environment(mut self, environment: Environment) -> Self {
         self.environment = environment;
@@ -111,7 +111,7 @@ impl Invocation {
         Ok(self)
     }
 
-    /// What the child reads.
+    /// Sets the child's standard input.
     #[must_use]
     pub fn stdin(mut self, stdin: StdinMode) -> Self {
         self.stdin = stdin;
@@ -141,7 +141,7 @@ impl Invocation {
         self
     }
 
-    /// What to take out of the stderr tail and of the capture.
+    /// Sets the secrets that are removed from the stderr tail and the capture.
     #[must_use]
     pub fn redactor(mut self, redactor: Redactor) -> Self {
         self.redactor = redactor;
@@ -155,7 +155,7 @@ impl Invocation {
         self
     }
 
-    /// How much containment the child must have. Default: the strongest that there is.
+    /// Sets the containment that the child must have. Default: the strongest that is available.
     #[must_use]
     pub fn containment(mut self, policy: ContainmentPolicy) -> Self {
         self.containment = policy;
@@ -250,7 +250,8 @@ impl Invocation {
             command,
             holding,
             containment,
-            // What the kernel ends with the *thread* that started it has to be started by the one that serves it.
+            // The kernel watches the *thread* that started such a process, so the serving thread has to start
+            // it.
             is_in_thread: containment >= Containment::UserNamespace || parent_death.is_some(),
             executable: self.executable,
             stdin: self.stdin,
@@ -263,7 +264,7 @@ impl Invocation {
         })
     }
 
-    /// How the child is held.
+    /// Returns the kind of containment.
     fn means(&self) -> Result<Means, SpawnError> {
         let means =
             choose(self.containment, self.keeps_privileges).map_err(|source| self.refused(source))??;
@@ -287,13 +288,13 @@ impl Invocation {
         self.ends_with_host && containment < Containment::UserNamespace && self.executable.is_plain()
     }
 
-    /// The command that starts the child, but for the child's arguments, and what it will be held by.
+    /// Returns the command that starts the child, without the child's arguments, and its containment.
     fn contained(
         &self,
         means: Means,
         parent_death: Option<&ParentDeath>,
     ) -> Result<(Command, Holding), SpawnError> {
-        // In a cgroup nobody needs the mark to be found.
+        // The processes of a cgroup are found without a mark.
         let tag = matches!(means, Means::Subreaper | Means::Search).then(|| RunTag::of(&self.run));
         let direct = || match parent_death.map(|found| found.command(tag)) {
             Some((program, arguments)) => {

@@ -50,7 +50,7 @@ impl KeptOutput {
         self.total_bytes
     }
 
-    /// How many bytes were left out between the beginning and the end.
+    /// Returns the number of bytes that are missing between the beginning and the end.
     #[must_use]
     pub fn omitted_bytes(&self) -> u64 {
         self.total_bytes - (self.head.len() + self.tail.len()) as u64
@@ -72,7 +72,8 @@ impl KeptOutput {
         if self.omitted_bytes() == 0 { Vec::new() } else { self.tail.iter().copied().collect() }
     }
 
-    /// The kept output as text: where something was left out, a line says how many bytes. What is no UTF-8 becomes `�`.
+    /// Returns the stored output as text, with a line for the number of missing bytes. Invalid UTF-8 becomes
+    /// `�`.
     #[must_use]
     pub fn text(&self) -> String {
         let mut text = String::from_utf8_lossy(&self.head()).into_owned();

@@ -1,4 +1,4 @@
-//! The spawn atom: exactly one process, fed, drained, and its whole tree stopped.
+//! Starts exactly one process, feeds it, reads its output, and stops its whole tree.
 //!
 //! ```no_run
 //! # use nexus_process::{environment::Environment, executable::Executable};
@@ -22,16 +22,15 @@
 //! # }
 //! ```
 //!
-//! There is no retry, no state between two processes, and no vendor in here. One thread per process
-//! does all its input and output, so both pipes are read however busy the consumer's runtime is, and
-//! dropping a [`Process`] works inside a runtime, outside of one, and after it is gone.
+//! The module has no retry, no state between two processes, and no vendor. One thread per process does all its input and
+//! output, so both pipes are read even if the consumer's runtime is busy. Dropping a [`Process`] works inside a runtime,
+//! outside of one, and after the runtime is gone.
 //!
-//! Standard error is always read, and its end kept. Lines of standard output are read until
-//! [`Bounds::queue_bytes`] of them wait for the consumer. Then the pipe fills up and the child waits, as
-//! it would for any reader: what it wrote is never dropped, except for the rest of a line above
-//! [`Bounds::line_bytes`].
+//! Standard error is always read, and its end stored. Lines of standard output are read until [`Bounds::queue_bytes`] of them
+//! wait for the consumer. Then the pipe fills up and the child waits, as it would for any reader: output is never dropped,
+//! except for the rest of a line above [`Bounds::line_bytes`].
 //!
-//! What the lines mean, and when to stop, is left to the vendors' folders.
+//! The vendors' folders interpret the lines and decide when to stop.
 
 mod bounds;
 mod error;

@@ -27,7 +27,7 @@ use crate::run_id::RunId;
 use crate::run_registry::RunEntry;
 use nexus_core::redact::{Redactor, Tail};
 
-/// How long a drop may block while it kills, if the serving thread is gone.
+/// Longest time that a drop may block while it kills, if the serving thread is gone.
 const DROP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// One process with everything that it starts.
@@ -72,7 +72,8 @@ pub(super) struct Start {
 }
 
 impl Process {
-    /// Starts a child and serves it from a thread of its own. If that cannot be, there is no child.
+    /// Starts a child and serves it from a thread of its own. If the thread cannot be started, neither is the
+    /// child.
     pub(super) fn start(start: Start) -> Result<Self, SpawnError> {
         let Start { command, holding, containment, executable, stdin, bounds, run, .. } = start;
         let span = tracing::info_span!(
@@ -114,7 +115,8 @@ impl Process {
         // Any child that need not be started by the serving thread is there sooner if it is started first.
         let is_in_thread = start.is_in_thread;
         let (born, started) = std::sync::mpsc::sync_channel(1);
-        // Nobody waits where the starting thread is gone; then nobody has the handle, and it says so by `kill_now`.
+        // If the starting thread is gone, no receiver waits and no handle exists; the sender learns it by
+        // `kill_now`.
         let tell = move |spawned| drop(born.send(spawned));
         if !is_in_thread {
             tell(Ok(birth.spawn().map_err(refused)?));
@@ -152,7 +154,7 @@ impl Process {
         })
     }
 
-    /// What holds the child and all that it starts.
+    /// Returns the containment of the child and its descendants.
     #[must_use]
     pub fn containment(&self) -> Containment {
         self.containment
@@ -176,11 +178,11 @@ impl Process {
         &self.span
     }
 
-    /// The next line of standard output as the child wrote it, or `None` when there is no more. It may repeat what the child
-    /// was lent: whoever passes it on takes that out.
+    /// Returns the next line of standard output as the child wrote it, or `None` at its end. A line may contain
+    /// secrets that were lent to the child: the caller removes them before it passes the line on.
     ///
-    /// Lines that are not asked for wait: up to [`Bounds::queue_bytes`] here, the rest in the child's pipe, and the child with
-    /// them. No line is dropped.
+    /// Unread lines wait: up to [`Bounds::queue_bytes`] here, the rest in the child's pipe, and then the child
+    /// waits too. No line is dropped.
     pub async fn next_line(&self) -> Option<Line> {
         if let Some(line) = self.ready_line() {
             return Some(line);
@@ -207,8 +209,8 @@ impl Process {
         self.batch.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
-    /// Whether lines wait that the child had written before this was called. A child that has some is not silent: it may be
-    /// held up until they are read.
+    /// Returns true if lines wait that the child had written before this call. Such a child is not silent: it
+    /// may be blocked until they are read.
     pub async fn has_unread_lines(&self) -> bool {
         let asked = {
             let mut state = self.shared.lock();
@@ -229,8 +231,8 @@ impl Process {
         tail.redacted(&self.redactor)
     }
 
-    /// What is kept of standard output and standard error, of a process whose output is
-    /// [kept](super::Invocation::keep_output): taken once, when it has ended.
+    /// Takes the stored standard output and standard error of a process whose output is
+    /// [kept](super::Invocation::keep_output). They are available once, after the process has ended.
     #[must_use]
     pub fn take_kept(&self) -> [KeptOutput; 2] {
         self.shared.lock().kept.take().unwrap_or_default()
@@ -242,11 +244,11 @@ impl Process {
         StdinWriter { shared: Arc::clone(&self.shared) }
     }
 
-    /// Waits for the end: the child is reaped, its output is drained or its grace is over, and
-    /// whatever it left behind is killed. Lines may still wait to be read after that.
+    /// Waits for the end: the child is reaped, its output is read to its end or its grace time is over, and its
+    /// remaining descendants are killed. Lines may still wait to be read after that.
     ///
-    /// A child that writes more than [`Bounds::queue_bytes`] and its pipe take does not end before they are read: read
-    /// [`next_line`](Self::next_line) to its end first, or beside this.
+    /// A child that writes more than [`Bounds::queue_bytes`] and its pipe take does not end before they are
+    /// read: read [`next_line`](Self::next_line) to its end first, or at the same time.
     pub async fn wait(&self) -> Exit {
         self.shared.until(&self.shared.ended, |state| state.exit.clone()).await
     }
@@ -316,7 +318,7 @@ impl StdinWriter {
     }
 }
 
-/// A child that nobody serves yet: ended if it comes to nothing.
+/// A child that no thread serves yet. It is killed if its start fails.
 struct Birth {
     unborn: Option<(Command, Holding)>,
     child: Option<(Child, Enclosure)>,

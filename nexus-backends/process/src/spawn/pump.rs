@@ -31,19 +31,20 @@ use crate::lines::{Line, LineSplitter};
 use crate::process_tree::send;
 use crate::run_registry::RunEntry;
 
-/// How soon after the spawn the child is identified and written down. Not at once: reading about a
-/// process while it starts slows its start, and until then its marker tells it.
+/// Delay between the spawn and the child's identification in its run file. Reading about a process while it
+/// starts slows its start, and until then its marker identifies it.
 const IDENTIFY_AFTER: Duration = Duration::from_millis(2);
-/// How often the end of the tree is looked for while it is being stopped.
+/// Pause between two looks at the tree while it is being stopped.
 const STOP_LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How often an exit is looked for where the kernel does not announce it.
+/// Pause between two looks for an exit, on kernels that do not announce it.
 const EXIT_LOOK_EVERY: Duration = Duration::from_millis(10);
-/// How long the last killing may take. It ends as soon as nobody is left; on a machine without a free processor that takes a while.
+/// Longest duration of the last kill. It ends as soon as no process is left, which takes a while on a busy
+/// machine.
 const KILL_PATIENCE: Duration = Duration::from_secs(3);
-/// How much is read from one pipe before the consumer is told.
+/// Bytes that are read from one pipe before the consumer is notified.
 const READ_AT_ONCE_BYTES: usize = 256 << 10;
-/// How much more may wait for the consumer while the child is being stopped: room for its last words, behind what it was
-/// held up with. Source: our own bound, several times what a pipe holds.
+/// Further bytes that may wait for the consumer while the child is being stopped: room for its last output,
+/// behind the output that blocked it. Source: our own bound, several times the size of a pipe.
 const LAST_WORDS_BYTES: usize = 4 << 20;
 /// The most that a pipe holds, unless its owner has privileges. Source: pipe(7), `pipe-max-size`.
 const PIPE_BYTES: u64 = 1 << 20;
@@ -63,9 +64,9 @@ pub(super) struct Pump {
     splitter: LineSplitter,
     lines: Vec<Line>,
     stderr_buffer: Vec<u8>,
-    /// Whether anything came on standard error.
+    /// True if the child wrote to standard error.
     has_said: bool,
-    /// Whether the lines were left in the pipe, since the consumer has enough to read.
+    /// True while lines stay in the pipe because the consumer has enough to read.
     is_paused: bool,
     /// Number of the last look at the pipes that the consumer asked for, and that was taken.
     looks_taken: u64,
@@ -121,7 +122,7 @@ impl Pump {
     pub(super) fn serve(mut self, child: Child, hold: Enclosure) {
         let shared = Arc::clone(&self.shared);
         let started = self.started;
-        // Whatever happens in here, nobody may wait for ever.
+        // Waiting consumers must be released even if this thread panics.
         let last_word = LastWord { shared: &shared, started };
         let mut serving = Serving::new(child, hold);
         let exit = self.run_to_the_end(&mut serving);
@@ -142,7 +143,7 @@ impl Pump {
             elapsed_ms = u64::try_from(exit.elapsed.as_millis()).unwrap_or(u64::MAX),
             "process ended"
         );
-        // What watched it has its last look now.
+        // Dropping the watchdog makes it look a last time.
         drop(self.watch.take());
         // The pipes close before the end is announced: who sees it may count descriptors.
         drop(serving);
@@ -152,7 +153,7 @@ impl Pump {
     fn run_to_the_end(&mut self, serving: &mut Serving) -> Exit {
         let mut stopping: Option<StopPhase> = None;
         let mut ended_by = EndedBy::Itself;
-        // When the output may be given up, once the child has ended.
+        // The moment at which the output is abandoned, once the child has ended.
         let mut drained_by: Option<Instant> = None;
         let mut next_look = self.started;
         loop {
@@ -245,7 +246,7 @@ impl Pump {
         }
     }
 
-    /// Whether something that the child left behind may wait for the consumer to read.
+    /// Returns true if a surviving descendant may be blocked until the consumer reads.
     fn holds_up(&self, serving: &mut Serving) -> bool {
         self.is_paused && !serving.hold.alive().is_empty()
     }
@@ -325,7 +326,7 @@ impl Pump {
 
     /// Ends what is left, takes the last of the output, and closes everything.
     fn finish(&mut self, serving: &mut Serving, ended_by: EndedBy, patience: Duration) -> Exit {
-        // What follows reads `/proc`, which takes two descriptors.
+        // The next step reads `/proc`, which needs two descriptors.
         (self.spare, serving.exit_signal) = (None, None);
         serving.identify();
         let held = serving.status.is_some() && (serving.stdout.is_some() || serving.stderr.is_some());

@@ -68,10 +68,11 @@ impl Serving {
         true
     }
 
-    /// Reaps the child, which was killed. One that cannot die is left to a waiter of its own.
+    /// Reaps the killed child. A waiter of its own gets a child that cannot die.
     pub(super) fn reap(&mut self, patience: Duration) {
         let until = Instant::now() + patience;
-        // Whoever held it could not see it, where `/proc` cannot be read. Its id is its group's, and stays its own until here.
+        // Without a readable `/proc` the containment could not see the child. Its id is also its group's, and
+        // stays reserved until here.
         if self.status.is_none()
             && !self.look_for_exit()
             && let Some(group) = rustix::process::Pid::from_raw(self.child.id().cast_signed())

@@ -1,4 +1,4 @@
-//! What the consumer and the thread that serves the pipes share.
+//! State that the consumer shares with the thread that serves the pipes.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -41,7 +41,7 @@ pub(super) struct ChildState {
     pub(super) exit: Option<Exit>,
     /// Number of the last look at the pipes that the consumer asked for.
     pub(super) looks_asked: u64,
-    /// Number of the last one that was taken.
+    /// Number of the latest finished look.
     pub(super) looks_taken: u64,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct LineQueue {
     lines: VecDeque<Line>,
     bytes: usize,
     bound: usize,
-    /// Whether the reader waits for room.
+    /// True while the reader waits for room.
     pub(super) is_waited_for: bool,
-    /// Whether nothing more will come.
+    /// True if no more output will come.
     pub(super) closed: bool,
 }
 
@@ -88,8 +88,8 @@ impl LineQueue {
         Self { lines: VecDeque::new(), bytes: 0, bound, is_waited_for: false, closed: false }
     }
 
-    /// How many bytes may be read now, where `extra` may wait beyond the bound. An empty queue has room for any line, so a
-    /// single large one always arrives.
+    /// Returns the number of bytes that may be read now, if `extra` bytes may wait beyond the bound. An empty
+    /// queue has room for any line, so a single large line always arrives.
     pub(super) fn room(&self, extra: usize) -> usize {
         let room = (self.bound + extra).saturating_sub(self.bytes);
         if self.lines.is_empty() { room.max(1) } else { room }

@@ -1,8 +1,8 @@
-//! What a child finds on its standard input.
+//! Standard input of a child.
 
 use bytes::Bytes;
 
-/// What the child finds on its standard input.
+/// Standard input of a child.
 #[derive(Default)]
 #[non_exhaustive]
 pub enum StdinMode {
@@ -11,7 +11,7 @@ pub enum StdinMode {
     Empty,
     /// These bytes, then the end.
     Bytes(Bytes),
-    /// What [`StdinWriter::write`](super::StdinWriter::write) gives it, until it is closed.
+    /// Input from [`StdinWriter::write`](super::StdinWriter::write), until it is closed.
     Open,
 }
 

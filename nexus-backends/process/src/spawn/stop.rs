@@ -1,14 +1,14 @@
-//! The order in which a process is asked, told, and forced to end.
+//! The steps by which a process is stopped: politely, by SIGTERM, by SIGKILL.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 
-/// How to stop a process: the vendor's polite steps, then SIGTERM to every descendant, then
-/// SIGKILL to every descendant until none is left.
+/// Steps to stop a process: the vendor's polite steps, then SIGTERM to every descendant, then SIGKILL to every
+/// descendant until none is left.
 ///
-/// Lines go on arriving meanwhile, and are worth reading: some CLIs write their last record when
-/// asked politely.
+/// Lines continue to arrive meanwhile, and are worth reading: some CLIs write their last record after a polite
+/// request.
 #[derive(Clone, Debug)]
 pub struct Stop {
     pub(super) polite: Vec<(Polite, Duration)>,
@@ -44,14 +44,14 @@ impl Stop {
         self
     }
 
-    /// How long the descendants may take to end after SIGTERM. Zero goes straight to SIGKILL.
+    /// Sets the time that the descendants have to end after SIGTERM. Zero sends SIGKILL at once.
     #[must_use]
     pub fn terminate_grace(mut self, grace: Duration) -> Self {
         self.terminate = grace;
         self
     }
 
-    /// How long to go on killing before whoever is left is named a survivor.
+    /// Sets the time for killing. Processes that are left afterwards are reported as survivors.
     #[must_use]
     pub fn kill_grace(mut self, grace: Duration) -> Self {
         self.kill = grace;

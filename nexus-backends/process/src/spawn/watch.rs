@@ -13,9 +13,9 @@ pub(crate) struct EndWatch {
     /// From one look to the next.
     pub(super) every: Duration,
     pub(super) look: EndCondition,
-    /// How much the program may write to both of its outputs, in bytes.
+    /// Most bytes that the program may write to both of its outputs together.
     pub(super) output_bytes: u64,
-    /// How much of each output is kept as bytes, instead of lines and a tail.
+    /// Bytes of each output that are stored, instead of lines and a tail.
     pub(super) kept_bytes: usize,
 }
 

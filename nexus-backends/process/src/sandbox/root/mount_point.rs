@@ -9,8 +9,8 @@ use rustix::io::Errno;
 
 use super::{Mount, SandboxError, refused, shown_above};
 
-/// Refuses to show the folder in which the run's own files lie, of which `file` is one: the variables of runs stand there, and
-/// what bubblewrap is told.
+/// Refuses to show the folder of the run's own files, to which `file` belongs: it has the variables of runs and
+/// the arguments of bubblewrap.
 pub(super) fn refuse_own_files(mounts: &BTreeMap<PathBuf, Mount>, file: &Path) -> Result<(), SandboxError> {
     let real = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     for (place, mount) in mounts {
