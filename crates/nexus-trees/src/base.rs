@@ -1,4 +1,4 @@
-//! What a tree begins with, and the file that says so.
+//! The base of a tree, and the file that records it.
 
 use std::path::{Path, PathBuf};
 
@@ -14,32 +14,32 @@ const MAX_BYTES: u64 = 256 << 20;
 /// Begins the names of the refs in a person's repository that keep bases.
 const PINS: &str = "refs/nexus/base/";
 
-/// What a tree begins with.
+/// The content that a tree begins with.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// The commit. It is the person's own, unless it holds what was not committed, or there was none.
+    /// The commit. It is the person's own, unless it includes uncommitted files or the project had no commit.
     pub commit: CommitId,
     /// The person's commit that was checked out; `None` in a plain folder or a repository without commits.
     pub head: Option<CommitId>,
     /// The person's branch, as `refs/heads/main`; `None` for a detached head or a plain folder.
     pub branch: Option<String>,
-    /// What was not committed, in order. Whether it is in the base says [`Base::includes_uncommitted`].
+    /// Uncommitted files, in order. [`Base::includes_uncommitted`] tells if they are in the base.
     pub uncommitted: Vec<PathBuf>,
-    /// Whether what was not committed is in the base.
+    /// True if uncommitted files are in the base.
     pub includes_uncommitted: bool,
-    /// What is not committed and was not taken along all the same: changed files under a filter, and repositories in the
-    /// checkout.
+    /// Uncommitted files that are not in the base in any case: changed files under a filter, and repositories
+    /// in the checkout.
     pub left_out: Vec<PathBuf>,
     /// Files that the project keeps under a filter, such as LFS: they are pointers here, and cannot be changed.
     pub filtered: Vec<PathBuf>,
     /// Submodules: empty folders here, out of scope.
     pub submodules: Vec<PathBuf>,
-    /// Whether the project may keep files under a filter, also such as are not there yet.
+    /// True if the project may have files under a filter, including files that do not exist yet.
     pub has_filters: bool,
 }
 
-/// What is written down of a tree.
+/// Stored description of a tree.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     version: u64,
@@ -140,7 +140,7 @@ pub(super) fn new_pin() -> String {
     format!("{PINS}{}", nexus_files::random_name())
 }
 
-/// Whether a ref is one that [`new_pin`] can have named.
+/// Returns true if [`new_pin`] can have created a ref of this name.
 fn is_pin(name: &str) -> bool {
     let is_id = |id: &str| {
         (1..=64).contains(&id.len()) && id.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9'))

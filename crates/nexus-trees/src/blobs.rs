@@ -14,7 +14,7 @@ use super::{
     text::unexpected,
 };
 
-/// How much is gathered before it is written, in bytes. Source: pipe(7), the capacity of a pipe.
+/// Bytes that are collected before a write. Source: pipe(7), the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
 /// Takes contents into the repository.

@@ -21,7 +21,7 @@ const TIP: &str = "refs/nexus/tip";
 /// The longest line of a bundle's head, in bytes, and how many there may be.
 const MAX_LINE: u64 = 4 << 10;
 const MAX_LINES: usize = 64;
-/// How many commits a bundle may bring.
+/// Most commits that a bundle may bring.
 const MAX_COMMITS: usize = 10_000;
 
 /// The head of a bundle.
@@ -50,11 +50,12 @@ impl Tree {
         self.write_bundle(&[], base, &["--delta-base-offset"], &objects, to)
     }
 
-    /// Writes what `tip` has that `from` has not. Whoever has `from` reads it by [`Tree::apply_bundle`].
+    /// Writes the objects that `tip` has and `from` does not. A repository with `from` reads them by
+    /// [`Tree::apply_bundle`].
     ///
     /// # Errors
     ///
-    /// [`NotFound`](TreeErrorKind::NotFound) if one of them is not there; those of `to` and of git.
+    /// [`NotFound`](TreeErrorKind::NotFound) if a commit does not exist; those of `to` and of git.
     pub fn bundle(
         &self,
         from: &CommitId,
@@ -69,14 +70,15 @@ impl Tree {
         self.write_bundle(&[from], tip, &options, objects.as_bytes(), to)
     }
 
-    /// Reads a bundle of changes, and gives its tip. No ref is moved. Every commit that it brings is held against what
-    /// [`Tree::commit`] refuses.
+    /// Reads a bundle of changes, and returns its tip. Moves no ref. Checks every commit of the bundle by the
+    /// rules of [`Tree::commit`].
     ///
     /// # Errors
     ///
-    /// [`Malformed`](TreeErrorKind::Malformed) for what is no bundle; [`NotFound`](TreeErrorKind::NotFound) if what it builds
-    /// upon is not here; [`Refused`](TreeErrorKind::Refused) and [`TooLarge`](TreeErrorKind::TooLarge);
-    /// [`Unrelated`](TreeErrorKind::Unrelated) if it does not descend from the base.
+    /// [`Malformed`](TreeErrorKind::Malformed) if it is not a bundle; [`NotFound`](TreeErrorKind::NotFound) if
+    /// its parents do not exist here; [`Refused`](TreeErrorKind::Refused) and
+    /// [`TooLarge`](TreeErrorKind::TooLarge); [`Unrelated`](TreeErrorKind::Unrelated) if it does not descend
+    /// from the base.
     pub fn apply_bundle(&self, from: &mut (dyn BufRead + Send)) -> Result<CommitId, TreeError> {
         let head = read_head(from)?;
         for commit in &head.prerequisites {
@@ -162,8 +164,8 @@ pub(super) fn read_head(from: &mut (dyn BufRead + Send)) -> Result<BundleHead, T
     Err(malformed("its head is too long"))
 }
 
-/// Refuses a commit whose files are larger than the limits, once they are laid out: a pack of a few bytes may hold any number of
-/// them, and one content many times.
+/// Refuses a commit whose files exceed the limits once they are checked out: a pack of a few bytes may contain
+/// any number of files, and one content many times.
 pub(super) fn bounded(repo: &Repo, tip: &CommitId, limits: &TreeLimits) -> Result<(), TreeError> {
     let entries = repo.entries(tip.as_str())?;
     let files = entries.iter().filter(|(_, entry)| entry.mode != GITLINK);

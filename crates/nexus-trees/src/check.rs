@@ -1,4 +1,4 @@
-//! What of a tree is not taken into a commit.
+//! Files that a commit refuses.
 
 use std::{collections::BTreeSet, os::unix::ffi::OsStrExt as _, path::Path};
 
@@ -14,7 +14,7 @@ use super::{
 const MAX_TARGET: u64 = 64 << 10;
 /// The largest attribute file that git obeys, in bytes. Source: git, `ATTR_MAX_FILE_SIZE`.
 const MOST_ATTRIBUTES: u64 = 100 << 20;
-/// What an attribute file says that names a filter. Macros of a name of their own are defined by it, too.
+/// Text in an attribute file that names a filter. It also defines macros with names of their own.
 const FILTER: &[u8] = b"filter";
 
 impl Tree {
@@ -23,7 +23,7 @@ impl Tree {
         self.check_since(&self.base().commit, tree)
     }
 
-    /// As [`check`](Self::check), of what a tree adds to a commit.
+    /// [`check`](Self::check) for the files that a tree adds to a commit.
     pub(super) fn check_since(&self, commit: &CommitId, tree: &TreeId) -> Result<(), TreeError> {
         let base_commit = commit.as_str();
         let differences = self.repo.differences(base_commit, tree.as_str())?;
@@ -66,8 +66,8 @@ impl Tree {
 }
 
 impl Tree {
-    /// Why a commit would not take a file at `path`, from the top of the tree, whatever is in it: for its names, as it is in a
-    /// submodule of the base, or as the base keeps what has this name under a filter.
+    /// Returns the reason why a commit would refuse a file at `path` with any content: its name, a submodule of
+    /// the base above it, or a filter of the base for that name. `path` begins at the top of the tree.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Tree {
     }
 }
 
-/// Whether an attribute file of the base speaks of filters.
+/// Returns true if an attribute file of the base mentions filters.
 pub(super) fn has_filters(repo: &Repo, base: &GitEntries) -> Result<bool, TreeError> {
     let is_file = |entry: &repo::GitEntry| entry.mode != GITLINK && entry.mode != LINK;
     let attributes = base.iter().filter(|(path, entry)| is_attributes(path) && is_file(entry));
@@ -107,7 +107,7 @@ pub(super) fn has_filters(repo: &Repo, base: &GitEntries) -> Result<bool, TreeEr
         Ok(())
     });
     match read {
-        // What git does not obey is looked at again for each path.
+        // Git ignores an attribute file of that size, and each path is checked again.
         Err(error) if error.kind() == TreeErrorKind::TooLarge => Ok(true),
         read => read.map(|()| has_filters),
     }
@@ -117,7 +117,7 @@ fn is_attributes(path: &[u8]) -> bool {
     path.rsplit(|byte| *byte == b'/').next() == Some(b".gitattributes")
 }
 
-/// Those of the paths for which the attributes of the base name a filter.
+/// Returns the paths for which the attributes of the base name a filter.
 pub(super) fn filtered<'a>(
     repo: &Repo,
     base: &GitEntries,

@@ -1,4 +1,4 @@
-//! How a person's checkout is now.
+//! Present state of a person's checkout.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use super::{
     uncommitted::{Checkout, Uncommitted},
 };
 
-/// How the checkout of a project is at one moment.
+/// State of a project's checkout at one moment.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CheckoutStatus {
@@ -18,12 +18,13 @@ pub struct CheckoutStatus {
     pub head: Option<CommitId>,
     /// The branch, as `refs/heads/main`; `None` for a detached head.
     pub branch: Option<String>,
-    /// What is not committed, in order: also changed files under a filter, and repositories in the checkout.
+    /// Uncommitted files, in order, including changed files under a filter and repositories in the checkout.
     pub uncommitted: Vec<PathBuf>,
 }
 
 impl Tree {
-    /// How the person's checkout is now, whatever it was when the tree was created. `None`: there is none, as in a plain folder.
+    /// Returns the present state of the person's checkout. `None`: the project has no checkout, like a plain
+    /// folder.
     ///
     /// # Errors
     ///

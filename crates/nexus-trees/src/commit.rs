@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use super::{CommitId, Tree, TreeError, TreeErrorKind, TreeId, git::AUTHOR, text};
 
-/// Where the refs of a tree are, in its own repository.
+/// Prefix of the refs of a tree, in its own repository.
 const REFS: &str = "refs/nexus/";
 
-/// All that a commit is made of. The same intent gives the same commit, however often it is carried out: whoever writes it
-/// down first can repeat it after a crash.
+/// Everything that determines a commit. The same intent always gives the same commit: a program that stores the
+/// intent first can repeat it after a crash.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitIntent {
-    /// What it holds.
+    /// Content of the commit.
     pub tree: TreeId,
     /// The commits before it.
     pub parents: Vec<CommitId>,
-    /// When it is made. Whole seconds count.
+    /// Time of the commit, in whole seconds.
     #[serde(with = "rfc3339::as_micros")]
     pub time: SystemTime,
     /// Its message.
     pub message: String,
-    /// What stands at the end of the message, as `Task: 12`, in order.
+    /// Trailers at the end of the message, such as `Task: 12`, in order.
     pub trailers: Vec<(String, String)>,
 }
 
@@ -80,14 +80,15 @@ impl CommitIntent {
 }
 
 impl Tree {
-    /// Makes the commit of an intent, and moves no ref. The same intent gives the same id.
+    /// Creates the commit of an intent, and moves no ref. The same intent gives the same id.
     ///
     /// # Errors
     ///
-    /// [`Refused`](TreeErrorKind::Refused), with every path, if the tree adds to the base what no tree takes: a `.git` in any
-    /// form, control characters, names that only differ in what some file systems do not tell apart, links that lead out,
-    /// changes of submodules and of files under a filter. [`NotFound`](TreeErrorKind::NotFound) if the tree or a parent is not
-    /// there; [`Malformed`](TreeErrorKind::Malformed) for a message or a trailer that is none; those of git.
+    /// [`Refused`](TreeErrorKind::Refused), with every path, if the tree adds files that no tree may have: a
+    /// `.git` in any form, control characters, names that some file systems do not distinguish, links that lead
+    /// out, changes of submodules and of files under a filter. [`NotFound`](TreeErrorKind::NotFound) if the
+    /// tree or a parent does not exist; [`Malformed`](TreeErrorKind::Malformed) for a malformed message or
+    /// trailer; those of git.
     pub fn commit(&self, intent: &CommitIntent) -> Result<CommitId, TreeError> {
         let object = intent.object()?;
         for parent in &intent.parents {
@@ -114,34 +115,34 @@ impl Tree {
         text::id(&id)
     }
 
-    /// The tree of a commit.
+    /// Returns the tree of a commit.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](TreeErrorKind::NotFound) if there is no such commit.
+    /// [`NotFound`](TreeErrorKind::NotFound) if the commit does not exist.
     pub fn tree_of(&self, commit: &CommitId) -> Result<TreeId, TreeError> {
         self.repo.tree_of(commit)
     }
 
-    /// What one of this tree's refs points to.
+    /// Returns the target of one of this tree's refs.
     ///
     /// # Errors
     ///
-    /// [`Malformed`](TreeErrorKind::Malformed) if the name is none; those of git.
+    /// [`Malformed`](TreeErrorKind::Malformed) if the name is malformed; those of git.
     pub fn read_ref(&self, name: &str) -> Result<Option<CommitId>, TreeError> {
         self.repo.read_ref(&ref_name(name)?)
     }
 
-    /// Moves one of this tree's refs, if it is what the caller expects: `from`, or not there. Refs are in the tree's own
-    /// repository; names are letters, digits, `-` and `_`, in parts that `/` separates.
+    /// Moves one of this tree's refs if it has the expected value: `from`, or missing. Refs are in the tree's
+    /// own repository; names are letters, digits, `-` and `_`, in parts that `/` separates.
     ///
-    /// What a git that was killed left locked is unlocked.
+    /// Removes a lock that a killed git left.
     ///
     /// # Errors
     ///
-    /// [`RefMoved`](TreeErrorKind::RefMoved) if it is something else; [`NotFound`](TreeErrorKind::NotFound) if there is no such
-    /// commit; [`InUse`](TreeErrorKind::InUse) if another process does not end in time; [`Malformed`](TreeErrorKind::Malformed)
-    /// if the name is none.
+    /// [`RefMoved`](TreeErrorKind::RefMoved) if it has another value; [`NotFound`](TreeErrorKind::NotFound) if
+    /// the commit does not exist; [`InUse`](TreeErrorKind::InUse) if another process does not end in time;
+    /// [`Malformed`](TreeErrorKind::Malformed) if the name is malformed.
     pub fn move_ref(&self, name: &str, from: Option<&CommitId>, to: &CommitId) -> Result<(), TreeError> {
         let name = ref_name(name)?;
         self.repo.tree_of(to)?;

@@ -1,4 +1,4 @@
-//! How a tree comes to be, and how it is found again.
+//! Creation of a tree, and opening an existing one.
 
 use std::{
     fs,
@@ -24,9 +24,9 @@ use super::{
 
 /// The folder of a tree in its workspace.
 const FOLDER: &str = ".tree";
-/// Begins the name of one that is being made.
+/// Prefix of the name of a tree that is being created.
 const UNFINISHED: &str = ".tree-new-";
-/// How old something must be before it is taken for a dead process's.
+/// Age at which an unfinished tree counts as left by a dead process.
 const STALE: Duration = Duration::from_secs(60 * 60);
 
 impl Tree {
@@ -82,13 +82,14 @@ impl Tree {
         Self::open(git, &workspace).map(|tree| tree.with_limits(options.limits.clone()))
     }
 
-    /// Creates a tree from a bundle of [`Tree::bundle_base`], on a machine that has no such project.
+    /// Creates a tree from a bundle of [`Tree::bundle_base`], on a machine without the project.
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](TreeErrorKind::AlreadyExists) if the workspace has a tree; [`Malformed`](TreeErrorKind::Malformed) for
-    /// what is no such bundle; [`TooLarge`](TreeErrorKind::TooLarge), also for files that are larger once they are laid out; those
-    /// of git and of the operating system.
+    /// [`AlreadyExists`](TreeErrorKind::AlreadyExists) if the workspace has a tree;
+    /// [`Malformed`](TreeErrorKind::Malformed) if it is not such a bundle;
+    /// [`TooLarge`](TreeErrorKind::TooLarge), also for files that exceed the limits once they are checked out;
+    /// those of git and of the operating system.
     pub fn create_from_bundle(
         git: &Git,
         workspace: impl AsRef<Path>,
@@ -103,7 +104,7 @@ impl Tree {
             return Err(TreeError::new(TreeErrorKind::Malformed, message));
         }
         let repo = Repo::make(git, &staging, &head.object_format, None)?;
-        // What was before the base is not in the bundle.
+        // The bundle does not have the history before the base.
         repo.write("shallow", format!("{}\n", head.tip).as_bytes())?;
         bundle::unpack(&repo, from, options.limits.total_bytes)?;
         repo.command("rev-list").args(["--objects", "--quiet", head.tip.as_str()]).run(b"")?;
@@ -147,17 +148,18 @@ impl Tree {
         }
     }
 
-    /// Removes the tree from its workspace, and its ref from the person's repository. Folders that were checked out stay.
+    /// Removes the tree from its workspace, and its ref from the person's repository. Checked-out folders stay.
     ///
     /// # Errors
     ///
-    /// Those of git and of the operating system. A repository that is gone, or that git does not open, is no error.
+    /// Those of git and of the operating system. A repository that is gone, or that git does not open, is not
+    /// an error.
     pub fn delete(self) -> Result<(), TreeError> {
         Self::delete_at(self.repo.git(), &self.folder, &self.record)
     }
 
-    /// As [`Tree::delete`], of the workspace's tree: also of one that cannot be opened any more, as its project is gone or has lost
-    /// the base. A workspace that has none is no error.
+    /// [`Tree::delete`] for the tree of a workspace, even if it cannot be opened because its project is gone or
+    /// has lost the base. Does nothing if the workspace has no tree.
     ///
     /// # Errors
     ///
@@ -219,7 +221,8 @@ impl Tree {
     }
 }
 
-/// What the ref that keeps a base points to: `None` where git does not open the repository, which then has no refs to remove.
+/// Returns the target of the ref that retains a base: `None` if git does not open the repository, which then
+/// has no refs to remove.
 fn pinned(git: &Git, person: &Repository, pin: &str) -> Result<Option<CommitId>, TreeError> {
     match person.read_ref(git, pin) {
         Err(error) if error.kind() == TreeErrorKind::Git => match person.object_format(git) {
@@ -237,7 +240,7 @@ fn base_of_repository(
     options: &TreeOptions,
 ) -> Result<Base, TreeError> {
     let git = repo.git();
-    // Where the history of a shallow clone ends.
+    // The end of the history of a shallow clone.
     if let Ok(shallow) = fs::read(person.common_dir().join("shallow")) {
         repo.write("shallow", &shallow)?;
     }
@@ -301,7 +304,7 @@ fn plain_base(commit: CommitId) -> Base {
     }
 }
 
-/// What is known of the base by its own content, and its ignore rules.
+/// Adds the properties of the base that follow from its content, and its ignore rules.
 fn complete(repo: &Repo, staging: &Path, base: &mut Base) -> Result<(), TreeError> {
     let entries = repo.entries(base.commit.as_str())?;
     IgnoreRules::write(staging.join("rules"), repo, &entries)?;
@@ -401,7 +404,7 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        // What cannot be removed now is removed when it is stale.
+        // If the removal fails, the folder is removed when it is stale.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -416,7 +419,7 @@ fn sweep(folder: &Path, beginning: &str) {
         };
         if entry.file_name().to_string_lossy().starts_with(beginning) && is_old() {
             let path = entry.path();
-            // It is in nobody's way, and will be tried again.
+            // The path blocks nothing, and the next call tries it again.
             let _ = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
         }
     }

@@ -1,4 +1,4 @@
-//! What differs between two trees, complete: by ids, and as a patch.
+//! Complete differences between two trees: by ids, and as a patch.
 
 use std::{
     fmt,
@@ -20,24 +20,25 @@ use super::{
 pub struct ChangedPath {
     /// The path, from the top.
     pub path: PathBuf,
-    /// What was there, unless it is new.
+    /// The earlier entry; `None` if the path is new.
     pub old: Option<TreeEntry>,
-    /// What is there now, unless it is gone.
+    /// The present entry; `None` if the path was removed.
     pub new: Option<TreeEntry>,
 }
 
-/// What is at a path of a tree.
+/// Entry at a path of a tree.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeEntry {
-    /// As git has it: `0o100644` a file, `0o100755` one that can be executed, `0o120000` a link, `0o160000` a submodule.
+    /// Mode as git has it: `0o100644` for a file, `0o100755` for an executable file, `0o120000` for a link,
+    /// `0o160000` for a submodule.
     pub mode: u32,
     /// Names its content.
     pub id: String,
 }
 
-/// A patch, as `git apply` takes it: every byte that differs is in it. Files are text to it whatever they hold, and whatever
-/// any attribute says.
+/// A patch, as `git apply` takes it, with every byte that differs. All files are treated as text, with any
+/// content and any attribute.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Patch(Vec<u8>);
 
@@ -58,12 +59,12 @@ impl Tree {
         Ok(entries.iter().filter(|(_, entry)| entry.mode != GITLINK).map(|(path, _)| to_path(path)).collect())
     }
 
-    /// The contents of files of a commit or tree, each of at most `most_bytes`; of a link, where it leads. `None` for a path at which
-    /// there is no file.
+    /// Returns the contents of files of a commit or tree, each of at most `most_bytes`; of a link, its target.
+    /// `None` for a path without a file.
     ///
     /// # Errors
     ///
-    /// As [`Tree::changes`]; [`TooLarge`](super::TreeErrorKind::TooLarge) for a larger file.
+    /// Those of [`Tree::changes`]; [`TooLarge`](super::TreeErrorKind::TooLarge) for a larger file.
     pub fn contents<'a>(
         &self,
         of: impl Into<Treeish<'a>>,
@@ -92,12 +93,12 @@ impl Tree {
         Ok(contents)
     }
 
-    /// The paths that differ between two commits, in order. A renamed file is one that is gone and one that is new. It goes by
-    /// ids alone, so that nothing in a tree hides a change.
+    /// Returns the paths that differ between two commits, in order. A renamed file counts as removed and added.
+    /// Only ids are compared, so nothing in a tree hides a change.
     ///
     /// # Errors
     ///
-    /// [`NotFound`](super::TreeErrorKind::NotFound) if there is no such commit or tree; those of git.
+    /// [`NotFound`](super::TreeErrorKind::NotFound) if the commit or tree does not exist; those of git.
     pub fn changes<'a>(
         &self,
         from: impl Into<Treeish<'a>>,
@@ -184,15 +185,16 @@ impl<'a> From<&'a TreeId> for Treeish<'a> {
 }
 
 impl Tree {
-    /// Tells what changed in a folder since this call, for a backend that goes on with what another one began there: the host's part of the
-    /// fallback rule `continue`. What git ignores by the base's rules is not told of.
+    /// Reports the changes in a folder since this call, for a backend that continues the work that another one
+    /// began there: the host's part of the fallback rule `continue`. Does not report files that git ignores by
+    /// the base's rules.
     ///
-    /// Like every call this one blocks; what it returns does not. A look that the turn breaks off ends a little later, on a thread of its
-    /// own.
+    /// The call blocks, like all others; the returned value does not. If the turn is cancelled during a
+    /// comparison, the comparison ends a little later on a thread of its own.
     ///
     /// # Errors
     ///
-    /// As [`Tree::snapshot`].
+    /// Those of [`Tree::snapshot`].
     pub fn file_changes(&self, folder: impl Into<PathBuf>) -> Result<FileChanges, TreeError> {
         let (tree, folder) = (self.clone(), folder.into());
         let before = tree.snapshot(&folder)?;
@@ -218,7 +220,7 @@ impl Patch {
         &self.0
     }
 
-    /// Whether nothing differs.
+    /// Returns true if the patch has no difference.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

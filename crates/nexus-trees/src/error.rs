@@ -11,7 +11,7 @@ use super::refusal::RefusedPath;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TreeErrorKind {
-    /// There is no `git` where it was looked for. Install it.
+    /// `git` was not found. Install it.
     GitMissing,
     /// The `git` that was found is too old, for Nexus or for this repository. Install a newer one.
     GitTooOld,
@@ -19,7 +19,8 @@ pub enum TreeErrorKind {
     NotFound,
     /// The workspace has a tree already, of another project or with other options.
     AlreadyExists,
-    /// The folder can be no project: it is none, lies inside of a repository, or is a repository that git does not open.
+    /// The folder cannot be a project: it does not exist, lies inside of a repository, or is a repository that
+    /// git does not open.
     NotAProject,
     /// An object of the project's is missing, as in a partial clone. It is not fetched: fetch it and try again.
     MissingObject,
@@ -34,11 +35,11 @@ pub enum TreeErrorKind {
     /// More is to be read than [`TreeOptions::with_read_bound`](super::TreeOptions::with_read_bound) allows. Ask the person, or name a smaller
     /// folder.
     NeedsConsent,
-    /// A ref is not what it was expected to be: another process moved it. Read it, and decide anew.
+    /// A ref does not have the expected value: another process moved it. Read it, and decide again.
     RefMoved,
     /// A commit does not descend from the base of this tree.
     Unrelated,
-    /// What was given, or what is in the workspace, is not what this module wrote.
+    /// An argument, or a file in the workspace, does not have the form that this module writes.
     Malformed,
     /// Another process is writing and did not end in time. Try again.
     InUse,
@@ -56,7 +57,7 @@ pub enum TreeErrorKind {
     Io,
 }
 
-/// What could not be done with a tree: the kind of failure, the place, and the way out.
+/// Failure of an operation on a tree: its kind, the path, and advice.
 #[derive(Debug)]
 pub struct TreeError(Box<TreeErrorFields>);
 
@@ -102,7 +103,7 @@ impl TreeError {
         error
     }
 
-    /// What kind of failure it is.
+    /// Returns the kind of failure.
     pub fn kind(&self) -> TreeErrorKind {
         self.0.kind
     }
@@ -114,7 +115,7 @@ impl TreeError {
     }
 }
 
-/// How many paths a message names.
+/// Most paths that a message names.
 const SHOWN: usize = 10;
 
 impl fmt::Display for TreeError {

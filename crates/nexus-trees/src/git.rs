@@ -19,12 +19,12 @@ use super::{
 
 /// The oldest git that knows every variable and option in use here: `GIT_CONFIG_GLOBAL` came with it.
 const MINIMUM: [u32; 2] = [2, 32];
-/// How long one run of git may take.
+/// Longest duration of one run of git.
 const TIME_LIMIT: Duration = Duration::from_secs(600);
-/// The most that git may print where a list is asked for, in bytes.
+/// Most bytes that git may print as a list.
 const MAX_OUTPUT: u64 = 1 << 30;
 
-/// What is set for every run, whatever any file says. A setting of the command line beats all others.
+/// Settings of every run. A setting on the command line overrides all files.
 const SETTINGS: [&str; 26] = [
     // Programs that a repository can name.
     "core.hooksPath=/dev/null",
@@ -58,14 +58,14 @@ const SETTINGS: [&str; 26] = [
     "core.untrackedCache=false",
 ];
 
-/// The program `git`, run in an environment that is built for it: no variable of this process is passed on.
+/// The program `git`, run in an environment of its own: no variable of this process is passed on.
 ///
-/// No hook, no file-system monitor, no filter, no signature, no helper and no transport is run, whatever the
-/// configuration of a repository says: `core.hooksPath` is empty, no protocol is allowed, and no filter, text
-/// conversion or driver is configured where git looks for them. Replaced objects and grafts are not followed, nothing
-/// is fetched, and nothing is collected.
+/// No hook, file-system monitor, filter, signature, helper or transport runs, with any configuration of a
+/// repository: `core.hooksPath` is empty, no protocol is allowed, and no filter, text conversion or driver is
+/// configured in the files that git reads. Git does not follow replaced objects and grafts, fetches nothing,
+/// and collects no garbage.
 ///
-/// Git 2.32 or newer is needed (2.45 for a project whose refs are a reftable).
+/// Needs git 2.32 or newer (2.45 for a project whose refs are a reftable).
 #[derive(Clone, Debug)]
 pub struct Git {
     program: PathBuf,
@@ -144,12 +144,12 @@ impl Git {
         self.version
     }
 
-    /// What bounds a run that begins now.
+    /// Returns the bounds of a run that begins now.
     pub(super) fn bounds(&self) -> GitBounds {
         GitBounds::new(self.time_limit, self.cancel.clone())
     }
 
-    /// Whether another one is the same program.
+    /// Returns true if both are the same program.
     pub(super) fn is_program_of(&self, other: &Self) -> bool {
         self.program == other.program
     }
@@ -195,7 +195,7 @@ impl Git {
     }
 }
 
-/// Who our commits are by.
+/// Author of our commits.
 pub(super) const AUTHOR: (&str, &str) = ("Nexus", "nexus@localhost");
 
 const INSTALL: &str = "install it with `apt-get install git`, `dnf install git` or `brew install git`";
@@ -277,7 +277,7 @@ impl GitCommand<'_> {
         self.run_within(input, MAX_OUTPUT)
     }
 
-    /// As [`run`](Self::run), if it prints no more than `max_bytes`.
+    /// [`run`](Self::run) with a bound on its output.
     pub(super) fn run_within(self, input: &[u8], max_bytes: u64) -> Result<Vec<u8>, TreeError> {
         let (ended, output) = self.start()?.run(input, max_bytes)?;
         ended.success()?;

@@ -19,7 +19,7 @@ pub(super) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::open(path, FOLDER, Mode::empty())?)
 }
 
-/// Opens a folder in another one. One that its owner may not enter is opened to its owner first, if `force` says so.
+/// Opens a folder in another folder. With `force`, the owner first gets the right to enter it.
 pub(super) fn open_folder_at(parent: &OwnedFd, name: &[u8], force: bool) -> io::Result<OwnedFd> {
     match rustix::fs::openat(parent, name, FOLDER, Mode::empty()) {
         Err(Errno::ACCESS) if force => {
@@ -72,7 +72,7 @@ pub(super) fn names(folder: &OwnedFd) -> io::Result<Vec<Vec<u8>>> {
     Ok(names)
 }
 
-/// What is at a name.
+/// Returns the status of a name.
 pub(super) fn stat(folder: &OwnedFd, name: &[u8]) -> io::Result<Stat> {
     Ok(rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?)
 }
@@ -81,7 +81,7 @@ pub(super) fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode)
 }
 
-/// Where a link leads.
+/// Returns the target of a link.
 pub(super) fn read_link(folder: &OwnedFd, name: &[u8]) -> io::Result<Vec<u8>> {
     Ok(rustix::fs::readlinkat(folder, name, Vec::new())?.into_bytes())
 }

@@ -1,7 +1,6 @@
-//! The ignore rules of a base, which hold whatever an agent writes into its `.gitignore`.
+//! The ignore rules of a base, which apply even if an agent changes a `.gitignore`.
 //!
-//! They lie in a folder of their own that has nothing but the `.gitignore` files of the base, and git matches paths
-//! against them there.
+//! A folder of their own has only the `.gitignore` files of the base, and git matches paths against them there.
 
 use std::{
     collections::BTreeSet,
@@ -26,7 +25,7 @@ pub(super) struct IgnoreRules {
 }
 
 impl IgnoreRules {
-    /// Those that were laid down in a folder.
+    /// Rules that were written to a folder.
     pub(super) fn at(folder: PathBuf) -> Self {
         Self { folder }
     }
@@ -54,7 +53,7 @@ impl IgnoreRules {
         fs::create_dir_all(folder).map_err(|error| TreeError::from_io(folder, "cannot be made", error))
     }
 
-    /// Those of the paths that are ignored. None of them is in the base.
+    /// Returns the ignored paths among `paths`, none of which is in the base.
     pub(super) fn ignored(
         &self,
         repo: &Repo,
@@ -76,7 +75,7 @@ impl IgnoreRules {
     }
 }
 
-/// Whether a path is that of a file of rules.
+/// Returns true for the path of a file of rules.
 pub(super) fn is_rules(path: &[u8]) -> bool {
     path.rsplit(|byte| *byte == b'/').next() == Some(NAME)
 }

@@ -1,7 +1,8 @@
-//! What a landing would destroy in a checkout if only git looked.
+//! Files that a landing would destroy in a checkout if git alone checked.
 //!
-//! `git read-tree -u` takes what the `.gitignore` files in the checkout ignore for worthless, and has no option against it. It takes
-//! a file for unchanged that was written in the second of the index and given its old time. Source: racy-git.
+//! `git read-tree -u` treats files that the checkout's `.gitignore` files ignore as worthless, and has no
+//! option against it. It also treats a file as unchanged that was written in the second of the index and given
+//! its old time. Source: racy-git.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -24,7 +25,7 @@ pub(super) fn changed(
     let root =
         handle::open_folder(folder).map_err(|error| TreeError::from_io(folder, "cannot be opened", error))?;
     let mut unlike = unlike(checkout, changes, |change| change.old.as_ref())?.into_iter();
-    // What was removed and not committed is no loss.
+    // A file that was removed and not committed cannot be lost.
     Ok(unlike.find(|path| {
         handle::open_parent(&root, path).and_then(|(parent, name)| handle::stat(&parent, name)).is_ok()
     }))
@@ -50,7 +51,7 @@ pub(super) fn unversioned(
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => break,
                 Err(error) => return Err(failed(error)),
             };
-            // Of what is under version control, git knows whether it was changed.
+            // Git itself notices changes of files under version control.
             if kind != FileType::Directory {
                 if now.contains_key(part) {
                     break;

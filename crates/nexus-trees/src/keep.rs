@@ -2,21 +2,23 @@
 
 use super::{CommitId, Tree, TreeError, TreeErrorKind, commit::ref_name, person};
 
-/// Where the refs are that keep bases.
+/// Prefix of the refs that retain bases.
 const OF_BASES: &str = "refs/nexus/base";
 
 impl Tree {
-    /// Puts commits into the person's repository under the ref `refs/nexus/NAME`, and gives its whole name: where they cannot be
-    /// landed, or not yet. No branch and no file is touched, and no collection of git's takes them away. The person applies them by
-    /// `git cherry-pick`, or `git merge`, of that name, and removes the ref by `git update-ref -d`.
+    /// Stores commits in the person's repository under the ref `refs/nexus/NAME`, and returns its full name:
+    /// for commits that cannot be landed, or not yet. Changes no branch and no file; git's garbage collection
+    /// does not remove the commits. The person applies them by `git cherry-pick` or `git merge` of that name,
+    /// and removes the ref by `git update-ref -d`.
     ///
-    /// Keeping what is kept under the name already changes nothing.
+    /// Changes nothing if the name already has this commit.
     ///
     /// # Errors
     ///
-    /// [`Unrelated`](TreeErrorKind::Unrelated) if `tip` does not descend from the base; [`Refused`](TreeErrorKind::Refused) as
-    /// [`Tree::commit`]; [`NotFound`](TreeErrorKind::NotFound) without a repository; [`RefMoved`](TreeErrorKind::RefMoved) if the
-    /// name has another commit; [`Malformed`](TreeErrorKind::Malformed) if the name is none, or one of a base.
+    /// [`Unrelated`](TreeErrorKind::Unrelated) if `tip` does not descend from the base;
+    /// [`Refused`](TreeErrorKind::Refused) as [`Tree::commit`]; [`NotFound`](TreeErrorKind::NotFound) without a
+    /// repository; [`RefMoved`](TreeErrorKind::RefMoved) if the name has another commit;
+    /// [`Malformed`](TreeErrorKind::Malformed) if the name is malformed, or belongs to a base.
     pub fn keep(&self, name: &str, tip: &CommitId) -> Result<String, TreeError> {
         let name = ref_name(name)?;
         if name.strip_prefix(OF_BASES).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {

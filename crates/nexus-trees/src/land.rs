@@ -21,14 +21,14 @@ use nexus_files::FileLock;
 const PROJECT_PATIENCE: Duration = Duration::from_secs(120);
 /// The content of the lock of an index while a landing has it. A git's own lock is empty or an index.
 const LEFT_BY: &[u8] = b"locked by a landing of Nexus\n";
-/// How often a branch that moves on meanwhile is merged with.
+/// Most merges with a branch that moves meanwhile.
 const MOST_MERGES: usize = 8;
 /// The git that merges without files. Source: git 2.38, `merge-tree --write-tree`.
 const JOINS: [u32; 3] = [2, 38, 0];
-/// How many paths of a conflict are named.
+/// Most paths of a conflict that a message names.
 const SHOWN: usize = 5;
 
-/// What became of a landing.
+/// Result of a landing.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Landing {
@@ -36,14 +36,14 @@ pub enum Landing {
     FastForwarded {
         /// The branch, as `refs/heads/main`.
         branch: String,
-        /// Where it was.
+        /// Its earlier commit.
         from: CommitId,
-        /// Where it is.
+        /// Its new commit.
         to: CommitId,
     },
     /// Nothing of the person's was changed.
     Patch {
-        /// What the commits change of the base.
+        /// Changes of the commits against the base.
         patch: Patch,
         /// Why the branch was not moved.
         obstacle: LandObstacle,
@@ -66,7 +66,7 @@ pub enum LandObstacle {
     BranchGone,
     /// The branch moved on since.
     BranchMoved {
-        /// Where it is now.
+        /// Its present commit.
         to: CommitId,
     },
     /// Git is in the middle of something in the checkout, such as a rebase.
@@ -140,19 +140,20 @@ impl From<Moved> for Landing {
 }
 
 impl Tree {
-    /// Moves the person's branch to `tip`, if that is a fast-forward, and the files of the checkout that has it; else gives the
-    /// patch, and why. What is not committed is never overwritten: where it is in the way, there is a patch. Hooks and filters
-    /// are not run. Landing what has landed changes nothing.
+    /// Moves the person's branch to `tip` if that is a fast-forward, together with the files of the checkout
+    /// that has the branch; otherwise returns the patch and the reason. Never overwrites uncommitted work: if
+    /// it conflicts, the result is a patch. Runs no hooks and filters. Landing a landed commit changes nothing.
     ///
-    /// One landing at a time works on a project, whatever the task. First come the objects, then files and index, then the branch. Meanwhile the
-    /// checkout has git's own lock (`index.lock`), so that a person's git refuses to change it. A process that is killed in between leaves at
-    /// most changes in the checkout that are the task's own, and that lock; landing again completes them and removes it.
+    /// Only one landing at a time works on a project, from all tasks. It writes the objects first, then files
+    /// and index, then the branch. Meanwhile it owns git's lock of the checkout (`index.lock`), so that a
+    /// person's git refuses to change it. If the process is killed in between, at most the task's own changes
+    /// and that lock stay in the checkout; landing again completes the changes and removes the lock.
     ///
     /// # Errors
     ///
     /// [`Unrelated`](TreeErrorKind::Unrelated) if `tip` does not descend from the base;
-    /// [`Refused`](TreeErrorKind::Refused) as [`Tree::commit`]; those of git and of the operating system, with everything put
-    /// back.
+    /// [`Refused`](TreeErrorKind::Refused) as [`Tree::commit`]; those of git and of the operating system, after
+    /// all files were restored.
     pub fn land(&self, tip: &CommitId) -> Result<Landing, TreeError> {
         self.descends_from_base(tip)?;
         self.check(&self.repo.tree_of(tip)?)?;
@@ -166,14 +167,14 @@ impl Tree {
         }
     }
 
-    /// As [`Tree::land`], but where the branch moved on since, and nobody rewrote it, it is moved to a merge of both: of what is on the branch
-    /// and of `tip`, at `time` and with `message`. It is made where both go together, file by file and line by line, as git merges;
-    /// else there is the patch, with [`Conflict`](LandObstacle::Conflict). No merge driver of the project's is run. Without git 2.38, such a branch is
-    /// [`BranchMoved`](LandObstacle::BranchMoved).
+    /// [`Tree::land`] for a branch that may have moved since: if it was not rewritten, it moves to a merge of
+    /// its commit and `tip`, with `time` and `message`. Files are merged line by line, as git does. If that
+    /// fails, the result is the patch with [`Conflict`](LandObstacle::Conflict). No merge driver of the project
+    /// runs. Without git 2.38, such a branch is [`BranchMoved`](LandObstacle::BranchMoved).
     ///
     /// # Errors
     ///
-    /// As [`Tree::land`].
+    /// Those of [`Tree::land`].
     pub fn land_merged(&self, tip: &CommitId, time: SystemTime, message: &str) -> Result<Landing, TreeError> {
         self.descends_from_base(tip)?;
         self.check(&self.repo.tree_of(tip)?)?;
@@ -190,7 +191,7 @@ impl Tree {
                 Err(obstacle) => return self.not_landed(tip, obstacle),
             };
             merges += 1;
-            // What a person rewrote is not brought back.
+            // A merge would bring back commits that a person removed by a rewrite.
             let is_rewritten = match &self.base().head {
                 Some(head) => !self.is_ancestor(head, &to)?,
                 None => true,
@@ -364,7 +365,8 @@ impl Tree {
         }))
     }
 
-    /// What is in the way that git does not mind or see: what is ignored, and a change that shows in no time stamp.
+    /// Returns files that block a landing and that git overlooks: ignored files, and a change without a new
+    /// time stamp.
     fn in_the_way(
         &self,
         checkout: &Checkout<'_>,
@@ -381,7 +383,8 @@ impl Tree {
         Ok(found.map(|path| words(&path, "is not under version control")))
     }
 
-    /// Moves files and index of the checkout on. An obstacle that came up meanwhile is one after everything was put back.
+    /// Updates files and index of the checkout. If an obstacle appears meanwhile, restores all files and
+    /// returns it.
     fn carry_out(
         &self,
         update: &mut CheckoutUpdate<'_>,
@@ -423,7 +426,7 @@ impl Tree {
         copy_index(&update.original, &index)
             .map_err(|error| TreeError::from_io(&index, "cannot be written", error))?;
         self.put_files_back(&update.checkout, &update.folder, now, tip)?;
-        // Whoever replaced it meanwhile, a person or another landing, keeps what they have.
+        // If a person or another landing replaced the file meanwhile, their version stays.
         if let Some(placed) = update.placed {
             update
                 .replace_index(&index, Some(placed))
@@ -464,7 +467,7 @@ struct CheckoutUpdate<'t> {
     index: PathBuf,
     lock: IndexLock,
     identity: Option<FileVersion>,
-    /// Which one is ours, once it is in place.
+    /// Version of our own lock file, once it exists.
     placed: Option<FileVersion>,
     /// A copy of it.
     original: PathBuf,
@@ -498,8 +501,8 @@ struct IndexLock {
 }
 
 impl IndexLock {
-    /// Takes it. `None`: another git has it. One that a killed landing left is taken over: the caller has the project's lock, so that no
-    /// other landing runs.
+    /// Takes the lock. `None`: another git owns it. Takes over the lock of a killed landing: the caller has the
+    /// project's lock, so no other landing runs.
     fn take(index: &Path) -> io::Result<Option<Self>> {
         let path = index.with_extension("lock");
         if is_left(&path) {
@@ -524,13 +527,13 @@ impl IndexLock {
 impl Drop for IndexLock {
     fn drop(&mut self) {
         if self.is_ours() {
-            // One that stays is named by the next git, and taken over by the next landing.
+            // If the file stays, the next git names it, and the next landing takes it over.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Whether a lock is one that a landing made.
+/// Returns true if a landing created the lock.
 fn is_left(path: &Path) -> bool {
     let Ok(found) = fs::symlink_metadata(path) else { return false };
     found.is_file() && found.len() == LEFT_BY.len() as u64 && fs::read(path).is_ok_and(|text| text == LEFT_BY)

@@ -1,57 +1,62 @@
-//! A repository in a workspace, over the git objects of a project: what an agent works on, and what is kept of it.
+//! A repository in a workspace, over the git objects of a project: the files that an agent works on, and the results that are stored.
 //!
-//! A [`Tree`] belongs to one workspace and one [`Project`], a repository of a person's or a plain folder. It begins with a
-//! [`Base`], is laid out in folders ([`Tree::check_out`], [`Tree::restore`], [`Tree::refresh`]), takes what is in them ([`Tree::snapshot`]), shows
-//! what differs ([`Tree::changes`], [`Tree::patch`]), makes commits from an intent that was written down before
-//! ([`Tree::commit`]), joins disjoint ones ([`Tree::merge`]), sends them to other machines ([`Tree::bundle`]), and moves the
-//! person's branch ([`Tree::land`], [`Tree::land_merged`]) or keeps commits beside it ([`Tree::keep`]). Linux only.
+//! A [`Tree`] belongs to one workspace and one [`Project`], which is a person's repository or a plain folder. It begins with a
+//! [`Base`]. Its operations:
 //!
-//! # What holds
+//! - check files out into folders: [`Tree::check_out`], [`Tree::restore`], [`Tree::refresh`]
+//! - record the files of a folder ([`Tree::snapshot`]) and show differences ([`Tree::changes`], [`Tree::patch`])
+//! - create commits from a stored intent ([`Tree::commit`]) and join disjoint commits ([`Tree::merge`])
+//! - send commits to other machines ([`Tree::bundle`])
+//! - move the person's branch ([`Tree::land`], [`Tree::land_merged`]), or store commits beside it ([`Tree::keep`])
 //!
-//! - **The person's repository** is read, and its objects are used where they are. Written are one ref, which keeps the base,
-//!   and on landing the objects and the branch, with the files of its checkout; on keeping the objects and one more ref. A git that is killed leaves no lock there.
-//! - **Nothing of the project runs**: no hook, monitor, filter, text conversion, driver, helper or signature, whatever its
-//!   configuration or an agent's files say. See [`Git`].
-//! - **Folders are hostile**: they hold no `.git`; no link in them is followed, no pipe is waited for, and every file is read
-//!   anew, by a handle. Git itself never works in them: it gets contents from us, and gives us contents.
-//! - **A diff is complete**: it goes by the ids of contents, and by the ignore rules of the base alone.
-//! - **A commit** takes no new name that can be taken for `.git`, with control characters, or with a twin that only differs in
-//!   what some file systems do not tell apart; no new link that leads out; no change of a submodule or of a file under a filter.
-//! - **The same intent is the same commit**, and refs move by compare-and-set: whoever is cut off does it again.
+//! Linux only.
 //!
-//! # What becomes of odd repositories
+//! # Guarantees
+//!
+//! - **The person's repository** is read, and its objects are used in place. A tree writes one ref, which retains the base. Landing
+//!   writes objects, the branch and the files of its checkout; [`Tree::keep`] writes objects and one more ref. A killed git leaves no
+//!   lock there.
+//! - **Nothing of the project runs**: no hook, monitor, filter, text conversion, driver, helper or signature, with any configuration
+//!   and any file of an agent. See [`Git`].
+//! - **Folders are hostile**: they have no `.git`; no link in them is followed, no pipe blocks, and every file is read by a handle each
+//!   time. Git itself never works in them: it gets contents from us, and returns contents to us.
+//! - **A diff is complete**: it compares the ids of contents, and uses only the ignore rules of the base.
+//! - **A commit** adds no name that a file system may take for `.git`, no name with control characters, no name that some file systems
+//!   do not distinguish from another, no link that leads out, and no change of a submodule or of a file under a filter.
+//! - **The same intent is the same commit**, and refs move by compare-and-set: after an interruption the caller repeats the operation.
+//!
+//! # Odd repositories
 //!
 //! | the project | outcome |
 //! | --- | --- |
 //! | is a linked checkout | a project; its own `HEAD`; the ref is where all checkouts have it |
 //! | is bare | a project; nothing is uncommitted; landing moves the branch alone |
 //! | has a detached head | a project; landing gives a patch |
-//! | has no commit | the base is empty, or what is there; landing gives a patch |
+//! | has no commit | the base is empty, or has the uncommitted files; landing gives a patch |
 //! | is shallow | a project |
 //! | is a partial clone | a project if all of `HEAD` is there, else [`MissingObject`](TreeErrorKind::MissingObject); nothing is fetched |
 //! | uses SHA-256 | a project |
 //! | keeps its refs in a reftable | a project with git 2.45, else [`GitTooOld`](TreeErrorKind::GitTooOld) |
 //! | is a sparse checkout | a project with all files; landing gives a patch |
-//! | belongs to another user | a project, as far as it can be read; none of its settings is obeyed |
-//! | has a dirty index, or a merge going on | what is in the files counts; landing gives a patch where that is in the way |
+//! | belongs to another user | a project, as far as it can be read; all of its settings are ignored |
+//! | has a dirty index, or an unfinished merge | the files count; landing gives a patch if they conflict |
 //! | has submodules | they are empty folders, and out of scope |
 //! | has files under a filter (LFS) | they are pointers, and are not changed |
-//! | has names with line ends, that are not UTF-8, or twins | they stay, and can be changed; new ones are refused, but for those that are not UTF-8 |
-//! | converts line ends | files are as they are committed; landing converts as the checkout does |
+//! | has names with line ends, that are not UTF-8, or twins | they stay, and can be changed; new ones are refused, except names that are not UTF-8 |
+//! | converts line ends | files have their committed form; landing converts as the checkout does |
 //! | is a folder in a repository | [`NotAProject`](TreeErrorKind::NotAProject), or a plain folder by [`Project::folder`] |
-//! | is a plain folder | its own `.gitignore` files are obeyed; landing gives a patch |
+//! | is a plain folder | its own `.gitignore` files apply; landing gives a patch |
 //!
 //! # After a crash
 //!
-//! There is nothing to repair: open the tree and go on. A folder that was being restored is restored again, a commit that was
-//! intended is made again, a landing is done again. Half-made files and locks in the tree's own repository are removed.
-//! One moment is open: if this process and git die at once while git holds a lock of the person's, it stays, and git
-//! says so to the person.
+//! Nothing needs a repair: open the tree and continue. Repeat an interrupted restore, commit or landing. Unfinished files and locks in the
+//! tree's own repository are removed. One case is open: if this process and git die at once while git owns a lock of the
+//! person's repository, the lock stays, and the next git reports it to the person.
 //!
 //! # Blocking
 //!
-//! Every call runs git and waits for it: in async code, call it by the runtime's `spawn_blocking`, with a git that ends with
-//! the turn ([`Git::with_cancel`]). What was started is killed when the call ends, however it does.
+//! Every call runs git and waits for it: in async code, use the runtime's `spawn_blocking`, with a git that ends with the turn
+//! ([`Git::with_cancel`]). Processes that a call started are killed when the call ends for any reason.
 //!
 //! ```no_run
 //! use std::time::SystemTime;
@@ -65,7 +70,7 @@
 //! // … an agent works in the folder …
 //! let snapshot = tree.snapshot(&folder)?;
 //! println!("{}", tree.patch(base, &snapshot)?.text());
-//! let intent = CommitIntent::new(snapshot, base.clone(), SystemTime::now(), "Mend it").with_trailer("Task", "12");
+//! let intent = CommitIntent::new(snapshot, base.clone(), SystemTime::now(), "Fix it").with_trailer("Task", "12");
 //! // … the intent is written down …
 //! let commit = tree.commit(&intent)?;
 //! tree.move_ref("head", None, &commit)?;
@@ -149,9 +154,9 @@ use repo::Repo;
 
 /// The file whose lock is the right to move a ref or to land.
 const LOCK: &str = ".lock";
-/// How long another process is waited for that moves a ref or lands.
+/// Longest wait for another process that moves a ref or lands.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How old a lock in our own repository must be before it is taken for a dead git's. Git holds one for milliseconds.
+/// Age at which a lock in our own repository counts as left by a dead git. Git has one for milliseconds.
 const DEAD_LOCK: Duration = Duration::from_secs(2);
 
 /// A repository in a workspace over the objects of a project. See the [crate].
@@ -169,7 +174,7 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// What it begins with.
+    /// Returns the base of the tree.
     pub fn base(&self) -> &Base {
         &self.base
     }
@@ -184,7 +189,7 @@ impl Tree {
         &self.folder
     }
 
-    /// How git names objects here: `sha1` or `sha256`.
+    /// Returns git's format of object ids here: `sha1` or `sha256`.
     pub fn object_format(&self) -> &str {
         &self.record.object_format
     }
@@ -228,7 +233,7 @@ impl Tree {
         })
     }
 
-    /// Removes the lock that a git which was killed left on a ref of ours. Whoever calls holds our lock, so that no other host
+    /// Removes the lock that a killed git left on a ref of ours. The caller has our lock, so that no other host
     /// moves a ref; a git whose host died may still end its work.
     fn unlock_refs(&self, name: &str) -> Result<(), TreeError> {
         let lock = self.repo.path().join(format!("{name}.lock"));

@@ -1,10 +1,10 @@
-//! What is too large for a tree.
+//! Size limits of a tree.
 
-/// What is too large for a tree: a bound on what an agent can make the host read, hash and keep.
+/// Size limits of a tree: they bound the bytes that an agent can make the host read, hash and store.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TreeLimits {
-    /// Files, links and others in a folder, also those that are ignored. A million.
+    /// Files, links and others in a folder, including ignored ones. A million.
     pub files: usize,
     /// Folders in folders. 128.
     pub depth: usize,

@@ -1,17 +1,17 @@
-//! Where the links of a tree lead.
+//! Targets of the links of a tree.
 
 use std::collections::BTreeMap;
 
 use nexus_core::scope::is_dot_git;
 
-/// How many links are followed. Source: path_resolution(7).
+/// Most links that are followed. Source: path_resolution(7).
 const MAX_LINKS: usize = 40;
 
 /// Targets of a tree's links, by path.
 pub(super) type LinkTargets = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Whether a link leads out of the tree, into a `.git`, or in a circle. Links on the way are followed as the operating
-/// system does; what is not there is taken for a folder.
+/// Returns true if a link leads out of the tree, into a `.git`, or in a circle. Links on the way are followed
+/// as the operating system does; a missing path counts as a folder.
 pub(super) fn leads_out(links: &LinkTargets, path: &[u8]) -> bool {
     let Some(target) = links.get(path) else { return false };
     let mut place: Vec<Vec<u8>> = parts(path);

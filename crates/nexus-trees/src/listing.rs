@@ -1,5 +1,5 @@
-//! What is in a tree, and what differs between two, by the objects themselves: no attribute, no configuration and no index has
-//! a part in it.
+//! Content of a tree, and differences between two trees, from the objects alone: attributes, configuration and
+//! index have no influence.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -12,7 +12,7 @@ use super::{
 
 /// The largest commit or tree that is read, and the most that a whole listing may take, in bytes.
 const MAX_BYTES: u64 = 1 << 30;
-/// What a folder or file of a listing counts beside its path, in bytes.
+/// Bytes that a folder or file of a listing counts in addition to its path.
 const ITEM_BYTES: u64 = 256;
 
 /// A folder within a tree.
@@ -42,7 +42,8 @@ impl Repo {
         Ok(entries)
     }
 
-    /// What differs between two commits or trees, in order. It goes by ids alone, so no attribute hides anything.
+    /// Returns the differences between two commits or trees, in order. Compares only ids, so no attribute hides
+    /// a change.
     pub(super) fn differences(&self, from: &str, to: &str) -> Result<Vec<Difference>, TreeError> {
         let mut reader = self.reader()?;
         let (old, new) = (self.root_by(&mut reader, from)?, self.root_by(&mut reader, to)?);

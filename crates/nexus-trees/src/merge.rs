@@ -32,7 +32,7 @@ impl Tree {
                 };
             }
         }
-        // What is there afterwards as a file and as a folder.
+        // Paths that the result would have both as a file and as a folder.
         for path in changed.iter().filter(|(_, is_there)| **is_there).map(|(path, _)| path) {
             let ends = (0..path.len()).filter(|at| path[*at] == b'/');
             if ends.map(|end| &path[..end]).any(|folder| entries.contains_key(folder)) {
@@ -56,7 +56,7 @@ impl Tree {
         let scratch = self.repo.scratch()?;
         // A repository without any setting: attributes may name a merge driver, and only a setting says what it runs.
         let fresh = Repo::make(self.repo.git(), &scratch, self.object_format(), None)?;
-        // Where the history of a shallow clone ends.
+        // The end of the history of a shallow clone.
         match fs::read(self.repo.path().join("shallow")) {
             Ok(shallow) => fresh.write("shallow", &shallow)?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

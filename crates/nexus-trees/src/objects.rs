@@ -13,15 +13,15 @@ use super::{
     text::unexpected,
 };
 
-/// How much is asked before an answer is read, in bytes. What a pipe takes whatever its size is: git may be asked more while it
-/// waits for its answers to be read. Source: pipe(7).
+/// Bytes of requests that are sent before an answer is read. The smallest capacity of a pipe, so that git can
+/// take more requests while its answers wait. Source: pipe(7).
 const MOST_ASKED: usize = 4 << 10;
-/// How much is read at once, in bytes.
+/// Bytes that are read at once.
 const CHUNK: usize = 64 << 10;
 /// The longest line before an object, in bytes: a name, a kind and a size.
 const MAX_HEADER: usize = 256;
 
-/// The git that reads the objects of a repository, while nobody reads. Clones of a tree share it; it ends with the last of them.
+/// An idle git that reads the objects of a repository. Clones of a tree share it; it ends with the last clone.
 #[derive(Debug, Default)]
 pub(super) struct IdleReader(Mutex<Option<GitObjectReader>>);
 
@@ -33,7 +33,7 @@ pub(super) struct Object {
     pub(super) bytes: Vec<u8>,
 }
 
-/// Reads objects. Once all that was asked is answered, its git serves the next one.
+/// Reads objects. After the last answer its git becomes idle and serves the next reader.
 #[derive(Debug)]
 pub(super) struct ObjectReader {
     idle: Arc<IdleReader>,
@@ -72,8 +72,8 @@ impl IdleReader {
 }
 
 impl ObjectReader {
-    /// Reads objects in order, each of at most `max_bytes`, and gives each away with its place among `ids`: `None` for one that is
-    /// missing.
+    /// Reads objects in order, each of at most `max_bytes`, and passes each on with its index in `ids`: `None`
+    /// for a missing object.
     pub(super) fn read<I: AsRef<str>>(
         &mut self,
         ids: &[I],
@@ -158,7 +158,7 @@ impl ObjectReader {
 impl Drop for ObjectReader {
     fn drop(&mut self) {
         let Some(reading) = self.reading.take() else { return };
-        // Of several that end at once one is kept.
+        // If several end at once, one stays idle.
         let before = self.idle.0.lock().unwrap_or_else(PoisonError::into_inner).replace(reading);
         drop(before);
     }

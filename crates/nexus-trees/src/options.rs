@@ -50,8 +50,9 @@ impl TreeOptions {
         self
     }
 
-    /// Obeys a file of ignore rules beside those of the checkout, when it is said what is not committed: such as the person's
-    /// `core.excludesFile`, which is not looked for. `info/exclude` of the repository is obeyed.
+    /// Applies a file of ignore rules to the list of uncommitted files, in addition to the rules of the
+    /// checkout: for example the person's `core.excludesFile`, which is not looked up. `info/exclude` of the
+    /// repository always applies.
     #[must_use]
     pub fn with_exclude_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.exclude_files.push(path.into());

@@ -1,4 +1,4 @@
-//! What is written into the repository of a person: the ref that keeps the base, and what landing moves.
+//! Writes to a person's repository: the ref that retains the base, and the refs that a landing moves.
 
 use std::{
     collections::BTreeMap,
@@ -17,7 +17,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use super::{CommitId, Git, TreeError, project::Repository};
 
-/// How long a lock must lie there unchanged after git was killed to be its own. Git holds one for milliseconds.
+/// Time that a lock must stay unchanged after git was killed to count as its own. Git has one for milliseconds.
 const DEAD_LOCK: Duration = Duration::from_secs(1);
 
 /// Moves a ref of the person's repository, if it is `old` (`None`: if it is not there). Gives git's words if it is not.
@@ -48,9 +48,9 @@ pub(super) fn move_ref(
     ended.map(|words| words.map_or(Ok(()), Err))
 }
 
-/// Removes the lock of a ref that nobody else knows.
+/// Removes the lock of a ref that only this tree uses.
 pub(super) fn remove_own_lock(repository: &Repository, name: &str) {
-    // What cannot be removed is in the words of the next git.
+    // If the removal fails, the next git reports the lock.
     let _ = fs::remove_file(repository.common_dir().join(format!("{name}.lock")));
 }
 
@@ -72,7 +72,7 @@ impl Locks {
         Self(paths.into_iter().map(|path| (path.clone(), inode(&path))).collect())
     }
 
-    /// Removes those that a dead git left. One that somebody else took meanwhile goes by itself.
+    /// Removes the locks that a dead git left. A live git removes its own.
     fn remove_new(self) {
         let found: Vec<(PathBuf, u64)> = self
             .0
@@ -88,7 +88,7 @@ impl Locks {
             thread::sleep(Duration::from_millis(20));
         }
         for (path, _) in found.iter().filter(|(path, was)| inode(path) == Some(*was)) {
-            // What cannot be removed is in the words of the next git.
+            // If the removal fails, the next git reports the lock.
             let _ = fs::remove_file(path);
         }
     }

@@ -23,13 +23,13 @@ use rustix::{
 
 use super::{TreeError, TreeErrorKind};
 
-/// How much of what git says of a failure is kept, in bytes.
+/// Bytes that are stored of git's error output.
 const MAX_STDERR: usize = 8 << 10;
-/// How soon a cancelled caller is noticed.
+/// Longest delay before a cancellation is noticed.
 const CANCEL_PAUSE: Duration = Duration::from_millis(20);
-/// How often its end is looked for where the system does not tell it.
+/// Pause between two checks for its end, on systems that do not announce it.
 const END_PAUSE: Duration = Duration::from_millis(2);
-/// How much is read at once, in bytes. Source: pipe(7), the capacity of a pipe.
+/// Bytes that are read at once. Source: pipe(7), the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
 /// Bounds of one run of git.
@@ -62,7 +62,7 @@ pub(super) struct GitExit {
     stderr: String,
 }
 
-/// What is waited for.
+/// Events that a wait ends with.
 #[derive(Clone, Copy, Debug, Default)]
 struct Awaited {
     room: bool,
@@ -104,7 +104,8 @@ impl GitProcess {
         Ok(running)
     }
 
-    /// Goes on within other bounds. `false` if it is of no more use: it has ended, or says what nobody asked for.
+    /// Continues within other bounds. Returns false if the process is of no more use: it has ended, or wrote
+    /// unexpected output.
     pub(super) fn go_on(&mut self, bounds: GitBounds) -> bool {
         self.bounds = bounds;
         let Some(stdout) = &self.stdout else { return false };
@@ -194,7 +195,7 @@ impl GitProcess {
         Ok((ended, bytes))
     }
 
-    /// Waits for its end. What nobody has read of its output is read and thrown away.
+    /// Waits for its end. Reads and discards the rest of its output.
     pub(super) fn finish(mut self) -> Result<GitExit, TreeError> {
         self.stdin = None;
         let mut chunk = [0; 4 << 10];
@@ -278,12 +279,12 @@ impl GitExit {
         self.status.code()
     }
 
-    /// What it said on standard error, shortened.
+    /// Returns its standard error, shortened.
     pub(super) fn stderr(&self) -> &str {
         &self.stderr
     }
 
-    /// What it said if it ended by itself and without success. One that was killed is an error, and says nothing.
+    /// Returns its standard error if it ended on its own without success. A killed process is an error.
     pub(super) fn refusal(self) -> Result<Option<String>, TreeError> {
         match self.status.code() {
             Some(0) => Ok(None),
@@ -292,7 +293,7 @@ impl GitExit {
         }
     }
 
-    /// Whether it succeeded; else what it said.
+    /// Returns an error with its standard error unless it succeeded.
     pub(super) fn success(self) -> Result<(), TreeError> {
         if self.status.success() {
             return Ok(());
@@ -300,7 +301,7 @@ impl GitExit {
         Err(self.failure())
     }
 
-    /// What it said, as an error.
+    /// Returns its standard error as an error.
     pub(super) fn failure(self) -> TreeError {
         let (name, stderr) = (&self.name, self.stderr.trim());
         if let Some(signal) = self.status.signal() {
@@ -310,7 +311,8 @@ impl GitExit {
             );
         }
         let has = |part: &str| stderr.contains(part);
-        // Of its configuration git does not say why it could not be written; that it could be made shows that it may be.
+        // Git does not report why it could not write its configuration. It could create the file, so it has the
+        // permission.
         let is_cut_off = has("failed to write new configuration file");
         let kind = if has("No space left on device") || has("Disk quota exceeded") || is_cut_off {
             TreeErrorKind::NoSpace

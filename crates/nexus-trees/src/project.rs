@@ -1,4 +1,4 @@
-//! What a tree is a copy of: a repository of a person's, or a plain folder.
+//! The original of a tree: a person's repository, or a plain folder.
 
 use std::{
     ffi::OsStr,
@@ -18,24 +18,24 @@ use serde::{Deserialize, Serialize};
 /// The largest `.git` file or `commondir`, in bytes.
 const MAX_POINTER: u64 = 8 << 10;
 
-/// What a tree is a copy of: a repository of a person's, or a plain folder.
+/// The original of a tree: a person's repository, or a plain folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Project {
     root: PathText,
     repository: Option<Repository>,
 }
 
-/// Where the repository of a project is.
+/// Paths of a project's repository.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Repository {
     /// The repository, or what of it belongs to one checkout.
     git_dir: PathText,
-    /// What all checkouts have in common.
+    /// Folder that all checkouts share.
     common_dir: PathText,
     bare: bool,
 }
 
-/// Where `HEAD` is.
+/// Target of `HEAD`.
 #[derive(Clone, Debug)]
 pub(super) struct Head {
     pub(super) commit: Option<CommitId>,
@@ -77,7 +77,7 @@ impl Project {
         &self.root
     }
 
-    /// Whether it is a repository.
+    /// Returns true if it is a repository.
     pub fn is_repository(&self) -> bool {
         self.repository.is_some()
     }
@@ -86,7 +86,7 @@ impl Project {
         self.repository.as_ref()
     }
 
-    /// The folder of the person's files, unless there is none.
+    /// Returns the folder of the person's files; `None` for a bare repository.
     pub(super) fn checkout(&self) -> Option<&Path> {
         self.repository.as_ref().filter(|repository| !repository.bare).map(|_| self.path())
     }
@@ -123,12 +123,12 @@ impl Repository {
         Ok(Head { commit: self.read_ref(git, "HEAD")?, branch })
     }
 
-    /// What a ref points to. Nothing but the ref is read.
+    /// Returns the target of a ref. Reads only the ref.
     pub(super) fn read_ref(&self, git: &Git, name: &str) -> Result<Option<CommitId>, TreeError> {
         refs::read(self.command(git, "rev-parse"), name)
     }
 
-    /// What a ref points to that is ours. Nothing but the ref is read.
+    /// Returns the target of one of our refs. Reads only the ref.
     pub(super) fn read_own_ref(&self, git: &Git, name: &str) -> Result<Option<CommitId>, TreeError> {
         match refs::loose(&self.common_dir, name) {
             Some(commit) => Ok(Some(commit)),
@@ -154,7 +154,7 @@ impl Repository {
         Ok(settings)
     }
 
-    /// What git is in the middle of here, as "a rebase".
+    /// Returns the operation of git that is unfinished here, such as "a rebase".
     pub(super) fn in_progress(&self) -> Option<&'static str> {
         let states = [
             ("MERGE_HEAD", "a merge"),

@@ -1,4 +1,4 @@
-//! A checkout put back to what it was when a landing began.
+//! Restores a checkout to its state before a landing.
 
 use std::{fs, io::ErrorKind, path::Path};
 
@@ -12,8 +12,8 @@ use super::{
 };
 
 impl Tree {
-    /// Puts the files of a checkout back to what `now` has, where `tip` has something else. A file that is neither, because
-    /// somebody wrote it meanwhile, stays, as do files behind a link.
+    /// Restores the files of a checkout to `now`, for each path where `tip` differs. Leaves a file that matches
+    /// neither, because another program wrote it meanwhile, and files behind a link.
     pub(super) fn put_files_back(
         &self,
         checkout: &Checkout<'_>,
@@ -34,7 +34,7 @@ impl Tree {
                 continue;
             }
             let Ok((parent, name)) = handle::open_parent(&root, path) else { continue };
-            // What cannot be removed stays; git says so to the person.
+            // A file that cannot be removed stays; git reports it to the person.
             let _ = rustix::fs::unlinkat(&parent, name, AtFlags::empty());
             if change.old.is_none() {
                 let above = Path::new(repo::os(path)).ancestors().skip(1);
@@ -55,7 +55,8 @@ impl Tree {
     }
 }
 
-/// Whether a file is the beginning of the new one, as a git leaves it that is killed. Line ends do not count.
+/// Returns true if a file is the beginning of the new content, as a killed git leaves it. Line ends do not
+/// count.
 fn is_half_written(repo: &Repo, root: &std::os::fd::OwnedFd, change: &Difference) -> bool {
     let Some(GitEntry { mode: repo::FILE | repo::EXECUTABLE, id }) = &change.new else { return false };
     let found = handle::open_parent(root, &change.path).and_then(|(parent, name)| {

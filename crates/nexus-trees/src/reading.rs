@@ -8,16 +8,16 @@ use std::{
 
 use super::{TreeError, TreeErrorKind, TreeLimits, refusal::to_path};
 
-/// How many of the largest files are named.
+/// Number of the largest files that a message names.
 const NAMED: usize = 3;
 
 /// Files that are about to be read for a tree.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TreeReading {
-    /// How many there are.
+    /// Number of files.
     pub files: usize,
-    /// How many bytes they have together.
+    /// Size of all files together, in bytes.
     pub bytes: u64,
     /// The largest of them, the first of which is the largest, each with its size.
     pub largest: Vec<(PathBuf, u64)>,

@@ -13,13 +13,13 @@ use super::{
 };
 
 impl Tree {
-    /// As [`Tree::restore`], but what the base's ignore rules ignore stays as it is: what programs built in the folder. What is
-    /// ignored and in the way of a file goes, and so do folders with nothing in them.
+    /// [`Tree::restore`] that leaves files which the base's rules ignore, such as build output. Removes ignored
+    /// files that block a file of the target, and empty folders.
     ///
     /// # Errors
     ///
-    /// As [`Tree::restore`]; [`TooLarge`](super::TreeErrorKind::TooLarge) for more than the limits allow, and
-    /// [`PermissionDenied`](super::TreeErrorKind::PermissionDenied) for a folder that cannot be looked into.
+    /// Those of [`Tree::restore`]; [`TooLarge`](super::TreeErrorKind::TooLarge) above the limits, and
+    /// [`PermissionDenied`](super::TreeErrorKind::PermissionDenied) for an unreadable folder.
     pub fn refresh<'a>(
         &self,
         commit: impl Into<Treeish<'a>>,

@@ -1,4 +1,4 @@
-//! Reading refs: a file where there is one, else by git.
+//! Reading refs: from the ref's own file if it exists, else by git.
 
 use std::{
     fs::{self, File},
@@ -11,8 +11,9 @@ use super::{CommitId, TreeError, git::GitCommand, text};
 /// The longest file of a ref that is read, in bytes: an id, and a line end.
 const MAX_BYTES: u64 = 65;
 
-/// What a ref points to that lies in a file of its own: so git keeps one that was not packed. `None` where only git can say: there is no
-/// such file, it names another ref, or the repository keeps its refs in a reftable. Source: gitrepository-layout(5).
+/// Returns the target of a ref that has a file of its own, as git stores refs that are not packed. `None` if
+/// git has to be run: the file does not exist, it names another ref, or the repository has a reftable. Source:
+/// gitrepository-layout(5).
 pub(super) fn loose(repository: &Path, name: &str) -> Option<CommitId> {
     let path = repository.join(name);
     // A pipe would hold the call up.
@@ -25,7 +26,7 @@ pub(super) fn loose(repository: &Path, name: &str) -> Option<CommitId> {
     text.strip_suffix('\n')?.parse().ok()
 }
 
-/// What a ref points to, as `rev-parse` says.
+/// Returns the target of a ref, by `rev-parse`.
 pub(super) fn read(rev_parse: GitCommand<'_>, name: &str) -> Result<Option<CommitId>, TreeError> {
     let (ended, output) = rev_parse.args(["--verify", "-q", name]).outcome(b"")?;
     match ended.code() {

@@ -19,9 +19,9 @@ pub enum Refusal {
     Twin,
     /// It is a link that leads out of the tree, or into a `.git`.
     LinkOut,
-    /// It is in a submodule, or is one.
+    /// The path is a submodule, or in one.
     Submodule,
-    /// The base keeps it under a filter, such as LFS, so what is in the tree is no content.
+    /// The base has the path under a filter, such as LFS, so the file in the tree is not the real content.
     Filtered,
     /// It is a pipe, a socket or a device.
     Special,

@@ -22,7 +22,7 @@ use super::{
 pub(super) const GITLINK: u32 = 0o160_000;
 /// A symbolic link.
 pub(super) const LINK: u32 = 0o120_000;
-/// A file that may be executed, and one that may not.
+/// Modes of an executable file and of an ordinary one.
 pub(super) const EXECUTABLE: u32 = 0o100_755;
 pub(super) const FILE: u32 = 0o100_644;
 
@@ -39,7 +39,7 @@ pub(super) struct GitEntry {
     pub(super) id: String,
 }
 
-/// What differs at a path between two trees.
+/// Difference at a path between two trees.
 #[derive(Clone, Debug)]
 pub(super) struct Difference {
     pub(super) path: Vec<u8>,
@@ -59,7 +59,7 @@ pub(super) struct Repo {
 }
 
 impl Repo {
-    /// That in the folder of a tree.
+    /// The repository in the folder of a tree.
     pub(super) fn at(git: &Git, folder: &Path) -> Self {
         let (git_dir, scratch) = (folder.join("repository"), folder.join("scratch"));
         Self { git: git.clone(), git_dir, scratch, idle: Arc::default() }
@@ -143,7 +143,7 @@ impl Repo {
         }
         self.command("update-index").args(["-z", "--index-info"]).index(&index).run(&input)?;
         let tree: TreeId = text::id(&self.command("write-tree").index(&index).line(b"")?)?;
-        // What git does not take it leaves out, and reports success.
+        // Git leaves out paths that it refuses, and reports success.
         let taken = self.entries(tree.as_str())?;
         let left_out = entries.keys().filter(|path| !taken.contains_key(*path));
         let refused: Vec<_> = left_out.map(|path| RefusedPath::new(path, Refusal::NotForGit)).collect();
@@ -166,7 +166,7 @@ impl Repo {
         TreeError::new(TreeErrorKind::NotFound, message)
     }
 
-    /// Which of the objects are missing, by their places.
+    /// Returns the indexes of the missing objects.
     pub(super) fn missing(&self, ids: &[&str]) -> Result<Vec<usize>, TreeError> {
         let mut input = ids.join("\n");
         input.push('\n');
@@ -175,7 +175,7 @@ impl Repo {
         Ok(lines.filter(|(_, line)| line.ends_with(b" missing")).map(|(at, _)| at).collect())
     }
 
-    /// How many bytes each of the objects has, all of which are there.
+    /// Returns the size of each object, in bytes. All of them must exist.
     pub(super) fn sizes(&self, ids: &[&str]) -> Result<Vec<u64>, TreeError> {
         if ids.is_empty() {
             return Ok(Vec::new());
@@ -216,12 +216,12 @@ impl std::ops::Deref for Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What cannot be removed now is removed when it is stale.
+        // If the removal fails, the folder is removed when it is stale.
         let _ = fs::remove_dir_all(&self.0);
     }
 }
 
-/// What ends with a NUL each.
+/// Returns the records that a NUL each ends.
 pub(super) fn records(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     bytes.split(|byte| *byte == 0).filter(|record| !record.is_empty())
 }

@@ -24,15 +24,16 @@ const TRASH: &[u8] = b".nexus-tree-trash";
 const FOLDER_MODE: u32 = 0o755;
 
 impl Tree {
-    /// Lays out what a commit or tree has in a folder, which is made, or is empty. There is no `.git` in it; submodules are empty
-    /// folders, and files under a filter are the pointers that the project keeps.
+    /// Writes the files of a commit or tree to a folder, which is created or empty. The folder gets no `.git`;
+    /// submodules are empty folders, and files under a filter are the pointers that the project stores.
     ///
     /// # Errors
     ///
-    /// [`AlreadyExists`](TreeErrorKind::AlreadyExists) if the folder is not empty; [`NotFound`](TreeErrorKind::NotFound) if
-    /// there is no such commit; [`MissingObject`](TreeErrorKind::MissingObject) if the project is a partial clone without
-    /// what is needed; [`Refused`](TreeErrorKind::Refused) for a commit that holds a `.git`;
-    /// [`NoSpace`](TreeErrorKind::NoSpace) and the like.
+    /// [`AlreadyExists`](TreeErrorKind::AlreadyExists) if the folder is not empty;
+    /// [`NotFound`](TreeErrorKind::NotFound) if the commit does not exist;
+    /// [`MissingObject`](TreeErrorKind::MissingObject) if the project is a partial clone without a needed
+    /// object; [`Refused`](TreeErrorKind::Refused) for a commit that contains a `.git`;
+    /// [`NoSpace`](TreeErrorKind::NoSpace) and similar ones.
     pub fn check_out<'a>(
         &self,
         commit: impl Into<Treeish<'a>>,
@@ -49,16 +50,16 @@ impl Tree {
         self.restore(commit, folder, &[])
     }
 
-    /// Makes a folder hold exactly what a commit or tree has: contents, links, modes and folders. Whatever else is there is removed,
-    /// also what is ignored, but for the paths of `keep` (relative to the folder, as `target`). Files that are right already
-    /// keep their time stamps. No link is followed, and a file is replaced instead of written to, so that a file outside to
-    /// which it is linked stays as it is.
+    /// Makes a folder equal to a commit or tree: contents, links, modes and folders. Removes everything else,
+    /// including ignored files, except the paths of `keep` (relative to the folder, like those of `target`).
+    /// Correct files retain their time stamps. Follows no link, and replaces files instead of writing to them,
+    /// so that an outside file with a hard link here does not change.
     ///
-    /// Nothing else may be at work in the folder. A call that was cut off is made good by the next one.
+    /// No other program may write to the folder meanwhile. After an interruption, call it again.
     ///
     /// # Errors
     ///
-    /// As [`Tree::check_out`].
+    /// Those of [`Tree::check_out`].
     pub fn restore<'a>(
         &self,
         commit: impl Into<Treeish<'a>>,
@@ -119,12 +120,12 @@ impl<'a> WantedFolder<'a> {
         Self { entries, folders, keep: keep.iter().map(plain).collect() }
     }
 
-    /// Whether a path is, or is in, what stays as it is.
+    /// Returns true if a path is retained, or is in a retained folder.
     fn keeps(&self, path: &[u8]) -> bool {
         self.keep.contains(path) || repo::beginnings(path).any(|above| self.keep.contains(above))
     }
 
-    /// Whether something that stays is below a path.
+    /// Returns true if a retained path is below a path.
     fn leads_to_kept(&self, path: &[u8]) -> bool {
         let below = [path, b"/"].concat();
         self.keep.range(below.clone()..).next().is_some_and(|kept| kept.starts_with(&below))
@@ -196,7 +197,7 @@ fn put_file(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> io::Res
     if is_right(parent, name, content, mode) {
         return Ok(());
     }
-    // Where nothing is, it is written in place. One that is cut off is no right one, and is replaced by the next call.
+    // A new file is written directly. If that is interrupted, the file is wrong, and the next call replaces it.
     match write_new(parent, name, content, mode) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             let pending = pending_name();
@@ -214,7 +215,7 @@ fn write_new(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> io::Re
     file.set_permissions(fs::Permissions::from_mode(mode))
 }
 
-/// Whether a file is what it should be, and no file outside is the same one.
+/// Returns true if a file has its content and mode, and no hard link outside.
 fn is_right(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> bool {
     let Ok(mut file) = handle::open_file_at(parent, name) else { return false };
     let is_alike = file.metadata().is_ok_and(|found| {
@@ -237,12 +238,13 @@ fn is_right(parent: &OwnedFd, name: &[u8], content: &[u8], mode: u32) -> bool {
     }
 }
 
-/// The name of a file that is not in place yet. One that is left behind is in no commit, so the next call removes it.
+/// Returns the temporary name of a file. A leftover file is in no commit, so the next call removes it.
 fn pending_name() -> Vec<u8> {
     format!(".nexus-tree-{}", nexus_files::random_name()).into_bytes()
 }
 
-/// Where everything is put that has to go. Folders are taken apart here one level at a time, so that none is too deep.
+/// Folder that takes everything to be removed. Folders are taken apart here one level at a time, so that no
+/// path is too deep.
 struct Trash {
     folder: OwnedFd,
 }
@@ -264,7 +266,7 @@ impl Trash {
         if !is_folder {
             return Ok(rustix::fs::unlinkat(from, name, AtFlags::empty())?);
         }
-        // Who may not write into a folder may not move it, either.
+        // Moving a folder needs write permission in it.
         let folder = fs::File::from(handle::open_folder_at(from, name, true)?);
         folder.set_permissions(fs::Permissions::from_mode(0o700))?;
         let new = nexus_files::random_name();

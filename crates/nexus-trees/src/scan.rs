@@ -1,4 +1,4 @@
-//! What is in a folder, seen without following a link or opening a file.
+//! Content of a folder, listed without following a link or opening a file.
 
 use std::{os::fd::OwnedFd, path::Path};
 

@@ -13,17 +13,19 @@ use super::{
 };
 
 impl Tree {
-    /// Takes what is in a folder, as a tree: every file and link that the base has or its ignore rules do not ignore,
-    /// whatever a `.gitignore` or `.gitattributes` in the folder says, with exactly the bytes that are there. Nothing in the
-    /// folder is changed. Every file is read anew, so that no time stamp hides a change.
+    /// Records a folder as a tree: every file and link that is in the base or that the base's rules do not
+    /// ignore, with exactly its present bytes. A `.gitignore` or `.gitattributes` in the folder has no
+    /// influence. Changes nothing in the folder. Reads every file each time, so that no time stamp hides a
+    /// change.
     ///
-    /// Folders that are ignored by the base may hold anything. Submodules stay what they are in the base.
+    /// Ignored folders may contain anything. Submodules are recorded as in the base.
     ///
     /// # Errors
     ///
-    /// [`Refused`](TreeErrorKind::Refused) for a `.git`, for pipes, sockets and devices, and for files in a submodule;
-    /// [`Changed`](TreeErrorKind::Changed) if a file changes meanwhile; [`TooLarge`](TreeErrorKind::TooLarge);
-    /// [`PermissionDenied`](TreeErrorKind::PermissionDenied) for what cannot be read; those of git.
+    /// [`Refused`](TreeErrorKind::Refused) for a `.git`, for pipes, sockets and devices, and for files in a
+    /// submodule; [`Changed`](TreeErrorKind::Changed) if a file changes meanwhile;
+    /// [`TooLarge`](TreeErrorKind::TooLarge); [`PermissionDenied`](TreeErrorKind::PermissionDenied) for an
+    /// unreadable file; those of git.
     pub fn snapshot(&self, folder: impl AsRef<Path>) -> Result<TreeId, TreeError> {
         let base = self.repo.entries(self.base().commit.as_str())?;
         let root = open(folder.as_ref())?;
@@ -64,7 +66,7 @@ pub(super) fn of_plain_folder(
     repo.write_tree(&content(repo, &root, &taken.found, limits)?)
 }
 
-/// What of a folder is taken.
+/// Files of a folder that are recorded.
 struct Taken {
     found: Vec<ScannedPath>,
     refused: Vec<RefusedPath>,
@@ -99,7 +101,7 @@ impl Taken {
     }
 }
 
-/// How the rules are asked. Git answers nothing about a `.git`, so a neighbour stands for it.
+/// Returns the path for the query to git. Git answers nothing about a `.git`, so a neighbour stands for it.
 pub(super) fn asked_as(found: &ScannedPath) -> Vec<u8> {
     if found.kind != ScannedKind::DotGit {
         return found.path.clone();

@@ -1,5 +1,5 @@
-//! What a person has not committed yet: seen and taken through an index of ours. Their index, their repository and their
-//! files are only read.
+//! A person's uncommitted files, found and recorded through an index of ours. Their index, repository and files
+//! are only read.
 
 use std::{
     collections::BTreeSet,
@@ -25,16 +25,16 @@ pub(super) struct Checkout<'a> {
     /// Files of ignore rules beside the `.gitignore` in the checkout.
     excludes: Vec<PathBuf>,
     scratch: Scratch,
-    /// Whether the index is a copy of theirs. Else it holds what is committed, and no time stamps.
+    /// True if the index is a copy of theirs. Otherwise it has the committed files, without time stamps.
     is_copy: bool,
 }
 
-/// What is not committed.
+/// Uncommitted files.
 #[derive(Debug, Default)]
 pub(super) struct Uncommitted {
-    /// What would be taken.
+    /// Paths that would be recorded.
     pub(super) paths: BTreeSet<Vec<u8>>,
-    /// What would not: files under a filter, and repositories in the checkout.
+    /// Paths that would not: files under a filter, and repositories in the checkout.
     pub(super) left_out: BTreeSet<Vec<u8>>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Checkout<'a> {
                 return Err(TreeError::from_io(&person.git_dir().join("index"), "cannot be read", error));
             }
         }
-        // One that needs another file, as a split index does, or that no git can read.
+        // The copied index needs another file, as a split index does, or git cannot read it.
         if checkout.is_copy {
             let (ended, _) = checkout.command("ls-files").arg("-z").outcome(b"")?;
             checkout.is_copy = ended.refusal()?.is_none();
@@ -94,7 +94,7 @@ impl<'a> Checkout<'a> {
         command.work_tree(&self.folder)
     }
 
-    /// Compares the files with the index anew. That some differ is no failure.
+    /// Compares the files with the index again. Differences are not a failure.
     pub(super) fn refresh(&self, option: &str) -> Result<(), TreeError> {
         let (ended, _) =
             self.command("update-index").args(["-q", "--ignore-submodules", option]).outcome(b"")?;
@@ -162,7 +162,7 @@ impl<'a> Checkout<'a> {
         for path in &uncommitted.paths {
             let found =
                 handle::open_parent(&root, path).and_then(|(parent, name)| handle::stat(&parent, name));
-            // One that is gone takes no room, and what cannot be looked at is in the words of git.
+            // A file that is gone needs no space, and git reports a file that cannot be read.
             let Ok(found) = found else { continue };
             if handle::kind(&found) == rustix::fs::FileType::RegularFile {
                 reading.add(path, u64::try_from(found.st_size).unwrap_or(0), limits)?;
@@ -174,7 +174,7 @@ impl<'a> Checkout<'a> {
     /// Takes what is not committed along: a tree of it and of what is. Line ends are as they would be committed.
     pub(super) fn tree(&self, head: &str, uncommitted: &Uncommitted) -> Result<TreeId, TreeError> {
         let head_entries = self.repo.entries(head)?;
-        // What is staged of the rest, as it is committed.
+        // Staged changes of the remaining files are reset to their committed state.
         let mut put_back = Vec::new();
         let left_out = uncommitted.left_out.iter().map(Vec::as_slice).filter(|path| !path.ends_with(b"/"));
         let submodules = head_entries.iter().filter(|(_, entry)| entry.mode == GITLINK);

@@ -287,18 +287,15 @@ mod tests {
             QueuedTurn::read(message.to_string().as_bytes())
         };
         assert_eq!(read("version", 1.into()).unwrap().fault, None);
-        for (field, value, fault) in [
-            ("sent_at", "now".into(), "invalid type"),
-            ("body", 7.into(), "invalid type"),
-            ("traceparent", 7.into(), "invalid type"),
-            ("body", serde_json::json!({ "elsewhere": 1 }), "unknown variant `elsewhere`"),
+        for (field, value) in [
+            ("sent_at", "now".into()),
+            ("body", 7.into()),
+            ("traceparent", 7.into()),
+            ("body", serde_json::json!({ "elsewhere": 1 })),
         ] {
             let queued = read(field, value).unwrap();
-            assert_eq!(
-                (queued.turn.as_str(), queued.instance.as_str(), queued.key.as_str()),
-                ("t", "i", "k")
-            );
-            assert!(queued.fault.as_ref().unwrap().contains(fault), "{field}: {:?}", queued.fault);
+            assert_eq!((queued.turn.as_str(), queued.instance.as_str(), queued.key.as_str()), ("t", "i", "k"));
+            assert!(queued.fault.is_some(), "{field}");
         }
         for field in ["turn", "key", "instance", "backend"] {
             assert!(read(field, 7.into()).is_err(), "{field}");
