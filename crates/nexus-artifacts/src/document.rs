@@ -11,7 +11,7 @@ use super::{
     yaml::{self, Values, YamlError},
 };
 
-/// What stands in a section that has nothing to say.
+/// Content of an empty section.
 pub const NONE: &str = "_None._";
 
 /// A place in a text. Lines and columns count from 1, columns in characters.
@@ -28,41 +28,41 @@ pub struct TextPosition {
 pub struct Section {
     /// The heading's words, or the tag's name.
     pub name: String,
-    /// Where the heading or the tag begins.
+    /// Start of the heading or the tag.
     pub start: usize,
-    /// What it says.
+    /// Its content.
     pub body: Range<usize>,
-    /// Whether a tag has its end.
+    /// True if a tag has its end.
     pub is_closed: bool,
 }
 
 /// An entry: what stands below `### D-1: text`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// What stands before the first colon, if that is one word.
+    /// Text before the first colon, if it is a single word.
     pub id: Option<String>,
     /// The words of the heading, without the name.
     pub text: String,
     /// The section, by its place in [`Artifact::sections`].
     pub section: usize,
-    /// Where the heading begins.
+    /// Start of the heading.
     pub start: usize,
-    /// What it says.
+    /// Its content.
     pub body: Range<usize>,
 }
 
-/// A line `- **Name:** value` of an entry, with the lines that go on with it.
+/// A line `- **Name:** value` of an entry, with its continuation lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
     /// The name.
     pub name: String,
     /// The value, without blanks around it.
     pub value: String,
-    /// Where the value's first line begins.
+    /// Start of the value's first line.
     pub start: usize,
 }
 
-/// What ends only with the text.
+/// Syntax that is still open at the end of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unclosed {
     Frontmatter,
@@ -70,12 +70,12 @@ pub(super) enum Unclosed {
     Comment,
 }
 
-/// An artifact. Any text is one: what is missing or wrong is found by the lint.
+/// An artifact. Any text can be read as an artifact: the lint finds missing and wrong parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact {
     kind: Kind,
     text: String,
-    /// Where lines begin.
+    /// Starts of the lines.
     lines: Vec<usize>,
     frontmatter: Option<Range<usize>>,
     body: usize,
@@ -155,14 +155,14 @@ impl Artifact {
         })
     }
 
-    /// Where the values of the frontmatter's keys stand in the text.
+    /// Returns the positions of the frontmatter's values in the text.
     pub(super) fn values(&self) -> Values {
         let Some(range) = self.frontmatter.clone() else { return Values::new() };
         let values = yaml::values(&self.text[range.clone()]).into_iter();
         values.map(|(key, value)| (key, value.start + range.start..value.end + range.start)).collect()
     }
 
-    /// Where a fault of the frontmatter stands in the text.
+    /// Returns the position of a frontmatter fault in the text.
     pub(super) fn position_in_frontmatter(&self, error: &YamlError) -> TextPosition {
         let before = self.frontmatter.as_ref().map_or(0, |range| self.position(range.start).line - 1);
         TextPosition { line: error.line + before, column: error.column }
@@ -206,7 +206,7 @@ impl Artifact {
         fields
     }
 
-    /// The value of a field of an entry; nothing is no value.
+    /// Returns the value of an entry's field, unless it is empty.
     pub fn field(&self, entry: &Entry, name: &str) -> Option<Field> {
         self.fields(entry).into_iter().find(|field| field.name == name && !field.value.is_empty())
     }
@@ -229,7 +229,7 @@ impl Artifact {
         self.body..self.text.len()
     }
 
-    /// Whether a part of the body has nothing in it but blanks and comments.
+    /// Returns true if a part of the body has only blanks and comments.
     pub(super) fn is_blank(&self, part: Range<usize>) -> bool {
         let mut rest = &self.text[part];
         loop {
@@ -274,11 +274,11 @@ impl Artifact {
         Ok(())
     }
 
-    /// Adds to the end of a section. A section that says [`NONE`] says this alone.
+    /// Adds to the end of a section, or replaces its [`NONE`].
     ///
     /// # Errors
     ///
-    /// [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if there is no such section.
+    /// [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if the section does not exist.
     pub fn add_to_section(&mut self, name: &str, content: &str) -> Result<(), ProjectError> {
         let Some(section) = self.section(name).filter(|section| section.is_closed) else {
             let message = format!("the {} has no section {name}", self.kind.name());
@@ -309,7 +309,7 @@ impl Artifact {
         *self = Self::parse(self.kind, text);
     }
 
-    /// Where the lines of a part of the text stand, without their ends.
+    /// Returns the lines of a part of the text, without their ends.
     fn lines_from(&self, from: usize) -> impl Iterator<Item = Range<usize>> {
         let first = self.lines.partition_point(|start| *start < from);
         (first..self.lines.len()).map(|index| {
@@ -319,7 +319,7 @@ impl Artifact {
         })
     }
 
-    /// Where the line after that of a byte begins.
+    /// Returns the start of the line after the line of a byte.
     fn line_after(&self, at: usize) -> usize {
         let next = self.lines.partition_point(|start| *start <= at);
         self.lines.get(next).copied().unwrap_or(self.text.len())
@@ -374,7 +374,7 @@ impl Artifact {
     fn find_headings(&mut self) {
         let mut sections: Vec<Section> = Vec::new();
         let mut entries: Vec<Entry> = Vec::new();
-        // What is open ends where the next heading of its own level, or of a higher one, begins.
+        // An open section ends at the next heading of its own or a higher level.
         let (mut section, mut entry) = (false, false);
         for range in self.prose.clone() {
             let line = &self.text[range.clone()];
@@ -447,7 +447,7 @@ impl Artifact {
 }
 
 impl Section {
-    /// Whether its heading begins with these words.
+    /// Returns true if its heading begins with these words.
     pub fn is_called(&self, name: &str) -> bool {
         let rest = self.name.strip_prefix(name);
         rest.is_some_and(|rest| {

@@ -1,5 +1,5 @@
-//! What the frontmatters say, by kind. A format that is closed refuses keys that it does not know; plans and summaries are open, as agents
-//! keep keys of their own there.
+//! Frontmatter of each kind. A closed format refuses unknown keys; plans and summaries are open, because agents
+//! store keys of their own there.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::{MilestoneId, SliceId, SliceTaskId};
 
-/// What is to be known of a type: it can be read, and has a JSON Schema.
+/// Declares a type that can be read and has a JSON Schema.
 macro_rules! words {
     ($(#[$about:meta])* $name:ident { $($(#[$word_about:meta])* $word:ident = $text:literal,)* }) => {
         $(#[$about])*
@@ -43,23 +43,23 @@ macro_rules! words {
 }
 
 words! {
-    /// How far a task or a slice is.
+    /// Progress of a task or a slice.
     WorkStatus {
         /// Not begun.
         Pending = "pending",
-        /// Somebody works on it.
+        /// An agent or a person works on it.
         InProgress = "in-progress",
         /// Done.
         Done = "done",
         /// It is not going to be done.
         Skipped = "skipped",
-        /// Set aside until somebody takes it up again.
+        /// Suspended until it is resumed.
         Parked = "parked",
     }
 }
 
 words! {
-    /// What became of a milestone.
+    /// Result of a milestone.
     MilestoneStatus {
         /// Every criterion passed.
         Verified = "verified",
@@ -71,7 +71,7 @@ words! {
 }
 
 words! {
-    /// What became of a success criterion.
+    /// Result of a success criterion.
     CriterionStatus {
         /// Evidence supports it.
         Pass = "Pass",
@@ -85,7 +85,7 @@ words! {
 }
 
 words! {
-    /// Whether research can be planned on.
+    /// Decision on research: ready to be planned on or not.
     ResearchVerdict {
         /// The outputs agree.
         Clean = "clean",
@@ -97,13 +97,13 @@ words! {
 }
 
 words! {
-    /// Whether a handoff was taken up.
+    /// Progress of a handoff.
     HandoffStatus {
-        /// Nobody read it.
+        /// Unread.
         Open = "open",
         /// Read.
         Read = "read",
-        /// What it asks for was done.
+        /// The requested work was done.
         Acted = "acted",
         /// Out of the way.
         Archived = "archived",
@@ -134,17 +134,17 @@ pub struct Verification {
     pub milestone_name: Option<String>,
     /// The day of the verification.
     pub verified: Option<String>,
-    /// What follows from the criteria.
+    /// Status that follows from the criteria.
     pub milestone_status: MilestoneStatus,
-    /// How many criteria there are: the sum of the next four.
+    /// Number of criteria: the sum of the next four.
     pub sc_total: u64,
-    /// Those that passed.
+    /// Number of passed criteria.
     pub passed: u64,
-    /// Those that failed.
+    /// Number of failed criteria.
     pub failed: u64,
-    /// Those that are put off.
+    /// Number of deferred criteria.
     pub deferred: u64,
-    /// Those that are not decided.
+    /// Number of undecided criteria.
     pub pending: u64,
 }
 
@@ -156,23 +156,23 @@ pub struct Validation {
     pub phase: u32,
     /// A short name of it.
     pub slug: Option<String>,
-    /// When it was audited.
+    /// Time of the audit.
     pub audited_at: String,
-    /// How many requirements there are: the sum of the next three.
+    /// Number of requirements: the sum of the next three.
     pub requirements_total: u64,
-    /// Those that a test observes.
+    /// Number of requirements that a test observes.
     pub covered: u64,
-    /// Those that tests touch without observing them.
+    /// Number of requirements that tests touch without observing them.
     pub under_sampled: u64,
-    /// Those that no test touches.
+    /// Number of requirements that no test touches.
     pub uncovered: u64,
-    /// Whether every requirement is covered.
+    /// True if every requirement is covered.
     pub nyquist_compliant: bool,
     /// The outcome.
     pub status: ValidationStatus,
-    /// Whether the tests that others need are there.
+    /// True if the tests that other tests need exist.
     pub wave_0_complete: Option<bool>,
-    /// When it was begun.
+    /// Time of its creation.
     pub created: Option<String>,
 }
 
@@ -187,16 +187,16 @@ pub struct Research {
     /// `research`.
     #[serde(rename = "type")]
     pub document: String,
-    /// Who wrote it.
+    /// Its author.
     pub agent: String,
-    /// How many outputs were reconciled.
+    /// Number of reconciled outputs.
     pub k: u64,
-    /// How far they agree, from 0 to 1: computed, never judged.
+    /// Agreement of the outputs, from 0 to 1: computed, never judged.
     #[schemars(range(min = 0, max = 1))]
     pub agreement_score: f64,
-    /// How many decisions have no majority: computed, never judged.
+    /// Number of decisions without a majority: computed, never judged.
     pub contested_count: u64,
-    /// What follows from both.
+    /// Verdict that follows from both.
     pub reconciler_verdict: ResearchVerdict,
     /// Entries `D-N` of the final decisions.
     pub decision_count: u64,
@@ -216,11 +216,11 @@ pub struct Research {
 pub struct ResearcherOutput {
     /// The version of the format.
     pub schema_version: u32,
-    /// Who wrote it.
+    /// Its author.
     pub agent: String,
-    /// Which of the researchers, from 0.
+    /// Number of the researcher, from 0.
     pub spawn_index: u64,
-    /// What told it apart from the others.
+    /// Value that distinguishes its run from the others.
     pub seed_delta: i64,
     /// The hash of the question.
     pub task_query_hash: String,
@@ -248,7 +248,7 @@ pub struct SlicePlan {
     /// `plan`.
     #[serde(rename = "type")]
     pub document: String,
-    /// How far it is.
+    /// Its progress.
     pub status: WorkStatus,
     /// The requirements that it is for.
     pub requirements: Vec<String>,
@@ -266,11 +266,11 @@ pub struct TaskPlan {
     /// `execute`.
     #[serde(rename = "type")]
     pub document: String,
-    /// How far it is: the truth, of which TODO is a view.
+    /// Its progress: the authoritative value, of which TODO is a view.
     pub status: WorkStatus,
     /// The model: haiku, sonnet, opus, or a portable one.
     pub tier: String,
-    /// Who does it.
+    /// Agent or person that does it.
     pub owner: Option<String>,
     /// The slice's number.
     pub wave: u32,
@@ -292,7 +292,7 @@ pub struct TaskSummary {
     /// `summary`.
     #[serde(rename = "type")]
     pub document: String,
-    /// `pending` until somebody filled it in.
+    /// `pending` until it is filled in.
     pub status: WorkStatus,
 }
 
@@ -308,17 +308,17 @@ pub struct Todo {
     pub slice_id: SliceId,
     /// All tasks.
     pub total: u64,
-    /// Those that are pending.
+    /// Number of pending tasks.
     pub pending: u64,
-    /// Those in progress.
+    /// Number of tasks in progress.
     pub in_progress: u64,
-    /// Those that are done.
+    /// Number of finished tasks.
     pub done: u64,
-    /// Those that were skipped.
+    /// Number of skipped tasks.
     pub skipped: u64,
-    /// Those that are parked.
+    /// Number of parked tasks.
     pub parked: u64,
-    /// When it was written, where another program wrote it.
+    /// Time of writing, in files of another program.
     pub updated_at: Option<String>,
 }
 
@@ -331,13 +331,13 @@ pub struct AgentHandoff {
     /// 8 hexadecimal digits.
     #[schemars(regex(pattern = r"^[0-9a-f]{8}$"))]
     pub id: String,
-    /// Who wrote it.
+    /// Its author.
     pub from_agent: String,
-    /// Who it is for; `*` is everybody.
+    /// Its recipient; `*` means all agents.
     pub to_agent: String,
-    /// What it is about.
+    /// Its topic.
     pub topic: String,
-    /// When it was written, to the millisecond; no two of a project have the same.
+    /// Time of writing, to the millisecond; unique within a project.
     pub created_at: String,
     /// The milestone that it belongs to; none is global.
     pub milestone: Option<MilestoneId>,
@@ -345,7 +345,7 @@ pub struct AgentHandoff {
     pub slice: Option<SliceId>,
     /// The task that it is about.
     pub task: Option<SliceTaskId>,
-    /// Whether it was taken up.
+    /// Its progress.
     pub status: HandoffStatus,
 }
 
@@ -361,15 +361,15 @@ pub struct Meta {
     pub status: String,
     /// The day it was made.
     pub created: String,
-    /// What it is for.
+    /// Its purpose.
     pub goal: String,
     /// The requirements that it covers.
     pub requirements: Vec<String>,
-    /// What must hold at its end, in order: `SC-1`, `SC-2` and so on.
+    /// Criteria for its end, in order: `SC-1`, `SC-2` and so on.
     pub success_criteria: Vec<SuccessCriterion>,
-    /// How many slices it has.
+    /// Number of its slices.
     pub slice_count: u64,
-    /// How many tasks they have.
+    /// Number of tasks in its slices.
     pub task_count: u64,
 }
 

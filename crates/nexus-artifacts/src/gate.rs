@@ -1,4 +1,4 @@
-//! What is decided from a milestone's artifacts: whether its research can be planned on, and what became of it.
+//! Decisions from a milestone's artifacts: readiness of its research for planning, and its result.
 
 use std::{fmt::Write as _, path::PathBuf};
 
@@ -15,20 +15,20 @@ use super::{
     tree::Artifacts,
 };
 
-/// Whether research can be planned on.
+/// Decision on a milestone's research: ready to be planned on or not.
 #[derive(Clone, Debug, PartialEq, Serialize, schemars::JsonSchema)]
 pub struct Gate {
     /// The milestone.
     pub milestone: MilestoneId,
-    /// What follows.
+    /// The decision.
     pub verdict: ResearchVerdict,
-    /// How many outputs were reconciled.
+    /// Number of reconciled outputs.
     pub k: usize,
-    /// How far they agree, from 0 to 1.
+    /// Agreement of the outputs, from 0 to 1.
     pub agreement_score: f64,
-    /// How many decisions have no majority.
+    /// Number of decisions without a majority.
     pub contested_count: usize,
-    /// How many of them nobody picked or discarded in RESEARCH.
+    /// Number of them without a `Pick` or `Discard` in RESEARCH.
     pub unresolved: usize,
     /// The contested decisions, where the outputs are there.
     pub contested: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Gate {
 pub struct MilestoneReport {
     /// The milestone.
     pub milestone: MilestoneId,
-    /// What follows from its verification. `None` without one.
+    /// Status that follows from its verification. `None` without a verification.
     pub status: Option<MilestoneStatus>,
     /// Its criteria, as the verification has them.
     pub criteria: Vec<CriterionResult>,
@@ -47,7 +47,7 @@ pub struct MilestoneReport {
     pub slices: Vec<SliceReport>,
 }
 
-/// How many tasks of a slice are in each status, in the order of [`WorkStatus::ALL`].
+/// Number of a slice's tasks in each status, in the order of [`WorkStatus::ALL`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct SliceReport {
     /// The slice.
@@ -68,12 +68,13 @@ impl Artifacts {
         research::reconcile(&self.researcher_outputs(milestone)?)
     }
 
-    /// Writes what the researchers' outputs come to as the milestone's RESEARCH. Contested decisions are unresolved in it, until somebody
-    /// writes `Pick …` or `Discard …` there.
+    /// Writes the reconciled outputs of the researchers as the milestone's RESEARCH. Contested decisions are
+    /// unresolved in it until it has `Pick …` or `Discard …` for them.
     ///
     /// # Errors
     ///
-    /// As [`Self::reconcile`]; [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if there is a RESEARCH.
+    /// Those of [`Self::reconcile`]; [`WrongState`](nexus_project::ProjectErrorKind::WrongState) if a RESEARCH
+    /// exists.
     pub fn write_research(&self, milestone: MilestoneId) -> Result<PathBuf, ProjectError> {
         let _lock = self.lock()?;
         let reconciliation = self.reconcile(milestone)?;
@@ -86,12 +87,12 @@ impl Artifacts {
         Ok(path)
     }
 
-    /// Whether a milestone's research can be planned on: from the researchers' outputs, and from what RESEARCH says of contested
-    /// decisions. Without outputs the numbers are those of RESEARCH.
+    /// Decides if a milestone's research is ready to be planned on, from the researchers' outputs and the
+    /// contested decisions in RESEARCH. Without outputs, the numbers of RESEARCH count.
     ///
     /// # Errors
     ///
-    /// As [`Self::reconcile`], if there is no RESEARCH either.
+    /// Those of [`Self::reconcile`], if RESEARCH does not exist either.
     pub fn gate(&self, milestone: MilestoneId) -> Result<Gate, ProjectError> {
         self.require_milestone(milestone)?;
         let outputs = self.researcher_outputs(milestone)?;
@@ -114,11 +115,12 @@ impl Artifacts {
         Ok(Gate { milestone, verdict, k, agreement_score, contested_count, unresolved, contested })
     }
 
-    /// What became of a milestone, and how far its slices are.
+    /// Returns the result of a milestone and the progress of its slices.
     ///
     /// # Errors
     ///
-    /// [`Unknown`](nexus_project::ProjectErrorKind::Unknown) for a milestone that is not there; as [`Self::task_list`].
+    /// [`Unknown`](nexus_project::ProjectErrorKind::Unknown) for a missing milestone; those of
+    /// [`Self::task_list`].
     pub fn report(&self, milestone: MilestoneId) -> Result<MilestoneReport, ProjectError> {
         self.require_milestone(milestone)?;
         let verification =

@@ -1,7 +1,9 @@
-//! Messages from one agent to another, each a file that keeps its place: in `handoffs/` of a milestone, or of all.
+//! Messages from one agent to another, each a file that is never moved: in `handoffs/` of a milestone, or of
+//! the project.
 //!
-//! The name says when, who to whom, what about, and 8 hexadecimal digits: `2026-01-31T12-00-00-000Z__planner-to-executor__topic__0a1b2c3d.md`.
-//! Times only grow, whatever the clock does, so that names sort as times do.
+//! The name has the time, sender, recipient, topic, and 8 hexadecimal digits:
+//! `2026-01-31T12-00-00-000Z__planner-to-executor__topic__0a1b2c3d.md`. Times only increase, even if the clock
+//! is set back, so that names sort by time.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,7 +21,7 @@ use super::{
     yaml,
 };
 
-/// Who stands for everybody: in the file, on the command line, and in a name.
+/// Name for all agents: in the file, on the command line, and in a file name.
 pub const EVERYBODY: &str = "*";
 const EVERYBODY_IN_NAME: &str = "all";
 /// Longest name of an agent, in bytes.
@@ -34,13 +36,13 @@ const ID_DIGITS: usize = 8;
 /// A handoff to be written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewHandoff {
-    /// Who writes it.
+    /// Its author.
     pub from: String,
-    /// Who it is for; [`EVERYBODY`] is all.
+    /// Its recipient; [`EVERYBODY`] means all agents.
     pub to: String,
-    /// What it is about, on one line.
+    /// Its topic, on one line.
     pub topic: String,
-    /// What it says.
+    /// Its text.
     pub body: String,
     /// The milestone that it belongs to; none is global.
     pub milestone: Option<MilestoneId>,
@@ -50,16 +52,16 @@ pub struct NewHandoff {
     pub task: Option<SliceTaskId>,
 }
 
-/// Which handoffs are looked for. Without anything all of them.
+/// Filter of handoffs. An empty filter accepts all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HandoffFilter {
-    /// Those for this agent, and those for everybody.
+    /// Handoffs for this agent or for all agents.
     pub agent: Option<String>,
-    /// Those in this status.
+    /// Handoffs in this status.
     pub status: Option<HandoffStatus>,
-    /// Those of this milestone.
+    /// Handoffs of this milestone.
     pub milestone: Option<MilestoneId>,
-    /// Those of no milestone.
+    /// Handoffs outside of all milestones.
     pub global: bool,
 }
 
@@ -68,17 +70,17 @@ pub struct HandoffFilter {
 pub struct FoundHandoff {
     /// The file.
     pub path: PathBuf,
-    /// What its frontmatter says.
+    /// Its frontmatter.
     #[serde(flatten)]
     pub handoff: AgentHandoff,
 }
 
-/// What [`Artifacts::handoffs`] found.
+/// Result of [`Artifacts::handoffs`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct HandoffList {
     /// The handoffs, the oldest first.
     pub handoffs: Vec<FoundHandoff>,
-    /// Files that are no handoffs, and why.
+    /// Files that are not handoffs, with the reason.
     pub unreadable: Vec<String>,
 }
 
@@ -145,7 +147,8 @@ impl Artifacts {
         Ok(FoundHandoff { path, handoff })
     }
 
-    /// The handoffs that a filter lets through, the oldest first. Files that are none are named beside them.
+    /// Returns the handoffs that match a filter, the oldest first, and the names of files that are not
+    /// handoffs.
     ///
     /// # Errors
     ///
@@ -262,7 +265,7 @@ fn render(handoff: &AgentHandoff, body: &str) -> String {
     )
 }
 
-/// What the file of a handoff is called.
+/// Returns the file name of a handoff.
 fn name_of(handoff: &AgentHandoff) -> String {
     let stamp = handoff.created_at.replace([':', '.'], "-");
     let to = if handoff.to_agent == EVERYBODY { EVERYBODY_IN_NAME } else { &handoff.to_agent };
@@ -277,14 +280,14 @@ fn slug(topic: &str) -> String {
     if slug.is_empty() { "note".to_owned() } else { slug.to_owned() }
 }
 
-/// The time in the name of a handoff. One that the calendar here does not reach is none.
+/// Returns the time in the name of a handoff, if it is within the supported calendar.
 fn time_of(name: &str) -> Option<SystemTime> {
     let (stamp, _) = name.split_once("__")?;
     let (date, time) = stamp.split_once('T')?;
     let mut parts = time.strip_suffix('Z')?.split('-');
     let (hour, minute, second, millis) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     let time = nexus_files::rfc3339::parse(&format!("{date}T{hour}:{minute}:{second}.{millis}Z"))?;
-    // A year from which there is no next millisecond to be written.
+    // The year 9999 has no room for a later time.
     (!date.starts_with("9999")).then_some(time)
 }
 

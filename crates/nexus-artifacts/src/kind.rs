@@ -18,35 +18,35 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// What a milestone is for and what was decided.
+    /// Purpose of a milestone and its decisions.
     Context,
     /// A milestone's slices, in order.
     Roadmap,
     /// A milestone's facts, as JSON.
     Meta,
-    /// What several researchers come to.
+    /// Reconciled findings of several researchers.
     Research,
-    /// What one of them found.
+    /// Findings of one researcher.
     ResearcherOutput,
-    /// What reviewers said of a plan; only ever appended to.
+    /// Reviews of a plan; only ever appended to.
     PlanReview,
-    /// What became of each success criterion.
+    /// Result of each success criterion.
     Verification,
-    /// Which requirements a test observes.
+    /// Requirements that tests observe.
     Validation,
-    /// What is known of a slice before it is planned.
+    /// Knowledge about a slice before it is planned.
     Assessment,
     /// A slice with its tasks.
     SlicePlan,
-    /// What was found out for a slice.
+    /// Findings for a slice.
     SliceResearch,
-    /// How a slice is accepted.
+    /// Acceptance of a slice.
     Uat,
-    /// What a slice changed.
+    /// Changes of a slice.
     SliceSummary,
     /// A task.
     TaskPlan,
-    /// What a task changed.
+    /// Changes of a task.
     TaskSummary,
     /// A view of a slice's tasks.
     Todo,
@@ -54,7 +54,7 @@ pub enum Kind {
     Handoff,
 }
 
-/// Whose artifact it is, which says where its file is.
+/// Owner of an artifact, which determines the folder of its file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Milestone,
@@ -63,7 +63,7 @@ pub(super) enum Owner {
     Other,
 }
 
-/// Which parts the body has, in the order that a new file has them.
+/// Parts of a body, in the order of a new file.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Sections {
     /// `## Name`.
@@ -76,7 +76,7 @@ pub(super) enum Sections {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EntrySpec {
     pub(super) section: &'static str,
-    /// What stands before the number; nothing where any name will do.
+    /// Prefix of the number; empty if any name is accepted.
     pub(super) prefix: &'static str,
     /// Lines `- **Name:** value` that each must have.
     pub(super) fields: &'static [&'static str],
@@ -90,7 +90,7 @@ pub(super) struct FrontmatterSpec {
     pub(super) schema: fn() -> serde_json::Value,
 }
 
-/// What is to be known of a kind.
+/// Description of a kind.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Spec {
     pub(super) kind: Kind,
@@ -270,7 +270,7 @@ impl Kind {
         Self::all().find(|kind| kind.name() == name)
     }
 
-    /// How the file is called.
+    /// Returns the pattern of its file name.
     pub fn file_pattern(self) -> String {
         let Spec { owner, file, .. } = self.spec();
         match owner {
@@ -296,7 +296,7 @@ impl Kind {
     }
 }
 
-/// What a path says of the artifact there.
+/// Description of the artifact at a path, from the path alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its kind.
@@ -310,7 +310,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// What this path says. `None` if no artifact is called so.
+    /// Reads a path. `None` if it is not the path of an artifact.
     pub fn of(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let above: Vec<&str> =

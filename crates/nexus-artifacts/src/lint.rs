@@ -23,7 +23,7 @@ const MOST_FILES: usize = 50_000;
 /// Deepest folder that is looked into.
 const MOST_DEPTH: usize = 16;
 
-/// What the lint goes by.
+/// Settings of the lint.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LintOptions {
     /// The kind of every file that is named. Without it a file's name says its kind.
@@ -32,12 +32,12 @@ pub struct LintOptions {
     pub models: Vec<String>,
 }
 
-/// What [`lint`] found.
+/// Result of [`lint`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub struct LintReport {
-    /// How many artifacts were looked at.
+    /// Number of checked artifacts.
     pub files: usize,
-    /// What is wrong, by file, line and column.
+    /// Faults, by file, line and column.
     pub findings: Vec<LintFinding>,
 }
 
@@ -118,7 +118,7 @@ fn lint_file(path: &Path, options: &LintOptions, report: &mut LintReport) -> Res
     let document = Artifact::parse(kind, text);
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut faults = check::faults(&document, place.as_ref(), &name, &options.models);
-    // What a file says falsely of itself is mended first.
+    // Faults of the file itself have to be fixed first.
     if faults.is_empty()
         && let (Some(place), Some(artifacts)) = (place.filter(|place| place.kind == kind), project_of(path))
     {
@@ -139,7 +139,7 @@ fn project_of(path: &Path) -> Option<Artifacts> {
 }
 
 impl Artifacts {
-    /// What is wrong with an artifact beside the others.
+    /// Returns the faults of an artifact in relation to the others.
     fn faults(
         &self,
         document: &Artifact,

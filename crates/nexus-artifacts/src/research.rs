@@ -1,16 +1,17 @@
-//! The outputs of several researchers reconciled: what they agree on, and how far.
+//! Reconciles the outputs of several researchers: the decisions they share, and the degree of their agreement.
 //!
-//! Two decisions are one if they have the same words. A decision is agreed if more than half of the outputs have it, and contested
-//! otherwise. How the reasoning of those that agree compares says what the agreement is worth:
+//! Two decisions are equal if they have the same words. A decision is agreed if more than half of the outputs
+//! have it, and contested otherwise. The value of an agreement depends on the reasoning behind it:
 //!
-//! | reasoning | is | worth |
+//! | reasoning | meaning | value |
 //! | --- | --- | --- |
-//! | orthogonal | different words all over: independent evidence | 1 |
+//! | orthogonal | different words throughout: independent evidence | 1 |
 //! | overlapping | two share more than six in ten of their words | 0.9 |
-//! | identical | the same words everywhere: perhaps one thought, copied | 0.75 |
-//! | unknown | fewer than two outputs give any | 0.5 |
+//! | identical | the same words in all: perhaps one thought, copied | 0.75 |
+//! | unknown | fewer than two outputs give a reason | 0.5 |
 //!
-//! `agreement_score` is the sum of what the agreed decisions are worth, divided by the number of all decisions; 1 without a decision.
+//! `agreement_score` is the sum of the values of the agreed decisions, divided by the number of all decisions;
+//! 1 without a decision.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +32,7 @@ const MOST_CONTESTED: u64 = 2;
 /// Two reasonings overlap if they share more of their words than this.
 const OVERLAP: f64 = 0.6;
 
-/// How the reasoning behind one decision compares.
+/// Comparison of the reasoning behind one decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReasoningAgreement {
@@ -52,24 +53,24 @@ pub struct Reconciled {
     pub text: String,
     /// The outputs that have it, by their `spawn_index`.
     pub from: Vec<u64>,
-    /// How their reasoning compares.
+    /// Comparison of their reasoning.
     pub agreement: ReasoningAgreement,
     /// The reasoning of each output that gives one, in the order of `from`.
     pub reasoning: Vec<String>,
 }
 
-/// What the outputs come to.
+/// Reconciled outputs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Reconciliation {
-    /// How many outputs there are.
+    /// Number of outputs.
     pub k: usize,
     /// From 0 to 1, to three digits.
     pub agreement_score: f64,
-    /// How many decisions are contested.
+    /// Number of contested decisions.
     pub contested_count: usize,
-    /// What more than half of the outputs decided.
+    /// Decisions of more than half of the outputs.
     pub decisions: Vec<Reconciled>,
-    /// What half of them or fewer decided.
+    /// Decisions of half of the outputs or fewer.
     pub contested: Vec<Reconciled>,
     /// Every risk.
     pub risks: Vec<Reconciled>,
@@ -98,7 +99,7 @@ impl ReasoningAgreement {
         Self::ALL.into_iter().find(|agreement| agreement.as_str() == word)
     }
 
-    /// What an agreement of this kind is worth.
+    /// Returns the value of an agreement of this kind.
     fn worth(self) -> f64 {
         match self {
             Self::Orthogonal => 1.0,
@@ -108,7 +109,7 @@ impl ReasoningAgreement {
         }
     }
 
-    /// How these compare. One that says nothing counts for nothing.
+    /// Compares reasons. An empty reason does not count.
     pub fn compare<'a>(reasoning: impl IntoIterator<Item = &'a str>) -> Self {
         let traces: Vec<String> =
             reasoning.into_iter().map(words_of).filter(|words| !words.is_empty()).collect();
@@ -178,7 +179,7 @@ pub fn reconcile(outputs: &[Artifact]) -> Result<Reconciliation, ProjectError> {
 }
 
 impl Reconciliation {
-    /// What follows, with so many contested decisions that nobody picked or discarded.
+    /// Returns the verdict if so many contested decisions are neither picked nor discarded.
     pub fn verdict(&self, unresolved: usize) -> ResearchVerdict {
         verdict(self.agreement_score, self.contested_count as u64, unresolved)
     }
@@ -196,7 +197,7 @@ pub fn verdict(agreement_score: f64, contested_count: u64, unresolved: usize) ->
     }
 }
 
-/// How many contested decisions of a final research nobody picked or discarded.
+/// Returns the number of contested decisions of a final research that are neither picked nor discarded.
 pub fn unresolved(research: &Artifact) -> usize {
     let contested = research.entries_of("Contested Decisions");
     let verdicts =
@@ -221,7 +222,7 @@ fn merged(outputs: &[(u64, &Artifact)], section: &str) -> Vec<Reconciled> {
                 merged.len() - 1
             });
             let one = &mut merged[at].1;
-            // The same output twice is one voice.
+            // The same output twice counts once.
             if one.from.last() != Some(spawn_index) {
                 one.from.push(*spawn_index);
                 one.reasoning.extend(output.field(entry, "Reasoning").map(|field| field.value));

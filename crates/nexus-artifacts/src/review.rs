@@ -1,12 +1,12 @@
-//! A review of plans that only grows. What is appended ends with a seal, a line that names the length and the SHA-256 of all bytes
-//! before it:
+//! A review of plans that only grows. Each appended entry ends with a seal, a line with the length and the
+//! SHA-256 of all bytes before it:
 //!
 //! ```text
 //! <!-- seal 1: 412 bytes, sha256 9f86d081… -->
 //! ```
 //!
-//! So whatever lies before the last seal is known to be as it was written, and what lies after it was cut off when its writer was
-//! ended, or was appended by something else. Nothing ever takes it away: the next entry seals it too.
+//! So all bytes before the last seal are proven to be unchanged. Bytes after it were cut off when their writer
+//! was killed, or were appended by another program. They are never removed: the next entry seals them too.
 
 use std::{
     fs::OpenOptions,
@@ -25,25 +25,25 @@ const SEAL: &str = "<!-- seal ";
 /// Most bytes of an entry.
 const MOST_ENTRY: usize = 256 << 10;
 
-/// What a review is found to be.
+/// State of a review file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct ReviewState {
     /// Its length in bytes.
     pub bytes: usize,
     /// The SHA-256 of all of it, in hexadecimal.
     pub sha256: String,
-    /// How many seals it has.
+    /// Number of its seals.
     pub seals: usize,
-    /// How many bytes come after the last seal.
+    /// Number of bytes after the last seal.
     pub unsealed_bytes: usize,
 }
 
-/// What appending a review did.
+/// Result of appending a review.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Appended {
     /// The review as it is now.
     pub state: ReviewState,
-    /// How many bytes without a seal were there before, and are sealed now.
+    /// Number of earlier bytes without a seal, which are sealed now.
     pub sealed_before: usize,
 }
 
@@ -63,7 +63,7 @@ pub fn verify(bytes: &[u8]) -> Result<ReviewState, (usize, String)> {
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {
         let at = start;
         start += line.len();
-        // A seal that was cut off is none.
+        // A truncated seal does not count.
         let Some(found) = line.strip_suffix(b"\n").filter(|line| is_seal(line)) else { continue };
         hash.update(&bytes[hashed..at]);
         hashed = at;
@@ -71,7 +71,7 @@ pub fn verify(bytes: &[u8]) -> Result<ReviewState, (usize, String)> {
         if found != expected.as_bytes() {
             return Err((
                 at,
-                format!("the bytes before seal {} are not those that it was made for", seals + 1),
+                format!("the bytes before seal {} changed after it was written", seals + 1),
             ));
         }
         seals += 1;
@@ -82,9 +82,9 @@ pub fn verify(bytes: &[u8]) -> Result<ReviewState, (usize, String)> {
     Ok(ReviewState { bytes: bytes.len(), sha256, seals, unsealed_bytes: bytes.len() - sealed })
 }
 
-/// Appends an entry to the review at `path`, under the lock of its tree, with the head of a new file where there is none.
+/// Appends an entry to the review at `path`, under the lock of its tree. A new file gets its head first.
 ///
-/// The bytes that were there stay: the file is opened to append alone, and read again after.
+/// Existing bytes stay: the file is opened only for appending, and read again afterwards.
 pub(super) fn append(
     path: &Path,
     head: &str,

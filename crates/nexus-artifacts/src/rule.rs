@@ -28,7 +28,7 @@ macro_rules! rules {
                 }
             }
 
-            /// What it asks for, in one sentence.
+            /// Returns the rule in one sentence.
             pub fn about(self) -> &'static str {
                 match self {
                     $(Self::$rule => $about,)*
@@ -60,7 +60,7 @@ rules! {
     MilestoneStatus = "milestone-status", "The milestone's status follows from its criteria, and the line `**Milestone Status:**` says it too.";
     RequirementTotal = "requirements-total", "requirements_total = covered + under_sampled + uncovered.";
     Nyquist = "nyquist", "nyquist_compliant says whether every requirement is covered; `clean` only if it is.";
-    ReasoningAgreement = "reasoning-agreement", "How reasoning agrees is identical, overlapping, orthogonal or unknown.";
+    ReasoningAgreement = "reasoning-agreement", "The agreement of reasoning is identical, overlapping, orthogonal or unknown.";
     ResearchVerdict = "research-verdict", "The verdict follows from agreement_score, contested_count and what is unresolved.";
     ResearchScore = "research-score", "agreement_score and contested_count are what the researchers' outputs come to.";
     TaskBlock = "task-block", "A `<task>` block is whole, and stands in a plan that has one or says `_None._`.";
@@ -71,7 +71,7 @@ rules! {
     TaskTier = "task-tier", "A task's tier is haiku, sonnet, opus, or a portable model of the configuration.";
     PlaceMismatch = "place-mismatch", "A file says the milestone, slice and task that it lies with.";
     HandoffName = "handoff-name", "A handoff's file is called after its time, its agents, its topic and its id.";
-    ReviewChain = "review-chain", "What was appended to a review is as it was written: each seal names the length and the SHA-256 of all bytes before it.";
+    ReviewChain = "review-chain", "Appended reviews are unchanged: each seal has the length and the SHA-256 of all bytes before it.";
     ReviewTail = "review-tail", "A review ends with a seal; what comes after it was cut off, or appended by hand.";
     MetaCount = "meta-count", "META counts the slices and tasks that there are.";
     TodoStale = "todo-stale", "TODO is what the tasks say.";
@@ -89,7 +89,7 @@ impl Serialize for Rule {
     }
 }
 
-/// What the lint found. As text: `file:line:column: rule: message`.
+/// A fault that the lint found. As text: `file:line:column: rule: message`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
 pub struct LintFinding {
     /// The file.

@@ -28,11 +28,11 @@ const MOST_NAME: usize = 200;
 pub struct NewMilestone {
     /// Its name, on one line.
     pub name: String,
-    /// What it is for.
+    /// Its purpose.
     pub goal: String,
     /// The requirements that it covers.
     pub requirements: Vec<String>,
-    /// What must hold at its end.
+    /// Criteria for its end.
     pub success_criteria: Vec<String>,
 }
 
@@ -47,11 +47,11 @@ pub struct NewTask {
     pub depends_on: Vec<SliceTaskId>,
     /// The files that it changes.
     pub files: Vec<String>,
-    /// What to do.
+    /// Work to do.
     pub action: String,
 }
 
-/// What [`Artifacts::scaffold`] made.
+/// Files that [`Artifacts::scaffold`] created.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct Scaffolded {
     /// The tasks of the plan, in order.
@@ -198,7 +198,7 @@ impl Artifacts {
             or_none(&new.action),
         );
         plan.add_to_section("tasks", &block)?;
-        // What the new block says must be what was meant.
+        // The new block must read back as it was meant.
         let after = self.planned_tasks(slice, &plan, models)?;
         let is_meant =
             |task: &PlannedTask| task.id == id && task.tier == *tier && task.depends_on == new.depends_on;
@@ -296,7 +296,7 @@ impl Artifacts {
         Err(ProjectError::wrong_status(message, "mend the plan, then do the same again"))
     }
 
-    /// Whether what a task depends on is planned.
+    /// Checks that all dependencies of a task are planned.
     pub(super) fn check_dependencies(
         &self,
         task: &PlannedTask,
@@ -327,7 +327,7 @@ impl Artifacts {
         Err(ProjectError::unknown(message, "make one by `nexus artifact new milestone NAME`"))
     }
 
-    /// How many slices and tasks a milestone has.
+    /// Returns the numbers of slices and tasks of a milestone.
     pub(super) fn counted(&self, milestone: MilestoneId) -> Result<(u64, u64), ProjectError> {
         let slices = self.slices(milestone)?;
         let mut tasks = 0;
@@ -352,7 +352,7 @@ impl Artifacts {
     }
 }
 
-/// What is wrong with an artifact, a line each. `None`: nothing is.
+/// Returns the faults of an artifact, a line each. `None`: it has no fault.
 fn findings_of(path: &Path, document: &Artifact, faults: Vec<Fault>) -> Option<String> {
     let mut findings: Vec<_> = faults
         .into_iter()

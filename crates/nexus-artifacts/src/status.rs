@@ -1,4 +1,4 @@
-//! What became of a milestone, from its criteria.
+//! Result of a milestone, from its criteria.
 
 use serde::Serialize;
 
@@ -12,9 +12,9 @@ use super::{
 pub struct CriterionResult {
     /// `SC-1`.
     pub id: String,
-    /// What must hold.
+    /// Text of the criterion.
     pub text: String,
-    /// What became of it. What nobody decided, or said in a word that is none, is pending.
+    /// Its result. An undecided criterion, or one with an unknown word, is pending.
     pub status: CriterionStatus,
 }
 
@@ -32,8 +32,8 @@ pub fn criteria(verification: &Artifact) -> Vec<CriterionResult> {
     criteria.collect()
 }
 
-/// The status that follows: failed if one failed; else deferred if one is put off or not decided, or if there is none; else
-/// verified.
+/// Returns the status that follows: failed if a criterion failed; else deferred if a criterion is deferred or
+/// undecided, or if the milestone has no criteria; else verified.
 pub fn follows(criteria: &[CriterionResult]) -> MilestoneStatus {
     let is_any = |status| criteria.iter().any(|criterion| criterion.status == status);
     if is_any(CriterionStatus::Fail) {

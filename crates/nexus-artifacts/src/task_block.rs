@@ -4,18 +4,18 @@ use std::{collections::BTreeMap, ops::Range};
 
 use super::document::Artifact;
 
-/// A `<task>` block, whatever it says.
+/// A `<task>` block with any content.
 #[derive(Clone, Debug)]
 pub(super) struct TaskBlock {
-    /// Where it begins.
+    /// Its start.
     pub(super) start: usize,
     /// The attributes, and where their values begin.
     pub(super) attributes: BTreeMap<String, (String, usize)>,
-    /// What stands in it.
+    /// Its content.
     pub(super) body: Range<usize>,
 }
 
-/// What is no block though it looks like one, and where.
+/// Position and description of a malformed block.
 pub(super) type BlockFault = (usize, String);
 
 /// The blocks of a plan in order, and what would be lost if it were passed over.
@@ -55,7 +55,7 @@ pub(super) fn blocks(document: &Artifact) -> (Vec<TaskBlock>, Vec<BlockFault>) {
         } else if rest.strip_prefix('/').is_some_and(|rest| rest.starts_with("task>")) {
             match open.take() {
                 Some(block) => blocks.push(TaskBlock { body: block.body.start..found, ..block }),
-                // That of a block whose beginning is at fault.
+                // The block's beginning was reported as a fault already.
                 None if !faults.is_empty() => {}
                 None => faults.push((found, "this </task> has no <task>".to_owned())),
             }
@@ -67,7 +67,7 @@ pub(super) fn blocks(document: &Artifact) -> (Vec<TaskBlock>, Vec<BlockFault>) {
     (blocks, faults)
 }
 
-/// What stands between `<name>` and `</name>` of a block, without blanks around it.
+/// Returns the text between `<name>` and `</name>` of a block, without surrounding blanks.
 pub(super) fn inner<'a>(body: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = body.split_once(&format!("<{name}>"))?;
     let (inner, _) = rest.split_once(&format!("</{name}>"))?;
@@ -85,7 +85,7 @@ fn prose_alone(document: &Artifact) -> String {
     prose
 }
 
-/// What follows an element's name, whatever its case.
+/// Returns the text after an element's name, in upper or lower case.
 fn named<'a>(rest: &'a str, name: &str) -> Option<&'a str> {
     let (found, after) = rest.split_at_checked(name.len())?;
     let ends =

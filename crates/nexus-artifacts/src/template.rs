@@ -1,4 +1,4 @@
-//! What new artifacts say.
+//! Texts of new artifacts.
 
 use std::fmt::Write as _;
 

@@ -18,9 +18,9 @@ use super::{
 pub struct TaskLine {
     /// The task.
     pub id: SliceTaskId,
-    /// How far it is.
+    /// Its progress.
     pub status: WorkStatus,
-    /// What it is called.
+    /// Its name.
     pub name: String,
 }
 
@@ -69,11 +69,12 @@ impl Artifacts {
         ids.into_iter().map(|id| task_of(id, &self.task_plan(id)?.1)).collect()
     }
 
-    /// Writes a slice's `TODO.md` again, and says where it is.
+    /// Writes a slice's `TODO.md` again, and returns its path.
     ///
     /// # Errors
     ///
-    /// As [`Self::task_list`]; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if there is no such slice.
+    /// Those of [`Self::task_list`]; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if the slice does
+    /// not exist.
     pub fn write_todo(&self, slice: SliceId) -> Result<PathBuf, ProjectError> {
         let _lock = self.lock()?;
         if !self.slices(slice.milestone)?.contains(&slice) {
@@ -92,14 +93,15 @@ impl Artifacts {
         Ok(path)
     }
 
-    /// Moves a task to another status, and writes its slice's `TODO.md` again. What it was before comes back.
+    /// Moves a task to another status, and writes its slice's `TODO.md` again. Returns the earlier status.
     ///
-    /// Nothing but the status changes in the task's plan. A process that is ended between the two files leaves a TODO that is old: the
-    /// next transition of the slice, or [`Self::write_todo`], writes it again.
+    /// Changes only the status in the task's plan. If the process is killed between the two files, the TODO is
+    /// outdated: the next transition of the slice, or [`Self::write_todo`], writes it again.
     ///
     /// # Errors
     ///
-    /// As [`Self::task_list`], with nothing changed; [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if there is no such task.
+    /// Those of [`Self::task_list`], with nothing changed;
+    /// [`Unknown`](nexus_project::ProjectErrorKind::Unknown) if the task does not exist.
     pub fn mark_task(&self, task: SliceTaskId, status: WorkStatus) -> Result<WorkStatus, ProjectError> {
         let _lock = self.lock()?;
         let (path, mut plan) = self.task_plan(task)?;
@@ -132,7 +134,7 @@ fn task_of(id: SliceTaskId, plan: &Artifact) -> Result<TaskLine, ProjectError> {
     Ok(TaskLine { id, status, name: name_of(plan) })
 }
 
-/// What a plan's first heading says, without the task's own name in front.
+/// Returns a plan's first heading without the task's id in front.
 fn name_of(plan: &Artifact) -> String {
     let mut lines = plan.prose_in(plan.body()).map(|range| &plan.text()[range]);
     let heading = lines.find_map(|line| heading_of(line).filter(|(level, _)| *level == 1));

@@ -28,9 +28,10 @@ const IGNORED: [&str; 2] = ["/.lock", ".*.new"];
 /// Most bytes of a file. Source: our own bound.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// The artifacts of a project. Cheap to clone; every call reads the files anew.
+/// The artifacts of a project. Cheap to clone; every call reads the files again.
 ///
-/// Calls read and write files and may wait for other processes: in async code, make them by the runtime's `spawn_blocking`.
+/// Calls read and write files and may wait for other processes: in async code, use the runtime's
+/// `spawn_blocking`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifacts {
     root: PathBuf,
@@ -42,7 +43,8 @@ impl Artifacts {
         Self { root: root.into() }
     }
 
-    /// Those of the nearest folder, from this one up, that has `.nubos-pilot/` in it; else those of the folder itself.
+    /// Finds the artifacts of the nearest folder, from this one upwards, with a `.nubos-pilot/`; else those of
+    /// the folder itself.
     pub fn find(folder: &Path) -> Self {
         let found = folder.ancestors().find(|above| above.join(FOLDER).is_dir());
         Self::at(found.unwrap_or(folder))
@@ -124,11 +126,12 @@ impl Artifacts {
         self.named(&folder, |name| SliceTaskId::below(slice, name))
     }
 
-    /// Reads an artifact. `None` if there is none.
+    /// Reads an artifact. `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](ProjectErrorKind::Damaged) for a link, a file that is too large or no UTF-8; those of the file system.
+    /// [`Damaged`](ProjectErrorKind::Damaged) for a link, a file that is too large or not UTF-8; those of the
+    /// file system.
     pub fn read(&self, path: &Path, kind: Kind) -> Result<Option<Artifact>, ProjectError> {
         self.guard(path)?;
         let Some(bytes) = read_bytes(path)? else { return Ok(None) };
@@ -138,7 +141,7 @@ impl Artifacts {
         Ok(Some(Artifact::parse(kind, text)))
     }
 
-    /// As [`Self::read`], where there must be one.
+    /// [`Self::read`] for an artifact that must exist.
     pub(super) fn existing(&self, path: &Path, kind: Kind) -> Result<Artifact, ProjectError> {
         self.read(path, kind)?.ok_or_else(|| {
             let message = format!("there is no {path:?}");
@@ -206,7 +209,7 @@ impl Artifacts {
     }
 }
 
-/// What is in a folder, by name. Nothing if there is no folder.
+/// Returns the content of a folder, by name. Empty if the folder does not exist.
 pub(super) fn entries(folder: &Path) -> Result<Vec<PathBuf>, ProjectError> {
     let failed = |error| ProjectError::unusable(folder, &error);
     let read = match fs::read_dir(folder) {

@@ -10,7 +10,7 @@ const MOST_DEPTH: usize = 16;
 /// Values that one frontmatter may have once its aliases are followed.
 const MOST_NODES: usize = 20_000;
 
-/// What is wrong with a frontmatter, and where in it. Lines and columns count from 1.
+/// A fault of a frontmatter, with its position. Lines and columns count from 1.
 #[derive(Clone, Debug)]
 pub(super) struct YamlError {
     pub(super) line: usize,
@@ -18,7 +18,7 @@ pub(super) struct YamlError {
     pub(super) message: String,
 }
 
-/// Where the value of a key stands.
+/// Positions of the keys' values.
 pub(super) type Values = BTreeMap<String, Range<usize>>;
 
 /// Reads a frontmatter as a type.
@@ -26,7 +26,7 @@ pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, YamlError> {
     serde_yaml::from_str_with_options(text, options()).map_err(|error| YamlError::of(&error, text))
 }
 
-/// Where the values of the outermost keys stand, quotes included. Empty if the text is no map.
+/// Returns the positions of the outermost keys' values, quotes included. Empty if the text is not a map.
 pub(super) fn values(text: &str) -> Values {
     let read = serde_yaml::from_str_with_options::<BTreeMap<String, Spanned<IgnoredAny>>>(text, options());
     let spans = read.unwrap_or_default().into_iter().filter_map(|(key, value)| {
@@ -41,7 +41,7 @@ pub(super) fn values(text: &str) -> Values {
 
 /// A text as one YAML value on one line.
 pub(super) fn quoted(text: &str) -> String {
-    // What JSON calls a string is one of YAML too, but for characters that YAML wants escaped.
+    // A JSON string is also a YAML string, except for some characters that YAML requires to be escaped.
     let json = serde_json::Value::from(text).to_string();
     json.chars().fold(String::with_capacity(json.len()), |mut line, character| {
         match character {
@@ -81,7 +81,7 @@ impl YamlError {
         let words = error.without_snippet().to_string();
         let words = words.lines().next().unwrap_or_default().trim();
         let words = words.strip_prefix("error: ").unwrap_or(words);
-        // The place is said once, and by us.
+        // The message gets our own position instead.
         let words = match words.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
             Some((place, words)) if place.contains("column") => words,
             _ => words,

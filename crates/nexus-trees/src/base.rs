@@ -107,7 +107,7 @@ impl Record {
         let bytes =
             read.ok_or_else(|| TreeError::from_io(&path, "cannot be read", std::io::ErrorKind::NotFound))?;
         let record: Self = serde_json::from_slice(&bytes).map_err(|error| {
-            let message = format!("{path:?} is not what was written there: {error}; create the tree anew");
+            let message = format!("{path:?} was changed by another program: {error}; create the tree again");
             TreeError::new(TreeErrorKind::Malformed, message)
         })?;
         if record.version != VERSION {

@@ -141,7 +141,7 @@ impl Tree {
         tree.pin()?;
         match tree.repo.tree_of(&tree.base().commit) {
             Err(error) if error.kind() == TreeErrorKind::NotFound => {
-                let message = format!("{:?} has lost its base: {error}; create it anew", tree.folder);
+                let message = format!("{:?} has lost its base: {error}; create the tree again", tree.folder);
                 Err(TreeError::new(TreeErrorKind::MissingObject, message))
             }
             found => found.map(|_| tree),

@@ -106,7 +106,7 @@ impl ObjectReader {
             let words: Vec<&str> = header.split(' ').collect();
             // An answer to another question would be taken for this object, and every later answer for the one before it.
             if words.first() != Some(&id) {
-                return Err(unexpected(&format!("{header:?} where {id} was asked for")));
+                return Err(unexpected(&format!("{header:?} in answer to the request for {id}")));
             }
             let object = match words[..] {
                 [_, "missing"] => None,

@@ -15,7 +15,7 @@ use super::{
 const STATUS_LINE: &str = "**Milestone Status:**";
 
 impl CheckContext<'_> {
-    /// Where the value of a key stands.
+    /// Returns the position of a key's value.
     fn at(&self, key: &str) -> usize {
         self.artifact.values().get(key).map_or(0, |range| range.start)
     }

@@ -1,4 +1,4 @@
-//! What is asked of files that others than people write: reviews and handoffs.
+//! Rules for files that agents write: reviews and handoffs.
 
 use super::{
     super::{frontmatter::AgentHandoff, handoff, review, rule::Rule},

@@ -1,4 +1,4 @@
-//! What the lint asks of one artifact by itself.
+//! Rules of the lint for one artifact by itself.
 
 mod counts;
 mod files;
@@ -20,7 +20,7 @@ pub(super) type Fault = (usize, Rule, String);
 /// Context of a check, and the faults that it found.
 pub(super) struct CheckContext<'a> {
     pub(super) artifact: &'a Artifact,
-    /// Where the file lies, as far as it is known.
+    /// Location of the file, as far as it is known.
     pub(super) milestone: Option<MilestoneId>,
     pub(super) slice: Option<SliceId>,
     pub(super) task: Option<SliceTaskId>,

@@ -1,4 +1,4 @@
-//! Frontmatter, sections, entries: what is asked of every kind.
+//! Frontmatter, sections and entries: rules for every kind.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use super::{
     CheckContext,
 };
 
-/// What a program writes that lost a value.
+/// Text that JavaScript programs write in place of a lost value.
 const LOST: &str = "[object Object]";
 
 impl CheckContext<'_> {
@@ -27,7 +27,7 @@ impl CheckContext<'_> {
                 self.fault(
                     start + at,
                     Rule::ObjectObject,
-                    format!("{LOST} is no value; write the one that was lost"),
+                    format!("{LOST} stands for a lost value; write the value"),
                 );
             }
             start += line.len();
@@ -102,7 +102,7 @@ impl CheckContext<'_> {
                 self.fault(section.start, Rule::SectionUnclosed, format!("<{name}> has no </{name}>"));
             } else if document.is_blank(section.body.clone()) {
                 let message = format!(
-                    "the section {} says nothing; write {NONE} if there is nothing to say",
+                    "the section {} is empty; write {NONE} if it has no content",
                     shown(name)
                 );
                 self.fault(section.start, Rule::SectionEmpty, message);
@@ -158,7 +158,7 @@ impl CheckContext<'_> {
         self.stray_entries(spec, &form);
     }
 
-    /// Headings that are named as entries are, and are none.
+    /// Reports headings that look like entries and are in the wrong section.
     fn stray_entries(&mut self, spec: &EntrySpec, form: &str) {
         let document = self.artifact;
         if spec.prefix.is_empty() {

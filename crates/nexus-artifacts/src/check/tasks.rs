@@ -20,9 +20,9 @@ pub(in super::super) struct PlannedTask {
     pub(in super::super) id: SliceTaskId,
     pub(in super::super) depends_on: Vec<SliceTaskId>,
     pub(in super::super) tier: String,
-    /// What stands in the block.
+    /// Content of the block.
     pub(in super::super) body: String,
-    /// Where its dependencies are named.
+    /// Position of its dependencies.
     pub(in super::super) depends_on_at: usize,
 }
 
