@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nexus_core::{Effects, Retry};
 
-use super::{AgentTurnContext, LEASE, lock, prompt, run::AgentTurnEnd};
+use super::{LEASE, OngoingTurn, TakenMessage, prompt, run::AgentTurnEnd};
 use crate::{
     agent::{AgentDocument, AgentStatus},
     broker::Broker,
@@ -22,14 +22,9 @@ const KEPT_FOR_CALLERS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
 
 /// Stores what a turn led to. False if no further message of the agent is to be taken for now.
-pub(super) async fn after(
-    turn: &AgentTurnContext,
-    lease: &HandlingLease,
-    envelope: &Envelope,
-    deliveries: u64,
-    ended: AgentTurnEnd,
-) -> Result<bool, BrokerError> {
+pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<bool, BrokerError> {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
+    let Delivery { envelope, lease, deliveries } = &turn.own;
     let mut diff = None;
     // What was said last, else what goes back in its place.
     let (said, status) = match ended {
@@ -46,10 +41,10 @@ pub(super) async fn after(
             Err(error)
                 if error.kind().could_not_run()
                     && error.partial().effects <= Effects::Read
-                    && lock(&turn.taken).is_empty()
-                    && deliveries < MOST_DELIVERIES =>
+                    && turn.taken().is_empty()
+                    && *deliveries < MOST_DELIVERIES =>
             {
-                return again(turn, lease, error.retry(), deliveries).await;
+                return again(turn, error.retry()).await;
             }
             Err(error) => {
                 // What it changed by then is kept, too.
@@ -60,8 +55,8 @@ pub(super) async fn after(
                 (Err(Some(prompt::failure(&turn.agent, envelope, &error))), AgentStatus::Failed)
             }
         },
-        AgentTurnEnd::Busy(_) if deliveries < MOST_DELIVERIES => {
-            return again(turn, lease, Retry::Guessed(LEASE), deliveries).await;
+        AgentTurnEnd::Busy(_) if *deliveries < MOST_DELIVERIES => {
+            return again(turn, Retry::Guessed(LEASE)).await;
         }
         AgentTurnEnd::Busy(error) | AgentTurnEnd::Conversation(error) => {
             let message = format!("the conversation of {name} cannot be used: {error}");
@@ -79,14 +74,14 @@ pub(super) async fn after(
             (Err(Some(prompt::problem(&envelope.message_id, "no_folder", &message))), AgentStatus::Failed)
         }
     };
-    let taken = lock(&turn.taken).clone();
+    let taken = turn.taken();
     // Another broker may have held it for lost, and have begun another one: its status and its locks are that one's.
     let mut is_own = false;
     broker
         .directory()
         .update(name, |record| {
             // What was noted and is not among these the model has not read: another turn may begin with it.
-            taken.iter().for_each(|delivery| record.note_unended(&delivery.envelope.message_id));
+            taken.iter().for_each(|taken| record.note_unended(&taken.delivery.envelope.message_id));
             record.note_unended(&envelope.message_id);
             is_own = record.turn.take_if(|begun| turn.is(begun)).is_some();
             if !is_own {
@@ -103,10 +98,9 @@ pub(super) async fn after(
         })
         .await?;
     let mut ended = vec![&envelope.message_id];
-    for Delivery { lease, envelope, .. } in &taken {
-        let is_answered = lock(&turn.answered).contains(&envelope.message_id);
+    for TakenMessage { delivery: Delivery { lease, envelope, .. }, is_answered } in &taken {
         let answer = match &said {
-            _ if is_answered => None,
+            _ if *is_answered => None,
             Ok(text) => prompt::answer(envelope, text, None),
             Err(failure) => failure.clone(),
         };
@@ -141,15 +135,10 @@ async fn ended_for_good(broker: &Broker, name: &str, ids: &[&EnvelopeId]) {
 }
 
 /// Puts a message back that no backend could run, and suspends the agent until one may.
-async fn again(
-    turn: &AgentTurnContext,
-    lease: &HandlingLease,
-    retry: Retry,
-    deliveries: u64,
-) -> Result<bool, BrokerError> {
+async fn again(turn: &OngoingTurn, retry: Retry) -> Result<bool, BrokerError> {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
     // What failed at once is not tried five times within a second.
-    let least = Duration::from_secs(1 << deliveries.min(6));
+    let least = Duration::from_secs(1 << turn.own.deliveries.min(6));
     let wait = retry.delay(broker.options().clock.now()).unwrap_or(LEASE).clamp(least, LONGEST_WAIT);
     broker.suspend(name, wait);
     broker
@@ -162,7 +151,7 @@ async fn again(
             Ok(())
         })
         .await?;
-    broker.store().put_back(lease).await?;
+    broker.store().put_back(&turn.own.lease).await?;
     Ok(false)
 }
 

@@ -10,7 +10,7 @@ use nexus_core::{
     ToolAccess, ToolPattern, ToolRouter as _, Toolbox, TurnHost, TurnRequest,
 };
 
-use super::{AgentTurnContext, LEASE, LOOK_EVERY, LOOKS_PER_HEARTBEAT, lock, prompt, tools};
+use super::{LEASE, LOOK_EVERY, LOOKS_PER_HEARTBEAT, OngoingTurn, prompt, tools};
 use crate::{
     agent::{AgentDocument, AgentStatus},
     error::{BrokerError, BrokerErrorKind, of_conversation},
@@ -38,11 +38,8 @@ pub(super) enum AgentTurnEnd {
 }
 
 /// Runs the turn, and hands it the urgent messages that arrive meanwhile.
-pub(super) async fn run(
-    turn: &Arc<AgentTurnContext>,
-    envelope: &Envelope,
-    end: &CancelToken,
-) -> AgentTurnEnd {
+pub(super) async fn run(turn: &Arc<OngoingTurn>, end: &CancelToken) -> AgentTurnEnd {
+    let envelope = &turn.own.envelope;
     let options = turn.broker.options();
     let tools = tools::of(turn);
     if let Some(missing) = missing_tools(envelope, &tools) {
@@ -122,7 +119,7 @@ pub(super) async fn run(
 }
 
 /// Hands urgent messages to the running turn, where its backend takes them, until it is `over`.
-async fn hand_in(turn: &AgentTurnContext, steering: &Steering, over: &CancelToken) {
+async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
     let store = turn.broker.store();
     // Else they are there for `wait_for_message`.
     if !turn.broker.takes_input(&turn.agent.kind) {
@@ -161,7 +158,7 @@ async fn hand_in(turn: &AgentTurnContext, steering: &Steering, over: &CancelToke
             let _ = turn.give_back(&delivery.lease).await;
             return over.cancelled().await;
         }
-        *lock(&turn.offered) = Some(delivery.lease.clone());
+        turn.offer(&delivery.lease);
         let sent = tokio::select! {
             // What was delivered is known by the time that the turn is over.
             biased;
@@ -169,16 +166,13 @@ async fn hand_in(turn: &AgentTurnContext, steering: &Steering, over: &CancelToke
             () = over.cancelled() => None,
         };
         match sent {
-            Some(InputDelivery::Delivered) => {
-                lock(&turn.offered).take();
-                turn.has_taken(delivery);
-            }
+            Some(InputDelivery::Delivered) => turn.has_taken(delivery),
             // It comes first when this turn has ended.
             _ => {
                 if let Err(error) = turn.give_back(&delivery.lease).await {
                     tracing::warn!(agent = %turn.agent.name, %error, "a message is given out again later");
                 }
-                lock(&turn.offered).take();
+                turn.withdraw_offer();
                 return over.cancelled().await;
             }
         }
@@ -186,7 +180,7 @@ async fn hand_in(turn: &AgentTurnContext, steering: &Steering, over: &CancelToke
 }
 
 /// Adds the conversation to the full text index. What fails is added with the next turn.
-async fn remember(turn: &AgentTurnContext, key: SessionKey, held: HeldConversation) {
+async fn remember(turn: &OngoingTurn, key: SessionKey, held: HeldConversation) {
     let Some(memory) = turn.broker.options().memory.clone() else { return };
     let captured = tokio::task::spawn_blocking(move || match held.load() {
         Ok(conversation) => memory.capture(&key, &conversation),
@@ -220,7 +214,7 @@ fn scope(record: &AgentDocument) -> Result<ParticipantScope, BrokerError> {
 
 /// Renews the leases of a turn and writes its heartbeat. Returns when the turn is to end: the agent was stopped, or another broker has
 /// the message.
-async fn keep_alive(turn: &AgentTurnContext, cancel: &CancelToken) {
+async fn keep_alive(turn: &OngoingTurn, cancel: &CancelToken) {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
     let mut looks = 0_u32;
     loop {

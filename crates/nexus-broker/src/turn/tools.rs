@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::{AgentTurnContext, LEASE};
+use super::{LEASE, OngoingTurn};
 use crate::{
     agent::{AgentDocument, AgentStatus, ProgressReport},
     broker::SendOptions,
@@ -139,7 +139,7 @@ struct AgentSummary {
 }
 
 /// The tools of a turn: those that the agent's scope leaves it.
-pub(super) fn of(turn: &Arc<AgentTurnContext>) -> Toolbox {
+pub(super) fn of(turn: &Arc<OngoingTurn>) -> Toolbox {
     let mut tools = Toolbox::new().with(send(turn)).with(wait(turn)).with(list(turn));
     if turn.agent.manager.is_some() {
         tools = tools.with(report(turn));
@@ -158,7 +158,7 @@ pub(super) fn of(turn: &Arc<AgentTurnContext>) -> Toolbox {
     };
     let mut of_agent = TriggerTools::of_agent(triggers, &turn.agent.name)
         .in_session(turn.session.clone())
-        .in_turn(turn.chain.clone(), turn.broker.options().max_hops);
+        .in_turn(turn.chain(), turn.broker.options().max_hops);
     if turn.agent.folder.is_some() {
         of_agent = of_agent.with_files();
     }
@@ -178,7 +178,7 @@ fn words(error: &BrokerError) -> String {
     error.to_string()
 }
 
-fn send(turn: &Arc<AgentTurnContext>) -> Tool {
+fn send(turn: &Arc<OngoingTurn>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "send_message_to_agent",
@@ -196,11 +196,11 @@ fn send(turn: &Arc<AgentTurnContext>) -> Tool {
                         other: Map::new(),
                     },
                 };
-                let options = SendOptions::default().with_priority(arguments.priority).after(&turn.chain);
+                let options = SendOptions::default().with_priority(arguments.priority).after(&turn.chain());
                 let sent = turn.broker.send(&turn.address(), &to, payload, options).await;
                 let sent = sent.map_err(|error| words(&error))?;
                 if let Some(id) = answered {
-                    turn.has_answered(id, &to);
+                    turn.has_answered(&id, &to);
                 }
                 Ok::<_, String>(Json(json!({ "message_id": sent.message_id, "reach": sent.reach.as_str() })))
             }
@@ -209,7 +209,7 @@ fn send(turn: &Arc<AgentTurnContext>) -> Tool {
     .with_effects(Effects::Wrote)
 }
 
-fn wait(turn: &Arc<AgentTurnContext>) -> Tool {
+fn wait(turn: &Arc<OngoingTurn>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "wait_for_message",
@@ -229,13 +229,13 @@ fn wait(turn: &Arc<AgentTurnContext>) -> Tool {
 }
 
 /// The next message of the turn's agent. It is finished with the turn.
-async fn next_message(turn: &AgentTurnContext, at_most: Duration) -> Result<Value, BrokerError> {
+async fn next_message(turn: &OngoingTurn, at_most: Duration) -> Result<Value, BrokerError> {
     let store = turn.broker.store();
     let until = Instant::now() + at_most;
     let _waiting = turn.waits();
     loop {
         // What is offered to the turn comes as soon as this call has ended.
-        if super::lock(&turn.offered).is_some() {
+        if turn.has_offer() {
             return Ok(Value::Null);
         }
         let waiting = store.waiting(&turn.queue, MOST_ASIDE).await?;
@@ -288,7 +288,7 @@ async fn next_message(turn: &AgentTurnContext, at_most: Duration) -> Result<Valu
     }
 }
 
-fn list(turn: &Arc<AgentTurnContext>) -> Tool {
+fn list(turn: &Arc<OngoingTurn>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::without_arguments("list_agents", "Lists the agents, and says to which you may write.", move || {
         let turn = Arc::clone(&turn);
@@ -319,7 +319,7 @@ fn view(asks: &AgentDocument, agent: AgentDocument) -> AgentSummary {
     }
 }
 
-fn report(turn: &Arc<AgentTurnContext>) -> Tool {
+fn report(turn: &Arc<OngoingTurn>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "report_status",
@@ -332,7 +332,7 @@ fn report(turn: &Arc<AgentTurnContext>) -> Tool {
     .with_effects(Effects::Wrote)
 }
 
-async fn report_status(turn: &AgentTurnContext, arguments: StatusArguments) -> Result<String, BrokerError> {
+async fn report_status(turn: &OngoingTurn, arguments: StatusArguments) -> Result<String, BrokerError> {
     if arguments.percent.is_some_and(|percent| percent > 100) {
         return Err(BrokerError::invalid("percent is over 100", "give 0 to 100"));
     }
@@ -368,12 +368,12 @@ async fn report_status(turn: &AgentTurnContext, arguments: StatusArguments) -> R
         other: Map::new(),
     };
     let to = Address::ManagerOf(turn.agent.name.clone());
-    let options = SendOptions::default().after(&turn.chain);
+    let options = SendOptions::default().after(&turn.chain());
     let sent = turn.broker.send(&turn.address(), &to, payload, options).await?;
     Ok(format!("told: {}", sent.reach.as_str()))
 }
 
-fn start(turn: &Arc<AgentTurnContext>) -> Tool {
+fn start(turn: &Arc<OngoingTurn>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "start_worker",
@@ -389,7 +389,7 @@ fn start(turn: &Arc<AgentTurnContext>) -> Tool {
                     max_workers: arguments.max_workers,
                     required_tools: arguments.required_tools,
                 };
-                let record = turn.broker.start_worker(&turn.agent.name, order, &turn.chain).await;
+                let record = turn.broker.start_worker(&turn.agent.name, order, &turn.chain()).await;
                 let record = record.map_err(|error| words(&error))?;
                 let folder = record.folder.as_ref().map(|folder| folder.display().to_string());
                 Ok::<_, String>(Json(json!({ "worker": record.name, "folder": folder })))
@@ -401,10 +401,10 @@ fn start(turn: &Arc<AgentTurnContext>) -> Tool {
 
 /// A tool on one of the turn's agent's own workers.
 fn on_worker<F>(
-    turn: &Arc<AgentTurnContext>,
+    turn: &Arc<OngoingTurn>,
     name: &'static str,
     description: &'static str,
-    act: impl Fn(Arc<AgentTurnContext>, String) -> F + Send + Sync + 'static,
+    act: impl Fn(Arc<OngoingTurn>, String) -> F + Send + Sync + 'static,
 ) -> Tool
 where
     F: Future<Output = Result<String, BrokerError>> + Send + 'static,
@@ -424,7 +424,7 @@ where
     .with_effects(Effects::Wrote)
 }
 
-fn stop(turn: &Arc<AgentTurnContext>) -> Tool {
+fn stop(turn: &Arc<OngoingTurn>) -> Tool {
     let about =
         "Stops a worker of yours, with its turn and its own workers. Its files stay until clean_worker.";
     on_worker(turn, "stop_worker", about, |turn, name| async move {
@@ -433,17 +433,17 @@ fn stop(turn: &Arc<AgentTurnContext>) -> Tool {
     })
 }
 
-fn land(turn: &Arc<AgentTurnContext>) -> Tool {
+fn land(turn: &Arc<OngoingTurn>) -> Tool {
     let about = "Puts what a worker of yours changed onto the branch of the repository that it was started from, if that is possible; else says why not.";
     on_worker(turn, "land_worker", about, |turn, name| async move { turn.broker.land(&name).await })
 }
 
-fn clean(turn: &Arc<AgentTurnContext>) -> Tool {
+fn clean(turn: &Arc<OngoingTurn>) -> Tool {
     let about = "Removes a worker of yours that has ended, with its files: only where its changes are landed, or it made none.";
     on_worker(turn, "clean_worker", about, |turn, name| async move { turn.broker.clean(&name, false).await })
 }
 
-fn take_lock(turn: &Arc<AgentTurnContext>) -> Tool {
+fn take_lock(turn: &Arc<OngoingTurn>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "take_lock",
@@ -461,7 +461,7 @@ fn take_lock(turn: &Arc<AgentTurnContext>) -> Tool {
     .with_effects(Effects::Wrote)
 }
 
-fn release_lock(turn: &Arc<AgentTurnContext>) -> Tool {
+fn release_lock(turn: &Arc<OngoingTurn>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new("release_lock", "Releases a lock of yours.", move |arguments: WorkerArguments| {
         let turn = Arc::clone(&turn);
@@ -473,7 +473,7 @@ fn release_lock(turn: &Arc<AgentTurnContext>) -> Tool {
     .with_effects(Effects::Wrote)
 }
 
-fn query(turn: &Arc<AgentTurnContext>) -> Tool {
+fn query(turn: &Arc<OngoingTurn>) -> Tool {
     let turn = Arc::clone(turn);
     Tool::new(
         "memory_query",
@@ -486,7 +486,7 @@ fn query(turn: &Arc<AgentTurnContext>) -> Tool {
     .read_only()
 }
 
-async fn find(turn: &AgentTurnContext, arguments: QueryArguments) -> Result<Value, BrokerError> {
+async fn find(turn: &OngoingTurn, arguments: QueryArguments) -> Result<Value, BrokerError> {
     let Some(memory) = turn.broker.options().memory.clone() else { return Ok(json!([])) };
     let own = turn.agent.name.clone();
     let workers = turn.broker.workers().all_below(turn.broker.directory(), &own).await?;

@@ -1,0 +1,286 @@
+//! The state of one turn: its own message, the messages that it takes while it runs, and their leases.
+//!
+//! The agent's record has the part that other brokers need to know, as a [`BegunTurn`]. Every change of either part is a method of
+//! [`OngoingTurn`].
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    time::{Duration, SystemTime},
+};
+
+use super::{is_elsewhere, prompt};
+use crate::{
+    agent::{AgentDocument, AgentStatus, BegunTurn, MOST_UNENDED},
+    broker::{Broker, WaitingTurn},
+    error::{BrokerError, BrokerErrorKind},
+    message::{Address, Chain, Envelope, EnvelopeId, Payload},
+    session_key::SessionKey,
+    store::{Delivery, HandlingLease},
+};
+
+/// Lease of a message. The turn renews it while it runs.
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
+/// Longest task id in an agent's record, in bytes.
+const MAX_TASK_ID_BYTES: usize = 256;
+
+/// A turn that has begun and has no stored end. The turn and its tools share it.
+#[derive(Debug)]
+pub(super) struct OngoingTurn {
+    pub(super) broker: Broker,
+    /// The agent, as it was when the turn began.
+    pub(super) agent: AgentDocument,
+    pub(super) queue: String,
+    /// The agent's session that the turn belongs to.
+    pub(super) session: Address,
+    /// The message that it handles.
+    pub(super) own: Delivery,
+    messages: Mutex<TurnMessages>,
+}
+
+/// Messages and leases of a turn, which change while it runs.
+#[derive(Debug)]
+struct TurnMessages {
+    /// When the leases of the turn were renewed last.
+    renewed_at: SystemTime,
+    /// Further messages that the turn took. They are finished with it; if it is lost, they are reported as lost with it.
+    taken: Vec<TakenMessage>,
+    /// The message that waits to be handed to the running turn.
+    offered: Option<HandlingLease>,
+    /// Alive while a call of the turn waits for a message.
+    waiting: Weak<WaitingTurn>,
+}
+
+/// A message that a turn took beside its own.
+#[derive(Clone, Debug)]
+pub(super) struct TakenMessage {
+    pub(super) delivery: Delivery,
+    /// Whether the turn has answered it by itself.
+    pub(super) is_answered: bool,
+}
+
+impl OngoingTurn {
+    /// Stores that a turn of the agent begins with a message. Fails with [`Conflict`](BrokerErrorKind::Conflict) if the agent was stopped
+    /// or another broker runs a turn of it.
+    pub(super) async fn begin(
+        broker: &Broker,
+        name: &str,
+        queue: &str,
+        own: Delivery,
+    ) -> Result<Self, BrokerError> {
+        let envelope = &own.envelope;
+        let now = broker.options().clock.now();
+        let refused = |message: String| Err(BrokerError::new(BrokerErrorKind::Conflict, message, ""));
+        let began = broker.directory().update(name, |record| {
+            if record.status == AgentStatus::Stopped {
+                return refused(format!("the agent {name:?} was stopped"));
+            }
+            if is_elsewhere(broker, record) {
+                return refused(format!("another broker runs a turn of {name:?}"));
+            }
+            if let Some(before) = record.turn.take() {
+                before
+                    .messages()
+                    .filter(|id| **id != envelope.message_id)
+                    .for_each(|id| record.note_unended(id));
+            }
+            record.turn = Some(BegunTurn {
+                message_id: envelope.message_id.clone(),
+                taken: Vec::new(),
+                broker: broker.id().to_owned(),
+                began_at: now,
+                heartbeat_at: now,
+            });
+            record.status = AgentStatus::Working;
+            if let Payload::TaskAssignment { task_id, .. } = &envelope.payload {
+                record.task_id = Some(prompt::cut(task_id, MAX_TASK_ID_BYTES));
+            }
+            Ok(())
+        });
+        Ok(Self {
+            agent: began.await?,
+            broker: broker.clone(),
+            queue: queue.to_owned(),
+            session: SessionKey::of(name, &envelope.target_agent_id).address(),
+            messages: Mutex::new(TurnMessages {
+                renewed_at: broker.options().clock.now(),
+                taken: Vec::new(),
+                offered: None,
+                waiting: Weak::new(),
+            }),
+            own,
+        })
+    }
+
+    pub(super) fn address(&self) -> Address {
+        Address::Agent(self.agent.name.clone())
+    }
+
+    /// The place of its message among those that came of one.
+    pub(super) fn chain(&self) -> Chain {
+        self.own.envelope.chain()
+    }
+
+    /// Whether the turn of the agent's record is this one. It is another one where this process stood still for longer than a heartbeat lasts.
+    pub(super) fn is(&self, begun: &BegunTurn) -> bool {
+        begun.message_id == self.own.envelope.message_id && begun.broker == self.broker.id()
+    }
+
+    /// Stores that the turn runs.
+    pub(super) async fn beat(&self) {
+        let name = self.agent.name.as_str();
+        let now = self.broker.options().clock.now();
+        let beat = self.broker.directory().update(name, |record| {
+            if let Some(turn) = record.turn.as_mut().filter(|turn| self.is(turn)) {
+                turn.heartbeat_at = now;
+            }
+            Ok(())
+        });
+        if let Err(error) = beat.await {
+            tracing::warn!(agent = name, %error, "the broker cannot say that a turn runs");
+        }
+    }
+
+    /// Stores that the turn gets a message, before the model reads it: if the turn is lost, the message is reported as lost with it, and
+    /// no other turn begins with it. Fails with [`QueueFull`](BrokerErrorKind::QueueFull) for a turn that has its most.
+    pub(super) async fn note_taken(&self, id: &EnvelopeId) -> Result<(), BrokerError> {
+        let noted = self.broker.directory().update(&self.agent.name, |record| {
+            let Some(turn) = record.turn.as_mut().filter(|turn| self.is(turn)) else {
+                return Err(BrokerError::new(BrokerErrorKind::Conflict, "the turn is over", ""));
+            };
+            if turn.messages().count() >= MOST_UNENDED {
+                return Err(BrokerError::new(
+                    BrokerErrorKind::QueueFull,
+                    format!("the turn has {MOST_UNENDED} messages"),
+                    "end it: the next ones begin turns of their own",
+                ));
+            }
+            if !turn.taken.contains(id) {
+                turn.taken.push(id.clone());
+            }
+            Ok(())
+        });
+        noted.await.map(drop)
+    }
+
+    /// Puts a message back that was noted, and that the model has not read.
+    pub(super) async fn give_back(&self, lease: &HandlingLease) -> Result<(), BrokerError> {
+        let forgotten = self.broker.directory().update(&self.agent.name, |record| {
+            if let Some(turn) = record.turn.as_mut().filter(|turn| self.is(turn)) {
+                turn.taken.retain(|id| *id != lease.message);
+            }
+            Ok(())
+        });
+        forgotten.await?;
+        self.broker.store().put_back(lease).await
+    }
+
+    /// Remembers a noted message that waits to be handed to the running turn. Its lease is renewed with the others.
+    pub(super) fn offer(&self, lease: &HandlingLease) {
+        self.lock().offered = Some(lease.clone());
+    }
+
+    /// Whether a message waits to be handed to the running turn.
+    pub(super) fn has_offer(&self) -> bool {
+        self.lock().offered.is_some()
+    }
+
+    /// The offered message was not delivered.
+    pub(super) fn withdraw_offer(&self) {
+        self.lock().offered = None;
+    }
+
+    /// The turn has a message that was noted.
+    pub(super) fn has_taken(&self, delivery: Delivery) {
+        let mut messages = self.lock();
+        messages.offered.take_if(|offered| *offered == delivery.lease);
+        messages.taken.push(TakenMessage { delivery, is_answered: false });
+    }
+
+    /// The messages that the turn took beside its own.
+    pub(super) fn taken(&self) -> Vec<TakenMessage> {
+        self.lock().taken.clone()
+    }
+
+    /// Remembers that the turn answered a message, if it is one of whom it wrote to.
+    pub(super) fn has_answered(&self, id: &EnvelopeId, to: &Address) {
+        for taken in &mut self.lock().taken {
+            let envelope = &taken.delivery.envelope;
+            taken.is_answered |=
+                envelope.message_id == *id && envelope.source_agent_id.agent_name() == to.agent_name();
+        }
+    }
+
+    /// Whether a message may come into this turn: it is of the turn's session, and no turn without a stored end began with it, as that one
+    /// is reported as lost. A message that was given out and put back without a turn may.
+    pub(super) async fn may_have(&self, delivery: &Delivery) -> bool {
+        let envelope = &delivery.envelope;
+        if !self.is_of_session(envelope) {
+            return false;
+        }
+        if delivery.deliveries == 1 {
+            return true;
+        }
+        let record = self.broker.directory().find(&self.agent.name).await;
+        matches!(record, Ok(Some(record)) if !record.has_begun(&envelope.message_id))
+    }
+
+    /// Whether one of these that wait may come into this turn.
+    pub(super) async fn may_have_any(&self, waiting: &[Envelope]) -> Result<bool, BrokerError> {
+        if !waiting.iter().any(|envelope| self.is_of_session(envelope)) {
+            return Ok(false);
+        }
+        let record = self.broker.directory().get(&self.agent.name).await?;
+        let may_have =
+            |envelope: &Envelope| self.is_of_session(envelope) && !record.has_begun(&envelope.message_id);
+        Ok(waiting.iter().any(may_have))
+    }
+
+    fn is_of_session(&self, envelope: &Envelope) -> bool {
+        SessionKey::of(&self.agent.name, &envelope.target_agent_id).address() == self.session
+    }
+
+    /// Says that the turn waits for a message, until what is given is dropped. It is one turn however many of its calls wait.
+    pub(super) fn waits(&self) -> Arc<WaitingTurn> {
+        let mut messages = self.lock();
+        messages.waiting.upgrade().unwrap_or_else(|| {
+            let waits = Arc::new(self.broker.wait_in_turn());
+            messages.waiting = Arc::downgrade(&waits);
+            waits
+        })
+    }
+
+    /// Renews the leases of the turn. Fails if that of its own message cannot be renewed; another one is given out again then, and
+    /// its sender is told that it was lost.
+    pub(super) async fn renew(&self) -> Result<(), BrokerError> {
+        let store = self.broker.store();
+        let now = self.broker.options().clock.now();
+        let further: Vec<_> = {
+            let messages = self.lock();
+            let taken = messages.taken.iter().map(|taken| &taken.delivery.lease);
+            taken.chain(&messages.offered).cloned().collect()
+        };
+        let renewed = store.extend(&self.own.lease, LEASE).await;
+        for lease in further {
+            let _ = store.extend(&lease, LEASE).await;
+        }
+        if renewed.is_ok() {
+            self.lock().renewed_at = now;
+        }
+        renewed
+    }
+
+    /// Whether the clock has stepped so far since the last renewal that the leases may have lapsed.
+    pub(super) fn is_renewal_late(&self) -> bool {
+        let since = self.broker.options().clock.now().duration_since(self.lock().renewed_at);
+        since.map_or(true, |since| since > LEASE / 2)
+    }
+
+    /// Renews the leases of a turn that is about to take a message, if they may have lapsed: it would take its own.
+    pub(super) async fn renew_before_taking(&self) -> Result<(), BrokerError> {
+        if self.is_renewal_late() { self.renew().await } else { Ok(()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TurnMessages> {
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
