@@ -4,6 +4,8 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod acp;
+#[cfg(feature = "keyring")]
+mod api_key;
 mod args;
 mod artifact;
 mod availability;
@@ -25,8 +27,6 @@ mod for_a_person;
 mod forget;
 mod hook;
 mod interrupt;
-#[cfg(feature = "keyring")]
-mod key;
 #[cfg(feature = "login")]
 mod login;
 #[cfg(feature = "login")]
@@ -215,6 +215,6 @@ async fn run(
         #[cfg(feature = "login")]
         Command::Logout(logout) => logout::logout(out, &logout).await,
         #[cfg(feature = "keyring")]
-        Command::Key(command) => key::key(out, command).await,
+        Command::Key(command) => api_key::api_key(out, command).await,
     }
 }

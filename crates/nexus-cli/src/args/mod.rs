@@ -1,6 +1,8 @@
 //! The command line.
 
 mod acp;
+#[cfg(feature = "keyring")]
+mod api_key;
 mod artifact;
 mod broker;
 mod conversation;
@@ -8,8 +10,6 @@ mod debate;
 mod fleet;
 #[cfg(feature = "login")]
 mod issuer_url;
-#[cfg(feature = "keyring")]
-mod key;
 #[cfg(feature = "login")]
 mod login;
 #[cfg(feature = "login")]
@@ -31,13 +31,13 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub(crate) use acp::AcpArgs;
+#[cfg(feature = "keyring")]
+pub(crate) use api_key::KeyCommand;
 pub(crate) use artifact::{ArtifactArgs, ArtifactCommand, HandoffCommand, NewArtifact};
 pub(crate) use broker::{BrokerCommand, SendArgs};
 pub(crate) use conversation::ConversationCommand;
 pub(crate) use debate::{DebateCommand, NewDebateArgs};
 pub(crate) use fleet::{FleetCommand, WorkerArgs};
-#[cfg(feature = "keyring")]
-pub(crate) use key::KeyCommand;
 #[cfg(feature = "login")]
 pub(crate) use login::{LoginArgs, LogoutArgs, Method, StoreChoice};
 pub(crate) use mcp::{McpCommand, McpServerArgs};

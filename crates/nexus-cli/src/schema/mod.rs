@@ -22,7 +22,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 #[cfg(feature = "keyring")]
-use crate::key::{ChangedKey, StoredKey};
+use crate::api_key::{ChangedKey, StoredKey};
 use crate::{
     args::SchemaCommand,
     artifact::{ArtifactSchema, LintRule, MadeArtifact, MarkedTask, WrittenArtifact},

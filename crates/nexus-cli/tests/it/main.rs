@@ -6,6 +6,8 @@
 mod acp;
 #[cfg(target_os = "linux")]
 mod acp_real;
+#[cfg(all(unix, feature = "keyring"))]
+mod api_key;
 mod artifact;
 #[cfg(target_os = "linux")]
 mod broker;
@@ -28,8 +30,6 @@ mod holds;
 mod hook;
 #[cfg(target_os = "linux")]
 mod json;
-#[cfg(all(unix, feature = "keyring"))]
-mod key;
 #[cfg(all(unix, feature = "login"))]
 mod login;
 mod mcp;

@@ -16,9 +16,9 @@ mod fixture;
 mod folder;
 pub mod format;
 #[cfg(feature = "keyring")]
-mod key;
-#[cfg(feature = "keyring")]
 mod keyring;
+#[cfg(feature = "keyring")]
+mod keyring_key;
 mod login_store;
 mod memory;
 mod pending;
@@ -31,9 +31,9 @@ use nexus_core::Secret;
 pub use file::{DamagedText, FileStore};
 pub use format::StoredLogin;
 #[cfg(feature = "keyring")]
-pub use key::KeyringKey;
-#[cfg(feature = "keyring")]
 pub use keyring::KeyringStore;
+#[cfg(feature = "keyring")]
+pub use keyring_key::KeyringKey;
 pub use login_store::{LoginStore, StorePlace};
 pub use memory::MemoryStore;
 

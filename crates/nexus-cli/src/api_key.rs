@@ -49,7 +49,7 @@ enum KeyOutcome {
     WasAbsent,
 }
 
-pub(crate) async fn key(out: AnswerWriter, command: KeyCommand) -> Result<ExitCode, CommandError> {
+pub(crate) async fn api_key(out: AnswerWriter, command: KeyCommand) -> Result<ExitCode, CommandError> {
     // The keyring answers when it likes: it may ask the person first.
     run_blocking(move || run(out, &command)).await.map_err(|_| "the keyring could not be asked".to_owned())?
 }
