@@ -1,6 +1,6 @@
 //! What a debate's `status.json` holds beside its state.
 
-use nexus_work::WorkData;
+use nexus_work::{AgentType, WorkData};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -47,6 +47,13 @@ pub struct RegisteredAgent {
     pub topics: Vec<String>,
     /// What it is told beside its task.
     pub prompt: Option<String>,
+}
+
+impl From<AgentType> for RegisteredAgent {
+    fn from(agent: AgentType) -> Self {
+        let AgentType { name, description, topics, prompt, .. } = agent;
+        Self { name, description, topics: topics.into_iter().collect(), prompt }
+    }
 }
 
 impl DebateData {

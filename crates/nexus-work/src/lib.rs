@@ -116,8 +116,8 @@ pub use id::{InvalidWorkspaceId, WorkspaceId};
 pub use new_workspace::NewWorkspace;
 #[cfg(feature = "service")]
 pub use service::{
-    Job, JobFault, Jobs, LockedWork, MAX_CALL_WAIT, WorkData, WorkJob, WorkJobs, WorkListing, WorkResult,
-    WorkSnapshot, call_wait, lock_file,
+    FollowUpTask, Job, JobFault, Jobs, LockedWork, MAX_CALL_WAIT, TaskStarter, WorkData, WorkJob, WorkJobs,
+    WorkListing, WorkResult, WorkSnapshot, call_wait, lock_file,
 };
 pub use state::WorkspaceState;
 pub use status::WorkspaceStatus;

@@ -12,7 +12,7 @@ use std::{
 use nexus_project::{
     ProjectFolder,
     harness::Harness,
-    role::{AgentType, Role},
+    role::Role,
     schemas,
     state::ProjectTaskStatus,
     tools::{
@@ -20,7 +20,6 @@ use nexus_project::{
         TaskUpdateRequest, TaskView,
     },
 };
-use nexus_tasks::AgentRegisterRequest;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -240,16 +239,11 @@ fn roles(name: Option<&str>, out: AnswerWriter) -> Result<ExitCode, CommandError
     Ok(ExitCode::SUCCESS)
 }
 
-/// Makes the roles types of agents of the home. `reviewer` is built in.
+/// Registers the roles as types of agents of the home.
 async fn register(out: AnswerWriter) -> Result<ExitCode, CommandError> {
     let tasks = task::unconfigured()?;
-    for role in Role::catalog().filter(|role| role.name != "reviewer") {
-        let AgentType { name, tier, phase, description, prompt, surface, .. } = role.agent_type();
-        let surface =
-            serde_json::to_value(surface).and_then(serde_json::from_value).map_err(CommandError::failed)?;
-        let request =
-            AgentRegisterRequest { name, tier, phase, description, topics: Vec::new(), prompt, surface };
-        let agent = tasks.agent_register(request).await?;
+    for role in Role::custom_types() {
+        let agent = tasks.agent_register(role.into()).await?;
         out.line(&agent, format_args!("{}: {} of {}", agent.name, agent.phase, agent.tier));
     }
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use nexus_core::harness::try_blocking;
 use nexus_router::WorkKind;
+use nexus_work::agent::AgentTypeRegistry;
 
 use super::{answer::DebateView, debates::Debates, request::DebateCreateRequest};
 use crate::{
@@ -36,19 +37,10 @@ impl Debates {
         client_roots: &[PathBuf],
     ) -> Result<DebateView, DebateError> {
         self.check_configuration()?;
-        let registered = self
-            .0
-            .tasks
-            .registered_types()
-            .await
-            .map_err(|error| error.with_kind(DebateErrorKind::Failed))?;
-        let registered = registered.into_iter().map(|agent| RegisteredAgent {
-            name: agent.name,
-            description: agent.description,
-            topics: agent.topics.into_iter().collect(),
-            prompt: agent.prompt,
-        });
-        let data = self.data_of(&request, registered.collect())?;
+        let registry = AgentTypeRegistry::in_home(&self.0.home);
+        let types = try_blocking(move || registry.read::<DebateErrorKind>()).await?;
+        let registered = types.custom_types().cloned().map(RegisteredAgent::from).collect();
+        let data = self.data_of(&request, registered)?;
         let parent = request.parent_workspace_id.as_deref().map(|parent| {
             parent.parse().map_err(|error| {
                 DebateError::invalid(format!("`parent_workspace_id`: {error}"), "name a task or a debate")

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use nexus_work::{AgentType, agent::Surface};
+use nexus_work::{
+    AgentType, AgentTypes,
+    agent::{CHANGING_TOOLS, CHECKING_TOOLS, READING_TOOLS, Surface},
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -108,6 +111,11 @@ impl Role {
         )
     }
 
+    /// The types that a home registers for the roles: all but `reviewer`, which is built in.
+    pub fn custom_types() -> impl Iterator<Item = AgentType> {
+        Self::catalog().map(|role| role.agent_type()).filter(|known| !AgentTypes::is_built_in(&known.name))
+    }
+
     /// The role of this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::catalog().find(|role| role.name == name)
@@ -118,24 +126,13 @@ impl Role {
     /// Who changes files implements, at the tier `execution`; everybody else reads and hands in what they found, at the tier
     /// `operations`. The tools that the role's capabilities take away are not among its own.
     pub fn agent_type(&self) -> AgentType {
-        const TOOLS: [&str; 10] = [
-            "read_my_brief",
-            "read_handoffs",
-            "list_files",
-            "read_file",
-            "search_files",
-            "write_file",
-            "edit_file",
-            "delete_file",
-            "run_tests",
-            "run_probe",
-        ];
         let (tier, phase) = match (self.name, self.capabilities.contains(&NoFileEdit)) {
             ("reviewer", _) => ("operations", "review"),
             (_, true) => ("operations", "survey"),
             (_, false) => ("execution", "implement"),
         };
-        let left = RoleTools::of(&self.capabilities, &[], &HarnessMap::of_nexus()).left(TOOLS);
+        let tools = READING_TOOLS.into_iter().chain(CHANGING_TOOLS).chain(CHECKING_TOOLS);
+        let left = RoleTools::of(&self.capabilities, &[], &HarnessMap::of_nexus()).left(tools);
         let patterns = left.into_iter().filter_map(|tool| tool.parse().ok());
         AgentType::new(self.name, tier, phase)
             .with_description(self.description)
@@ -146,16 +143,12 @@ impl Role {
 
 #[cfg(test)]
 mod tests {
-    use nexus_work::AgentTypes;
-
     use super::*;
 
     #[test]
     fn every_role_is_a_type_that_tasks_know() {
-        // `reviewer` is built in.
-        let roles = Role::catalog().filter(|role| role.name != "reviewer");
         let types =
-            roles.fold(AgentTypes::built_in(), |types, role| types.with_type(role.agent_type()).unwrap());
+            Role::custom_types().fold(AgentTypes::built_in(), |types, role| types.with_type(role).unwrap());
         for role in Role::catalog() {
             let offered = types.tools_of(role.name, ["read_file", "write_file", "delete_file"]).unwrap();
             assert_eq!(

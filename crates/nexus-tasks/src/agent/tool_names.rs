@@ -1,11 +1,10 @@
 //! Which tools the agents of a phase have.
 
-use nexus_work::{AgentTypeError, AgentTypes};
+use nexus_work::{
+    AgentTypeError, AgentTypes,
+    agent::{CHANGING_TOOLS, CHECKING_TOOLS, READING_TOOLS},
+};
 
-/// What everybody has: the brief, what was handed in before, and the files that may be read.
-const READING: [&str; 5] = ["read_my_brief", "read_handoffs", "list_files", "read_file", "search_files"];
-const CHANGING: [&str; 3] = ["write_file", "edit_file", "delete_file"];
-const TRYING: [&str; 2] = ["run_tests", "run_probe"];
 const JUDGING: [&str; 2] = ["read_diff", "read_history"];
 
 /// The phases that have tools of their own. An agent of any other phase has those of its tier: `implement` where it changes
@@ -60,13 +59,13 @@ impl AgentPhase {
     pub fn tools(self) -> Vec<&'static str> {
         let of_its_own: &[&[&str]] = match self {
             Self::Orchestrate => &[&["read_context_map", "submit_brief", "request_clarification"]],
-            Self::Implement => &[&CHANGING, &TRYING, &["submit_handoff"]],
+            Self::Implement => &[&CHANGING_TOOLS, &CHECKING_TOOLS, &["submit_handoff"]],
             Self::Survey => &[&["submit_handoff"]],
-            Self::Review => &[&JUDGING, &TRYING, &["submit_verdict"]],
-            Self::Reflect => &[&JUDGING, &TRYING, &["submit_reflection"]],
+            Self::Review => &[&JUDGING, &CHECKING_TOOLS, &["submit_verdict"]],
+            Self::Reflect => &[&JUDGING, &CHECKING_TOOLS, &["submit_reflection"]],
             Self::Cartographer => &[&["submit_context_map"]],
         };
-        READING.iter().chain(of_its_own.iter().copied().flatten()).copied().collect()
+        READING_TOOLS.iter().chain(of_its_own.iter().copied().flatten()).copied().collect()
     }
 
     /// How many calls an agent may make in all, `submit_*` excepted: 60 where it changes files, else 25.
@@ -103,9 +102,9 @@ mod tests {
         use AgentPhase::{Cartographer, Implement, Orchestrate, Reflect, Review, Survey};
         for phase in [Orchestrate, Implement, Survey, Review, Reflect, Cartographer] {
             let tools = phase.tools();
-            let changes = CHANGING.iter().any(|tool| tools.contains(tool));
+            let changes = CHANGING_TOOLS.iter().any(|tool| tools.contains(tool));
             assert_eq!(changes, phase == Implement, "{phase:?}");
-            assert!(READING.iter().all(|tool| tools.contains(tool)), "{phase:?}");
+            assert!(READING_TOOLS.iter().all(|tool| tools.contains(tool)), "{phase:?}");
             let submits = tools.iter().filter(|tool| tool.starts_with("submit_")).count();
             assert_eq!(submits, 1, "{phase:?}");
         }

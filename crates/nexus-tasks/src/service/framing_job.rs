@@ -11,13 +11,12 @@ use nexus_core::{
 };
 use nexus_router::WorkKind;
 use nexus_trees::{Base, Project, Tree};
-use nexus_work::{AgentRecord, AgentRoute, AgentTypes, LoggedTurn};
+use nexus_work::{AgentRecord, AgentRoute, AgentTypes, LoggedTurn, agent::AgentTypeRegistry};
 use tokio::sync::watch;
 
 use super::{
     creation::TaskCreation,
     inner::{TasksCore, read},
-    registry::TypeFile,
     report::baseline_view,
     settle::{draft_of, pin_head},
     step_job::{NO_BUDGET, is_used_up},
@@ -120,9 +119,9 @@ impl TasksCore {
         self.baseline(task, cancel).await?;
         let reading = task.clone();
         let (_, data) = try_blocking(move || reading.data()).await?;
-        let (base, types_file) = (task.clone(), TypeFile::in_home(&self.home));
+        let (base, registry) = (task.clone(), AgentTypeRegistry::in_home(&self.home));
         let (root, types, turns) = try_blocking(move || {
-            Ok::<_, TaskError>((base.base_folder(&tree)?, types_file.read()?, base.turns()?))
+            Ok::<_, TaskError>((base.base_folder(&tree)?, registry.read()?, base.turns()?))
         })
         .await?;
         let goal = self.goal(&data).await;

@@ -15,7 +15,6 @@ use nexus_work::{WorkJob, WorkJobs};
 use super::{
     maps::Maps,
     memory::{NoMemory, TaskMemory},
-    registry::TypeFile,
 };
 use crate::{
     agent::Prompts,
@@ -132,10 +131,6 @@ impl TasksCore {
     pub(super) async fn open(&self, task_id: &str) -> Result<Task, TaskError> {
         let (store, id) = (self.store.clone(), task_id.to_owned());
         try_blocking(move || store.open(&id)).await
-    }
-
-    pub(super) fn type_file(&self) -> TypeFile {
-        TypeFile::in_home(&self.home)
     }
 
     /// What agents are told.

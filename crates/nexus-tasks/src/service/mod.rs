@@ -4,6 +4,7 @@
 //! are what a model reads of a tool.
 
 mod after_step;
+mod agent_types;
 mod answer;
 mod artifact;
 mod cartographer;
@@ -14,7 +15,6 @@ mod maps;
 mod memory;
 mod new_task;
 mod recovery;
-mod registry;
 mod report;
 mod request;
 mod reviewing_vendors;

@@ -2,8 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use nexus_core::ToolPattern;
-use nexus_work::WorkBudget;
+use nexus_work::{AgentType, WorkBudget, agent::Surface};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -204,9 +203,9 @@ pub struct TierRegisterRequest {
     /// The built-in tier that it is like: `operations` (reads) or `execution` (changes files).
     pub like: String,
     /// The tools of that tier that its agents keep, as names or patterns: `["read_*", "search_files"]`. By default all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Surface::is_all")]
     #[schemars(with = "Option<Vec<String>>")]
-    pub surface: Option<Vec<ToolPattern>>,
+    pub surface: Surface,
 }
 
 /// Lists the tiers.
@@ -237,9 +236,26 @@ pub struct AgentRegisterRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// The tools of its tier that it keeps, as names or patterns. By default all.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Surface::is_all")]
     #[schemars(with = "Option<Vec<String>>")]
-    pub surface: Option<Vec<ToolPattern>>,
+    pub surface: Surface,
+}
+
+impl From<AgentRegisterRequest> for AgentType {
+    fn from(request: AgentRegisterRequest) -> Self {
+        let AgentRegisterRequest { name, tier, phase, description, topics, prompt, surface } = request;
+        let mut agent = Self::new(name, tier, phase).with_description(description).with_surface(surface);
+        agent.topics.extend(topics);
+        agent.prompt = prompt;
+        agent
+    }
+}
+
+impl From<AgentType> for AgentRegisterRequest {
+    fn from(agent: AgentType) -> Self {
+        let AgentType { name, tier, phase, description, topics, prompt, surface, .. } = agent;
+        Self { name, tier, phase, description, topics: topics.into_iter().collect(), prompt, surface }
+    }
 }
 
 /// Lists the types of agents.

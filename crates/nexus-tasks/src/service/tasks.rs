@@ -8,23 +8,15 @@ mod orchestrate;
 mod remove;
 mod result;
 mod run_turn;
+mod start;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use nexus_core::harness::try_blocking;
 use nexus_router::Router;
-use nexus_work::{AgentType, AgentTypes};
 use tokio::sync::watch;
 
-use super::{
-    answer::{AgentList, AgentView, TierList, TierView},
-    inner::{TasksCore, TasksOptions, lock},
-    registry::{agent_list, tier_list},
-    request::{
-        AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TierListRequest, TierRegisterRequest,
-    },
-};
-use crate::{store::TaskStore, task_error::TaskError};
+use super::inner::{TasksCore, TasksOptions, lock};
+use crate::store::TaskStore;
 
 /// Longest wait of a call for another one that only looks after a task, before that counts as work on it.
 pub(super) const LOOK: Duration = Duration::from_secs(1);
@@ -36,55 +28,14 @@ pub(super) const LOOK: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 ///
-/// Every call gives a [`TaskError`], whose `instead` says what to do or to call.
+/// Every call gives a [`TaskError`](crate::TaskError), whose `instead` says what to do or to call.
 #[derive(Clone)]
-pub struct Tasks(Arc<TasksCore>);
+pub struct Tasks(pub(super) Arc<TasksCore>);
 
 impl Tasks {
     /// The tasks of a home. Nothing is read or made yet.
     pub fn new(router: Router, options: TasksOptions) -> Self {
         Self(TasksCore::new(router, options))
-    }
-
-    /// Registers a tier.
-    pub async fn tier_register(&self, request: TierRegisterRequest) -> Result<TierView, TaskError> {
-        let file = self.0.type_file();
-        try_blocking(move || file.register_tier(request)).await
-    }
-
-    /// The tiers.
-    pub async fn tier_list(&self, request: TierListRequest) -> Result<TierList, TaskError> {
-        let file = self.0.type_file();
-        try_blocking(move || Ok(tier_list(&file.read()?, request.offset))).await
-    }
-
-    /// Registers a type of agent, or replaces one that was registered.
-    pub async fn agent_register(&self, request: AgentRegisterRequest) -> Result<AgentView, TaskError> {
-        let file = self.0.type_file();
-        try_blocking(move || file.register_agent(request)).await
-    }
-
-    /// The types of agents.
-    pub async fn agent_list(&self, request: AgentListRequest) -> Result<AgentList, TaskError> {
-        let file = self.0.type_file();
-        try_blocking(move || Ok(agent_list(&file.read()?, request.offset))).await
-    }
-
-    /// The types that callers registered in this home: not those that are built in.
-    pub async fn registered_types(&self) -> Result<Vec<AgentType>, TaskError> {
-        let file = self.0.type_file();
-        try_blocking(move || {
-            let built_in = AgentTypes::built_in();
-            let is_ours = |known: &&AgentType| built_in.types().any(|ours| ours.name == known.name);
-            Ok(file.read()?.types().filter(|known| !is_ours(known)).cloned().collect())
-        })
-        .await
-    }
-
-    /// Removes a registered type of agent.
-    pub async fn agent_remove(&self, request: AgentRemoveRequest) -> Result<AgentList, TaskError> {
-        let file = self.0.type_file();
-        try_blocking(move || file.remove_agent(&request.name)).await
     }
 
     /// Lines for a person about what runs for a task in this process: the last one now, and each that follows. `None` if nothing

@@ -208,6 +208,19 @@ impl AgentTypes {
         Ok(self)
     }
 
+    /// Adds a custom type, or replaces the custom type of the same name.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`AgentTypes::with_type`] and [`AgentTypes::with_replaced_type`].
+    pub fn with_custom_type(self, agent_type: AgentType) -> Result<Self, AgentTypeError> {
+        let is_known = self.types().any(|known| known.name == agent_type.name);
+        match is_known {
+            true => self.with_replaced_type(agent_type),
+            false => self.with_type(agent_type),
+        }
+    }
+
     /// Takes a custom type away.
     ///
     /// # Errors
@@ -328,6 +341,16 @@ impl AgentTypes {
     /// Every type: those that are built in, then the others in the order in which they were registered.
     pub fn types(&self) -> impl Iterator<Item = &AgentType> {
         self.types.iter()
+    }
+
+    /// The types that are not built in, in the same order.
+    pub fn custom_types(&self) -> impl Iterator<Item = &AgentType> {
+        self.types().filter(|known| !Self::is_built_in(&known.name))
+    }
+
+    /// Whether the type of this name is built in.
+    pub fn is_built_in(agent_type: &str) -> bool {
+        is_built_in(AgentNameKind::Type, agent_type)
     }
 
     /// The name of every tier, in the same order.

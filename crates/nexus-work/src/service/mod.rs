@@ -2,10 +2,12 @@
 
 mod documents;
 mod jobs;
+mod task_starter;
 mod work_jobs;
 
 pub use self::{
     documents::{WorkData, WorkListing, WorkSnapshot},
     jobs::{Job, JobFault, Jobs},
+    task_starter::{FollowUpTask, TaskStarter},
     work_jobs::{LockedWork, MAX_CALL_WAIT, WorkJob, WorkJobs, WorkResult, call_wait, lock_file},
 };

@@ -3,6 +3,7 @@
 mod agents;
 mod links;
 mod owners;
+mod registry;
 #[cfg(feature = "report")]
 mod report;
 mod support;

@@ -7,7 +7,6 @@ use nexus_debates::{
     ClaimOutcome, DebateAdvanceRequest, DebateCancelRequest, DebateCreateRequest, DebateErrorKind,
     DebateListRequest, DebateResultRequest, DebateStatusRequest, SourceDraft, verbatim_parts,
 };
-use nexus_tasks::AgentRegisterRequest;
 
 use super::kit::{Act, Seen, advance, agents, canary, debates, frame, honest, question, walk};
 
@@ -185,19 +184,12 @@ async fn a_registered_agent_sits_with_its_own_prompt_beside_an_outsider() {
         _ => honest(seen),
     });
     let debates = debates(place.path(), &agents);
-    let tasks = nexus_tasks::Tasks::new(
-        crate::debates::kit::router(&agents),
-        nexus_tasks::TasksOptions::in_home(place.path().join("home")),
-    );
-    let register = AgentRegisterRequest {
-        name: "security".to_owned(),
-        tier: "operations".to_owned(),
-        phase: "survey".to_owned(),
-        description: "Knows attacks.".to_owned(),
-        prompt: Some("Think of attackers first.".to_owned()),
-        ..AgentRegisterRequest::default()
-    };
-    tasks.agent_register(register).await.unwrap();
+    // A file as `agent_register` writes it.
+    let registered = r#"{ "types": { "security": {
+        "tier": "operations", "phase": "survey", "description": "Knows attacks.", "prompt": "Think of attackers first."
+    } } }"#;
+    std::fs::create_dir_all(place.path().join("home")).unwrap();
+    std::fs::write(place.path().join("home/agent-types.json"), registered).unwrap();
     let too_many = DebateCreateRequest {
         pins: vec!["security".to_owned(), "ann".to_owned(), "zoe".to_owned(), "yan".to_owned()],
         ..question()

@@ -12,7 +12,7 @@ use nexus_tasks::{
     AgentRegisterRequest, CompletedTask, TaskArtifactRequest, TaskCreateRequest, TaskErrorKind, TaskMemory,
     TaskReopenRequest, TierRegisterRequest,
 };
-use nexus_work::WorkBudget;
+use nexus_work::{WorkBudget, agent::Surface};
 use serde_json::{Value, json};
 
 use super::kit::{Act, Seen, World, brief, honest, log, orchestrate, run_step, status, verdict, walk, work};
@@ -500,8 +500,8 @@ async fn a_registered_type_works_with_its_prompt_at_its_tier_and_keeps_them_in_i
     let tier = TierRegisterRequest {
         name: "careful".to_owned(),
         like: "execution".to_owned(),
-        surface: Some(
-            ["read_*", "list_files", "write_file", "delete_file"].map(|one| one.parse().unwrap()).into(),
+        surface: Surface::only(
+            ["read_*", "list_files", "write_file", "delete_file"].map(|one| one.parse().unwrap()),
         ),
     };
     world.tasks.tier_register(tier).await.unwrap();
@@ -512,7 +512,7 @@ async fn a_registered_type_works_with_its_prompt_at_its_tier_and_keeps_them_in_i
         description: "Types.".to_owned(),
         topics: Vec::new(),
         prompt: Some("Type with ten fingers.".to_owned()),
-        surface: Some(["read_*", "write_file", "run_tests"].map(|one| one.parse().unwrap()).into()),
+        surface: Surface::only(["read_*", "write_file", "run_tests"].map(|one| one.parse().unwrap())),
     };
     world.tasks.agent_register(agent.clone()).await.unwrap();
     let id = world.framed().await;
@@ -537,7 +537,7 @@ async fn a_registered_type_works_with_its_prompt_at_its_tier_and_keeps_them_in_i
         .tier_register(TierRegisterRequest {
             name: "wide".to_owned(),
             like: "cartographer".to_owned(),
-            surface: None,
+            surface: Surface::all(),
         })
         .await
         .unwrap_err();

@@ -4,6 +4,7 @@ use nexus_tasks::{
     AgentListRequest, AgentRegisterRequest, AgentRemoveRequest, TaskErrorKind, TierListRequest,
     TierRegisterRequest,
 };
+use nexus_work::agent::Surface;
 
 use super::kit::{World, honest};
 
@@ -15,12 +16,16 @@ fn surveyor() -> AgentRegisterRequest {
         description: "Says what there is.".to_owned(),
         topics: vec!["layout".to_owned()],
         prompt: Some("Look first.".to_owned()),
-        surface: Some(vec!["read_file".parse().unwrap(), "write_file".parse().unwrap()]),
+        surface: Surface::only(["read_file".parse().unwrap(), "write_file".parse().unwrap()]),
     }
 }
 
 fn research() -> TierRegisterRequest {
-    TierRegisterRequest { name: "research".to_owned(), like: "operations".to_owned(), surface: None }
+    TierRegisterRequest {
+        name: "research".to_owned(),
+        like: "operations".to_owned(),
+        surface: Surface::all(),
+    }
 }
 
 #[tokio::test]
@@ -32,7 +37,7 @@ async fn what_is_registered_is_there_for_every_server_of_the_home() {
     assert_eq!(agent.tools, ["read_file", "submit_handoff"], "a surface takes away, and adds nothing");
     let other = world.another();
     let mut changed = surveyor();
-    changed.surface = None;
+    changed.surface = Surface::all();
     other.agent_register(changed).await.unwrap();
     let list = world.tasks.agent_list(AgentListRequest::default()).await.unwrap();
     assert_eq!(list.agents.len(), 5);

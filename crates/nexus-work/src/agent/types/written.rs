@@ -77,7 +77,7 @@ impl From<AgentTypes> for WrittenTypes {
         let tiers = added.map(|Tier { name, like, surface, overlay, phases }| {
             (name, TierWritten { like, surface, overlay, phases: Entries(phases) })
         });
-        let custom = types.types.into_iter().filter(|known| !is_built_in(AgentNameKind::Type, &known.name));
+        let custom = types.types.into_iter().filter(|known| !AgentTypes::is_built_in(&known.name));
         let custom = custom.map(|known| {
             let AgentType { name, tier, phase, description, topics, prompt, surface } = known;
             (name, TypeWritten { tier, phase, description, topics, prompt, surface })
