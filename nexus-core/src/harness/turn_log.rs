@@ -314,3 +314,66 @@ impl TurnLog {
         self.recorder.resume.iter_mut().for_each(|resume| self.redaction.resume(resume));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{
+        EventEnvelope, Limits,
+        turn::{MessageEnded, MessageVoided, TextDelta, VoidCause},
+    };
+
+    /// The warnings of a turn that had these events.
+    fn warnings(events: Vec<TurnEvent>) -> Vec<String> {
+        let mut log = TurnLog::new("test".into(), None, None);
+        events.into_iter().for_each(|event| log.event(event));
+        let mut shown = Vec::new();
+        let mut sink = |envelope: EventEnvelope| {
+            if let TurnEvent::Warning(warning) = envelope.event {
+                shown.push(warning.text);
+            }
+        };
+        let watch = Watch::new(&Limits::new());
+        let flush = async { log.flush(&mut sink, &CancelToken::new(), &watch, false).await };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(flush);
+        shown
+    }
+
+    fn delta(text: &str) -> TurnEvent {
+        TextDelta::new("m".into(), text).into()
+    }
+
+    fn ended(text: &str) -> TurnEvent {
+        MessageEnded::new("m".into(), text).into()
+    }
+
+    #[test]
+    fn a_finished_message_that_differs_from_its_deltas_warns() {
+        for (deltas, text) in [(vec!["Helo"], "Hello"), (vec!["Hel"], "Hello"), (vec!["Hello", "!"], "Hello")]
+        {
+            let mut events: Vec<TurnEvent> = deltas.iter().map(|text| delta(text)).collect();
+            events.push(ended(text));
+            let found = warnings(events);
+            assert!(matches!(&found[..], [warning] if warning.contains("differs")), "{deltas:?}: {found:?}");
+        }
+        for events in [
+            vec![delta("Hel"), delta("lo"), ended("Hello")],
+            vec![ended("Hello")],
+            vec![delta("Hel"), MessageVoided::new("m".into(), VoidCause::Retry).into(), ended("Hello")],
+        ] {
+            assert_eq!(warnings(events.clone()), Vec::<String>::new(), "{events:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_warns_once_and_only_of_another_text(text in "[ab]{1,9}", cut in 0_usize..9, end in "[ab]{0,9}") {
+            let at = cut.min(text.len());
+            let found = warnings(vec![delta(&text[..at]), delta(&text[at..]), ended(&end)]);
+            prop_assert_eq!(found.len(), usize::from(text != end));
+        }
+    }
+}

@@ -242,6 +242,46 @@ mod tests {
         assert_eq!(schema().read("Here it is:\n```\n{\"n\": 1}\n```\n").unwrap(), json!({ "n": 1 }));
     }
 
+    /// A server without a reader of thoughts leaves them in the text; a template may have written the opening tag.
+    #[test]
+    fn thinking_before_an_answer_is_no_part_of_it() {
+        for answer in [
+            "<think>\nThe n is {1}.\n</think>\n\n{\"n\": 1}",
+            "The n is 1.\n</think>\n{\"n\": 1}",
+            "<think></think>\n```json\n{\"n\": 1}\n```",
+            "<think>`</think>` ends it</think>{\"n\": 1}",
+            "<thinking>so</thinking> {\"n\": 1}",
+            "<seed:think>so</seed:think>{\"n\": 1}",
+            "[THINK]so[/THINK]{\"n\": 1}",
+        ] {
+            assert_eq!(schema().read(answer), Ok(json!({ "n": 1 })), "{answer}");
+        }
+        // The words of an answer are its own.
+        let text = OutputSchema::new(json!({ "type": "object" })).unwrap();
+        let quoted = json!({ "text": "<think>a</think> b" });
+        assert_eq!(text.read(&format!("<think>so</think>{quoted}")), Ok(quoted.clone()));
+        assert_eq!(text.read(&quoted.to_string()), Ok(quoted));
+        assert!(schema().read("<think>{\"n\": 1}").is_err(), "a thought is no answer");
+        assert!(schema().read("<think>so</think> The n is 1.").is_err());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_thinking_before_any_answer_leaves_the_answer(
+            thought in "[a-z{}\\[\\]\":,<>/ \n]{0,40}",
+            text in "[a-z<>/{} ]{0,20}",
+            tag in 0_usize..4,
+            is_opened in proptest::bool::ANY,
+        ) {
+            let (open, close) = [("<think>", "</think>"), ("<thinking>", "</thinking>"), ("<seed:think>", "</seed:think>"), ("[THINK]", "[/THINK]")][tag];
+            let schema = OutputSchema::new(json!({ "type": "object", "required": ["text"] })).unwrap();
+            let value = json!({ "text": text });
+            let open = if is_opened { open } else { "" };
+            let answer = format!("{open}{thought}{close}\n{value}");
+            proptest::prop_assert_eq!(schema.read(&answer), Ok(value));
+        }
+    }
+
     #[test]
     fn two_blocks_are_not_one_answer() {
         assert!(schema().read("```\n{\"n\": 1}\n```\n```\n{\"n\": 2}\n```").is_err());
