@@ -265,7 +265,8 @@ impl Support {
 pub enum ForgetSupport {
     /// What is stored of it is deleted, and no handle of it can be resumed any more.
     Deletes,
-    /// Nothing is stored: the handle holds the conversation, and whoever drops it has forgotten it.
+    /// Nothing is stored: the handle holds the conversation, and whoever drops it has forgotten it. An older handle forks the
+    /// conversation; without this, it resumes the conversation behind its last turn.
     InHandle,
     /// It cannot be deleted; [`ForgetError::Unsupported`](crate::ForgetError::Unsupported).
     Unsupported,

@@ -6,8 +6,8 @@ use crate::{
     error::{Handover, Partial},
     id::{CallId, MessageId},
     turn::{
-        Cost, Effects, FinishReason, Message, MessageVoided, Provenance, ResumeHandle, ToolCallRecord,
-        ToolCallStatus, TurnEvent, TurnResult, Usage,
+        Cost, Effects, FinishReason, Message, MessageEnded, MessageVoided, Provenance, ResumeHandle,
+        ToolCallRecord, ToolCallStatus, TurnEvent, TurnResult, Usage,
     },
 };
 
@@ -39,6 +39,14 @@ impl Recorder {
     /// An empty record.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Whether a finished message is another text than the deltas that were shown of it, if any were.
+    pub(super) fn differs(&self, ended: &MessageEnded) -> bool {
+        let newest = self.messages.last().filter(|message| message.id == ended.message);
+        let known = || self.messages.get(*self.message_places.get(&ended.message)?);
+        let shown = newest.or_else(known).filter(|message| !message.complete);
+        shown.is_some_and(|message| !message.text.is_empty() && message.text != ended.text)
     }
 
     /// Says that the turn has no tools, neither the caller's nor others: what is not understood of it changed nothing.
@@ -216,8 +224,7 @@ mod tests {
     use super::*;
     use crate::error::Skipped;
     use crate::turn::{
-        Fallback, MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin, Unrecognized,
-        VoidCause,
+        Fallback, TextDelta, ToolCallFinished, ToolCallStarted, ToolOrigin, Unrecognized, VoidCause,
     };
 
     fn record(events: &[TurnEvent]) -> Recorder {

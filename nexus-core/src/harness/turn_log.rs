@@ -22,6 +22,10 @@ use crate::{
 /// How long a sink that is not ready may hold up the return of a cancelled turn.
 const CANCELLED_FLUSH: Duration = Duration::from_millis(250);
 
+/// Warning about a finished message whose deltas do not add up to it.
+const OTHER_TEXT: &str =
+    "the text of a finished message differs from what was shown of it as it came; the finished one counts";
+
 /// The events of a turn on their way to the sink, and the record kept of them.
 ///
 /// Every event goes through [`TurnLog::event`], so that what was seen and what is returned say the same. Everything that a
@@ -150,8 +154,12 @@ impl TurnLog {
             }
         }
         if self.redaction.apply(&mut event) {
+            let is_other = matches!(&event, TurnEvent::MessageEnded(ended) if self.recorder.differs(ended));
             self.observe(&event);
             self.outbox.push(event);
+            if is_other {
+                self.record(TurnEvent::warning(OTHER_TEXT));
+            }
         }
     }
 

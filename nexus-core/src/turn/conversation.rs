@@ -85,6 +85,11 @@ pub enum OnLost {
 /// Where a conversation can be taken up again. Only the backend that made it can use it.
 ///
 /// It is plain data: it may be stored and used by another process on the same machine.
+///
+/// A handle may be used more than once. One that holds its conversation ([`ForgetSupport::InHandle`](crate::ForgetSupport::InHandle))
+/// always resumes it behind its own turn, so that using an older handle forks the conversation. Any other handle names the one
+/// conversation that its backend stores, and resumes it behind the last turn: the model is shown the turns after the handle's, too. For a
+/// fork on any backend, use the crate `nexus-conversations`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeHandle {

@@ -99,17 +99,22 @@ impl OutputSchema {
         self.repairs
     }
 
-    /// Reads an answer: one JSON value that fits the schema, alone or as the only fenced block of the text.
+    /// Reads an answer: one JSON value that fits the schema, alone or as the only fenced block of the text. Thinking before it,
+    /// which some servers leave in the text, is passed over.
     ///
     /// # Errors
     ///
     /// [`OutputProblem`], which says what the model should mend.
     pub fn read(&self, answer: &str) -> Result<Value, OutputProblem> {
-        let trimmed = answer.trim();
-        let value = read_decision(trimmed).or_else(|error| match fenced_block(trimmed) {
-            Some(block) => read_decision(block),
-            None => Err(error),
-        });
+        let read = |answer: &str| {
+            let trimmed = answer.trim();
+            read_decision(trimmed).or_else(|error| match fenced_block(trimmed) {
+                Some(block) => read_decision(block),
+                None => Err(error),
+            })
+        };
+        let value = read(answer)
+            .or_else(|error| after_thinking(answer).find_map(|answer| read(answer).ok()).ok_or(error));
         let value = value.map_err(|error| OutputProblem::NotJson { reason: error.to_string() })?;
         self.check(&value)?;
         Ok(value)
@@ -142,6 +147,19 @@ impl OutputSchema {
     pub fn repair_instruction(&self, problem: &OutputProblem) -> String {
         format!("Your last answer cannot be used: {problem}.\n{}", self.instruction())
     }
+}
+
+/// Ends of thinking that servers without a parser for it leave in the text. The beginning may be missing: some chat templates
+/// write it into the prompt. Source: the reasoning parsers of vLLM.
+const THINKING_ENDS: [&str; 4] = ["</think>", "</thinking>", "</seed:think>", "[/THINK]"];
+
+/// The text after the thinking: after the first end of it, and after the last, as a thought may quote one.
+fn after_thinking(text: &str) -> impl Iterator<Item = &str> {
+    let ends = THINKING_ENDS.into_iter().filter_map(move |end| {
+        let first = text.split_once(end)?.1;
+        Some([first, text.rsplit_once(end)?.1])
+    });
+    ends.flatten()
 }
 
 /// The inside of the only fenced block of `text`.
