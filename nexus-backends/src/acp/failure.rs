@@ -184,7 +184,27 @@ mod tests {
         for (code, message, data, expected) in [
             (-32000, "Authentication required", json!(null), ErrorKind::Unauthenticated),
             (401, "fake error 401", json!(null), ErrorKind::Unauthenticated),
-            (500, "fake", json!(null), ErrorKind::Overloaded),
+            (500, "fake", json!(null), ErrorKind::VendorFailure),
+            (502, "fake", json!(null), ErrorKind::VendorFailure),
+            (504, "fake", json!(null), ErrorKind::VendorFailure),
+            (503, "fake", json!(null), ErrorKind::Overloaded),
+            (529, "fake", json!(null), ErrorKind::Overloaded),
+            (408, "fake", json!(null), ErrorKind::Transport),
+            (413, "fake", json!(null), ErrorKind::InvalidRequest),
+            (422, "fake", json!(null), ErrorKind::InvalidRequest),
+            (-32603, "API Error: 500 fake", json!(null), ErrorKind::VendorFailure),
+            (
+                400,
+                "This model's maximum context length is 4096 tokens.",
+                json!(null),
+                ErrorKind::ContextExceeded,
+            ),
+            (
+                -32603,
+                "stream: UTF8 error: invalid utf-8 sequence of 1 bytes from index 5",
+                json!(null),
+                ErrorKind::Protocol,
+            ),
             (-32003, "slow down", json!(null), ErrorKind::RateLimited),
             (-32603, "Internal error: fake error 401", json!({}), ErrorKind::Unauthenticated),
             (

@@ -374,3 +374,14 @@ fn a_permission_that_rests_on_a_repaired_line_is_refused() {
         assert_eq!(agent.written()[0]["result"]["outcome"]["optionId"], "no", "{path}");
     }
 }
+
+/// As on every backend: `docs/failures.md`, "the answer reaches its bound".
+#[test]
+fn an_answer_that_reaches_its_bound_is_incomplete() {
+    let mut agent = Exchange::prompted(ToolAccess::Unrestricted);
+    agent.update(
+        &json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "Half of" } }),
+    );
+    agent.hears(&json!({ "id": 3, "result": { "stopReason": "max_tokens" } }));
+    assert_eq!(agent.failure(), ErrorKind::Incomplete);
+}

@@ -261,7 +261,7 @@ pub(crate) async fn let_pass(time: Duration) {
 
 #[tokio::test]
 async fn an_answer_is_an_answer_and_leaves_nothing() {
-    let bench = Bench::new(Script::new(r#"echo '{"text":"hal"}'; echo '{"done":"half"}'"#));
+    let bench = Bench::new(Script::new(r#"echo '{"text":"half"}'; echo '{"done":"half"}'"#));
     let mut seen: Vec<EventEnvelope> = Vec::new();
     let result =
         bench.backend.run_turn(request(), TurnHost::new(), &mut |event| seen.push(event)).await.unwrap();
@@ -282,6 +282,28 @@ async fn an_end_without_a_word_is_a_crash_with_the_partial() {
     let process = error.process().unwrap();
     assert_eq!(process.exit, Some(nexus_core::ProcessExit::Code(3)));
     assert_eq!(process.stderr_tail.trim(), "broken");
+}
+
+/// The words of programs that could not start a process or a thread, or open a file.
+#[tokio::test]
+async fn a_program_that_the_machine_had_too_little_for_says_what_to_raise() {
+    let no_process = "Resource temporarily unavailable (os error 11)";
+    for (words, end, advice) in [
+        (no_process, "exit 101", "`ulimit -u`"),
+        ("/bin/sh: 1: Cannot fork", "exit 2", "`ulimit -u`"),
+        ("Error: spawn /bin/sh EAGAIN", "exit 1", "`ulimit -u`"),
+        ("Error: Too many open files (os error 24)", "exit 1", "`ulimit -n`"),
+        (no_process, "sleep 30", "`ulimit -u`"),
+    ] {
+        let bench = Bench::new(Script::new(&format!("echo '{words}' >&2; {end}")));
+        let mut idle = IdleLimits::none();
+        idle.start = Some(Duration::from_secs(2));
+        idle.first_byte = idle.start;
+        let request = request().with_limits(Limits::new().with_idle(idle));
+        let error = bench.run(request).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Crashed, "{words}: {error}");
+        assert!(error.to_string().contains(advice), "{words}: {error}");
+    }
 }
 
 #[tokio::test]

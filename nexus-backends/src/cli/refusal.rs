@@ -42,6 +42,7 @@ pub(super) fn not_started(error: &SpawnError) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use nexus_core::Phase;
     use nexus_process::executable::ExecutableError;
 
     use super::*;
@@ -70,5 +71,14 @@ mod tests {
         let failure = super::untold(Path::new("/x"), &missing.into(), "install it");
         let words = "/x does not tell its version: /x is a directory, not an executable: install it";
         assert_eq!((failure.kind, failure.message.as_deref()), (ErrorKind::NotInstalled, Some(words)));
+    }
+
+    #[test]
+    fn a_program_that_is_slow_to_tell_its_version_is_there() {
+        let failure = untold(Path::new("/x"), &VersionError::TooSlow, "install it");
+        assert_eq!(failure.kind, ErrorKind::Starved(Phase::Start));
+        assert!(failure.retry.is_guessed(), "{failure:?}");
+        let words = failure.message.unwrap();
+        assert!(words.contains("/x") && words.contains("20 s") && !words.contains("install it"), "{words}");
     }
 }

@@ -265,6 +265,25 @@ mod tests {
         assert_eq!(failure(value, "invalid_request").kind, ErrorKind::UsageLimit);
     }
 
+    /// A gateway before another vendor's model answers in that vendor's words.
+    #[test]
+    fn a_conversation_that_is_too_long_is_known_by_its_words() {
+        let words = "API Error: 400 This model's maximum context length is 4096 tokens.";
+        for status in [400, 413] {
+            let value = json!({ "subtype": "success", "is_error": true, "api_error_status": status, "result": words });
+            assert_eq!(failure(value, "invalid_request").kind, ErrorKind::ContextExceeded, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_usage_limit_ends_on_the_day_that_the_sentence_names() {
+        let words = "API Error: 400 You have reached your specified API usage limits. You will regain access on 2026-12-01 at 00:00 UTC.";
+        let value =
+            json!({ "subtype": "success", "is_error": true, "api_error_status": 400, "result": words });
+        let day = SystemTime::UNIX_EPOCH + Duration::from_secs(1_796_083_200);
+        assert_eq!(failure(value, "invalid_request").retry, Retry::At(day));
+    }
+
     #[test]
     fn an_answer_without_a_reason_to_stop_is_incomplete() {
         let value = json!({ "subtype": "success", "num_turns": 1, "result": "half", "stop_reason": null });

@@ -307,4 +307,38 @@ mod tests {
         assert_eq!(named_wait("try again in 9e999s"), None);
         assert_eq!(named_wait("try again later"), None);
     }
+
+    /// vLLM has a number for a code, and its sentence is flat or nested.
+    #[test]
+    fn a_conversation_that_is_too_long_is_known_by_its_words_where_there_is_no_code() {
+        let words = "This model's maximum context length is 4096 tokens. However, you requested 5000 tokens.";
+        for body in [
+            json!({ "error": { "message": words, "type": "BadRequestError", "param": null, "code": 400 } }),
+            json!({ "object": "error", "message": words, "type": "BadRequestError", "code": 400 }),
+            json!({ "detail": words }),
+        ] {
+            for info in [json!("badRequest"), json!("other")] {
+                assert_eq!(kind(&problem(&body.to_string(), info)), ErrorKind::ContextExceeded, "{body}");
+            }
+            let sentence = format!(
+                "unexpected status 413 Payload Too Large: {body}, url: http://127.0.0.1:1/v1/responses"
+            );
+            let info = json!({ "httpConnectionFailed": { "httpStatusCode": 413 } });
+            assert_eq!(kind(&problem(&sentence, info)), ErrorKind::ContextExceeded, "{sentence}");
+        }
+        assert_eq!(kind(&problem(words, json!("other"))), ErrorKind::ContextExceeded);
+    }
+
+    /// Source: recordings fail-429-usage-limit and fail-429-usage-limit-body-only.
+    #[test]
+    fn a_usage_limit_ends_when_its_sentence_says() {
+        let sentence = |when: &str| {
+            let link = "Visit https://chatgpt.com/settings/usage to purchase more credits or try again at";
+            format!("You\u{2019}ve hit your usage limit. {link} {when}.")
+        };
+        let failure = of(&problem(&sentence("5:46 AM"), json!("usageLimitExceeded")), None);
+        let Retry::At(at) = failure.retry else { panic!("{failure:?}") };
+        let wait = at.duration_since(SystemTime::now()).unwrap();
+        assert!(wait <= Duration::from_secs(24 * 3_600 + 60), "{wait:?}");
+    }
 }

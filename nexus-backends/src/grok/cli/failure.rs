@@ -164,3 +164,63 @@ fn kind_of_status(status: u64) -> Option<ErrorKind> {
         _ => return None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn failure(message: &str) -> Failure {
+        from_message(message, None)
+    }
+
+    fn of_body(status: u16, message: &str) -> String {
+        format!("{INTERNAL}{}", json!({ "message": message, "http_status": status }))
+    }
+
+    /// The record calls a body that is too large `context_length`. Source: transcript fail-http-413.
+    #[test]
+    fn a_request_that_is_too_large_is_no_full_window_unless_the_server_says_so() {
+        let record = TurnEnd::of_error("context_length");
+        let kind = |message: &str| from_message(&of_body(413, message), Some(&record)).kind;
+        assert_eq!(kind("API error (status 413 Payload Too Large): x: fake 413"), ErrorKind::InvalidRequest);
+        let words =
+            "API error (status 413 Payload Too Large): This model's maximum context length is 4096 tokens.";
+        assert_eq!(kind(words), ErrorKind::ContextExceeded);
+        let other = from_message(&of_body(400, "API error (status 400 Bad Request): x"), Some(&record));
+        assert_eq!(other.kind, ErrorKind::ContextExceeded);
+    }
+
+    #[test]
+    fn a_conversation_that_is_too_long_is_known_by_its_words() {
+        for words in ["Input exceeds the context window of this model.", "greater than the context length"] {
+            let message = of_body(400, &format!("API error (status 400 Bad Request): {words}"));
+            assert_eq!(failure(&message).kind, ErrorKind::ContextExceeded, "{words}");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_a_fault_of_the_protocol() {
+        let words = "UTF8 error: invalid utf-8 sequence of 1 bytes from index 5";
+        for message in [
+            format!("{INTERNAL}\"reqwest error stream: {words}\""),
+            of_body(500, &format!("API error (status 500 Internal Server Error): {words}")),
+        ] {
+            assert_eq!(failure(&message).kind, ErrorKind::Protocol, "{message}");
+        }
+    }
+
+    /// An error of the server's within a stream: `{"code","error"}` without an envelope.
+    #[test]
+    fn an_error_within_a_stream_passes_as_one_by_status_does() {
+        for message in ["server_error: it broke", "internal: it broke", "API error (status 500): it broke"] {
+            let failure = failure(&format!("{INTERNAL}{}", json!(message)));
+            assert_eq!(
+                (failure.kind, failure.retry),
+                (ErrorKind::VendorFailure, Retry::Guessed(Retry::SERVER_GUESS)),
+                "{message}"
+            );
+        }
+    }
+}

@@ -123,6 +123,12 @@ pub(super) struct TurnEnd {
 }
 
 impl TurnEnd {
+    /// A turn that the record says failed with an error of this type.
+    #[cfg(test)]
+    pub(super) fn of_error(error_type: &str) -> Self {
+        Self { error_type: Some(error_type.to_owned()), ..Self::default() }
+    }
+
     /// Whether a model call was repeated.
     pub(super) fn has_retries(&self) -> bool {
         self.retries > 0

@@ -686,3 +686,101 @@ fn a_response_that_failed_without_a_reason_takes_the_one_that_follows() {
     let (_, reply) = read_text(&[failed]);
     assert!(matches!(reply.ending, CallEnding::Failed(failure) if failure.kind == ErrorKind::VendorFailure));
 }
+
+/// The thinking of the first message that has any.
+fn thinking(events: &[TurnEvent]) -> String {
+    let mut recorder = Recorder::new();
+    events.iter().for_each(|event| recorder.observe(event));
+    let thinking = recorder.messages().iter().map(|message| message.thinking.clone());
+    thinking.into_iter().find(|thinking| !thinking.is_empty()).unwrap_or_default()
+}
+
+/// vLLM counts `content_index` up with every token of its thinking.
+#[test]
+fn thinking_is_one_text_however_its_deltas_are_counted() {
+    let thought = |index: usize, word: &str| json!({ "type": "response.reasoning_text.delta", "item_id": "r", "content_index": index, "delta": word });
+    let words = ["The", " user", " greets", "."];
+    let mut data: Vec<Value> = (0..).zip(words).map(|(index, word)| thought(index, word)).collect();
+    data.push(json!({ "type": "response.reasoning_text.done", "item_id": "r", "content_index": 4, "text": words.concat() }));
+    data.push(completed(&[message("m", "Hello")]));
+    assert_eq!(thinking(&read(&data).0), "The user greets.");
+}
+
+#[test]
+fn a_text_that_comes_only_in_its_last_event_is_shown() {
+    let thought = |kind: &str, index: usize, text: &str| json!({ "type": format!("response.{kind}.done"), "item_id": "r", "summary_index": index, "content_index": index, "text": text });
+    for kind in ["reasoning_text", "reasoning_summary_text", "reasoning", "reasoning_summary"] {
+        let (events, _) =
+            read(&[thought(kind, 0, "One."), thought(kind, 1, "Two."), completed(&[message("m", "Hello")])]);
+        assert_eq!(thinking(&events), "One.\n\nTwo.", "{kind}");
+    }
+    // The last event repeats what the deltas brought, and what the part as a whole says again.
+    let delta = json!({ "type": "response.reasoning_text.delta", "item_id": "r", "content_index": 0, "delta": "One." });
+    let part = json!({ "type": "response.reasoning_part.done", "item_id": "r", "content_index": 0, "part": { "text": "One." } });
+    let data = [
+        delta,
+        thought("reasoning_text", 0, "One."),
+        part,
+        thought("reasoning_text", 1, "Two."),
+        completed(&[message("m", "Hello")]),
+    ];
+    assert_eq!(thinking(&read(&data).0), "One.\n\nTwo.");
+    // Of an answer, too: the second message, and a refusal.
+    let text =
+        |id: &str, text: &str| json!({ "type": "response.output_text.done", "item_id": id, "text": text });
+    let (_, reply) = read(&[text("a", "One."), text("b", "Two."), completed(&[])]);
+    assert_eq!(texts(&reply), ["One.", "Two."]);
+    let refusal = json!({ "type": "response.refusal.done", "item_id": "a", "refusal": "No." });
+    let (_, reply) = read(&[refusal, completed(&[])]);
+    assert!(
+        matches!(&reply.items[..], [OutputItem::Message { refusal: Some(refusal), .. }] if refusal == "No."),
+        "{:?}",
+        reply.items
+    );
+}
+
+proptest::proptest! {
+    /// Parts of thinking, each cut into deltas that are counted in one of the ways of servers, or told at its end alone.
+    #[test]
+    fn thinking_is_what_its_parts_say(
+        parts in proptest::collection::vec("[a-z é]{1,12}", 1..5),
+        cuts in proptest::collection::vec(0_usize..6, 1..5),
+        counting in 0_u8..4,
+        is_summary in proptest::bool::ANY,
+    ) {
+        let name = if is_summary { "reasoning_summary_text" } else { "reasoning_text" };
+        let mut data = Vec::new();
+        let mut counted = 0;
+        for (number, part) in parts.iter().enumerate() {
+            let index = |counted: usize| match (is_summary, counting) {
+                (true, _) | (_, 0) => json!(number),
+                (_, 1) => json!(counted),
+                (_, 2) => Value::Null,
+                _ => json!(counted.to_string()),
+            };
+            let event = |kind: &str, counted: usize| {
+                json!({ "type": format!("response.{name}.{kind}"), "item_id": "r", "output_index": 0,
+                        "content_index": index(counted), "summary_index": if is_summary { json!(number) } else { Value::Null } })
+            };
+            let letters: Vec<char> = part.chars().collect();
+            // What has neither a delta nor a number is told twice, as far as that shows.
+            let size = cuts[number % cuts.len()].max(usize::from(counting == 2 && !is_summary));
+            if size > 0 {
+                for piece in letters.chunks(size) {
+                    let mut delta = event("delta", counted);
+                    delta["delta"] = json!(piece.iter().collect::<String>());
+                    data.push(delta);
+                    counted += 1;
+                }
+            }
+            let mut done = event("done", counted);
+            done["text"] = json!(part);
+            data.push(done);
+            counted += 1;
+        }
+        data.push(completed(&[message("m", "Hello")]));
+        let (events, reply) = read(&data);
+        proptest::prop_assert_eq!(thinking(&events), parts.join("\n\n"));
+        proptest::prop_assert_eq!(texts(&reply), ["Hello"]);
+    }
+}
