@@ -46,6 +46,9 @@ mod server_address;
 mod settings;
 #[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
 mod vendor;
+#[cfg(any(feature = "cli", feature = "native"))]
+#[cfg_attr(not(feature = "every-vendor"), allow(dead_code, reason = "each vendor uses its part of it"))]
+mod vendor_words;
 mod wire_names;
 
 pub use nexus_auth as auth;

@@ -14,8 +14,9 @@ use crate::spawn::{Bounds, EndedBy, ExitStatus, Invocation, SpawnError};
 
 /// How long a CLI may take to tell its version.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
-/// How long a CLI that hung is not asked again: it would cost each turn [`TIME_LIMIT`]. Source: our own bound.
-const HUNG_FOR: Duration = Duration::from_secs(300);
+/// How long a CLI that hung is not asked again: it would cost each turn [`TIME_LIMIT`]. Source: our own bound, the time after
+/// which a turn that fell silent is tried again.
+const HUNG_FOR: Duration = Duration::from_secs(30);
 /// Longest version line, in bytes.
 const LINE_BYTES: usize = 4 << 10;
 /// How many lines are looked at for one that is not blank.
@@ -33,9 +34,9 @@ pub enum VersionError {
     Spawn(#[from] SpawnError),
     /// It took too long, now or a moment ago.
     #[error(
-        "the version was not told within {} s; it is asked for again after {} minutes, or once the program is another",
+        "the version was not told within {} s; it is asked for again after {} s, or once the program is another",
         TIME_LIMIT.as_secs(),
-        HUNG_FOR.as_secs() / 60
+        HUNG_FOR.as_secs()
     )]
     TooSlow,
     /// It ended without telling.
@@ -51,7 +52,7 @@ pub enum VersionError {
 /// The first line that `executable --version` prints, as it prints it.
 ///
 /// The answer is remembered for this path, modification time, size and inode, so a replaced CLI is
-/// asked again. Of failures, that it hung is remembered for five minutes. Any number of callers at once start one process.
+/// asked again. Of failures, that it hung is remembered for 30 seconds. Any number of callers at once start one process.
 ///
 /// # Errors
 ///

@@ -5,6 +5,8 @@ use nexus_core::{ErrorKind, harness::Failure};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::vendor_words::{speaks_of_invalid_text, speaks_of_length};
+
 /// An error as JSON-RPC has it.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -58,6 +60,7 @@ pub(super) fn of(
         RATE_LIMITED => own(&words).unwrap_or(ErrorKind::RateLimited),
         NO_METHOD => ErrorKind::Unsupported,
         // These codes are HTTP's, in the place of the protocol's own.
+        400 | 413 | 422 if speaks_of_length(&words) => ErrorKind::ContextExceeded,
         code @ 400..600 => by_status(u16::try_from(code).unwrap_or_default()),
         _ => own(&words).or_else(|| by_words(&words)).unwrap_or(match refused {
             RefusedRequest::Setup => ErrorKind::InvalidRequest,
@@ -98,12 +101,17 @@ fn by_words(words: &str) -> Option<ErrorKind> {
     let status = words
         .split(|letter: char| !letter.is_ascii_alphanumeric())
         .filter_map(|word| word.parse::<u16>().ok())
-        .find(|status| matches!(status, 400 | 401 | 402 | 403 | 404 | 408 | 413 | 429 | 500..=504 | 529));
+        .find(|status| {
+            matches!(status, 400 | 401 | 402 | 403 | 404 | 408 | 413 | 422 | 429 | 500..=504 | 529)
+        });
     if has("usage limit") || has("quota") || has("insufficient credit") || has("credit balance") {
         return Some(ErrorKind::UsageLimit);
     }
-    if has("context window") || has("context length") || has("prompt is too long") {
+    if has("context window") || has("context length") || speaks_of_length(&words) {
         return Some(ErrorKind::ContextExceeded);
+    }
+    if speaks_of_invalid_text(&words) {
+        return Some(ErrorKind::Protocol);
     }
     if has("max_output_tokens") || has("max_tokens") {
         return Some(ErrorKind::Incomplete);
@@ -151,15 +159,14 @@ fn by_words(words: &str) -> Option<ErrorKind> {
 
 fn by_status(status: u16) -> ErrorKind {
     match status {
-        400 => ErrorKind::InvalidRequest,
+        400 | 413 | 422 => ErrorKind::InvalidRequest,
         401 => ErrorKind::Unauthenticated,
         402 => ErrorKind::UsageLimit,
         403 => ErrorKind::Forbidden,
         404 => ErrorKind::ModelUnavailable,
-        413 => ErrorKind::ContextExceeded,
+        408 => ErrorKind::Transport,
         429 => ErrorKind::RateLimited,
-        529 => ErrorKind::Overloaded,
-        408 | 500..=504 => ErrorKind::Overloaded,
+        503 | 529 => ErrorKind::Overloaded,
         _ => ErrorKind::VendorFailure,
     }
 }

@@ -357,7 +357,9 @@ impl AcpTranslator {
                 step.failed(Failure::new(ErrorKind::Incomplete, reason));
             }
             StopReason::EndTurn => step.answered(FinishReason::Stop),
-            StopReason::MaxTokens => step.answered(FinishReason::Length),
+            StopReason::MaxTokens => {
+                step.failed(Failure::new(ErrorKind::Incomplete, "the answer reached the output limit"));
+            }
             StopReason::MaxTurnRequests => {
                 let limit = ErrorKind::LimitReached(Limit::ModelCalls);
                 step.failed(Failure::new(limit, "the agent's own limit of model calls was reached"));

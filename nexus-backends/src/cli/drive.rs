@@ -15,6 +15,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::caller_tools::CallerTools;
+use super::refusal::of_want;
 use super::state::TurnState;
 use super::translator::{ProcessEnd, Repair, Step, StopRequest, Translator, TurnOutcome};
 use nexus_process::lines::{Line, LineEnding};
@@ -464,12 +465,14 @@ impl Drive<'_> {
         self.absorb(&mut step);
         let survivors =
             exit.survivors.iter().map(|one| Survivor::new(one.identity.pid, &*one.name)).collect();
-        self.turn.log.process = Some(ProcessReport::new(Some(status), stderr_tail).with_survivors(survivors));
+        let report = ProcessReport::new(Some(status), stderr_tail.as_str()).with_survivors(survivors);
+        self.turn.log.process = Some(report);
 
-        match state {
+        let ended = match state {
             ProcessPhase::Stopping { decision, .. } | ProcessPhase::Finishing { decision, .. } => decision,
             ProcessPhase::Running => self.judge(outcome, status),
-        }
+        };
+        ended.map_err(|failure| of_want(failure, &stderr_tail))
     }
 
     /// Waits for the end of a process that is on its way, and stops any other.

@@ -2,10 +2,11 @@
 
 use std::{fmt, io, path::Path};
 
-use nexus_core::{ErrorKind, harness::Failure};
+use nexus_core::{ErrorKind, Phase, harness::Failure};
 use nexus_process::scarcity::{is_scarcity, way_out};
 use nexus_process::spawn::SpawnError;
 use nexus_process::version::VersionError;
+use rustix::io::Errno;
 
 /// A folder or a file of the turn that could not be written.
 pub(crate) fn unwritable(place: impl fmt::Display, error: io::Error) -> Failure {
@@ -19,6 +20,10 @@ pub(crate) fn untold(program: &Path, error: &VersionError, install: &str) -> Fai
     let mut failure = match error {
         VersionError::Spawn(error) => not_started(error),
         error if error.is_scarcity() => Failure::of(ErrorKind::Crashed, error),
+        VersionError::TooSlow => {
+            let reason = format!("{}: {error}: the machine is busy, or the program hangs", program.display());
+            Failure::new(ErrorKind::Starved(Phase::Start), reason).with_named_retry(None)
+        }
         error => Failure::of(ErrorKind::NotInstalled, error),
     };
     if failure.kind == ErrorKind::NotInstalled {
@@ -26,6 +31,31 @@ pub(crate) fn untold(program: &Path, error: &VersionError, install: &str) -> Fai
         failure.message = Some(format!("{program} does not tell its version: {reason}: {install}"));
     }
     failure
+}
+
+/// Words on standard error of programs that the machine, or a limit, had too little for, and what that was. Source: the
+/// system's messages, as C, Rust, Node.js and shells print them.
+const WANTS: [(&str, Errno); 6] = [
+    ("Resource temporarily unavailable", Errno::AGAIN),
+    ("EAGAIN", Errno::AGAIN),
+    ("Cannot fork", Errno::AGAIN),
+    ("Too many open files", Errno::MFILE),
+    ("EMFILE", Errno::MFILE),
+    ("Cannot allocate memory", Errno::NOMEM),
+];
+
+/// The failure of a process that came to nothing, or is silent, for want of something: `failure` unless the end of its standard
+/// error says so.
+pub(super) fn of_want(failure: Failure, stderr_tail: &str) -> Failure {
+    let is_explained = matches!(
+        failure.kind,
+        ErrorKind::Crashed | ErrorKind::Starved(Phase::Start | Phase::FirstByte | Phase::Model)
+    );
+    let want = WANTS.into_iter().find(|(words, _)| is_explained && stderr_tail.contains(words));
+    let Some((words, errno)) = want else { return failure };
+    let way_out = way_out(&errno.into()).unwrap_or_default();
+    let reason = failure.message.map(|message| format!("{message}: ")).unwrap_or_default();
+    Failure::new(ErrorKind::Crashed, format!("{reason}{words}: {way_out}"))
 }
 
 /// A process that did not start.
@@ -42,7 +72,6 @@ pub(super) fn not_started(error: &SpawnError) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use nexus_core::Phase;
     use nexus_process::executable::ExecutableError;
 
     use super::*;

@@ -58,8 +58,6 @@ pub(crate) struct ResponseReader {
     template: Option<Box<Template>>,
     /// Length of the events so far.
     read_bytes: usize,
-    /// A delta of text came.
-    has_text: bool,
     shown: Vec<MessageId>,
     usage: Option<Usage>,
     cost: Option<Cost>,
@@ -91,7 +89,6 @@ impl ResponseReader {
             thinking: Thinking::default(),
             template: None,
             read_bytes: 0,
-            has_text: false,
             shown: Vec::new(),
             usage: None,
             cost: None,
@@ -298,11 +295,11 @@ impl ResponseReader {
         if let Some(terminal) = Terminal::of(kind) {
             return self.terminal(terminal, data, events);
         }
+        if let Some(target) = DeltaTarget::of_whole(kind) {
+            self.whole_part(target, parse(data)?, events);
+            return Ok(());
+        }
         match kind {
-            "response.output_text.done" if !self.has_text => {
-                let part: PartEvent<'_> = parse(data)?;
-                self.text(part.into_delta(), false, events);
-            }
             "response.function_call_arguments.done" => {
                 let part: PartEvent<'_> = parse(data)?;
                 self.whole_piece(SlotKind::Call, &part, &part.arguments.0);

@@ -27,7 +27,6 @@ pub(super) struct DeltaEvent<'a> {
     pub(super) item_id: Text<'a>,
     pub(super) output_index: Count,
     pub(super) summary_index: Count,
-    pub(super) content_index: Count,
     #[serde(borrow)]
     pub(super) delta: Text<'a>,
 }
@@ -39,8 +38,12 @@ pub(super) struct PartEvent<'a> {
     #[serde(borrow)]
     pub(super) item_id: Text<'a>,
     pub(super) output_index: Count,
+    pub(super) summary_index: Count,
+    pub(super) content_index: Count,
     #[serde(borrow)]
     pub(super) text: Text<'a>,
+    #[serde(borrow)]
+    pub(super) refusal: Text<'a>,
     #[serde(borrow)]
     pub(super) arguments: JsonText<'a>,
     #[serde(borrow)]

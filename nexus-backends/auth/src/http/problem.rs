@@ -6,6 +6,13 @@ use rustix::io::Errno;
 use rustls::CertificateError;
 use thiserror::Error;
 
+/// Most bytes that are read at once, and most that the head of an answer may have. `hyper` begins with 8 KiB, and grows
+/// where a stream comes faster than it is read. Source: our own choice, twice what Node.js allows a head by default:
+/// gateways add long headers of their own.
+pub(super) const MAX_READ_BYTES: usize = 32 << 10;
+/// Most headers that an answer may have. Source: our own choice; `hyper` has 100.
+pub(super) const MAX_HEADERS: usize = 500;
+
 /// What went wrong on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HttpProblem {
@@ -62,6 +69,9 @@ pub enum HttpProblem {
     /// The head of the response is no HTTP/1.1.
     #[error("what answered is not HTTP that can be read")]
     UnreadableHead,
+    /// The head of the response has more bytes or more headers than are read.
+    #[error("the head of the answer is longer than {} KiB, or has more than {} headers", MAX_READ_BYTES >> 10, MAX_HEADERS)]
+    TooLargeHead,
     /// The connection closed within the body.
     #[error("the connection was lost in the middle of the answer")]
     LostInAnswer,
@@ -140,6 +150,7 @@ impl HttpProblem {
             return Self::of_tls(tls);
         }
         match cause::<hyper::Error>(error) {
+            Some(http) if http.is_parse_too_large() => Self::TooLargeHead,
             Some(http) if http.is_parse() => Self::UnreadableHead,
             _ => Self::LostBeforeAnswer,
         }

@@ -6,9 +6,11 @@
 use std::time::{Duration, SystemTime};
 
 use nexus_core::{ErrorKind, FinishReason, Limit, ProcessExit, Retry, harness::Failure};
+use nexus_files::rfc3339;
 
 use super::wire::{RateLimitInfo, ResultLine};
 use crate::cli::ProcessEnd;
+use crate::vendor_words::speaks_of_length;
 
 /// Longest line of standard error that a message repeats, in characters.
 const WORDS_CHARACTERS: usize = 300;
@@ -83,6 +85,7 @@ fn reported(result: &ResultLine, witness: &Witness) -> Failure {
                 limit.resets_at.and_then(|at| SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(at)));
             (ErrorKind::UsageLimit, at.map(Retry::At))
         }
+        (ErrorKind::UsageLimit, _) => (kind, regained_at(&words(result)).map(Retry::At)),
         _ => (kind, None),
     };
     let failure = Failure::new(kind, words(result));
@@ -96,6 +99,14 @@ fn reported(result: &ResultLine, witness: &Witness) -> Failure {
 /// The vendor's words for a limit that the account's owner has set, whatever the CLI puts before them. Source: public
 /// threads about the API's status 400.
 const OWN_LIMIT: &str = "You have reached your specified API usage limits";
+
+/// When an account gets its access back, as in "You will regain access on 2026-12-01 at 00:00 UTC". Source: as of [`OWN_LIMIT`].
+fn regained_at(words: &str) -> Option<SystemTime> {
+    let (_, rest) = words.split_once("regain access on ")?;
+    let (date, rest) = rest.split_once(" at ")?;
+    let (time, _) = rest.split_once(" UTC")?;
+    rfc3339::parse(&format!("{date}T{time}:00Z"))
+}
 
 /// Source: transcripts `fail_prompt_too_long`, `fail_413`; `blocking_limit` is the CLI's own count before
 /// any call, observed with claude 2.1.197 and a prompt of 1 MiB.
@@ -112,6 +123,7 @@ fn by_status(result: &ResultLine, witness: &Witness) -> Option<ErrorKind> {
     Some(match result.api_error_status? {
         400 if witness.error.as_deref() == Some("billing_error") => ErrorKind::UsageLimit,
         400 if words(result).contains(OWN_LIMIT) => ErrorKind::UsageLimit,
+        400 | 413 | 422 if speaks_of_length(&words(result)) => ErrorKind::ContextExceeded,
         401 => ErrorKind::Unauthenticated,
         402 => ErrorKind::UsageLimit,
         403 => ErrorKind::Forbidden,

@@ -6,11 +6,13 @@
 
 use std::time::{Duration, SystemTime};
 
+use chrono::{DateTime, Local, NaiveDate, NaiveTime, TimeDelta, TimeZone};
 use nexus_core::{ErrorKind, Retry, harness::Failure};
 use serde_json::Value;
 
 use super::wire::{Problem, RateLimits};
 use crate::codex::chatgpt::meaning;
+use crate::vendor_words::speaks_of_length;
 
 /// Begins every sentence about a stream that did not end as it should.
 const DISCONNECTED: &str = "stream disconnected before completion: ";
@@ -39,7 +41,11 @@ const SENTENCES: &[(&str, ErrorKind)] = &[
 pub(super) fn of(problem: &Problem, limits: Option<&RateLimits>) -> Failure {
     let kind = kind(problem);
     let named = match kind {
-        ErrorKind::UsageLimit => limits.and_then(resets_at).map(Retry::At),
+        ErrorKind::UsageLimit => {
+            let reset =
+                || body_reset(&problem.message).or_else(|| named_moment(&problem.message, &Local::now()));
+            limits.and_then(resets_at).or_else(reset).map(Retry::At)
+        }
         ErrorKind::RateLimited => named_wait(&problem.message).map(Retry::After),
         _ => None,
     };
@@ -67,6 +73,11 @@ pub(super) fn kind(problem: &Problem) -> ErrorKind {
         "unauthorized" => ErrorKind::Unauthenticated,
         "badrequest" => by_body(&problem.message).unwrap_or(ErrorKind::InvalidRequest),
         "internalservererror" | "sandboxerror" | "threadrollbackfailed" => ErrorKind::VendorFailure,
+        "httpconnectionfailed" | "responsestreamconnectionfailed" | "responsetoomanyfailedattempts"
+            if matches!(status, Some(400 | 413 | 422)) && speaks_of_length(&problem.message) =>
+        {
+            ErrorKind::ContextExceeded
+        }
         "httpconnectionfailed" | "responsestreamconnectionfailed" | "responsetoomanyfailedattempts" => {
             let missing = || (status == Some(404)).then(|| by_quoted_body(&problem.message)).flatten();
             missing().or(status.map(by_status)).unwrap_or(ErrorKind::Transport)
@@ -77,6 +88,7 @@ pub(super) fn kind(problem: &Problem) -> ErrorKind {
         },
         _ => by_sentence(&problem.message)
             .or_else(|| by_body(&problem.message))
+            .or_else(|| speaks_of_length(&problem.message).then_some(ErrorKind::ContextExceeded))
             .unwrap_or(ErrorKind::VendorFailure),
     }
 }
@@ -148,6 +160,7 @@ fn by_error(error: &Value) -> Option<ErrorKind> {
     match text("code") {
         "context_length_exceeded" => Some(ErrorKind::ContextExceeded),
         "model_not_found" | "model_not_supported" => Some(ErrorKind::ModelUnavailable),
+        _ if speaks_of_length(&words) => Some(ErrorKind::ContextExceeded),
         _ if names("model is not supported") || names("model not found") => Some(ErrorKind::ModelUnavailable),
         code => meaning(code, error.get("param").and_then(Value::as_str)).map(|(kind, _)| kind),
     }
@@ -172,6 +185,38 @@ fn body_message(sentence: &str) -> Option<String> {
     let error = body_error(sentence)?;
     let message = error.get("message").or_else(|| error.get("detail"))?;
     message.as_str().map(str::to_owned)
+}
+
+/// When the limit is reset, as the server's answer says: `resets_at` in Unix seconds. Source: observed, beside
+/// `usage_limit_reached`.
+fn body_reset(sentence: &str) -> Option<SystemTime> {
+    unix_time(body_error(sentence)?.get("resets_at")?.as_i64()?)
+}
+
+/// The moment that a sentence names, as in "try again at 5:46 AM." on the same day, and "try again at Nov 28th, 2026 5:46
+/// AM." on another: a time of the program's time zone, which is that of `now`. Source: recording fail-429-usage-limit; the
+/// date by the program's public source.
+fn named_moment<Z: TimeZone>(sentence: &str, now: &DateTime<Z>) -> Option<SystemTime> {
+    let (_, rest) = sentence.rsplit_once("try again at ")?;
+    let words: Vec<&str> = rest.split('.').next()?.split_whitespace().collect();
+    let clock =
+        |time: &str, half: &str| NaiveTime::parse_from_str(&format!("{time} {half}"), "%I:%M %p").ok();
+    let local = match words[..] {
+        [time, half] => {
+            let time = clock(time, half)?;
+            // The seconds are left out of the sentence.
+            let is_over = time + TimeDelta::minutes(1) <= now.time();
+            let day = if is_over { now.date_naive().succ_opt()? } else { now.date_naive() };
+            day.and_time(time)
+        }
+        [month, day, year, time, half] => {
+            let day = day.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+            let date = format!("{month} {day} {year}");
+            NaiveDate::parse_from_str(&date, "%b %d %Y").ok()?.and_time(clock(time, half)?)
+        }
+        _ => return None,
+    };
+    now.timezone().from_local_datetime(&local).earliest().map(SystemTime::from)
 }
 
 /// When the limit that was reached is reset: the latest of the windows that are used up, else the one that
@@ -338,7 +383,32 @@ mod tests {
         };
         let failure = of(&problem(&sentence("5:46 AM"), json!("usageLimitExceeded")), None);
         let Retry::At(at) = failure.retry else { panic!("{failure:?}") };
-        let wait = at.duration_since(SystemTime::now()).unwrap();
-        assert!(wait <= Duration::from_secs(24 * 3_600 + 60), "{wait:?}");
+        let wait = at.duration_since(SystemTime::now()).unwrap_or_default();
+        // A day may have an hour more.
+        assert!(wait <= Duration::from_secs(25 * 3_600 + 60), "{wait:?}");
+
+        let zone = chrono::FixedOffset::east_opt(2 * 3_600).unwrap();
+        let now = zone.with_ymd_and_hms(2026, 11, 21, 3, 47, 22).unwrap();
+        let moment = |when: &str| {
+            let at = named_moment(&sentence(when), &now)?;
+            Some(DateTime::<chrono::Utc>::from(at).format("%F %R").to_string())
+        };
+        for (when, utc) in [
+            ("5:46 AM", Some("2026-11-21 03:46")),
+            ("3:47 AM", Some("2026-11-21 01:47")),
+            ("3:40 AM", Some("2026-11-22 01:40")),
+            ("11:05 PM", Some("2026-11-21 21:05")),
+            ("12:10 AM", Some("2026-11-21 22:10")),
+            ("Nov 28th, 2026 5:46 AM", Some("2026-11-28 03:46")),
+            ("Dec 1st, 2026 12:00 PM", Some("2026-12-01 10:00")),
+            ("a later time", None),
+            ("25:46 AM", None),
+            ("Foo 28th, 2026 5:46 AM", None),
+        ] {
+            assert_eq!(moment(when).as_deref(), utc, "{when}");
+        }
+        let body = json!({ "error": { "type": "usage_limit_reached", "message": "x", "resets_at": 50 } });
+        let failure = of(&problem(&body.to_string(), json!("usageLimitExceeded")), None);
+        assert_eq!(failure.retry, Retry::At(unix_time(50).unwrap()));
     }
 }

@@ -81,7 +81,7 @@ use serde::Deserialize;
 
 use self::conversation::{ConversationStore, KeptSession};
 use self::home::{Folders, Provider, TOKEN_VARIABLE};
-use self::models::ModelList;
+use self::models::{ModelList, UnlistedModels};
 use self::sandbox::SandboxPolicy;
 use self::setting::{EffortChoice, Setting};
 use self::translate::AppServer;
@@ -220,8 +220,7 @@ impl Codex {
                 None => models.default_entry(),
             });
             let Some(entry) = entry else {
-                let reason = "codex does not list its models, so its tools cannot be left out";
-                return Err(Failure::new(ErrorKind::Unsupported, reason));
+                return Err(UnlistedModels::NotTold.failure());
             };
             home.write("codex/models.json", entry.list_without_own_tools().to_string())
                 .map_err(unwritable)?;
@@ -299,7 +298,13 @@ impl Cli for Codex {
         };
         let needs_models = request.tool_access == ToolAccess::ScopedOnly || plan.effort.is_some();
         let models = match needs_models {
-            true => ModelList::of(&executable, &bare).await,
+            true => match ModelList::of(&executable, &bare).await {
+                Ok(models) => Some(models),
+                Err(unlisted) if request.tool_access == ToolAccess::ScopedOnly => {
+                    return Err(unlisted.failure());
+                }
+                Err(_) => None,
+            },
             false => None,
         };
         let effort = Self::effort(plan, models.as_deref());

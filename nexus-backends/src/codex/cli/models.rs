@@ -9,14 +9,14 @@ use std::{
     time::Duration,
 };
 
-use nexus_core::Effort;
+use nexus_core::{Effort, ErrorKind, Phase, harness::Failure};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::OnceCell;
 
 use nexus_process::environment::Environment;
 use nexus_process::executable::{Executable, ExecutableStamp};
-use nexus_process::spawn::{Bounds, Invocation};
+use nexus_process::spawn::{Bounds, EndedBy, Invocation};
 
 /// Largest list, in bytes. Source: our own bound, some hundred times that of 0.169.0.
 const MAX_LIST_BYTES: usize = 16 << 20;
@@ -35,19 +35,21 @@ pub(super) struct ModelList {
 pub(super) struct ModelObject<'a>(&'a Map<String, Value>);
 
 impl ModelList {
-    /// Asks the program, once per state of its file; `None` if it does not tell. Needs a `CODEX_HOME` that
-    /// can be written, and no network.
-    pub(super) async fn of(executable: &Executable, environment: &Environment) -> Option<Arc<Self>> {
+    /// Asks the program, once per state of its file. Needs a `CODEX_HOME` that can be written, and no network.
+    pub(super) async fn of(
+        executable: &Executable,
+        environment: &Environment,
+    ) -> Result<Arc<Self>, UnlistedModels> {
         type Known = HashMap<ExecutableStamp, Arc<OnceCell<Arc<ModelList>>>>;
         static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
-        let stamp = executable.stamp().ok()?;
+        let stamp = executable.stamp().map_err(|_| UnlistedModels::NotTold)?;
         let cell = {
             let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(known.get_or_insert_default().entry(stamp).or_default())
         };
         let asked =
-            cell.get_or_try_init(|| async { ask(executable, environment).await.map(Arc::new).ok_or(()) });
-        asked.await.ok().cloned()
+            cell.get_or_try_init(|| async { ask(executable, environment, TIME_LIMIT).await.map(Arc::new) });
+        asked.await.cloned()
     }
 
     /// The entry that the program uses for `model`: of that name, else of the longest beginning of it.
@@ -97,25 +99,61 @@ impl ModelObject<'_> {
     }
 }
 
-async fn ask(executable: &Executable, environment: &Environment) -> Option<ModelList> {
+/// Why the list is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnlistedModels {
+    /// The program took too long.
+    TooSlow,
+    /// It gave none that can be read.
+    NotTold,
+}
+
+impl UnlistedModels {
+    /// The failure of a turn that needs the list, since the program's own tools are left out by it.
+    pub(super) fn failure(self) -> Failure {
+        match self {
+            Self::TooSlow => {
+                let seconds = TIME_LIMIT.as_secs();
+                let reason = format!(
+                    "codex did not list its models within {seconds} s: the machine is busy, or the program hangs"
+                );
+                Failure::new(ErrorKind::Starved(Phase::Start), reason).with_named_retry(None)
+            }
+            Self::NotTold => {
+                let reason = "codex does not list its models, so its tools cannot be left out";
+                Failure::new(ErrorKind::Unsupported, reason)
+            }
+        }
+    }
+}
+
+async fn ask(
+    executable: &Executable,
+    environment: &Environment,
+    time_limit: Duration,
+) -> Result<ModelList, UnlistedModels> {
     let mut bounds = Bounds::default();
-    bounds.time_limit = Some(TIME_LIMIT);
+    bounds.time_limit = Some(time_limit);
     let process = Invocation::new(executable.clone(), "/")
         .arguments(["debug", "models", "--bundled"])
         .environment(environment.clone())
         .bounds(bounds)
         .spawn()
-        .ok()?;
+        .map_err(|_| UnlistedModels::NotTold)?;
     let mut output = Vec::new();
     while let Some(line) = process.next_line().await {
         output.extend_from_slice(&line.bytes);
         output.push(b'\n');
         if output.len() > MAX_LIST_BYTES {
-            return None;
+            return Err(UnlistedModels::NotTold);
         }
     }
     let exit = process.wait().await;
-    exit.status.is_success().then(|| serde_json::from_slice(&output).ok()).flatten()
+    match serde_json::from_slice(&output) {
+        Ok(list) if exit.status.is_success() => Ok(list),
+        _ if exit.ended_by == EndedBy::TimeLimit => Err(UnlistedModels::TooSlow),
+        _ => Err(UnlistedModels::NotTold),
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +170,26 @@ mod tests {
             { "slug": "hidden", "visibility": "hide", "priority": 0 },
         ] }))
         .unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_program_that_is_slow_to_list_its_models_is_not_one_that_has_none() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let unlisted = async |name: &str, script: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+            let executable = Executable::at(&path).unwrap();
+            let host = [("PATH".into(), "/usr/bin:/bin".into())];
+            let environment = Environment::from_host(host).build().unwrap();
+            ask(&executable, &environment, Duration::from_secs(2)).await.unwrap_err()
+        };
+        let slow = unlisted("slow", "sleep 60").await;
+        assert_eq!((slow, slow.failure().kind), (UnlistedModels::TooSlow, ErrorKind::Starved(Phase::Start)));
+        assert!(slow.failure().retry.is_guessed());
+        let mute = unlisted("mute", "echo no").await;
+        assert_eq!((mute, mute.failure().kind), (UnlistedModels::NotTold, ErrorKind::Unsupported));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use nexus_core::{ErrorKind, Retry, harness::Failure};
 
 use super::session_log::TurnEnd;
 use super::wire::InternalError;
+use crate::vendor_words::{speaks_of_invalid_text, speaks_of_length};
 
 /// What stands before the JSON or the quoted text of most messages.
 const INTERNAL: &str = "Internal error: ";
@@ -52,14 +53,12 @@ const CODES: &[(&str, ErrorKind)] = &[
     ("server_is_overloaded", ErrorKind::Overloaded),
 ];
 
-/// The server's sentences for a conversation that is too long.
-const TOO_LONG: [&str; 4] =
-    ["prompt is too long", "too long for this model", "maximum prompt length", "maximum context length"];
-
 /// Names a failure from the CLI's sentence and, where there is one, the session's record of the turn.
 pub(super) fn from_message(message: &str, record: Option<&TurnEnd>) -> Failure {
     let (kind, words) = classify(message);
-    let kind = record.and_then(TurnEnd::error_kind).filter(|_| is_vague(kind)).unwrap_or(kind);
+    // The record calls a body that is too large a full window.
+    let is_vague = is_vague(kind) && internal(message).and_then(|inside| inside.http_status) != Some(413);
+    let kind = record.and_then(TurnEnd::error_kind).filter(|_| is_vague).unwrap_or(kind);
     let failure = Failure::new(kind, words);
     match kind {
         // What is not known to pass by itself.
@@ -76,9 +75,8 @@ pub(in crate::grok) fn kind_of_words(message: &str) -> ErrorKind {
 
 /// What a retry inside the CLI means, by the reason that its record gives.
 pub(super) fn kind_of_retry(reason: &str) -> ErrorKind {
-    let named = by_beginning(CAUSES, reason).or_else(|| by_code(reason));
-    let status = || reason.strip_prefix(STATUS)?.split(' ').next()?.parse().ok();
-    named.or_else(|| kind_of_status(status()?)).unwrap_or(ErrorKind::VendorFailure)
+    let named = by_cause(reason).or_else(|| by_code(reason));
+    named.or_else(|| kind_of_status(status_in(reason)?)).unwrap_or(ErrorKind::VendorFailure)
 }
 
 /// Kinds that the record may name better.
@@ -86,8 +84,28 @@ fn is_vague(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::VendorFailure | ErrorKind::InvalidRequest | ErrorKind::RateLimited)
 }
 
+/// Whether the server failed: by a status, or by an error within its stream, which has its code before its text.
 fn is_server_error(message: &str) -> bool {
-    internal(message).and_then(|inside| inside.http_status).is_some_and(|status| status >= 500)
+    let Some(inside) = internal(message) else { return false };
+    let status = inside.http_status.map(u64::from).or_else(|| status_in(&inside.message));
+    status.map_or_else(|| is_code_and_text(&inside.message), |status| status >= 500)
+}
+
+/// The status that stands before the server's own message.
+fn status_in(message: &str) -> Option<u64> {
+    message.strip_prefix(STATUS)?.split([' ', ')']).next()?.parse().ok()
+}
+
+/// Whether the words are the server's `code: text`.
+fn is_code_and_text(words: &str) -> bool {
+    words.split_once(": ").is_some_and(|(code, _)| !code.is_empty() && !code.contains(char::is_whitespace))
+}
+
+fn by_cause(words: &str) -> Option<ErrorKind> {
+    match speaks_of_invalid_text(words) {
+        true => Some(ErrorKind::Protocol),
+        false => by_beginning(CAUSES, words),
+    }
 }
 
 fn classify(message: &str) -> (ErrorKind, String) {
@@ -97,16 +115,13 @@ fn classify(message: &str) -> (ErrorKind, String) {
     if let Some(inside) = internal(message) {
         let kind = match inside.error_kind.as_deref() {
             Some("max_tokens_truncation") => Some(ErrorKind::Incomplete),
-            _ => by_beginning(CAUSES, &inside.message),
+            _ => by_cause(&inside.message),
         };
         let kind = kind.or_else(|| by_code(&inside.message)).or_else(|| by_status(&inside));
         return (kind.unwrap_or(ErrorKind::VendorFailure), inside.message);
     }
     // Of the statuses, 429 alone comes as the server's bare `code: text`: fail-429, fail-429-session.
-    let is_code_and_text = message
-        .split_once(": ")
-        .is_some_and(|(code, _)| !code.is_empty() && !code.contains(char::is_whitespace));
-    let kind = by_code(message).or(is_code_and_text.then_some(ErrorKind::RateLimited));
+    let kind = by_code(message).or_else(|| is_code_and_text(message).then_some(ErrorKind::RateLimited));
     (kind.unwrap_or(ErrorKind::VendorFailure), message.to_owned())
 }
 
@@ -130,8 +145,7 @@ fn by_code(message: &str) -> Option<ErrorKind> {
     if words.starts_with(NO_LAST_EVENT) {
         return Some(ErrorKind::Transport);
     }
-    let lower = words.to_lowercase();
-    if TOO_LONG.iter().any(|sentence| lower.contains(sentence)) {
+    if speaks_of_length(words) {
         return Some(ErrorKind::ContextExceeded);
     }
     by_beginning(CODES, words)

@@ -3,6 +3,7 @@
 use nexus_core::ErrorKind;
 
 use super::body::{ErrorBody, Form};
+use crate::vendor_words;
 
 /// What an error comes down to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,20 +89,6 @@ const CODES: [(&str, Meaning); 25] = [
     ("exceeded_current_quota_error", Meaning::UsageLimit), // moonshot
 ];
 
-/// Words for a conversation that is too long, in lower case. Only servers that give it no code say it so.
-const TOO_LONG: [&str; 10] = [
-    "prompt is too long",                 // a vendor's program looks for it
-    "too long for this model",            // a vendor's program looks for it
-    "maximum prompt length",              // a vendor's program looks for it
-    "maximum context length",             // a vendor's program looks for it; vLLM's words too
-    "context_length_exceeded",            // a vendor's program looks for it
-    "exceeds the context window",         // recorded, beside its code
-    "exceeds the available context size", // llama.cpp, older than its code
-    "greater than the context length",    // LM Studio
-    "exceeded max context length",        // Ollama
-    "exceeded model token limit",         // Moonshot
-];
-
 /// Words for a model that is not there, in lower case: after the word "model", unless they hold it themselves.
 const MISSING_MODEL: [&str; 6] = [
     "does not exist",       // reference, vLLM
@@ -123,7 +110,8 @@ pub(super) fn of_code(body: &ErrorBody) -> Option<Meaning> {
 
 /// Whether the words say that the conversation is too long.
 pub(super) fn speaks_of_length(body: &ErrorBody) -> bool {
-    body.form == Form::Json && TOO_LONG.iter().any(|words| body.names(words))
+    let fields = [Some(body.words()), body.code.as_deref(), body.param.as_deref()];
+    body.form == Form::Json && fields.into_iter().flatten().any(vendor_words::speaks_of_length)
 }
 
 /// Whether the error is about the model's name.

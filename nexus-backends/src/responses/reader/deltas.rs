@@ -48,6 +48,28 @@ impl DeltaTarget {
     }
 }
 
+impl DeltaTarget {
+    /// By the type of the event that tells a part as a whole, once its deltas have ended.
+    pub(super) fn of_whole(kind: &str) -> Option<Self> {
+        Some(match kind {
+            "response.output_text.done" => Self::Text,
+            "response.refusal.done" => Self::Refusal,
+            "response.reasoning_summary_text.done" | "response.reasoning_summary.done" => Self::Summary,
+            "response.reasoning_text.done" | "response.reasoning.done" => Self::Thought,
+            _ => return None,
+        })
+    }
+
+    fn slot_kind(self) -> SlotKind {
+        match self {
+            Self::Text | Self::Refusal => SlotKind::Message,
+            Self::Summary | Self::Thought => SlotKind::Reasoning,
+            Self::Arguments => SlotKind::Call,
+            Self::Input => SlotKind::CustomCall,
+        }
+    }
+}
+
 impl ResponseReader {
     /// Reads a delta.
     pub(super) fn delta(&mut self, target: DeltaTarget, event: DeltaEvent<'_>, events: &mut Vec<TurnEvent>) {
@@ -71,7 +93,7 @@ impl ResponseReader {
         if is_refusal {
             slot.refusal.push_str(&delta);
         }
-        self.has_text = true;
+        slot.is_in_part = true;
         events.push(TextDelta::new(message.clone(), delta).into());
         if !slot.is_shown {
             slot.is_shown = true;
@@ -83,11 +105,40 @@ impl ResponseReader {
     fn thought(&mut self, event: DeltaEvent<'_>, is_summary: bool, events: &mut Vec<TurnEvent>) {
         let (place, id) = (event.output_index.0, event.item_id.as_str());
         let Some(index) = self.find_or_open(SlotKind::Reasoning, place, id) else { return };
-        let part = event.summary_index.0.or(event.content_index.0);
+        // Where a thought ends, its last event says. vLLM counts `content_index` up with every token.
+        let part = event.summary_index.0.filter(|_| is_summary);
         let delta = self.joined(index, event.delta.0).into_owned();
         self.think((index, part, is_summary), delta, events);
         if let Some(slot) = self.slots.slot_mut(index) {
             slot.is_shown = true;
+            slot.is_in_part = true;
+        }
+    }
+
+    /// Reads a part that ends: its text counts if no delta brought it.
+    pub(super) fn whole_part(
+        &mut self,
+        target: DeltaTarget,
+        part: PartEvent<'_>,
+        events: &mut Vec<TurnEvent>,
+    ) {
+        if part.text.is_empty() && part.refusal.is_empty() {
+            return;
+        }
+        let number = part.summary_index.0.or(part.content_index.0);
+        let (place, id) = (part.output_index.0, part.item_id.as_str());
+        let Some(index) = self.find_or_open(target.slot_kind(), place, id) else { return };
+        let is_known =
+            self.slots.slot_mut(index).is_some_and(|slot| slot.is_in_part || slot.ended_part == Some(number));
+        if !is_known {
+            self.delta(target, part.into_delta(), events);
+        }
+        if let Some(slot) = self.slots.slot_mut(index) {
+            slot.is_in_part = false;
+            slot.ended_part = Some(number);
+        }
+        if target.slot_kind() == SlotKind::Reasoning {
+            self.thinking.part_ended = true;
         }
     }
 
@@ -188,7 +239,8 @@ impl ResponseReader {
 impl<'a> PartEvent<'a> {
     /// The text, as if it were a piece.
     pub(super) fn into_delta(self) -> DeltaEvent<'a> {
-        let (item_id, output_index) = (self.item_id, self.output_index);
-        DeltaEvent { item_id, output_index, delta: self.text, ..DeltaEvent::default() }
+        let Self { item_id, output_index, summary_index, text, refusal, .. } = self;
+        let delta = if text.is_empty() { refusal } else { text };
+        DeltaEvent { item_id, output_index, summary_index, delta }
     }
 }

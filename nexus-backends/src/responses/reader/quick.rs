@@ -39,7 +39,6 @@ pub(super) fn delta(data: &[u8]) -> Option<(DeltaTarget, DeltaEvent<'_>)> {
             DeltaMember::ItemId => event.item_id = text(&mut rest)?,
             DeltaMember::OutputIndex => event.output_index = count(&mut rest)?,
             DeltaMember::SummaryIndex => event.summary_index = count(&mut rest)?,
-            DeltaMember::ContentIndex => event.content_index = count(&mut rest)?,
             DeltaMember::Other => skip(&mut rest)?,
         }
     }
@@ -110,7 +109,6 @@ enum DeltaMember {
     ItemId,
     OutputIndex,
     SummaryIndex,
-    ContentIndex,
     Other,
 }
 
@@ -122,7 +120,6 @@ impl DeltaMember {
             Self::ItemId => 1 << 1,
             Self::OutputIndex => 1 << 2,
             Self::SummaryIndex => 1 << 3,
-            Self::ContentIndex => 1 << 4,
             Self::Other => 0,
         }
     }
@@ -134,7 +131,7 @@ fn key(rest: &mut &[u8]) -> Option<DeltaMember> {
         b'd' => rest.strip_prefix(b"delta\":").map(|after| (DeltaMember::Delta, after)),
         b'i' => rest.strip_prefix(b"item_id\":").map(|after| (DeltaMember::ItemId, after)),
         b'o' => rest.strip_prefix(b"output_index\":").map(|after| (DeltaMember::OutputIndex, after)),
-        b'c' => rest.strip_prefix(b"content_index\":").map(|after| (DeltaMember::ContentIndex, after)),
+        b'c' => rest.strip_prefix(b"content_index\":").map(|after| (DeltaMember::Other, after)),
         b's' => rest.strip_prefix(b"sequence_number\":").map(|after| (DeltaMember::Other, after)),
         _ => None,
     };
@@ -147,7 +144,6 @@ fn key(rest: &mut &[u8]) -> Option<DeltaMember> {
         b"item_id" => DeltaMember::ItemId,
         b"output_index" => DeltaMember::OutputIndex,
         b"summary_index" => DeltaMember::SummaryIndex,
-        b"content_index" => DeltaMember::ContentIndex,
         _ => DeltaMember::Other,
     };
     (next(rest)? == b':').then_some(key)
@@ -213,7 +209,7 @@ mod tests {
         let (target, event) = delta(PLAIN.as_bytes()).unwrap();
         assert_eq!(target, DeltaTarget::Text);
         assert_eq!((event.item_id.as_str(), event.delta.as_str()), ("m", "é"));
-        assert_eq!((event.output_index.0, event.content_index.0), (Some(0), Some(3)));
+        assert_eq!(event.output_index.0, Some(0));
         assert_eq!(event.summary_index.0, None);
     }
 

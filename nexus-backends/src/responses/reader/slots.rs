@@ -53,6 +53,10 @@ pub(super) struct ItemSlot {
     pub(super) refusal: String,
     /// Something of it was shown.
     pub(super) is_shown: bool,
+    /// A delta of a part was read, and no end of the part.
+    pub(super) is_in_part: bool,
+    /// The number of the part that ended last, where the server sent one.
+    pub(super) ended_part: Option<Option<u64>>,
     pub(super) call_id: String,
     pub(super) name: String,
     pub(super) namespace: String,
@@ -178,6 +182,8 @@ impl ItemSlots {
             is_preset: false,
             refusal: String::new(),
             is_shown: false,
+            is_in_part: false,
+            ended_part: None,
             call_id: String::new(),
             name: String::new(),
             namespace: String::new(),

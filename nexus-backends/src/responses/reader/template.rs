@@ -25,7 +25,6 @@ pub(super) struct Template {
     item_id: String,
     output_index: Option<u64>,
     summary_index: Option<u64>,
-    content_index: Option<u64>,
     /// No delta has matched it yet.
     is_unused: bool,
     useless: u32,
@@ -64,7 +63,6 @@ impl Template {
             item_id: Text(Cow::Borrowed(&self.item_id)),
             output_index: Count(self.output_index),
             summary_index: Count(self.summary_index),
-            content_index: Count(self.content_index),
         };
         Some((target, event))
     }
@@ -95,7 +93,6 @@ impl Template {
         event.item_id.as_str().clone_into(&mut self.item_id);
         self.output_index = event.output_index.0;
         self.summary_index = event.summary_index.0;
-        self.content_index = event.content_index.0;
         self.is_unused = true;
     }
 }

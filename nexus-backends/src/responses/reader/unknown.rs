@@ -19,18 +19,12 @@ const BROKEN_HEAD_BYTES: usize = 4 << 10;
 const UNKNOWN_HEAD_BYTES: usize = 1 << 20;
 
 /// Events whose content other events repeat in full.
-const NOISE: [&str; 14] = [
+const NOISE: [&str; 8] = [
     "response.content_part.added",
     "response.content_part.done",
-    "response.output_text.done",
     "response.output_text.annotation.added",
-    "response.refusal.done",
     "response.reasoning_summary_part.done",
-    "response.reasoning_summary_text.done",
-    "response.reasoning_summary.done",
     "response.reasoning_part.done",
-    "response.reasoning_text.done",
-    "response.reasoning.done",
     "response.metadata",
     "keepalive",
     "ping",

@@ -16,10 +16,7 @@ use hyper::{
 use tokio::runtime::{Handle, Id};
 
 use crate::http::connector::Stream;
-
-/// Most bytes that are read at once, and most that the head of an answer may have. `hyper` begins with 8 KiB, and grows
-/// where a stream comes faster than it is read. Source: our own choice; Node.js allows a head of the same length.
-const MAX_READ_BYTES: usize = 16 << 10;
+use crate::http::problem::{MAX_HEADERS, MAX_READ_BYTES};
 
 /// A connection, driven by the one who waits for its answer.
 pub(super) struct Connection {
@@ -37,7 +34,11 @@ pub(super) fn runtime() -> Option<Id> {
 
 impl Connection {
     pub(super) async fn over(stream: Stream) -> hyper::Result<Box<Self>> {
-        let (sender, driver) = http1::Builder::new().max_buf_size(MAX_READ_BYTES).handshake(stream).await?;
+        let (sender, driver) = http1::Builder::new()
+            .max_buf_size(MAX_READ_BYTES)
+            .max_headers(MAX_HEADERS)
+            .handshake(stream)
+            .await?;
         Ok(Box::new(Self { sender, driver: Some(driver), runtime: runtime() }))
     }
 

@@ -1,0 +1,28 @@
+//! Words by which servers of any vendor say what went wrong, where they give it no code.
+
+/// Words for a conversation that is too long, in lower case.
+const TOO_LONG: [&str; 10] = [
+    "prompt is too long",                 // vendors' programs look for it
+    "too long for this model",            // vendors' programs look for it
+    "maximum prompt length",              // vendors' programs look for it
+    "maximum context length",             // vendors' programs look for it; vLLM's words too
+    "context_length_exceeded",            // vendors' programs look for it
+    "exceeds the context window",         // recorded, beside its code
+    "exceeds the available context size", // llama.cpp, older than its code
+    "greater than the context length",    // LM Studio
+    "exceeded max context length",        // Ollama
+    "exceeded model token limit",         // Moonshot
+];
+
+/// Whether the words say that the conversation is too long.
+pub(crate) fn speaks_of_length(words: &str) -> bool {
+    let words = words.to_lowercase();
+    TOO_LONG.iter().any(|too_long| words.contains(too_long))
+}
+
+/// Whether the words say that a stream held bytes that are no UTF-8. Source: observed with Codex 0.169.0, whose parser of
+/// event streams other programs use, too.
+pub(crate) fn speaks_of_invalid_text(words: &str) -> bool {
+    let words = words.to_lowercase();
+    words.contains("utf8 error") || words.contains("invalid utf-8")
+}
