@@ -7,7 +7,7 @@ use std::{
 
 /// Appends a line and its end by one write. A last line without an end, left by a writer that was stopped, is ended first.
 ///
-/// `file` is open for reading and appending.
+/// `file` is open for reading and appending, or for reading and writing by the owner of a lock that excludes other writers.
 ///
 /// # Errors
 ///

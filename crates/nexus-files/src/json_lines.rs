@@ -85,16 +85,18 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
             }
             opened => (opened?, false),
         };
-        let before = file.metadata()?.len();
-        if let Err(error) = append_line(&file, &line).and_then(|()| file.sync_data()) {
-            // The caller learns that the value is not there, so no part of it stays.
-            let _ = file.set_len(before).and_then(|()| file.sync_data());
-            return Err(error);
-        }
+        whole_or_nothing(&file, || append_line(&file, &line).and_then(|()| file.sync_data()))?;
         if is_new {
             sync_folder(self.path.parent().unwrap_or(Path::new(".")))?;
         }
         Ok(file.metadata()?.len())
+    }
+
+    /// Appends a value to the file, which the caller opened by a lock on it. The value may be lost with the power.
+    #[cfg(feature = "journal")]
+    pub(crate) fn append_unflushed(&self, file: &File, value: &T) -> io::Result<()> {
+        let line = self.line(value)?;
+        whole_or_nothing(file, || append_line(file, &line))
     }
 
     fn line(&self, value: &T) -> io::Result<Vec<u8>> {
@@ -157,8 +159,18 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
     ///
     /// Those of [`read`](Self::read), except for long lines.
     pub fn last(&self) -> io::Result<Option<T>> {
+        Ok(self.read_back_to(|_| true)?.pop())
+    }
+
+    /// Reads the last values, the oldest first, back to the newest one that `is_enough` accepts; all if there is none. A missing file has
+    /// none. Reads no more of the file than that takes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`read`](Self::read), except for long lines.
+    pub fn read_back_to(&self, is_enough: impl Fn(&T) -> bool) -> io::Result<Vec<T>> {
         let mut file = match open_regular(&self.path, OpenOptions::new().read(true)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             opened => opened?,
         };
         let length = file.metadata()?.len();
@@ -171,10 +183,19 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
                 0 => Some(bytes.as_slice()),
                 _ => bytes.iter().position(|byte| *byte == b'\n').and_then(|at| bytes.get(at + 1..)),
             };
-            let value = |line: &[u8]| serde_json::from_slice::<T>(line).ok();
-            let last = whole.and_then(|lines| lines.rsplit(|byte| *byte == b'\n').find_map(value));
-            if last.is_some() || start == 0 {
-                return Ok(last);
+            let (mut values, mut is_reached) = (Vec::new(), start == 0);
+            for line in whole.unwrap_or_default().rsplit(|byte| *byte == b'\n') {
+                let Ok(value) = serde_json::from_slice::<T>(line) else { continue };
+                let is_last = is_enough(&value);
+                values.push(value);
+                if is_last {
+                    is_reached = true;
+                    break;
+                }
+            }
+            if is_reached {
+                values.reverse();
+                return Ok(values);
             }
             window = window.saturating_mul(2).min(length);
         }
@@ -211,6 +232,14 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
         replace(&self.path, newer.get(start..).unwrap_or_default())?;
         fs::set_permissions(&self.path, permissions)
     }
+}
+
+/// Runs `append`. If it fails, no part of what it wrote stays: the caller learns that the value is not there.
+fn whole_or_nothing(file: &File, append: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    append().inspect_err(|_| {
+        let _ = file.set_len(before).and_then(|()| file.sync_data());
+    })
 }
 
 fn read_at(file: &mut File, start: u64, max_bytes: u64) -> io::Result<Vec<u8>> {

@@ -8,6 +8,8 @@
 //! - [`FileLock`] is the operating system's lock on a file or folder, which a process that dies gives back.
 //! - [`SecretFile`] is a secret that is created once.
 //! - `JsonLinesLog` (feature `json-lines`) is an append-only log, and [`append_line`] its rule for torn lines.
+//! - `Journal` (feature `journal`) is the log of what changed in a home.
+//! - `HomeIndex` (feature `journal`) is what lists show of the work in a home, verified against its files.
 //! - [`FileFault`] classifies a failed operation by what the caller can do about it.
 //! - [`hex`] formats bytes, `rfc3339` (feature `rfc3339`) formats and parses times.
 //!
@@ -29,6 +31,10 @@
 mod append;
 mod fault;
 mod hex;
+#[cfg(feature = "journal")]
+mod home_index;
+#[cfg(feature = "journal")]
+mod journal;
 #[cfg(feature = "json-lines")]
 mod json_lines;
 mod lock;
@@ -41,6 +47,10 @@ mod whole;
 pub use append::append_line;
 pub use fault::FileFault;
 pub use hex::hex;
+#[cfg(feature = "journal")]
+pub use home_index::{HomeIndex, IndexEntry, IndexedWork, WorkFiles};
+#[cfg(feature = "journal")]
+pub use journal::{Journal, JournalEntry, JournalKind, JournalRead};
 #[cfg(feature = "json-lines")]
 pub use json_lines::{JsonLines, JsonLinesLog, TornLine};
 pub use lock::{FileLock, lacks_locks};

@@ -58,80 +58,74 @@ fn read<E: de::Error>(text: &str) -> Result<SystemTime, E> {
     parse(text).ok_or_else(|| E::custom("this is no time such as 2026-01-31T12:00:00.000Z"))
 }
 
-/// A [`SystemTime`] field, to the millisecond.
-pub mod as_millis {
-    use super::{Deserializer, Serializer, SystemTime, cut_to_millis, millis, read};
-    use serde::Deserialize as _;
+/// Declares a format for `#[serde(with = "…")]`: a module that writes times by `$format`, and reads them cut by `$cut`.
+macro_rules! field_format {
+    ($(#[$about:meta])* $name:ident, $format:ident, $cut:ident) => {
+        $(#[$about])*
+        pub mod $name {
+            use super::{$cut, $format, Deserializer, Serializer, SystemTime, read};
+            use serde::Deserialize as _;
 
-    /// Writes a time to the millisecond.
-    ///
-    /// # Errors
-    ///
-    /// Those of the serializer.
-    pub fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&millis(*time))
-    }
+            /// Writes a time.
+            ///
+            /// # Errors
+            ///
+            /// Those of the serializer.
+            pub fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&$format(*time))
+            }
 
-    /// Reads a time, and cuts it to the millisecond.
-    ///
-    /// # Errors
-    ///
-    /// Those of the deserializer, and for other text.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
-        read::<D::Error>(&String::deserialize(deserializer)?).map(cut_to_millis)
-    }
+            /// Reads a time, and cuts it.
+            ///
+            /// # Errors
+            ///
+            /// Those of the deserializer, and for other text.
+            pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
+                read::<D::Error>(&String::deserialize(deserializer)?).map($cut)
+            }
 
-    /// An `Option<SystemTime>` field, to the millisecond.
-    pub mod option {
-        use super::{Deserializer, Serializer, SystemTime, cut_to_millis, millis, read};
-        use serde::Deserialize as _;
+            /// A field that may have no time.
+            pub mod option {
+                use super::{$cut, $format, Deserializer, Serializer, SystemTime, read};
+                use serde::Deserialize as _;
 
-        /// Writes a time to the millisecond, or null.
-        ///
-        /// # Errors
-        ///
-        /// Those of the serializer.
-        pub fn serialize<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
-            match time {
-                Some(time) => serializer.serialize_str(&millis(*time)),
-                None => serializer.serialize_none(),
+                /// Writes a time, or null.
+                ///
+                /// # Errors
+                ///
+                /// Those of the serializer.
+                pub fn serialize<S: Serializer>(
+                    time: &Option<SystemTime>,
+                    serializer: S,
+                ) -> Result<S::Ok, S::Error> {
+                    match time {
+                        Some(time) => serializer.serialize_str(&$format(*time)),
+                        None => serializer.serialize_none(),
+                    }
+                }
+
+                /// Reads a time or null, and cuts the time.
+                ///
+                /// # Errors
+                ///
+                /// Those of the deserializer, and for other text.
+                pub fn deserialize<'de, D: Deserializer<'de>>(
+                    deserializer: D,
+                ) -> Result<Option<SystemTime>, D::Error> {
+                    let text = Option::<String>::deserialize(deserializer)?;
+                    text.map(|text| read::<D::Error>(&text).map($cut)).transpose()
+                }
             }
         }
-
-        /// Reads a time or null, and cuts the time to the millisecond.
-        ///
-        /// # Errors
-        ///
-        /// Those of the deserializer, and for other text.
-        pub fn deserialize<'de, D: Deserializer<'de>>(
-            deserializer: D,
-        ) -> Result<Option<SystemTime>, D::Error> {
-            let text = Option::<String>::deserialize(deserializer)?;
-            text.map(|text| read::<D::Error>(&text).map(cut_to_millis)).transpose()
-        }
-    }
+    };
 }
 
-/// A [`SystemTime`] field, to the microsecond.
-pub mod as_micros {
-    use super::{Deserializer, Serializer, SystemTime, micros, read};
-    use serde::Deserialize as _;
+field_format! {
+    /// A [`SystemTime`] field, to the millisecond.
+    as_millis, millis, cut_to_millis
+}
 
-    /// Writes a time to the microsecond.
-    ///
-    /// # Errors
-    ///
-    /// Those of the serializer.
-    pub fn serialize<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&micros(*time))
-    }
-
-    /// Reads a time.
-    ///
-    /// # Errors
-    ///
-    /// Those of the deserializer, and for other text.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
-        read::<D::Error>(&String::deserialize(deserializer)?)
-    }
+field_format! {
+    /// A [`SystemTime`] field, to the microsecond.
+    as_micros, micros, cut_to_micros
 }

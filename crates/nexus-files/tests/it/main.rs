@@ -1,6 +1,10 @@
 //! Tests of files that the outside prepared: links, pipes, large files, and writers that die.
 #![cfg(unix)]
 
+#[cfg(feature = "journal")]
+mod home_index;
+#[cfg(feature = "journal")]
+mod journal;
 #[cfg(feature = "json-lines")]
 mod json_lines;
 

@@ -1,0 +1,298 @@
+//! The index of a home: what lists show of each piece of work, without reading its files.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    fs, io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::{Journal, JournalKind, JournalRead, read_bounded, replace, rfc3339};
+
+/// The index in a home.
+const NAME: &str = "index.json";
+/// The version of its layout.
+const VERSION: u32 = 1;
+/// Largest index that is read, in bytes. An entry has some 700.
+const MAX_BYTES: u64 = 64 << 20;
+/// Age at which a file counts as settled. A file that changes twice within a tick of the system's clock may look the same.
+const SETTLED: Duration = Duration::from_secs(2);
+/// Entries that are read again rather than that the index is written: in any case, and as a share of all.
+const FEW: usize = 4;
+const FEW_OF: usize = 20;
+
+/// What lists show of the work in a home, in the file `index.json`.
+///
+/// The index is a view: the state files stay the truth, and each entry has the sizes and times of its files. [`refresh`](Self::refresh)
+/// compares them and reads the state again where they differ, so a list never shows an old state. An index that is missing, damaged or
+/// of a later version is built anew. Where it cannot be written, each list reads the state.
+///
+/// It also heals the [`Journal`]: a change that the index finds, and that has no entry there, gets one.
+#[derive(Debug)]
+pub struct HomeIndex {
+    home: PathBuf,
+    journal: Arc<Journal>,
+}
+
+/// What lists show of one piece of work.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct IndexEntry<T> {
+    /// Kind of the work.
+    pub kind: JournalKind,
+    /// Its name among those of its kind.
+    pub id: String,
+    /// Its title, such as the goal of a task.
+    pub title: String,
+    /// Its status in a word. Empty if it has none.
+    pub status: String,
+    /// Cost of the turns of its agents, as far as it is known.
+    pub cost_usd: Option<f64>,
+    /// Time of its creation, if that is known.
+    #[serde(with = "rfc3339::as_micros::option")]
+    pub created_at: Option<SystemTime>,
+    /// Time of its last change.
+    #[serde(with = "rfc3339::as_micros")]
+    pub updated_at: SystemTime,
+    /// What the service of this kind shows beside that. `None` if another service indexed it, which knows only its kind.
+    pub details: Option<T>,
+}
+
+/// Files of one piece of work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkFiles {
+    /// Its name in the folder of its kind.
+    pub name: String,
+    /// Files that its entry depends on. A missing file is a state as well.
+    pub files: Vec<PathBuf>,
+}
+
+/// Result of [`HomeIndex::refresh`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexedWork<T, E> {
+    /// Entries of the wanted kind with details, in the order of the files.
+    pub entries: Vec<IndexEntry<T>>,
+    /// Failures to read the state of others.
+    pub unreadable: Vec<E>,
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct IndexFile {
+    version: u32,
+    folders: BTreeMap<String, IndexedFolder>,
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct IndexedFolder {
+    /// Number of the last journal entry when the folder was read.
+    seq: u64,
+    work: BTreeMap<String, StoredEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct StoredEntry {
+    /// The files when they were read. `None` if they were too new to be recognised.
+    stamps: Option<Vec<Option<FileStamp>>>,
+    entry: IndexEntry<Value>,
+}
+
+/// State of a file without its content. A file that is replaced is another one of the file system.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct FileStamp {
+    number: u64,
+    bytes: u64,
+    modified_ns: u64,
+}
+
+impl<T> IndexEntry<T> {
+    /// An entry without a status, a cost, a time of creation and details.
+    pub fn new(
+        kind: JournalKind,
+        id: impl Into<String>,
+        title: impl Into<String>,
+        updated_at: SystemTime,
+    ) -> Self {
+        let (id, title) = (id.into(), title.into());
+        let status = String::new();
+        Self { kind, id, title, status, cost_usd: None, created_at: None, updated_at, details: None }
+    }
+}
+
+impl HomeIndex {
+    /// The index of the home at `home`, whose journal is `journal`. Nothing is read or created yet.
+    pub fn in_home(home: &Path, journal: Arc<Journal>) -> Self {
+        Self { home: home.to_owned(), journal }
+    }
+
+    /// Returns the entries of the work of one kind in the folder `folder` of the home. `found` is all work there, of any kind. `read` reads the
+    /// state of one: `None` if it is gone. Only work that is not in the index, or whose files changed, is read.
+    ///
+    /// Writes the index if much was read, as far as it can. A home in which nothing was found stays as it is.
+    pub fn refresh<T: Serialize + DeserializeOwned, E>(
+        &self,
+        folder: &str,
+        kind: &JournalKind,
+        found: &[WorkFiles],
+        read: impl Fn(&WorkFiles) -> Result<Option<IndexEntry<T>>, E>,
+    ) -> IndexedWork<T, E> {
+        let mut index = self.load();
+        let is_new = !index.folders.contains_key(folder);
+        let known = index.folders.remove(folder).unwrap_or_default();
+        // Before the state is read: what changes meanwhile has a later number.
+        let seq = self.journal.last_seq().unwrap_or_default();
+        let mut now = IndexedFolder { seq, work: BTreeMap::new() };
+        let mut list = IndexedWork { entries: Vec::new(), unreadable: Vec::new() };
+        let (mut read_again, mut is_completed) = (0, false);
+        for files in found {
+            let stamps = stamps(&files.files);
+            let before = known.work.get(&files.name);
+            let unchanged = before.filter(|before| stamps.is_some() && before.stamps == stamps);
+            if let Some(before) = unchanged
+                && (before.entry.kind != *kind || typed::<T>(&before.entry, &mut list.entries))
+            {
+                now.work.insert(files.name.clone(), before.clone());
+                continue;
+            }
+            read_again += 1;
+            is_completed |= unchanged.is_some();
+            match read(files) {
+                Ok(None) => {}
+                Err(error) => list.unreadable.push(error),
+                Ok(Some(entry)) => {
+                    let stored = untyped(&entry);
+                    if entry.kind == *kind {
+                        list.entries.push(entry);
+                    }
+                    now.work.insert(files.name.clone(), StoredEntry { stamps, entry: stored });
+                }
+            }
+        }
+        if is_new && now.work.is_empty() {
+            return list;
+        }
+        let lost = if is_new { BTreeSet::new() } else { self.lost(&known, &now) };
+        let is_gone = known.work.keys().any(|name| !now.work.contains_key(name));
+        if is_new || is_gone || is_completed || !lost.is_empty() || read_again > FEW.max(found.len() / FEW_OF)
+        {
+            index.version = VERSION;
+            index.folders.insert(folder.to_owned(), now);
+            if self.store(&index).is_err() {
+                return list;
+            }
+            // The next change of a service says that the journal cannot be written.
+            let record = |kind, id: &str| self.journal.append(kind, id, "scanned").ok();
+            for (kind, id) in lost {
+                record(kind, &id);
+            }
+            // Without an index there is no telling what the journal lacks: its readers are sent to the state.
+            if is_new
+                && let Some(first) = record(JournalKind::Home, "")
+                && seq == 0
+                && let Some(folder) = index.folders.get_mut(folder)
+            {
+                folder.seq = first;
+                let _ = self.store(&index);
+            }
+        }
+        list
+    }
+
+    /// Returns the work that changed since it was indexed and has no entry in the journal since then.
+    fn lost(&self, known: &IndexedFolder, now: &IndexedFolder) -> BTreeSet<(JournalKind, String)> {
+        let state = |stored: &StoredEntry| (stored.entry.updated_at, stored.entry.kind.clone());
+        let changed = |(name, stored): &(&String, &StoredEntry)| {
+            known.work.get(*name).map(state) != now.work.get(*name).map(state) && !stored.entry.id.is_empty()
+        };
+        let all = known.work.iter().chain(&now.work);
+        let changed: BTreeSet<_> = all
+            .filter(changed)
+            .map(|(_, stored)| (stored.entry.kind.clone(), stored.entry.id.clone()))
+            .collect();
+        if changed.is_empty() {
+            return changed;
+        }
+        match self.journal.read_after(known.seq) {
+            Ok(JournalRead::Entries(entries)) => {
+                let recorded: HashSet<_> = entries.into_iter().map(|entry| (entry.kind, entry.id)).collect();
+                changed.into_iter().filter(|change| !recorded.contains(change)).collect()
+            }
+            // The readers of the journal are sent to the state as well.
+            Ok(JournalRead::Rescan { .. }) | Err(_) => BTreeSet::new(),
+        }
+    }
+
+    fn load(&self) -> IndexFile {
+        let bytes = read_bounded(&self.home.join(NAME), MAX_BYTES).ok().flatten().unwrap_or_default();
+        let index: IndexFile = serde_json::from_slice(&bytes).unwrap_or_default();
+        if index.version == VERSION { index } else { IndexFile::default() }
+    }
+
+    fn store(&self, index: &IndexFile) -> io::Result<()> {
+        // A home that is gone is not created again.
+        if !self.home.is_dir() {
+            return Err(io::ErrorKind::NotFound.into());
+        }
+        let bytes = serde_json::to_vec(index)?;
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        replace(&self.home.join(NAME), &bytes)
+    }
+}
+
+/// Adds a stored entry to `entries` if it has details that this version can read. Returns whether it has.
+fn typed<T: DeserializeOwned>(stored: &IndexEntry<Value>, entries: &mut Vec<IndexEntry<T>>) -> bool {
+    let Some(details) = stored.details.as_ref().and_then(|details| T::deserialize(details).ok()) else {
+        return false;
+    };
+    entries.push(IndexEntry {
+        kind: stored.kind.clone(),
+        id: stored.id.clone(),
+        title: stored.title.clone(),
+        status: stored.status.clone(),
+        cost_usd: stored.cost_usd,
+        created_at: stored.created_at,
+        updated_at: stored.updated_at,
+        details: Some(details),
+    });
+    true
+}
+
+fn untyped<T: Serialize>(entry: &IndexEntry<T>) -> IndexEntry<Value> {
+    IndexEntry {
+        kind: entry.kind.clone(),
+        id: entry.id.clone(),
+        title: entry.title.clone(),
+        status: entry.status.clone(),
+        cost_usd: entry.cost_usd,
+        created_at: entry.created_at.map(rfc3339::cut_to_micros),
+        updated_at: rfc3339::cut_to_micros(entry.updated_at),
+        details: entry.details.as_ref().and_then(|details| serde_json::to_value(details).ok()),
+    }
+}
+
+/// Returns the states of files, or `None` if one of them changed a moment ago, or its state is unknown.
+fn stamps(files: &[PathBuf]) -> Option<Vec<Option<FileStamp>>> {
+    let now = SystemTime::now();
+    files.iter().map(|path| stamp(path, now)).collect()
+}
+
+fn stamp(path: &Path, now: SystemTime) -> Option<Option<FileStamp>> {
+    let found = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some(None),
+        found => found.ok()?,
+    };
+    let modified = found.modified().ok()?;
+    // A time in the future is not settled either.
+    now.duration_since(modified).ok().filter(|age| *age >= SETTLED)?;
+    let since = modified.duration_since(UNIX_EPOCH).ok()?;
+    #[cfg(unix)]
+    let number = std::os::unix::fs::MetadataExt::ino(&found);
+    #[cfg(not(unix))]
+    let number = 0;
+    Some(Some(FileStamp { number, bytes: found.len(), modified_ns: u64::try_from(since.as_nanos()).ok()? }))
+}

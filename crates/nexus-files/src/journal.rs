@@ -1,0 +1,285 @@
+//! The journal of a home: which piece of state changed, in the order of the changes.
+
+use std::{
+    fmt, fs, io,
+    path::Path,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+use crate::{FileLock, JsonLinesLog, rfc3339};
+
+/// Files of the journal in a home: the one that is appended to, and the one before it.
+const NAME: &str = "journal.jsonl";
+const OLDER_NAME: &str = "journal.1.jsonl";
+/// Size from which a file is followed by a new one. An entry has some 120 bytes.
+const MAX_BYTES: u64 = 1 << 20;
+/// Bound of a line. Source: the longest texts of an entry, with every byte escaped.
+const MAX_LINE_BYTES: u64 = 16 << 10;
+/// Longest texts of an entry, in bytes. The rest is cut off.
+const MAX_ID_BYTES: usize = 1 << 10;
+const MAX_WORD_BYTES: usize = 100;
+/// Longest wait for other writers. Each has the lock for some microseconds, unless it is suspended.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Largest number that every JSON parser reads exactly. A line with a larger one is damage.
+const MAX_SEQ: u64 = (1 << 53) - 1;
+/// Pause between two failures that are returned.
+const FAILURE_PAUSE: Duration = Duration::from_secs(60);
+
+/// An append-only log of the changes of state in a home, for readers that ask what changed.
+///
+/// | file | holds |
+/// | --- | --- |
+/// | `journal.jsonl` | the newest entries, one on a line; a writer holds the lock on it |
+/// | `journal.1.jsonl` | the entries before those; replaced when the newer file has 1 MiB |
+///
+/// A service writes its state first and its entry second. The state files stay the truth: an entry says that something is worth reading
+/// again, and no more. An entry may be missing, because a process was killed between the two writes, the disk was full or the power
+/// was lost. A reader therefore scans the state when it starts, once an hour, and when [`read_after`](Self::read_after) returns
+/// [`JournalRead::Rescan`].
+///
+/// Entries have consecutive numbers, whichever process appends them. The numbers of a journal begin at the microseconds since 1970, so a
+/// reader notices when a journal was removed and begun again.
+pub struct Journal {
+    log: JsonLinesLog<JournalEntry>,
+    older: JsonLinesLog<JournalEntry>,
+    max_bytes: u64,
+    failed_at: Mutex<Option<Instant>>,
+}
+
+/// One change of state.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalEntry {
+    /// Its number: one more than that of the entry before it.
+    #[serde(deserialize_with = "valid_seq")]
+    pub seq: u64,
+    /// Time of the entry, after that of the change.
+    #[serde(with = "rfc3339::as_millis")]
+    pub time: SystemTime,
+    /// Kind of thing that changed.
+    pub kind: JournalKind,
+    /// Name of the thing among those of its kind.
+    #[serde(default)]
+    pub id: String,
+    /// The change in a word, such as `created`.
+    #[serde(default)]
+    pub what: String,
+}
+
+/// Kind of thing that changed.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum JournalKind {
+    /// Any of the things: state was scanned, and the journal did not have all changes.
+    Home,
+    /// A task. Its id is that of the task.
+    Task,
+    /// A debate. Its id is that of the debate.
+    Debate,
+    /// A conversation. Its id is its name.
+    Conversation,
+    /// An experiment of the testbed. Its id is the path of its folder.
+    Testbed,
+    /// A message of the broker. Its id is that of the message.
+    Message,
+    /// An agent of the broker. Its id is its name.
+    Agent,
+    /// A trigger of the broker. Its id is that of the trigger.
+    Trigger,
+    /// A kind that this version does not know.
+    Other(String),
+}
+
+/// Entries of a journal after a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JournalRead {
+    /// All of them, the oldest first.
+    Entries(Vec<JournalEntry>),
+    /// Some are not there any more, or the journal was begun again: the reader scans the state, and goes on after `last`.
+    Rescan {
+        /// Number of the last entry. Zero if there is none.
+        last: u64,
+    },
+}
+
+impl Journal {
+    /// The journal of the home at `home`. Nothing is read or created yet.
+    pub fn in_home(home: &Path) -> Self {
+        Self {
+            log: JsonLinesLog::at(home.join(NAME), MAX_LINE_BYTES),
+            older: JsonLinesLog::at(home.join(OLDER_NAME), MAX_LINE_BYTES),
+            max_bytes: MAX_BYTES,
+            failed_at: Mutex::default(),
+        }
+    }
+
+    /// Begins a new file when the present one has `max_bytes` bytes, instead of 1 MiB.
+    #[must_use]
+    pub fn with_max_bytes(mut self, max_bytes: u64) -> Self {
+        self.max_bytes = max_bytes;
+        self
+    }
+
+    /// The path of the file that is appended to. Each entry modifies it, and a rotation renames it.
+    pub fn path(&self) -> &Path {
+        self.log.path()
+    }
+
+    /// Appends an entry for a change that is on the disk. Its failure must not fail the change: the caller logs what this returns, and goes
+    /// on. Failures within a minute of one that was returned are not returned. A home that does not exist has no journal, which is no failure.
+    #[must_use = "a failure is logged"]
+    pub fn record(&self, kind: JournalKind, id: &str, what: &str) -> Option<io::Error> {
+        let error = self.append(kind, id, what).err()?;
+        if error.kind() == io::ErrorKind::NotFound {
+            return None;
+        }
+        let mut failed_at = self.failed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed_at.is_some_and(|failed_at| failed_at.elapsed() < FAILURE_PAUSE) {
+            return None;
+        }
+        *failed_at = Some(Instant::now());
+        let reason = format!("{}: {error}; readers see the change by their next scan", self.path().display());
+        Some(io::Error::new(error.kind(), reason))
+    }
+
+    /// Appends an entry, and creates the journal if it is missing. The home must exist. Waits up to a second for other writers. Returns the
+    /// number of the entry. An entry is not flushed to the disk.
+    ///
+    /// # Errors
+    ///
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if another writer does not end. [`InvalidData`](io::ErrorKind::InvalidData) if the path
+    /// is not a regular file. Otherwise the error of the file system. The journal is then unchanged.
+    pub fn append(&self, kind: JournalKind, id: &str, what: &str) -> io::Result<u64> {
+        let cut = |text: &str, most| text[..text.floor_char_boundary(most)].to_owned();
+        loop {
+            let Some(lock) = FileLock::lock(self.path(), PATIENCE)? else {
+                let reason = "another process has had the lock for a second";
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, reason));
+            };
+            let length = lock.file().metadata()?.len();
+            if length >= self.max_bytes.max(1) {
+                // The numbers go on after those of the older file. Writers that wait for the lock find another file at the path.
+                fs::rename(self.path(), self.older.path())?;
+                continue;
+            }
+            let now = SystemTime::now();
+            let seq = match self.last_seq()? {
+                0 => first_seq(now),
+                last => last + 1,
+            };
+            let time = rfc3339::cut_to_millis(now);
+            let (id, what) = (cut(id, MAX_ID_BYTES), cut(what, MAX_WORD_BYTES));
+            self.log.append_unflushed(lock.file(), &JournalEntry { seq, time, kind, id, what })?;
+            return Ok(seq);
+        }
+    }
+
+    /// Returns the number of the last entry. Zero if there is none.
+    ///
+    /// # Errors
+    ///
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if a path is not a regular file. Otherwise the error of the file system.
+    pub fn last_seq(&self) -> io::Result<u64> {
+        let last = match self.log.last()? {
+            // Nothing was appended since the last rotation.
+            None => self.older.last()?,
+            last => last,
+        };
+        Ok(last.map_or(0, |entry| entry.seq))
+    }
+
+    /// Reads the entries after the one with the number `seq`. Takes no lock. The number 0 stands for a reader that has seen none.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`last_seq`](Self::last_seq).
+    pub fn read_after(&self, seq: u64) -> io::Result<JournalRead> {
+        let is_seen = |entry: &JournalEntry| entry.seq <= seq;
+        let mut entries = self.log.read_back_to(is_seen)?;
+        if !entries.first().is_some_and(is_seen) {
+            let newer = std::mem::replace(&mut entries, self.older.read_back_to(is_seen)?);
+            // A rotation between the two reads makes the newer file the older one.
+            let known = entries.last().map_or(0, |entry| entry.seq);
+            entries.extend(newer.into_iter().filter(|entry| entry.seq > known));
+        }
+        let last = entries.last().map_or(0, |entry| entry.seq);
+        entries.retain(|entry| !is_seen(entry));
+        let is_whole = entries.iter().zip(seq.saturating_add(1)..).all(|(entry, due)| entry.seq == due);
+        match is_whole && last >= seq {
+            true => Ok(JournalRead::Entries(entries)),
+            false => Ok(JournalRead::Rescan { last }),
+        }
+    }
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
+impl JournalKind {
+    fn name(&self) -> &str {
+        match self {
+            Self::Home => "home",
+            Self::Task => "task",
+            Self::Debate => "debate",
+            Self::Conversation => "conversation",
+            Self::Testbed => "testbed",
+            Self::Message => "message",
+            Self::Agent => "agent",
+            Self::Trigger => "trigger",
+            Self::Other(name) => name,
+        }
+    }
+}
+
+impl From<&str> for JournalKind {
+    fn from(name: &str) -> Self {
+        match name {
+            "home" => Self::Home,
+            "task" => Self::Task,
+            "debate" => Self::Debate,
+            "conversation" => Self::Conversation,
+            "testbed" => Self::Testbed,
+            "message" => Self::Message,
+            "agent" => Self::Agent,
+            "trigger" => Self::Trigger,
+            other => Self::Other(other[..other.floor_char_boundary(MAX_WORD_BYTES)].to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for JournalKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for JournalKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for JournalKind {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|name| Self::from(name.as_str()))
+    }
+}
+
+fn valid_seq<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    match u64::deserialize(deserializer)? {
+        seq @ 1..MAX_SEQ => Ok(seq),
+        _ => Err(de::Error::custom("no journal has so large a number, and none has 0")),
+    }
+}
+
+/// Returns the first number of a journal that begins now.
+fn first_seq(now: SystemTime) -> u64 {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or(1).clamp(1, MAX_SEQ / 2)
+}
