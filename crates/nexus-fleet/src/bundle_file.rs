@@ -12,11 +12,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::objects::FileToStore;
 
-/// How many bytes of files there may be for one of the bundle that holds them. Source: our own bound; text packs to a fourth, and what
-/// packs much better was made to.
+/// Bytes of files that each byte of a bundle may unpack to. Source: our own bound; text compresses to a
+/// quarter, and much better ratios are made on purpose.
 const UNPACKED: u64 = 16;
 
-/// What bounds a tree whose bundle may have so many bytes.
+/// Returns the limits of a tree whose bundle may have so many bytes.
 pub(crate) fn limits(max_bytes: u64) -> TreeLimits {
     let mut limits = TreeLimits::default();
     limits.total_bytes = max_bytes.saturating_mul(UNPACKED);

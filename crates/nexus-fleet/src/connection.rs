@@ -14,7 +14,7 @@ pub struct FleetConnection {
 }
 
 impl Fleet {
-    /// Returns the connection, and connects first if there was none.
+    /// Returns the connection, and connects first if necessary.
     ///
     /// # Errors
     ///

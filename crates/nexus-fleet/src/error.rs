@@ -1,4 +1,4 @@
-//! What keeps the fleet from working, beside the failures of a turn.
+//! Errors of the fleet itself, beside the failures of a turn.
 
 use std::io;
 
@@ -12,7 +12,7 @@ pub enum FleetError {
     /// The servers, or the connection to them.
     #[error(transparent)]
     Nats(#[from] NatsError),
-    /// What was stored is not what can be read.
+    /// Stored data cannot be read.
     #[error("{what} cannot be read: {reason}")]
     Unreadable {
         /// The object or message.
@@ -23,7 +23,7 @@ pub enum FleetError {
     /// A prompt, a result or an event is larger than the fleet takes.
     #[error("{what} has {bytes} bytes, and {most} at most go to another machine")]
     TooLarge {
-        /// What it is.
+        /// Name of the data.
         what: String,
         /// Its size, in bytes.
         bytes: u64,
@@ -33,7 +33,7 @@ pub enum FleetError {
     /// A file of the settings cannot be read.
     #[error("{what} cannot be read")]
     Settings {
-        /// Which file.
+        /// The file.
         what: String,
         /// Why.
         #[source]
@@ -54,7 +54,7 @@ pub enum FleetError {
     LoginOwner {
         /// The login.
         login: String,
-        /// Why not, and the way out.
+        /// The reason, and advice.
         reason: String,
     },
     /// There is nothing that a worker could offer.

@@ -24,10 +24,10 @@ use crate::{
     setup,
 };
 
-/// How long a worker that did not answer is not waited for again.
+/// Time during which a worker that did not answer is not waited for again.
 const MUTE_FOR: Duration = Duration::from_secs(30);
 
-/// How long what is left to do may take when nobody uses the connection any more.
+/// Longest time for remaining work after the last user of the connection is gone.
 const LAST_WORK: Duration = Duration::from_secs(1);
 
 /// One program's share in a fleet. Clones share it; what it needs ends with the last of them.
@@ -45,7 +45,7 @@ pub(crate) struct FleetCore {
     handle: Handle,
     link: AsyncMutex<Option<Link>>,
     inboxes: Arc<Inboxes>,
-    /// Whether frames are listened to.
+    /// True if the process subscribes to frames.
     hears_frames: Arc<AsyncMutex<bool>>,
     /// The backends whose turns run in a pool.
     pooled: Mutex<HashMap<BackendId, Weak<dyn ExecutionBackend>>>,
@@ -57,7 +57,7 @@ pub(crate) struct FleetCore {
     stop: Option<oneshot::Sender<Option<Link>>>,
 }
 
-/// Where the frames of each turn go.
+/// Receivers of each turn's frames.
 #[derive(Default)]
 struct Inboxes(Mutex<HashMap<String, mpsc::UnboundedSender<Frame>>>);
 
@@ -130,12 +130,12 @@ impl Fleet {
         &self.0.settings
     }
 
-    /// Makes the streams and buckets that the fleet needs, and the queues of `pools`, where they are not there. Those that are there
-    /// stay as they are.
+    /// Creates the streams and buckets that the fleet needs, and the queues of `pools`, unless they exist. Does
+    /// not change existing ones.
     ///
     /// # Errors
     ///
-    /// [`FleetError`]: the servers could not be used, or this account may not make them.
+    /// [`FleetError`]: the servers could not be used, or this account may not create them.
     pub async fn set_up(&self, pools: &[&str]) -> Result<(), FleetError> {
         let link = self.0.link().await?;
         let pools: Vec<_> = pools.iter().map(|pool| (*pool).to_owned()).collect();
@@ -152,7 +152,7 @@ impl Fleet {
 }
 
 impl FleetCore {
-    /// The connection, made now if there was none.
+    /// Returns the connection, and connects first if necessary.
     pub(crate) async fn link(&self) -> Result<Link, FleetError> {
         let mut link = self.link.lock().await;
         if let Some(link) = &*link {
@@ -193,7 +193,8 @@ impl FleetCore {
         done.map_err(NatsError::unclear)?
     }
 
-    /// As [`start`](Self::start), for work that ends soon: the connection is kept for it a second longer than by its last user.
+    /// [`start`](Self::start) for short work: the connection stays open for it a second longer than for its
+    /// last user.
     pub(crate) fn start_last(&self, work: impl Future<Output = ()> + Send + 'static) {
         let busy = Arc::clone(&self.busy);
         self.handle.spawn(async move {
@@ -213,13 +214,13 @@ impl FleetCore {
         pooled.insert(backend.id().clone(), Arc::downgrade(backend));
     }
 
-    /// Whether the turns of a backend run in a pool.
+    /// Returns true if the turns of a backend run in a pool.
     pub(crate) fn is_pooled(&self, backend: &BackendId) -> bool {
         let pooled = self.pooled.lock().unwrap_or_else(PoisonError::into_inner);
         pooled.get(backend).is_some_and(|backend| backend.strong_count() > 0)
     }
 
-    /// Whether a worker did not answer lately when one of its turns was dropped.
+    /// Returns true if a worker recently did not answer when one of its turns was dropped.
     pub(crate) fn is_mute(&self, worker: &str) -> bool {
         let mute = self.mute.lock().unwrap_or_else(PoisonError::into_inner);
         mute.get(worker).is_some_and(|since| since.elapsed() < MUTE_FOR)

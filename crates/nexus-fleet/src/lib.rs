@@ -1,21 +1,22 @@
-//! Turns on other machines: a backend whose work is done by a pool of workers, over NATS JetStream.
+//! Turns on other machines: a backend that sends its work to a pool of workers, over NATS JetStream.
 //!
-//! A turn may run on another machine without anything above [`ExecutionBackend`](nexus_core::ExecutionBackend) noticing.
-//! [`FleetBackend`] is one more backend: it puts the turn into the queue of a pool, follows it, answers the calls of the caller's
-//! tools, and returns what the worker stored. A [`Worker`] takes turns out of the queue and runs them through its router.
+//! A turn may run on another machine without any difference above
+//! [`ExecutionBackend`](nexus_core::ExecutionBackend). [`FleetBackend`] is an ordinary backend: it stores the turn
+//! in the queue of a pool, follows it, answers the calls of the caller's tools, and returns the result that the
+//! worker stored. A [`Worker`] takes turns out of the queue and runs them through its router.
 //!
 //! | to | use |
 //! | --- | --- |
 //! | move a backend by one line of `nexus.yaml` | [`FleetPools`] with [`Registry::with_pools`](nexus_core::Registry::with_pools) |
 //! | run turns of a pool on this machine | [`Worker`] |
-//! | make the streams and buckets | [`Fleet::set_up`] |
+//! | create the streams and buckets | [`Fleet::set_up`] |
 //! | see workers, queues and holds | [`Fleet::status`] |
 //! | share holds and `max_turns_at_once` between machines | [`FleetHoldStore`] |
-//! | keep streams of one's own on the same servers | [`FleetConnection`] |
-//! | share one login between machines, kept by one of them | [`LoginOwner`], [`Worker::with_login`], [`Fleet::shared_logins`] |
+//! | use streams of your own on the same servers | [`FleetConnection`] |
+//! | share one login between machines, owned by one of them | [`LoginOwner`], [`Worker::with_login`], [`Fleet::shared_logins`] |
 //!
-//! What runs a turn at most once, and what each message holds, is in `PROTOCOL.md`. What is measured is in `docs/fleet.md`: events of
-//! `tracing` with the target `nexus::metrics`, which `nexus-otlp` makes metrics of.
+//! `PROTOCOL.md` describes the messages, and why a turn runs at most once. `docs/fleet.md` lists the
+//! measurements: events of `tracing` with the target `nexus::metrics`, which `nexus-otlp` turns into metrics.
 
 mod blocking;
 mod bundle_file;

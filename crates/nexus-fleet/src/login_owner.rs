@@ -21,7 +21,7 @@ pub struct LoginOwner {
     /// The public keys of the machines that may have access tokens of the login. Default: none.
     #[serde(default)]
     pub shared_with: Vec<String>,
-    /// Whether the owner reaches the issuer through the proxy that its environment names. Default: no.
+    /// True if the owner reaches the issuer through the proxy in its environment. Default: false.
     #[serde(default)]
     pub inherit_proxy: bool,
     /// PEM file of certificate authorities that the owner trusts as well before the issuer.
@@ -51,12 +51,12 @@ impl LoginOwner {
         Ok(())
     }
 
-    /// Whether it is the worker of this name.
+    /// Returns true if this is the worker of that name.
     pub(crate) fn is_worker(&self, pool: &str, name: &str) -> bool {
         self.pool == pool && self.worker == name
     }
 
-    /// Who it is, for messages.
+    /// Describes the owner in messages.
     pub(crate) fn describe(&self) -> String {
         format!("worker {} of pool {}", self.worker, self.pool)
     }

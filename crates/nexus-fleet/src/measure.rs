@@ -1,9 +1,11 @@
-//! What is measured: events of `tracing` that an exporter makes metrics of, such as `nexus-otlp`.
+//! Measurements: events of `tracing` that an exporter such as `nexus-otlp` turns into metrics.
 //!
-//! An event has the target `nexus::metrics`, the level `DEBUG`, and the fields `metric.name`, `metric.kind`, `metric.unit`,
-//! `metric.description` and `metric.value`; every other field is an attribute. Whoever takes none of them pays for none.
+//! An event has the target `nexus::metrics`, the level `DEBUG`, and the fields `metric.name`, `metric.kind`,
+//! `metric.unit`, `metric.description` and `metric.value`; every other field is an attribute. Without a
+//! subscriber an event costs nothing.
 //!
-//! Attributes have few values: pools, backends of a configuration, lanes, kinds of errors. Names of turns, callers and workers are none.
+//! Attributes have few values: pools, backends of a configuration, lanes, kinds of errors. Names of turns,
+//! callers and workers are not attributes.
 
 use std::time::Duration;
 
@@ -18,18 +20,18 @@ pub(crate) struct Metric {
     pub(crate) description: &'static str,
 }
 
-/// What a figure is of.
+/// Attributes of a measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Of<'a> {
     pub(crate) pool: Option<&'a str>,
-    /// As the configuration names it.
+    /// Its name in the configuration.
     pub(crate) backend: Option<&'a str>,
     pub(crate) lane: Option<&'a str>,
-    /// Of a worker: `ready` or `draining`.
+    /// State of a worker: `ready` or `draining`.
     pub(crate) state: Option<&'static str>,
     /// Why, or of what.
     pub(crate) reason: Option<&'static str>,
-    /// How it ended, if not well.
+    /// Kind of the error, if it failed.
     pub(crate) error: Option<&'a str>,
     /// The step with a message, in the words of the conventions for messaging.
     pub(crate) operation: Option<&'static str>,
@@ -101,7 +103,7 @@ impl Metric {
 
     /// Adds to a level, or sets it.
     pub(crate) fn change(&self, value: i64, of: Of<'_>) {
-        // A figure of 2^53 and more is none of ours.
+        // Our measurements stay below 2^53.
         self.tell(value as f64, of);
     }
 

@@ -1,4 +1,4 @@
-//! What is too large for a message goes through the object store.
+//! Documents that are too large for a message go through the object store.
 
 use std::{
     future::ready,
@@ -33,7 +33,7 @@ pub(crate) async fn pack(link: &Link, owner: &str, value: &impl Serialize) -> Re
     pack_text(link, owner, text).await
 }
 
-/// As [`pack`], of a text that is a JSON document.
+/// [`pack`] for a text that is already a JSON document.
 pub(crate) async fn pack_text(link: &Link, owner: &str, text: String) -> Result<Payload, FleetError> {
     if text.len() <= INLINE_BYTES {
         let raw = RawValue::from_string(text).map_err(|error| FleetError::Unreadable {
@@ -62,11 +62,11 @@ pub(crate) struct FileToStore {
     pub(crate) sha256: String,
 }
 
-/// Stores a file, which nobody changes meanwhile.
+/// Stores a file. Other programs must not change it meanwhile.
 ///
 /// # Errors
 ///
-/// [`FleetError`]: it cannot be read, or the object store could not take it.
+/// [`FleetError`]: the file cannot be read, or the object store could not store it.
 pub(crate) async fn store_file(
     link: &Link,
     owner: &str,
@@ -113,16 +113,17 @@ fn check_name(owner: &str, object: &StoredObject) -> Result<(), FleetError> {
     Err(FleetError::Unreadable { what: object.name.clone(), reason })
 }
 
-/// What the names of the objects of a turn begin with.
+/// Returns the prefix of the names of a turn's objects.
 pub(crate) fn owner(caller: &str, turn: &str) -> String {
     format!("{caller}.{turn}")
 }
 
-/// Reads what [`pack`] made for the same owner. An object of another turn is not read, whoever names it.
+/// Reads a document that [`pack`] stored for the same owner. Does not read an object of another turn, even if a
+/// message names it.
 ///
 /// # Errors
 ///
-/// [`FleetError::Unreadable`]: it is no `T`, or the object is not there, or not the one that was named, also not later.
+/// [`FleetError::Unreadable`]: the document is not a `T`, or the object stays missing or differs from the named one.
 pub(crate) async fn unpack<T: DeserializeOwned>(
     link: &Link,
     owner: &str,
@@ -145,7 +146,7 @@ pub(crate) async fn unpack<T: DeserializeOwned>(
     }
 }
 
-/// Deletes the object of a payload, if it is one. An object that remains ends by its age.
+/// Deletes the object of a payload, if it has one. An object that remains expires by its age.
 pub(crate) async fn discard(link: &Link, payload: &Payload) {
     if let Payload::Object(StoredObject { name, .. }) = payload
         && let Err(error) = bucket(link).delete(name).await

@@ -20,7 +20,7 @@ use crate::{caller::FleetBackend, fleet::Fleet, settings::FleetSettings};
 /// All backends with the same section share one connection, which is made by the first turn.
 #[derive(Clone, Default)]
 pub struct FleetPools {
-    /// Whether backends run here all the same, as in a worker.
+    /// True if pooled backends run here all the same, as in a worker.
     is_local: bool,
     /// The words of the logins that there are, where the program says.
     logins: Option<Arc<[String]>>,
@@ -119,7 +119,7 @@ impl Pools for FleetPools {
     }
 
     fn shared_logins(&self, section: &Value, context: &BuildContext) -> Result<SharedLogins, SettingsError> {
-        // Without any, no thread is started for a connection that nobody may use.
+        // Without any owner, no thread is started for a connection that stays unused.
         if FleetSettings::read(section)?.login_owner.is_empty() {
             return Ok(SharedLogins::new());
         }

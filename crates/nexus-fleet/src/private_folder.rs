@@ -1,4 +1,4 @@
-//! A folder of one turn's, which nobody else uses and which is gone with it.
+//! Private folder of one turn, removed with it.
 
 use std::{
     ffi::OsStr,
@@ -12,21 +12,21 @@ use std::{
 
 use nexus_files::FileLock;
 
-/// How soon a folder that another uses is tried again.
+/// Pause before a folder in use is tried again.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A folder of one turn's, removed with all that is in it when this is dropped.
+/// Private folder of one turn, removed with its content when dropped.
 ///
-/// It is locked meanwhile, by the operating system, which takes the lock back from a process that dies: so one that is not locked is
-/// a dead process's, and [`sweep`](Self::sweep) removes it.
+/// Its owner locks it meanwhile. The operating system releases the lock of a dead process, so an unlocked
+/// folder belongs to a dead process, and [`sweep`](Self::sweep) removes it.
 #[derive(Debug)]
 pub(crate) struct PrivateFolder {
     lock: FileLock,
 }
 
 impl PrivateFolder {
-    /// Makes the folder `name` in `root`, both for this user alone. What a dead process left there is removed; one that is in use is
-    /// waited for, for as long as `patience`.
+    /// Creates the folder `name` in `root`, both owner-only. Removes what a dead process left there, and waits
+    /// up to `patience` for a folder in use.
     ///
     /// # Errors
     ///

@@ -26,11 +26,11 @@ pub struct FleetKey {
 }
 
 impl FleetKey {
-    /// Reads the key pair in this file. `None`: there is no such file.
+    /// Reads the key pair in this file. `None`: the file does not exist.
     ///
     /// # Errors
     ///
-    /// [`FleetError::Settings`]: the file cannot be read, or others than its user can; [`FleetError::Unreadable`]: it is no seed.
+    /// [`FleetError::Settings`]: the file cannot be read, or other users can read it; [`FleetError::Unreadable`]: it is not a seed.
     pub fn read(file: &Path) -> Result<Option<Self>, FleetError> {
         let what = file.display().to_string();
         let text = match SecretFile::at(file).read() {
@@ -47,11 +47,11 @@ impl FleetKey {
         Ok(Some(Self::of(pair)))
     }
 
-    /// As [`read`](Self::read), and makes the file, with a new key pair, if it is not there.
+    /// [`read`](Self::read), and creates the file with a new key pair if it is missing.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read); [`FleetError::Unreadable`] also where it cannot be written.
+    /// Those of [`read`](Self::read); [`FleetError::Unreadable`] also if it cannot be written.
     pub fn read_or_make(file: &Path) -> Result<Self, FleetError> {
         if let Some(key) = Self::read(file)? {
             return Ok(key);
@@ -82,7 +82,7 @@ impl FleetKey {
         Self { pair, public }
     }
 
-    /// The public half: `X` and 55 letters and digits. It is no secret.
+    /// The public half: `X` and 55 letters and digits. It is not a secret.
     pub fn public(&self) -> &str {
         &self.public
     }

@@ -19,10 +19,10 @@ use crate::{
 /// The file with the key pair of a machine, in the home of Nexus.
 const KEY_FILE: &str = "fleet.key";
 
-/// Turns that a caller may have waiting in one pool at once, where the settings say nothing.
+/// Default number of turns that a caller may have waiting in one pool.
 const MAX_WAITING: u32 = 1_000;
 
-/// The largest bundle, where the settings say nothing, in bytes.
+/// Default size of the largest bundle, in bytes.
 const MAX_WORKSPACE_BYTES: u64 = 256 << 20;
 
 /// The section `fleet`: where the servers are, who this caller is, and what a worker on this machine takes on.
@@ -32,13 +32,14 @@ pub struct FleetSettings {
     /// URLs of NATS servers, such as `nats://10.0.0.5:4222`; `tls://` where the connection must be encrypted. Any one of them is
     /// connected to, and the others of its cluster are found.
     pub servers: Vec<String>,
-    /// Who this is: a token of the subjects, which the permissions of an account bind. Default: `nexus`.
+    /// Name of this machine: a token of the subjects, which the permissions of an account may require. Default:
+    /// `nexus`.
     pub name: Option<String>,
-    /// How this is known to the servers. Default: not at all.
+    /// Credentials of this machine at the servers. Default: none.
     pub credentials: Option<NatsCredentials>,
     /// PEM file of certificate authorities to trust as well.
     pub ca_file: Option<PathBuf>,
-    /// How soon turns of this caller are given to a worker. Default: `normal`.
+    /// Priority of this caller's turns. Default: `normal`.
     pub priority: Priority,
     /// Turns of this caller that may wait in one queue at once. Default: 1,000. It holds where the queue is made by this caller.
     pub max_waiting: Option<u32>,
@@ -52,29 +53,30 @@ pub struct FleetSettings {
     pub login_owner: BTreeMap<String, LoginOwner>,
     /// The file with the key pair of this machine, which `nexus fleet key` makes. Default: `fleet.key` in the home of Nexus.
     pub key_file: Option<PathBuf>,
-    /// How workers get at the files of a working directory. Default: `shared`.
+    /// Access of workers to the files of a working directory. Default: `shared`.
     pub workspace: WorkspaceMode,
     /// Bytes of the largest bundle that this program sends or takes for `workspace: git`; the files in it may have 16 times as many.
     /// Default: 268,435,456 (256 MiB). 0 at a worker: it takes no such turn.
     pub max_workspace_bytes: Option<u64>,
     /// Private folder for the files of turns with `workspace: git`, at callers and workers. Default: `fleet` in the home of Nexus.
     pub workspaces: Option<PathBuf>,
-    /// What a worker on this machine takes on.
+    /// Limits of a worker on this machine.
     pub worker: WorkerSettings,
 }
 
-/// How workers get at the files of a working directory.
+/// Access of workers to the files of a working directory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkspaceMode {
     /// By its path: the file system is shared.
     #[default]
     Shared,
-    /// What is committed travels to the worker, and what the turn changed comes back as a commit on the branch that is checked out.
+    /// Committed files travel to the worker, and changes of the turn come back as a commit on the branch that
+    /// is checked out.
     Git,
 }
 
-/// What a worker takes on. A request beyond it is refused, whatever it asks.
+/// Limits of a worker. A request beyond them is refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct WorkerSettings {
@@ -188,7 +190,7 @@ impl FleetSettings {
         self.max_workspace_bytes.unwrap_or(MAX_WORKSPACE_BYTES)
     }
 
-    /// Where the files of turns are.
+    /// Returns the folder of the turns' files.
     pub(crate) fn workspaces(&self) -> PathBuf {
         self.workspaces.clone().unwrap_or_else(|| default_workspaces(&BuildContext::from_process().home))
     }

@@ -19,20 +19,20 @@ use crate::{
     },
 };
 
-/// How long results, effects, started keys and objects are kept.
+/// Time that results, effects, started keys and objects are stored.
 pub(crate) const STORED_FOR: Duration = Duration::from_secs(24 * 3_600);
-/// How long a message that was given to a worker stays its own without a word. Source: a killed worker's was seen to be given to
-/// another exactly then.
+/// Time that a message belongs to a worker without an acknowledgement. Source: a killed worker's message was
+/// observed to go to another worker exactly then.
 pub(crate) const ACK_WAIT: Duration = Duration::from_secs(30);
-/// How long the id of a message keeps another of the same id out.
+/// Time during which a second message of the same id is dropped.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(600);
-/// Turns that may wait in a pool in all. Beyond it, callers are told that it is overloaded.
+/// Turns that may wait in a pool in total. Beyond it, callers get an overload error.
 const MAX_QUEUED: i64 = 100_000;
 /// Consumers of a queue: each worker has one. Unless a stream says it, nats-server 2.15 takes 1,000: seen with 1,000 workers.
 const MAX_WORKERS: i32 = 100_000;
-/// How long the consumer of a worker that is gone stays.
+/// Time that the consumer of a vanished worker stays.
 const WORKER_GONE: Duration = Duration::from_secs(24 * 3_600);
-/// How long the mark of a key that ended stays.
+/// Time that the marker of a deleted key stays.
 const MARKERS: Duration = Duration::from_secs(60);
 
 /// Makes what all pools share, where it is not there.
@@ -62,7 +62,8 @@ pub(crate) async fn ensure_shared(link: &Link) -> Result<(), NatsError> {
             description: Some("Which worker started which turn".to_owned()),
             subjects: vec![STARTED_SUBJECTS.to_owned()],
             max_age: STORED_FOR,
-            // What is there stays, whoever writes: the server itself refuses a second message, a deletion and a purge.
+            // Stored messages are immutable for every account: the server itself refuses a second message, a
+            // deletion and a purge.
             max_messages_per_subject: 1,
             discard: DiscardPolicy::New,
             discard_new_per_subject: true,
@@ -143,7 +144,7 @@ pub(crate) async fn ensure_consumer(
         filter_subject: lane_subjects(pool, lane),
         ack_policy: AckPolicy::Explicit,
         ack_wait: ACK_WAIT,
-        // What is given back unstarted is given again as often as needed; its time limit is what ends it.
+        // Turns that workers give back unstarted are delivered as often as needed, until their time limit.
         max_deliver: -1,
         max_ack_pending: 100_000,
         max_waiting: 10_000,

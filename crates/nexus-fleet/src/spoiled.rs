@@ -2,8 +2,8 @@
 
 use nexus_core::{BackendId, Effects, Partial, Retry, TurnError, TurnResult, harness::Failure};
 
-/// The outcome of a turn of `backend` that ended well or not, and of which `failure` is true as well. What it produced is in the
-/// partial; nobody gives the same work to another backend, as it was done.
+/// Returns the outcome of a turn of `backend` that ended, and whose files then failed with `failure`. Its
+/// output is in the partial result; the work was done, so no other backend repeats it.
 pub(crate) fn spoiled(
     outcome: Result<TurnResult, TurnError>,
     backend: &BackendId,

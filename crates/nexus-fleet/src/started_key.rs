@@ -1,8 +1,9 @@
-//! The started key: who of several may start a turn.
+//! The started key, which decides the one worker that may start a turn.
 //!
-//! An acknowledgement keeps nobody from starting: a worker that was paused beyond its time acknowledges a message that another one
-//! has, and both are told that it worked. So the right to start is a key that can be created once. Whoever created it may start;
-//! whoever did not, or cannot tell, does not. The caller creates it to take a turn back that nobody has started.
+//! An acknowledgement does not prevent a second start: a worker that was paused beyond its time acknowledges a
+//! message that another worker has, and both acknowledgements succeed. So the right to start is a key that can
+//! be created once. Its creator may start the turn; every other worker, also after an unclear answer, may not.
+//! The caller creates the key to take back a turn that no worker has started.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,9 +17,9 @@ use crate::{
     protocol::{STARTED_STREAM, StartedBy, started_subject},
 };
 
-/// How long a clear answer is waited for. It is shorter than the time after which the message is given to another worker.
+/// Longest wait for a clear answer: shorter than the time after which the message goes to another worker.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// How long to wait after an unclear answer.
+/// Pause after an unclear answer.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Outcome of trying to create a started key.
@@ -28,7 +29,7 @@ pub(crate) enum KeyClaim {
     Won,
     /// It is another's.
     Lost(StartedBy),
-    /// It cannot be told; the key may be created later all the same.
+    /// Unknown; the key may still be created later.
     Unclear,
 }
 
@@ -74,7 +75,7 @@ pub(crate) async fn claim(
     }
 }
 
-/// Who has started a turn, if somebody has. One who has just now may be missing.
+/// Returns the worker that has started a turn. A start within the last moment may be missing.
 ///
 /// # Errors
 ///

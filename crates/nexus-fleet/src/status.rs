@@ -1,4 +1,4 @@
-//! What goes on in a fleet.
+//! Workers, queues and holds of a fleet.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::{
     protocol::{Lane, Priority, queue_pool, queue_subjects, queued_at},
 };
 
-/// What goes on in a fleet, as its servers had it within a moment.
+/// Workers, queues and holds of a fleet, as its servers had them at one moment.
 #[non_exhaustive]
 #[derive(Clone, Debug, Serialize, schemars::JsonSchema)]
 pub struct FleetStatus {
@@ -25,12 +25,12 @@ pub struct FleetStatus {
     pub server: String,
     /// The pools that have a queue or a worker, by name.
     pub pools: BTreeMap<String, PoolStatus>,
-    /// The accounts that are set aside, by name.
+    /// The suspended accounts, by name.
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     pub holds: BTreeMap<String, Hold>,
 }
 
-/// What goes on in a pool.
+/// Workers and queues of a pool.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct PoolStatus {
@@ -39,7 +39,7 @@ pub struct PoolStatus {
     /// The turns that any worker may take and none has started, by priority.
     #[schemars(with = "BTreeMap<String, u64>")]
     pub waiting: BTreeMap<Priority, u64>,
-    /// Those that go on with a conversation and wait for the worker that has it, by its name.
+    /// Turns that resume a conversation and wait for the worker that has it, by its name.
     pub waiting_for: BTreeMap<String, u64>,
 }
 
@@ -53,18 +53,18 @@ pub struct WorkerStatus {
     pub slots: usize,
     /// Turns it runs now, by id.
     pub running: Vec<String>,
-    /// How long its turns take on average, in milliseconds. 0 before the first.
+    /// Mean duration of its turns, in milliseconds. 0 before the first.
     pub mean_turn_milliseconds: u64,
-    /// Whether it takes no further turn.
+    /// True if it takes no further turn.
     pub is_draining: bool,
 }
 
 impl Fleet {
-    /// What goes on: workers, queues and holds. It changes nothing.
+    /// Returns the workers, queues and holds. Changes nothing.
     ///
     /// # Errors
     ///
-    /// [`FleetError`]: the servers could not be used, or nothing was set up there.
+    /// [`FleetError`]: the servers could not be used, or are not set up.
     pub async fn status(&self) -> Result<FleetStatus, FleetError> {
         let link = self.0.link().await?;
         let status = self.0.run(async move { status(&link).await }).await?;

@@ -3,7 +3,7 @@
 use futures::future::BoxFuture;
 use tokio::time::Instant;
 
-/// Waits until a time; for ever if there is none.
+/// Waits until a time; for ever without a time.
 pub(crate) async fn until(time: Option<Instant>) {
     match time {
         Some(time) => tokio::time::sleep_until(time).await,
@@ -11,7 +11,7 @@ pub(crate) async fn until(time: Option<Instant>) {
     }
 }
 
-/// Waits for work; for ever if there is none. What has ended is to be taken away.
+/// Waits for work; for ever without work. The caller removes finished work.
 pub(crate) async fn done<T>(work: &mut Option<BoxFuture<'static, T>>) -> T {
     match work {
         Some(work) => work.await,

@@ -98,7 +98,7 @@ impl Answers {
         self.session.withdraw(tool);
     }
 
-    /// Gives a call up that nobody waits for any more.
+    /// Cancels a call that has no waiting receiver any more.
     pub(super) fn give_up(&mut self, id: u64) {
         if let Some(abort) = self.aborts.get(&id) {
             abort.abort();
@@ -122,7 +122,7 @@ impl Answers {
     }
 }
 
-/// An answer as it is sent. One that cannot be stored is told to be lost.
+/// Returns an answer as it is sent. An answer that cannot be stored is sent as lost.
 async fn packed(link: &Link, owner: &str, answer: &CallerAnswer) -> Payload {
     match objects::pack(link, owner, answer).await {
         Ok(payload) => payload,

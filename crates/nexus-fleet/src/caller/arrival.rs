@@ -1,4 +1,4 @@
-//! What the turn changed, on its way into the caller's checkout.
+//! Brings the changes of a turn into the caller's checkout.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::{
     wait::until,
 };
 
-/// How long a change may take to be fetched.
+/// Longest time for fetching a change.
 const FETCH_TIME: Duration = Duration::from_secs(600);
-/// How much longer where the turn was cancelled, or its deadline is over: what was done is not to be lost.
+/// Additional time after a cancellation or the deadline, so that finished work is not lost.
 pub(super) const GRACE: Duration = Duration::from_secs(60);
 
-/// Where a change comes from, and what ends the wait for it.
+/// Source of a change, and the conditions that end the wait for it.
 pub(super) struct Way<'w> {
     pub(super) link: &'w Link,
     /// Names the objects of the turn.
@@ -88,7 +88,7 @@ async fn arrive(files: CallerFiles, change: &StoredObject, way: &Way<'_>) -> Res
     off_thread(CancelToken::new(), move |_| files.apply()).await
 }
 
-/// Waits until nobody waits for a change any more.
+/// Waits until the change is no longer wanted.
 async fn given_up(way: &Way<'_>) {
     tokio::select! {
         () = way.cancel.cancelled() => {}

@@ -18,7 +18,7 @@ const MAX_UNCLEAR: u32 = 4;
 
 /// Contact of a caller with the worker of its turn.
 pub(super) struct WorkerContact {
-    /// Time at which the turn was stored, until a worker is heard of.
+    /// Time at which the turn was stored, until the first message of a worker.
     queued_at: Option<Instant>,
     last_heard: Instant,
     last_sent: Instant,
@@ -52,7 +52,7 @@ impl WorkerContact {
         self.last_sent = Instant::now();
     }
 
-    /// Returns how long no worker was heard of, once.
+    /// Returns the time without a message of a worker, once.
     pub(super) fn waited(&mut self) -> Option<Duration> {
         self.queued_at.take().map(|at| at.elapsed())
     }

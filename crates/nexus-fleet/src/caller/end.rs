@@ -1,4 +1,4 @@
-//! What is looked up about a turn beside what its worker says.
+//! Look-ups about a turn beside its worker's messages.
 
 use std::time::Duration;
 
@@ -16,32 +16,32 @@ use crate::{
     started_key::{self, KeyClaim},
 };
 
-/// How often a result is looked for that is not there. A copy that lags behind may not have it yet.
+/// Attempts to read a missing result. A replica that lags behind may not have it yet.
 const LOOKS: u32 = 3;
-/// How long to wait between two looks.
+/// Pause between two look-ups.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Trace that a lookup found of a turn.
 pub(super) enum FoundEnd {
-    /// Nobody has started the turn.
+    /// No worker has started the turn.
     Nothing,
     /// This worker has.
     StartedBy(StartedBy),
-    /// Nobody had, and nobody will.
+    /// No worker had started it, and none will.
     TakenBack,
-    /// The worker told of this end.
+    /// The worker reported this end.
     End(Box<WireOutcome>),
     /// The worker had stored this end.
     Stored(Box<WireOutcome>),
     /// It stored no end; these effects, if any.
     Silent { effects: Option<Effects> },
-    /// What was stored cannot be read.
+    /// The stored result cannot be read.
     Unreadable(String),
     /// The servers do not answer just now.
     Unclear,
 }
 
-/// Looks whether somebody has started the turn.
+/// Looks for a worker that has started the turn.
 pub(super) async fn look_for_worker(address: TurnAddress) -> FoundEnd {
     let TurnAddress { link, turn, .. } = address;
     match started_key::read(&link, link.settings.name(), &turn).await {
@@ -52,7 +52,7 @@ pub(super) async fn look_for_worker(address: TurnAddress) -> FoundEnd {
     }
 }
 
-/// Takes the turn back, unless somebody has started it.
+/// Takes the turn back, unless a worker has started it.
 pub(super) async fn take_back(address: TurnAddress) -> FoundEnd {
     let TurnAddress { link, turn, pool, queue_number, .. } = address;
     let attempt = uuid::Uuid::new_v4().simple().to_string();
@@ -66,7 +66,7 @@ pub(super) async fn take_back(address: TurnAddress) -> FoundEnd {
     }
 }
 
-/// Reads the end that a worker told of.
+/// Reads the end that a worker reported.
 pub(super) async fn read(address: TurnAddress, payload: Payload) -> FoundEnd {
     let (link, owner) = (&address.link, address.owner());
     match objects::unpack::<WireOutcome>(link, &owner, &payload).await {
@@ -105,7 +105,7 @@ pub(super) async fn after_silence(address: TurnAddress) -> FoundEnd {
     match link.last(RESULTS_STREAM, &effects_subject(&name, &turn)).await {
         Ok(stored) => {
             let stored = stored.and_then(|stored| serde_json::from_slice::<StoredEffects>(&stored).ok());
-            // Whoever else may write there tells nothing of this attempt.
+            // Other programs may write to the subject; only this attempt's messages count.
             let ours =
                 stored.filter(|stored| attempt.as_ref().is_none_or(|attempt| *attempt == stored.attempt));
             FoundEnd::Silent { effects: ours.map(|stored| stored.effects) }

@@ -8,7 +8,7 @@ use crate::protocol::{Frame, Item};
 
 /// Frames that are kept while an earlier one is missing.
 const MAX_AHEAD: usize = 1_024;
-/// How often missing frames are asked for again.
+/// Pause between two requests for missing frames.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// The frames of one attempt in their order.
@@ -59,14 +59,14 @@ impl Frames {
         Some(self.taken + 1)
     }
 
-    /// Which frames have been missing for `patience` or longer.
+    /// Returns the frames that have been missing for `patience` or longer.
     pub(super) fn lost_for(&self, patience: Duration) -> Option<(u64, u64)> {
         let since = self.missing_since?;
         let last = self.ahead.keys().next().map_or(self.known, |next| next - 1);
         (since.elapsed() >= patience).then_some((self.taken + 1, last))
     }
 
-    /// How many frames were taken that the worker has not been told of.
+    /// Returns the number of received frames that are not acknowledged to the worker.
     pub(super) fn unacknowledged(&self) -> u64 {
         self.taken - self.acknowledged
     }

@@ -11,7 +11,7 @@ use crate::{
 };
 
 impl FleetBackend {
-    /// What its figures are of.
+    /// Returns the labels of its measurements.
     pub(super) fn labels(&self) -> Of<'_> {
         Of { pool: Some(&self.pool), backend: Some(self.local.id().as_str()), ..Of::default() }
     }

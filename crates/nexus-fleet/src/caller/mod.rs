@@ -32,7 +32,7 @@ use crate::{
     protocol::{CallerMessage, WORKERS_BUCKET, WireForget, WorkerCard, control_subject},
 };
 
-/// How long a worker has to forget a conversation.
+/// Time that a worker has to forget a conversation.
 const FORGET_TIME: Duration = Duration::from_secs(30);
 
 /// A backend whose turns run in a pool of workers.
@@ -53,9 +53,9 @@ impl FleetBackend {
     /// A backend like `local`, whose turns run in `pool`. `local` itself runs none.
     pub fn new(local: Arc<dyn ExecutionBackend>, pool: impl Into<String>, fleet: Fleet) -> Self {
         let mut capabilities = local.capabilities();
-        // Nothing is said to the worker's agent but the request.
+        // The worker's agent gets nothing but the request.
         capabilities.steering = nexus_core::Support::No;
-        // Which machine runs a turn is not known; the result says what held its processes.
+        // The machine of a turn is unknown in advance; the result names the containment of its processes.
         capabilities.containment = capabilities.containment.map(|_| nexus_core::Containment::default());
         Self { local, capabilities, pool: pool.into(), fleet }
     }

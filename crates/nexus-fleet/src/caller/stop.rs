@@ -1,4 +1,4 @@
-//! Whatever becomes of a turn's future, the turn ends.
+//! Ends a turn even if its future is dropped.
 
 use std::{sync::mpsc, time::Duration};
 
@@ -12,12 +12,13 @@ use crate::{
     started_key::{self, KeyClaim},
 };
 
-/// How long a drop waits for the worker's word that nothing of the turn is left. Source: our own choice; a worker on the same network
-/// answers within milliseconds, and one that does not stops by itself when it has not heard of its caller for three heartbeats.
+/// Time that a drop waits for the worker's confirmation that nothing of the turn is left. Source: our own
+/// choice; a worker on the same network answers within milliseconds, and a worker that does not stops by itself
+/// after three heartbeats without its caller.
 const DROP_TIME: Duration = Duration::from_secs(10);
-/// How long what is not needed any more may take to be removed.
+/// Longest time for removing stored data that is no longer needed.
 const REMOVE_TIME: Duration = Duration::from_millis(500);
-/// How often a worker is told to drop a turn until it says that it has.
+/// Pause between two requests to drop a turn, until the worker confirms it.
 const TELL_AGAIN: Duration = Duration::from_millis(250);
 
 /// A turn that is in a queue or runs. Dropped, it is taken back or stopped.
@@ -31,11 +32,11 @@ pub(super) struct StopGuard {
     session: Option<TurnSession>,
     /// The worker that started it, and the name of its attempt.
     pub(super) worker: Option<(String, String)>,
-    /// Whether it may be in the queue, or run.
+    /// True if the turn may be in the queue, or run.
     pub(super) is_queued: bool,
     /// Its number in the stream of the queue.
     pub(super) queue_number: Option<u64>,
-    /// What was stored for it, and is not needed when it has ended.
+    /// Stored data that is not needed after the turn's end.
     payloads: Vec<Payload>,
 }
 
@@ -50,7 +51,7 @@ pub(super) struct TurnAddress {
 }
 
 impl TurnAddress {
-    /// What the names of the turn's objects begin with.
+    /// Returns the prefix of the names of the turn's objects.
     pub(super) fn owner(&self) -> String {
         owner(self.link.settings.name(), &self.turn)
     }
@@ -87,7 +88,7 @@ impl StopGuard {
         self
     }
 
-    /// What the calls of the caller's tools may have changed.
+    /// Returns the effects that calls of the caller's tools may have had.
     pub(super) fn session_effects(&self) -> Effects {
         self.session.as_ref().map(|session| session.effects()).unwrap_or_default()
     }
@@ -116,12 +117,13 @@ impl StopGuard {
         std::future::pending().await
     }
 
-    /// Whether a frame is of this turn, and of the worker that started it. The first one tells which that is.
+    /// Returns true if a frame belongs to this turn and to the worker that started it. The first frame
+    /// identifies that worker.
     pub(super) fn is_of_turn(&mut self, frame: &Frame) -> bool {
         is_of(frame, &self.key, &mut self.worker)
     }
 
-    /// Tells the worker something, if there is one.
+    /// Sends a command to the worker, if it is known.
     pub(super) fn tell(&self, command: WorkerCommand) {
         if let Some((worker, _)) = &self.worker {
             tell(&self.link, &self.pool, worker, &self.turn, &self.key, command);
@@ -171,7 +173,7 @@ impl Drop for StopGuard {
             worker: self.worker.take(),
             queue_number: self.queue_number,
         };
-        // Whoever nobody has started is asked of the servers alone: they count as one.
+        // A turn without a worker concerns only the servers, which count as one worker here.
         let worker = ending.worker.as_ref().map_or("", |(worker, _)| worker.as_str());
         let worker = format!("{}.{worker}", self.pool);
         let fleet = self.fleet.clone();
@@ -240,7 +242,8 @@ impl AbandonedTurn {
     }
 }
 
-/// Takes a turn out of its queue that nobody can start any more. What is left goes by its time limit.
+/// Removes a turn from its queue after it can no longer be started. A message that remains expires by its time
+/// limit.
 pub(super) async fn remove_from_queue(link: &Link, pool: &str, number: Option<u64>) {
     let Some(number) = number else { return };
     let removing = async { link.nats.stream(queue_stream(pool)).await?.delete(number).await };

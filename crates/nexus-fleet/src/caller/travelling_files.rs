@@ -21,7 +21,7 @@ use crate::{
 
 /// Begins the names of the folders of callers.
 const PREFIX: &str = "c-";
-/// How many paths a message names.
+/// Most paths that a message names.
 const SHOWN: usize = 5;
 
 /// The files of a turn, at its caller.
@@ -36,14 +36,14 @@ pub(super) struct CallerFiles {
     pub(super) roots: Vec<String>,
     turn: String,
     backend: BackendId,
-    /// Whether the access level lets the turn change files.
+    /// True if the access level lets the turn change files.
     may_write: bool,
 }
 
-/// What became of a change.
+/// Result of applying a change.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// There was none.
+    /// The turn changed nothing.
     Unchanged,
     /// The branch was moved on, and the files of the checkout with it.
     Landed { branch: String, commit: CommitId },
@@ -52,12 +52,13 @@ pub(super) enum Arrival {
 }
 
 impl CallerFiles {
-    /// Takes what is committed in the repository that the working directory is in, and its bundle. It blocks.
+    /// Bundles the committed files of the repository around the working directory. Blocks.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::InvalidRequest`], with the way out: it is in no checkout of a repository, or in one that cannot travel; something
-    /// is not committed; an extra root is elsewhere; it is too large. [`ErrorKind::NotInstalled`]: there is no git.
+    /// [`ErrorKind::InvalidRequest`], with advice: the folder is in no checkout of a repository, or in a
+    /// checkout that cannot travel; there is uncommitted work; an extra root is elsewhere; the bundle is too
+    /// large. [`ErrorKind::NotInstalled`]: git is missing.
     pub(super) fn take(
         settings: &FleetSettings,
         turn: &str,
@@ -76,7 +77,7 @@ impl CallerFiles {
             (roots.collect::<Result<_, _>>()?, from_top(&top, directory, "the working directory")?);
         let git = Git::find().map_err(failed)?;
         let root = settings.workspaces();
-        // What a caller left that was killed: also its ref in the person's repository.
+        // Leftovers of a killed caller, including its ref in the person's repository.
         PrivateFolder::sweep(&root, PREFIX, |folder| {
             if let Err(error) = Tree::delete_in(&git, folder) {
                 tracing::debug!(%error, "a ref of an earlier turn stays in its repository");
@@ -134,18 +135,19 @@ impl CallerFiles {
         Ok(())
     }
 
-    /// Where a bundle of a change is put.
+    /// Returns the path for the bundle of a change.
     pub(super) fn change_file(&self) -> PathBuf {
         self.folder.path().join("change.bundle")
     }
 
-    /// Applies the change that is in [`change_file`](Self::change_file), where the checkout is as it was and clean; else keeps it. It
-    /// blocks, and is done to its end.
+    /// Applies the change in [`change_file`](Self::change_file) if the checkout is unchanged and clean;
+    /// otherwise stores it. Blocks, and runs to its end.
     ///
     /// # Errors
     ///
-    /// Nothing was touched. [`ErrorKind::Protocol`]: the bundle holds no change of this turn, or one that no tree takes. Else
-    /// [`ErrorKind::InvalidRequest`]: it can neither be applied nor kept.
+    /// Nothing was changed. [`ErrorKind::Protocol`]: the bundle has no change of this turn, or a change that no
+    /// tree accepts. Else
+    /// [`ErrorKind::InvalidRequest`]: the change can neither be applied nor stored.
     pub(super) fn apply(&self) -> Result<Arrival, Failure> {
         let tree = self.tree.clone().with_git(&self.git);
         let path = self.change_file();
@@ -188,7 +190,7 @@ impl CallerFiles {
         tree.commit(&intent).map(Some)
     }
 
-    /// Whether a change of this turn may be applied at all.
+    /// Returns true if changes of this turn may be applied.
     pub(super) fn may_write(&self) -> bool {
         self.may_write
     }

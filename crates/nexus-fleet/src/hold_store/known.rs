@@ -1,4 +1,4 @@
-//! What one process knows of the holds of a fleet, without asking.
+//! The holds of a fleet that one process knows without a request.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,9 +25,9 @@ use crate::{
     protocol::{HOLDS_BUCKET, SLOTS_BUCKET},
 };
 
-/// How long to wait before the watch is opened again.
+/// Pause before the watch is opened again.
 const PAUSE: Duration = Duration::from_secs(1);
-/// As [`PAUSE`], where it is not permitted.
+/// [`PAUSE`] for a watch that is not permitted.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
 
 /// Holds as they were seen last.
@@ -75,7 +75,7 @@ impl KnownHolds {
         let held = seen.holds.iter().filter_map(|(key, (_, hold))| {
             let account = account_of_key(key)?;
             let probe = probe_key(&account);
-            // Of our own it is known at any moment.
+            // The state of our own probe is always known.
             let probing = match here.contains(&probe) {
                 Some(is_taken) => is_taken,
                 None => seen.probes.get(&probe).is_some_and(|(_, is_taken)| *is_taken),
@@ -94,7 +94,7 @@ impl KnownHolds {
         }
     }
 
-    /// What was seen of each key: of holds, and of probes.
+    /// Returns the last seen revision of each key: of holds, and of probes.
     fn revisions(&self) -> Revisions {
         let seen = self.lock();
         let holds = seen.holds.iter().map(|(key, (revision, _))| (key.clone(), *revision));
@@ -102,7 +102,8 @@ impl KnownHolds {
         Revisions { holds: holds.collect(), probes: probes.collect() }
     }
 
-    /// Forgets what ended while nobody listened: it may have left no trace. What changed since `before` is known to be there.
+    /// Forgets keys that ended while the watch was closed: they may have left no trace. Keys that changed since
+    /// `before` are known to exist.
     fn forget_ended(&self, is_hold: bool, present: &BTreeSet<String>, before: &Revisions) {
         let mut seen = self.lock();
         let is_kept = |before: &BTreeMap<String, u64>, key: &String, revision: u64| {

@@ -1,8 +1,8 @@
 //! Holds and slots of all programs of a fleet.
 //!
-//! One account with a vendor has one set of limits, on however many machines it is used: a key of `NEXUS_HOLDS` says that it is set
-//! aside, and a key of `NEXUS_SLOTS` for each of its turns at once that it is running. Both are changed only from the revision that
-//! was read, by the server that leads.
+//! An account with a vendor has one set of limits, on all machines that use it: a key of `NEXUS_HOLDS` suspends
+//! the account, and a key of `NEXUS_SLOTS` stands for each of its running turns. Both are changed only from the
+//! revision that was read, on the leading server.
 
 mod known;
 mod names;
@@ -42,27 +42,27 @@ use crate::{
     setup,
 };
 
-/// How long servers that could not be reached are not asked again: each turn would wait for them.
+/// Time during which unreachable servers are not contacted again: each turn would wait for them.
 const PAUSE: Duration = Duration::from_secs(5);
 /// The longest reason that is stored, in bytes.
 const MAX_REASON_BYTES: usize = 16 << 10;
 /// Marks the revision of a hold that is kept on this machine.
 const LOCAL: u64 = 1 << 63;
 
-/// Holds and slots that all programs of a fleet share. Clones share what one process knows.
+/// Holds and slots that all programs of a fleet share. Clones share the knowledge of one process.
 ///
-/// Backends of one account share its holds and slots: the account that [`with_account`](Self::with_account) or `accounts` of the
-/// section `fleet` names, else the one that is called like the backend.
+/// Backends of one account share its holds and slots: the account that [`with_account`](Self::with_account) or
+/// `accounts` of the section `fleet` names, else the account with the backend's own name.
 ///
-/// A backend whose turns run in a pool is held as its workers say, which also take its slots: this store shows their holds and
-/// writes none. What concerns this program alone, such as that too many of its turns wait, is kept by the
-/// [local store](Self::with_local).
+/// The workers of a pool decide about the holds of a backend whose turns run there, and take its slots: this
+/// store shows their holds and writes none. The [local store](Self::with_local) has everything that concerns
+/// this program alone, such as too many waiting turns.
 ///
-/// As long as there is no connection, slots are those of the local store, with a warning: a turn does not wait for servers that are
-/// gone. Without a clear answer from those that are there it does.
+/// Without a connection, slots come from the local store, with a warning: a turn does not wait for unreachable
+/// servers. It does wait for a clear answer of reachable ones.
 ///
-/// A slot of a process that died is free after 30 s. A slot whose time ended because the servers could not be reached for so long
-/// is reported, and its turn goes on.
+/// A slot of a dead process is free after 30 s. A slot that expired because the servers were unreachable for so
+/// long is reported, and its turn continues.
 #[derive(Clone, Debug)]
 pub struct FleetHoldStore {
     fleet: Fleet,
@@ -79,16 +79,16 @@ struct StoreState {
     waiting: SlotWaits,
     /// Until when the servers are not asked again, and why.
     unreachable: Mutex<Option<(Instant, NoAnswer)>>,
-    /// Whether it was said that there is no connection.
+    /// True if the missing connection was reported.
     has_warned: AtomicBool,
 }
 
 /// Reason why the servers give no answer.
 #[derive(Clone, Debug)]
 enum NoAnswer {
-    /// There is no connection: nothing was asked.
+    /// No connection: no request was sent.
     Away(String),
-    /// It is not known what came of it.
+    /// The result is unknown.
     Unclear(String),
 }
 
@@ -140,7 +140,7 @@ impl FleetHoldStore {
         self.accounts.get(backend).map_or(backend.as_str(), String::as_str)
     }
 
-    /// The backends that a hold on an account is one on.
+    /// Returns the backends that a hold on an account suspends.
     fn backends_of(&self, account: &str, hold: &Hold) -> Vec<BackendId> {
         let named =
             self.accounts.iter().filter(|(_, its)| *its == account).map(|(backend, _)| backend.clone());
@@ -241,7 +241,7 @@ impl StoreState {
         }
     }
 
-    /// Says once that there is no connection.
+    /// Reports a missing connection once.
     fn warn(&self, reason: &str) {
         if !self.has_warned.swap(true, Ordering::Relaxed) {
             tracing::warn!(reason, "the turns at once are counted on this machine alone");
@@ -417,13 +417,13 @@ pub(crate) async fn accounts_held(link: &Link) -> Result<Vec<String>, FleetError
     Ok(keys.filter_map(account_of_key).collect())
 }
 
-/// The hold on an account that has one. What it says of a probe may be old.
+/// Returns the hold on an account. Its information about a probe may be outdated.
 pub(crate) async fn hold_on(link: &Link, account: &str) -> Result<Option<Hold>, FleetError> {
     let stored = StoreState::default().read(link, account).await?;
     Ok(stored.map(|stored| stored.hold))
 }
 
-/// Whose slot it is. `None`: this version of the fleet has no such slot.
+/// Returns the backend of a slot. `None`: this version of the fleet does not know the kind of slot.
 fn backend_of(slot: &Slot) -> Option<&BackendId> {
     match slot {
         Slot::Probe(backend) | Slot::Next(backend) | Slot::Turn(backend, _) => Some(backend),

@@ -12,7 +12,7 @@ pub(super) fn probe_key(account: &str) -> String {
     format!("{}.{PROBE}", escaped(account))
 }
 
-/// What ends [`probe_key`].
+/// Suffix of [`probe_key`].
 pub(super) const PROBE: &str = "probe";
 
 /// The key of a slot of an account.
@@ -24,12 +24,12 @@ pub(super) fn slot_key(account: &str, slot: &Slot) -> String {
     }
 }
 
-/// What includes the keys of an account's slots.
+/// Returns the pattern of the keys of an account's slots.
 pub(super) fn slots_of(account: &str) -> String {
     format!("{}.*", escaped(account))
 }
 
-/// The account that a [`hold_key`] is of. `None`: it is no such key.
+/// Returns the account of a [`hold_key`]. `None` for any other key.
 pub(super) fn account_of_key(key: &str) -> Option<String> {
     let mut bytes = Vec::new();
     let mut rest = key.bytes();

@@ -16,9 +16,9 @@ use tokio::{
 
 use crate::{error::FleetError, fleet::FleetCore, link::Link, protocol::SLOTS_BUCKET};
 
-/// How soon a renewal without a clear answer is tried again.
+/// Pause before a renewal without a clear answer is repeated.
 const AGAIN: Duration = Duration::from_secs(1);
-/// How long it is waited for that a slot of this process is given back.
+/// Longest wait for the release of a slot of this process.
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 /// The slots that this process has, or is giving back.
@@ -34,12 +34,13 @@ enum LocalSlot {
 }
 
 impl SlotsHere {
-    /// Whether a slot is taken here. `None`: it is not, or not any more, and the server has to be asked.
+    /// Returns true if this process has a slot. `None`: this process has not, and only the
+    /// server knows.
     pub(super) fn contains(&self, key: &str) -> Option<bool> {
         self.lock().get(key).map(|here| matches!(here, LocalSlot::Taken))
     }
 
-    /// Whether a slot is taken here, once it is clear.
+    /// Returns true if this process has a slot, once that is clear.
     pub(super) async fn settled(&self, key: &str) -> bool {
         let mut giving_back = match self.lock().get(key) {
             None => return false,
@@ -102,7 +103,7 @@ impl Slots {
     }
 }
 
-/// What keeps a slot, and gives it back.
+/// Renews a slot, and releases it when dropped.
 struct SlotGuard {
     key: String,
     here: Arc<SlotsHere>,
@@ -159,7 +160,7 @@ async fn keep(
         let asked_at = Instant::now();
         match lease.renew(value.clone(), |found| *found == *value).await {
             Ok(true) => (renewed_at, pause) = (asked_at, RENEW_EVERY),
-            // Its time is over. If nobody has it yet, it is taken again.
+            // The slot has expired. If it is still free, take it again.
             Ok(false) => match KeyLease::take(&link.nats, SLOTS_BUCKET, key.clone(), value.clone()).await {
                 Ok(Some(taken)) => {
                     tracing::warn!(

@@ -1,4 +1,4 @@
-//! Waiting for slots that others have: seldom asked for, and at once when one is heard to be free.
+//! Waiting for slots of other programs: rare requests, and an immediate one when a slot becomes free.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -16,13 +16,13 @@ use crate::{
     protocol::SLOTS_BUCKET,
 };
 
-/// The shortest and the longest wait for a slot of which nothing is heard.
+/// The shortest and the longest pause between two requests without news.
 const WAITS: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
-/// Those who hear of one free slot ask within this time: the others hear meanwhile that it is taken.
+/// Spread of the requests after a slot becomes free: later ones learn meanwhile that it is taken.
 const SPREAD: Duration = Duration::from_millis(250);
-/// How long an account is listened to that nobody waits for.
+/// Time that an account is watched after the last waiting turn.
 const LINGER: Duration = Duration::from_secs(30);
-/// How long to wait before a watch is opened again.
+/// Pause before a watch is opened again.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// By key: whether a slot is free.
@@ -55,7 +55,7 @@ impl SlotWaits {
         let freed = async {
             loop {
                 if free.wait_for(is_free).await.is_err() {
-                    // Nobody listens any more.
+                    // The watching task has ended.
                     std::future::pending::<()>().await;
                 }
                 tokio::time::sleep(longest(tries).min(SPREAD).mul_f64(portion())).await;
@@ -67,7 +67,7 @@ impl SlotWaits {
         let _ = tokio::time::timeout_at(until, freed).await;
     }
 
-    /// What is heard of the slots of an account, which is listened to from now on.
+    /// Returns the news about an account's slots, and watches them from now on.
     fn listen(&self, fleet: &Fleet, state: &Arc<StoreState>, account: &str) -> watch::Receiver<Free> {
         match self.lock().entry(account.to_owned()) {
             Entry::Occupied(mut known) => {
@@ -83,7 +83,7 @@ impl SlotWaits {
         }
     }
 
-    /// Forgets an account that nobody waited for lately.
+    /// Forgets an account without recent waiting turns.
     fn end_unless_waited(&self, account: &str) -> bool {
         let mut accounts = self.lock();
         let is_over = accounts.get(account).is_none_or(|account| account.waited_at.elapsed() >= LINGER);
@@ -113,14 +113,14 @@ async fn follow(fleet: Weak<FleetCore>, state: Weak<StoreState>, account: String
         if fleet.strong_count() == 0 || state.waiting.end_unless_waited(&account) {
             return;
         }
-        // What was heard may be old: who waits asks by the clock.
+        // The news may be outdated: waiting turns ask by the clock.
         state.waiting.see(&account, Free::clear);
         drop(state);
         tokio::time::sleep(PAUSE).await;
     }
 }
 
-/// Follows until the watch breaks, or nobody waits any more.
+/// Follows until the watch breaks, or no turn waits any more.
 async fn follow_once(
     fleet: &Weak<FleetCore>,
     state: &Weak<StoreState>,
@@ -155,12 +155,12 @@ fn longest(tries: u32) -> Duration {
     WAITS.0.saturating_mul(1 << tries.min(10)).min(WAITS.1)
 }
 
-/// How long to wait before a try: half of the longest wait, and a portion of the other half.
+/// Returns the pause before a try: half of the longest wait, and a portion of the other half.
 fn pause(tries: u32, portion: f64) -> Duration {
     longest(tries).mul_f64(0.5 + portion / 2.0)
 }
 
-/// Between 0 and 1, at random: so that those who began together do not ask together.
+/// Returns a random number between 0 and 1, so that programs which began together do not ask together.
 fn portion() -> f64 {
     let [first, second, third, fourth, ..] = uuid::Uuid::new_v4().into_bytes();
     f64::from(u32::from_be_bytes([first, second, third, fourth])) / f64::from(u32::MAX)

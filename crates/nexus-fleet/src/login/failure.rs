@@ -30,7 +30,7 @@ impl From<CredentialError> for LoginFailure {
 }
 
 impl LoginFailure {
-    /// The same, as it is told to a borrower of the login that `owner` keeps.
+    /// Returns the failure as a borrower of the login of `owner` reads it.
     pub(super) fn at(self, owner: &str) -> Self {
         let Self { kind, place, reason, remedy } = self;
         Self { kind, place: format!("{place} of {owner}"), reason, remedy: format!("there, {remedy}") }

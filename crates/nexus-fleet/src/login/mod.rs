@@ -23,11 +23,11 @@ use self::shared::SharedLogin;
 use crate::{fleet::Fleet, login_owner::LoginOwner, sealing_key::FleetKey};
 
 impl Fleet {
-    /// What lends the logins that other machines own, by the word of each. One whose owner has the key of this machine is left
-    /// out: the login of this home is the one that is shared.
+    /// Returns the logins that other machines own and lend. Leaves out a login whose owner has the key of this
+    /// machine: that is this home's own login.
     pub fn shared_logins(&self) -> SharedLogins {
         let settings = self.settings();
-        // One that cannot be read is no owner's, and is told of when a token is asked for.
+        // An unreadable key does not identify an owner; the request for a token reports it.
         let own = settings.key_file.as_deref().and_then(|file| FleetKey::read(file).ok().flatten());
         let is_anothers = |owner: &LoginOwner| own.as_ref().is_none_or(|own| own.public() != owner.key);
         let others = settings.login_owner.iter().filter(|(_, owner)| is_anothers(owner));
@@ -40,7 +40,7 @@ impl Fleet {
     }
 }
 
-/// What names a token without showing it.
+/// Returns a name of a token that does not reveal it.
 fn fingerprint(token: &str) -> String {
     nexus_files::hex(Sha256::digest(token.as_bytes()))
 }

@@ -34,11 +34,11 @@ const MAX_REQUEST_BYTES: usize = 4 << 10;
 const QUESTIONS_AT_ONCE: usize = 16;
 /// Requests in a second that are refused with a word. Further ones get none.
 const REFUSALS_PER_SECOND: u32 = 64;
-/// Longest life that is asked for. Source: a turn waits a day at most.
+/// Longest life that a request may demand. Source: a turn waits a day at most.
 const MAX_LIFE: Duration = Duration::from_secs(24 * 3600);
-/// How far the clocks of two machines may be apart. Source: our own choice; it is that of Kerberos.
+/// Largest difference between the clocks of two machines. Source: our own choice, the same as Kerberos.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
-/// How long a source may take. Source: a refresh takes 45 s, and one that waits for another's 100 s.
+/// Time limit of a source. Source: a refresh takes 45 s, and waiting for another refresh up to 100 s.
 const LONGEST_LENDING: Duration = Duration::from_secs(110);
 
 /// The logins that this worker owns.
@@ -120,7 +120,7 @@ impl TokenProvider {
         self.logins.iter().map(|(login, owned)| (login.as_str(), owned.shared_with.len()))
     }
 
-    /// Says what lends a login. One that is not owned here is passed over.
+    /// Adds the source of a login. Ignores a login that this machine does not own.
     pub(crate) fn add(&mut self, login: &str, source: Arc<dyn CredentialSource>) {
         if let Some(owned) = self.logins.get_mut(login) {
             owned.source = Some(source);
@@ -170,7 +170,8 @@ impl TokenProvider {
         }
     }
 
-    /// Opens a request, once it is known that its sender is listed. `None` in place of a refusal: it is no request at all.
+    /// Opens a request after checking that its sender is listed. `None` in the error: the message is not a
+    /// request at all.
     fn admit(&self, payload: &[u8]) -> Result<AdmittedQuestion, Option<LoginRefusal>> {
         if payload.len() > MAX_REQUEST_BYTES {
             return Err(None);
@@ -265,7 +266,7 @@ async fn lent(
     let life = Duration::from_secs(question.life).min(MAX_LIFE);
     let current = source.credential(life).await?;
     match &question.instead_of {
-        // The token at hand is the one that was refused: a refresh is spent on it, once for all who say so.
+        // The current token is the refused one: refresh it, once for all borrowers that report it.
         Some(refused) if fingerprint(current.token.expose()) == *refused => {
             source.renewed(&current, life).await
         }

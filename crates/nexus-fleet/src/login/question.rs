@@ -20,15 +20,15 @@ use crate::{
 
 /// Largest answer that is read, in bytes. Access tokens are of a few KiB.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
-/// How long an owner has to answer: a refresh takes up to 45 s.
+/// Time that an owner has to answer: a refresh takes up to 45 s.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// When the question is sent again: core messages may be lost.
+/// Pause before the question is sent again: core messages may be lost.
 const SEND_AGAIN_AFTER: Duration = Duration::from_secs(10);
-/// How long nobody may be there to be asked, as while a connection is made again.
+/// Time that the owner may be absent, for example while it reconnects.
 const ABSENT_FOR: Duration = Duration::from_secs(3);
-/// Time between two tries while nobody is there, or the owner is busy.
+/// Pause between two tries while the owner is absent or busy.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long the owner's own answer is waited for when a refusal came that anybody could have sent.
+/// Further wait for the owner's own answer after an unsigned refusal, which any program could have sent.
 const AFTER_REFUSAL: Duration = Duration::from_secs(1);
 
 /// Question for a credential, and its addressee.
@@ -127,7 +127,7 @@ impl CredentialQuestion {
         message.ok_or_else(|| self.unreachable("the question could not be sealed"))
     }
 
-    /// What an answer says. `None`: it is not the owner's, or answers something else.
+    /// Opens an answer. `None`: it is not from the owner, or belongs to another question.
     fn opened(
         &self,
         payload: &[u8],

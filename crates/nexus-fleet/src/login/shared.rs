@@ -22,11 +22,12 @@ use crate::{
 
 /// Minimum remaining life of a token that is lent without asking the owner, who would refresh a shorter one.
 const MIN_REMAINING_LIFE: Duration = Duration::from_secs(5 * 60);
-/// How long the owner is waited for while there is a token that is alive.
+/// Longest wait for the owner while a valid token is available.
 const PATIENCE_WITH_TOKEN: Duration = Duration::from_secs(10);
-/// How long the owner is left alone after a failure while there is a token that is alive.
+/// Time without requests to the owner after a failure, while a valid token is available.
 const LEFT_ALONE_FOR: Duration = Duration::from_secs(5);
-/// How long a token without a known end is lent before the owner is asked again: it may have another by then.
+/// Time that a token without a known expiry is lent before the next request to the owner, which may have a newer one
+/// by then.
 const ASK_AGAIN_AFTER: Duration = Duration::from_secs(5 * 60);
 
 /// Lends the tokens of a login that its owner keeps. Clones of one process share what was lent, and their questions.
@@ -94,7 +95,7 @@ impl SharedLogin {
                 Err(self.0.unreachable(reason).into())
             });
             match answer {
-                // It was asked for less by another turn, and lives too short for this one.
+                // Another turn requested it for a shorter life, which is too short for this turn.
                 Ok(Some(credential)) if under_way.life < life && !lives(&credential, life) => {}
                 Ok(credential) => return Ok(credential),
                 Err(failure) => {
@@ -142,7 +143,7 @@ impl CredentialSource for SharedLogin {
         life: Duration,
     ) -> Result<Option<Credential>, CredentialError> {
         let refused = fingerprint(refused.token.expose());
-        // Another turn was refused the same, and has what came of it.
+        // Another turn had the same token refused, and already received a new one.
         if let Some(credential) = self.0.usable(Some(&refused), life.max(MIN_REMAINING_LIFE)) {
             return Ok(Some(credential));
         }
@@ -169,7 +170,7 @@ impl BorrowedLogin {
         self.lock().failed_at.is_some_and(|at| at.elapsed() < LEFT_ALONE_FOR)
     }
 
-    /// The question, asked now unless it is under way. It goes on if nobody waits for it.
+    /// Returns the running question, or starts it. It continues without waiting receivers.
     fn begin(
         self: &Arc<Self>,
         life: Duration,
@@ -191,7 +192,7 @@ impl BorrowedLogin {
             let inner = Arc::clone(&entry.inner);
             let answer = inner.put(question).await;
             inner.keep(&answer);
-            // Whoever asks from now on finds the token, or asks again.
+            // Later requests find the token, or ask again.
             drop(entry);
             let _ = sender.send(answer);
         });
@@ -304,7 +305,7 @@ impl Drop for QuestionGuard {
     }
 }
 
-/// Whether a token is accepted for this long, as far as its end is known.
+/// Returns true if a token stays valid for this long, as far as its expiry is known.
 fn lives(credential: &Credential, life: Duration) -> bool {
     let Some(end) = credential.expires_at else { return true };
     end.duration_since(SystemTime::now()).is_ok_and(|left| !left.is_zero() && left >= life)

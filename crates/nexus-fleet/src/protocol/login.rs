@@ -1,14 +1,14 @@
-//! The messages by which an access token of a shared login is lent.
+//! Messages that lend an access token of a shared login.
 //!
-//! What is sealed is so by the `xkey` of NATS: x25519, with both keys, so that whoever opens it knows who sealed it. A seal binds nothing
-//! outside of itself: what it answers, which login it is of and when it ends stand inside.
+//! Sealed parts use the `xkey` of NATS: x25519 with both keys, so that opening a part proves its sender. A seal
+//! covers only its content: the content names the question it answers, its login and its expiry.
 
 use std::fmt;
 
 use nexus_core::Secret;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What a machine asks the owner of a login. Everybody can read it but for what is sealed.
+/// Request of a machine to the owner of a login. Everything except the sealed part is public.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoginRequest {
     pub(crate) version: u32,
@@ -18,29 +18,29 @@ pub(crate) struct LoginRequest {
     pub(crate) sealed: String,
 }
 
-/// What is asked.
+/// The sealed question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoginQuestion {
     /// Names the question: random. The reply has it.
     pub(crate) request: String,
     /// The login.
     pub(crate) login: String,
-    /// How long the token is to live, in seconds.
+    /// Life that the token must have, in seconds.
     pub(crate) life: u64,
     /// SHA-256, as lowercase hexadecimal, of a token that the vendor refused: another one is wanted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) instead_of: Option<String>,
-    /// When it was sent, by the clock of the machine that asks, in milliseconds since 1970.
+    /// Time of sending, by the borrower's clock, in milliseconds since 1970.
     pub(crate) sent_at: u64,
 }
 
-/// What the owner answers. Everybody can read it but for what is sealed.
+/// The owner's answer. Everything except the sealed part is public.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LoginAnswer {
     /// A [`LoginReply`], sealed to the machine that asked: base64.
     Sealed(String),
-    /// The question was not opened, or not taken. Nobody vouches for this.
+    /// The question was not opened, or not accepted. This answer is not sealed, so its sender is unproven.
     Refused(LoginRefusal),
 }
 
@@ -68,15 +68,15 @@ pub(crate) struct LoginReply {
     pub(crate) outcome: LoginOutcome,
 }
 
-/// What came of a question.
+/// Result of a question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum LoginOutcome {
     /// A token.
     Lent(LentToken),
-    /// There is no other token than the refused one.
+    /// The refused token is the only one.
     NoOther,
-    /// There is none to lend.
+    /// No token can be lent.
     Failed(LoginFailure),
 }
 
@@ -89,7 +89,7 @@ pub(crate) struct LentToken {
     /// The account that it belongs to, where the vendor wants it named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) account: Option<String>,
-    /// When it stops being accepted, in milliseconds since 1970, where that is known.
+    /// Expiry, in milliseconds since 1970, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) expires_at: Option<u64>,
 }
@@ -98,12 +98,12 @@ pub(crate) struct LentToken {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LoginFailure {
     pub(crate) kind: LoginFailureKind,
-    /// Where the login is, on the machine of its owner.
+    /// Location of the login on its owner's machine.
     pub(crate) place: String,
-    /// What is wrong. Empty where there is no login.
+    /// The fault. Empty if the login is missing.
     #[serde(default)]
     pub(crate) reason: String,
-    /// What mends it there. Empty where the reason says so.
+    /// Command that fixes it there. Empty if the reason names it.
     #[serde(default)]
     pub(crate) remedy: String,
 }

@@ -26,13 +26,13 @@ pub(crate) struct QueuedTurn {
     pub(crate) version: u32,
     /// Names the turn, once for all time.
     pub(crate) turn: String,
-    /// What whoever speaks of the turn has to show: random, good for this turn.
+    /// Secret of the turn, which every message about it must have: random.
     pub(crate) key: String,
-    /// Which process of the caller waits.
+    /// The caller's process that waits.
     pub(crate) instance: String,
     /// The backend, as the worker's configuration names it.
     pub(crate) backend: String,
-    /// When it was sent by the caller's clock, in milliseconds since 1970.
+    /// Time of sending, by the caller's clock, in milliseconds since 1970.
     pub(crate) sent_at: u64,
     /// W3C `traceparent` of the caller's span.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,11 +56,11 @@ struct TurnSender {
 }
 
 impl QueuedTurn {
-    /// Reads a message of a queue. One with damaged fields has a `fault`, if it still says whom to answer.
+    /// Reads a message of a queue. A message with damaged fields has a `fault`, if it still names its caller.
     ///
     /// # Errors
     ///
-    /// The message is no JSON, or does not say whom to answer.
+    /// The message is not JSON, or does not name its caller.
     pub(crate) fn read(message: &[u8]) -> Result<Self, serde_json::Error> {
         let error = match serde_json::from_slice(message) {
             Ok(queued) => return Ok(queued),
@@ -83,15 +83,15 @@ impl QueuedTurn {
     }
 }
 
-/// What the turn is.
+/// Content of a turn.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TurnBody {
     pub(crate) request: TurnRequest,
-    /// Whose session the tools are of.
+    /// Participant whose session has the tools.
     pub(crate) participant: String,
     /// The tools of the caller's session.
     pub(crate) tools: Vec<ToolDefinition>,
-    /// Whether the caller's host has an approver.
+    /// True if the caller's host has an approver.
     pub(crate) has_approver: bool,
     /// The files that the turn works on, where they travel. The request names no folder then. Since version 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -119,11 +119,12 @@ pub(crate) struct StartedBy {
     pub(crate) worker: Option<String>,
     /// Names this attempt: random.
     pub(crate) attempt: String,
-    /// When, by the clock of whoever wrote it, in milliseconds since 1970.
+    /// Time of the start, by the writer's clock, in milliseconds since 1970.
     pub(crate) at: u64,
 }
 
-/// What a worker tells of a turn. Frames with items are numbered from 1 without gaps; one without tells the last number.
+/// Message of a worker about a turn. Frames with items are numbered from 1 without gaps; a frame without items
+/// repeats the last number.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Frame {
     pub(crate) key: String,
@@ -161,18 +162,18 @@ pub(crate) enum Item {
         /// Its name.
         tool: String,
     },
-    /// Nobody waits for the answer of this call any more.
+    /// The answer to this call is no longer needed.
     GivenUp {
-        /// Which one.
+        /// Id of the call.
         id: u64,
     },
     /// The turn has ended, and its result is stored: a [`WireOutcome`](super::WireOutcome).
     End(Payload),
-    /// The turn was given up as it was told to, and nothing of it is left.
+    /// The turn was abandoned on command, and nothing of it is left.
     Abandoned,
 }
 
-/// What a caller tells a worker of one turn.
+/// Message of a caller to a worker about one turn.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Control {
     pub(crate) turn: String,
@@ -197,11 +198,11 @@ pub(crate) enum WorkerCommand {
     },
     /// The turn is to stop, and to tell how it ended.
     Cancel,
-    /// Nobody waits for the turn any more: it is to end at once, without a result.
+    /// The caller no longer waits for the turn: end it at once, without a result.
     Abandon,
     /// A call was answered.
     Answer {
-        /// Which one.
+        /// Id of the call.
         id: u64,
         /// A [`CallerAnswer`].
         answer: Payload,
@@ -222,7 +223,7 @@ pub(crate) enum CallerAnswer {
     Denied(Denial),
 }
 
-/// What arrives on the subject of a worker.
+/// Message on the subject of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum CallerMessage {
@@ -237,7 +238,7 @@ pub(crate) enum CallerMessage {
     },
 }
 
-/// What a worker says of itself, in the bucket of workers.
+/// A worker's description of itself, in the bucket of workers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct WorkerCard {
     /// The version of the messages that it speaks.
@@ -250,9 +251,10 @@ pub(crate) struct WorkerCard {
     pub(crate) slots: usize,
     /// Turns it runs now, by id.
     pub(crate) running: Vec<String>,
-    /// How long its turns took, in milliseconds: the mean of the last ones, each counting an eighth. 0 before the first.
+    /// Mean duration of its turns, in milliseconds, with a weight of an eighth for each new turn. 0 before the
+    /// first.
     pub(crate) mean_turn: u64,
-    /// Whether it takes no further turn.
+    /// True if it takes no further turn.
     pub(crate) is_draining: bool,
 }
 

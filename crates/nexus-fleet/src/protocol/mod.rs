@@ -1,4 +1,4 @@
-//! What crosses the wire: subjects, messages, and their version. `PROTOCOL.md` says the same for other languages.
+//! Subjects, messages, and their version. `PROTOCOL.md` describes the same for other languages.
 
 #[cfg(test)]
 mod document_tests;
@@ -21,7 +21,8 @@ pub(crate) use outcome::{WireForget, WireOutcome};
 pub(crate) use subjects::*;
 pub use subjects::{Priority, name_fault};
 
-/// The version of the messages. A worker refuses a turn of a later one by name, and runs one of an earlier one that it knows.
+/// Version of the messages. A worker refuses turns of a later version by name, and runs turns of the earlier
+/// versions that it knows.
 pub const PROTOCOL_VERSION: u32 = 2;
 
 /// The version of a turn, or a question for a login, that needs nothing of a later one: programs of the first version take it.
@@ -29,5 +30,5 @@ pub(crate) const FIRST_VERSION: u32 = 1;
 /// The version of a turn whose files travel: a worker that does not know of them would run it without.
 pub(crate) const FILES_VERSION: u32 = 2;
 
-/// What is larger goes through the object store, in bytes.
+/// Larger documents go through the object store, in bytes.
 pub(crate) const INLINE_BYTES: usize = 256 << 10;

@@ -1,4 +1,4 @@
-//! How a turn ended, and what came of forgetting, as messages.
+//! Messages with the end of a turn, and with the result of forgetting a conversation.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::StoredObject;
 
-/// How a turn ended: one of `result` and `error`.
+/// End of a turn: either `result` or `error`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct WireOutcome {
     /// It ended well.
@@ -64,7 +64,7 @@ impl WireOutcome {
         }
     }
 
-    /// Who ran it, and what the turn may have changed.
+    /// Returns the backend that ran the turn, and the turn's effects.
     pub(crate) fn of_whom(&self) -> Option<(BackendId, Effects)> {
         match (&self.result, &self.error) {
             (Some(result), _) => Some((result.provenance.backend.clone(), result.effects)),
@@ -134,7 +134,7 @@ impl std::error::Error for RemoteCause {
     }
 }
 
-/// What came of forgetting a conversation.
+/// Result of forgetting a conversation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum WireForget {

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 /// The stream of results and effects.
 pub(crate) const RESULTS_STREAM: &str = "NEXUS_RESULTS";
-/// What that stream takes.
+/// Subjects of that stream.
 pub(crate) const RESULTS_SUBJECTS: &str = "nexus.result.>";
 /// The stream of started keys. Not a bucket: a bucket takes messages that delete others, and a started key is there for good.
 pub(crate) const STARTED_STREAM: &str = "NEXUS_STARTED";
-/// What that stream takes.
+/// Subjects of that stream.
 pub(crate) const STARTED_SUBJECTS: &str = "nexus.started.*.*";
 /// The bucket in which each worker renews its entry.
 pub(crate) const WORKERS_BUCKET: &str = "NEXUS_WORKERS";
@@ -21,7 +21,7 @@ pub(crate) const SLOTS_BUCKET: &str = "NEXUS_SLOTS";
 /// The object store of what is too large for a message.
 pub(crate) const OBJECTS_BUCKET: &str = "NEXUS_OBJECTS";
 
-/// How soon a turn is given to a worker, against others that wait.
+/// Priority of a turn among the waiting ones.
 #[derive(
     Clone,
     Copy,
@@ -43,12 +43,12 @@ pub enum Priority {
     /// Between the two.
     #[default]
     Normal,
-    /// After the others, but for a share: one of four starts asks for these first.
+    /// After the others, except for a share: one of four fetches begins with these.
     Low,
 }
 
 impl Priority {
-    /// Every priority, first the one that is asked for first.
+    /// All priorities, in the order of fetching.
     pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
 
     /// The word in subjects and settings.
@@ -67,12 +67,12 @@ impl fmt::Display for Priority {
     }
 }
 
-/// Which queue of a pool a turn waits in.
+/// Queue of a pool that a turn waits in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Lane {
     /// Any worker of the pool takes it.
     Any(Priority),
-    /// One worker has the conversation that it goes on with.
+    /// The queue of one worker, which has the conversation that the turn resumes.
     At(String),
 }
 
@@ -90,12 +90,12 @@ pub(crate) fn queue_stream(pool: &str) -> String {
     format!("NEXUS_QUEUE_{pool}")
 }
 
-/// What that stream takes.
+/// Subjects of that stream.
 pub(crate) fn queue_subjects(pool: &str) -> String {
     format!("nexus.queue.{pool}.>")
 }
 
-/// The pool whose queue is in a stream of this name. `None`: it is no queue.
+/// Returns the pool of a stream with this name. `None`: the stream is not a queue.
 pub(crate) fn queue_pool(stream: &str) -> Option<&str> {
     stream.strip_prefix("NEXUS_QUEUE_")
 }
@@ -110,7 +110,7 @@ pub(crate) fn queued_at(pool: &str, subject: &str) -> Option<Lane> {
     }
 }
 
-/// Where a caller puts a turn.
+/// Subject to which a caller sends a turn.
 pub(crate) fn queue_subject(pool: &str, lane: &Lane, caller: &str) -> String {
     format!("nexus.queue.{pool}.{lane}.{caller}")
 }
@@ -120,37 +120,37 @@ pub(crate) fn consumer(lane: &Lane) -> String {
     lane.to_string()
 }
 
-/// What the consumer of a lane takes.
+/// Subjects of a lane's consumer.
 pub(crate) fn lane_subjects(pool: &str, lane: &Lane) -> String {
     format!("nexus.queue.{pool}.{lane}.*")
 }
 
-/// Where a worker tells of a turn.
+/// Subject to which a worker sends the frames of a turn.
 pub(crate) fn frames_subject(caller: &str, instance: &str, turn: &str) -> String {
     format!("nexus.event.{caller}.{instance}.{turn}")
 }
 
-/// What a caller listens to.
+/// Subjects that a caller subscribes to.
 pub(crate) fn all_frames(caller: &str, instance: &str) -> String {
     format!("nexus.event.{caller}.{instance}.*")
 }
 
-/// Where a caller speaks to a worker.
+/// Subject to which a caller sends commands for a worker.
 pub(crate) fn control_subject(pool: &str, worker: &str) -> String {
     format!("nexus.control.{pool}.{worker}")
 }
 
-/// Where the owner of a login is asked for an access token.
+/// Subject to which a borrower sends requests for an access token.
 pub(crate) fn login_subject(pool: &str, worker: &str) -> String {
     format!("nexus.login.{pool}.{worker}")
 }
 
-/// Where the result of a turn is stored.
+/// Subject of a turn's stored result.
 pub(crate) fn result_subject(caller: &str, turn: &str) -> String {
     format!("nexus.result.{caller}.{turn}.result")
 }
 
-/// Where the effects of a turn are stored, as far as they are known.
+/// Subject of a turn's stored effects, as far as they are known.
 pub(crate) fn effects_subject(caller: &str, turn: &str) -> String {
     format!("nexus.result.{caller}.{turn}.effects")
 }
@@ -170,7 +170,7 @@ pub fn name_fault(text: &str) -> Option<&'static str> {
     token_fault(text)
 }
 
-/// As [`name_fault`], of any token.
+/// [`name_fault`] for any token.
 pub(crate) fn token_fault(text: &str) -> Option<&'static str> {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     if text.is_empty() {

@@ -19,7 +19,7 @@ pub(super) struct CallerRequests(Arc<RequestQueue>);
 /// Open requests, and the queue of items to send.
 struct RequestQueue {
     state: Mutex<UnansweredRequests>,
-    /// What is to be sent to the caller.
+    /// Items for the caller.
     outgoing: mpsc::UnboundedSender<Item>,
 }
 
@@ -34,7 +34,7 @@ struct UnansweredRequests {
 struct UnansweredRequest {
     item: Item,
     answer: oneshot::Sender<CallerAnswer>,
-    /// Whether an answer is being read.
+    /// True while an answer is being read.
     is_read: bool,
 }
 
@@ -45,7 +45,7 @@ impl CallerRequests {
         (Self(Arc::new(RequestQueue { state: Mutex::default(), outgoing })), queue)
     }
 
-    /// Hands an answer to whoever waits for it.
+    /// Passes an answer to its waiting receiver.
     pub(super) fn answer(&self, id: u64, answer: CallerAnswer) {
         let waiting = self.lock().waiting.remove(&id);
         if let Some(waiting) = waiting {
@@ -54,12 +54,13 @@ impl CallerRequests {
         }
     }
 
-    /// Whether an answer is to be read: it is waited for, and none is being read. It counts as being read from now on.
+    /// Returns true if an answer should be read: a receiver waits for it, and no answer is being read. It
+    /// counts as being read from now on.
     pub(super) fn begin_to_read(&self, id: u64) -> bool {
         self.lock().waiting.get_mut(&id).is_some_and(|waiting| !std::mem::replace(&mut waiting.is_read, true))
     }
 
-    /// What is asked and not answered, to be asked again.
+    /// Returns the unanswered questions, to be sent again.
     pub(super) fn unanswered(&self) -> Vec<Item> {
         let state = self.lock();
         state
@@ -93,7 +94,7 @@ impl CallerRequests {
     }
 }
 
-/// Tells the caller of a call that nobody waits for any more.
+/// Reports a cancelled call to the caller when dropped.
 struct GiveUp<'c> {
     calls: &'c CallerRequests,
     id: u64,

@@ -1,4 +1,4 @@
-//! A turn out of a queue: whether this worker is the one that runs it.
+//! Claim of a turn from a queue: the decision that this worker runs it.
 
 use std::time::Duration;
 
@@ -16,41 +16,42 @@ use crate::{
     started_key::{self, KeyClaim},
 };
 
-/// How long a caller has to say that it is there. One that says nothing is taken to be.
+/// Time that a caller has to answer. A caller that does not answer counts as present.
 const CALLER_TIME: Duration = Duration::from_millis(500);
-/// How soon a turn whose caller is not there is given to a worker again, and how often in all.
+/// Pause before a turn with an absent caller is delivered again, and the most deliveries.
 const DELIVER_AGAIN: Duration = Duration::from_secs(5);
 const DELIVERIES: i64 = 24;
-/// How often a claim is made anew whose outcome is not known. Each takes 20 s.
+/// Most attempts at a claim with an unclear result. Each takes 20 s.
 const MAX_CLAIMS: u32 = 15;
-/// How soon, and how often in all, a turn goes back whose backend this worker does not offer, for another one that does.
+/// Pause before a turn goes to a worker that offers its backend, and the most such deliveries.
 const ELSEWHERE_AGAIN: Duration = Duration::from_millis(500);
 const DELIVERIES_ELSEWHERE: i64 = 12;
-/// How long after its message was taken a turn may begin. Its caller counts silence from about then.
+/// Time after its delivery within which a turn must begin. Its caller counts silence from about then.
 pub(super) const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 
 /// Turn that this worker took out of a queue.
 pub(super) struct TakenTurn {
     /// The worker that took it.
     pub(super) worker: WorkerContext,
-    /// Whose it is, as the subject says.
+    /// Its caller, from the subject.
     pub(super) caller: String,
     pub(super) queued: QueuedTurn,
     pub(super) figures: Figures,
     pub(super) commands: mpsc::Receiver<WorkerCommand>,
     /// Given back when the turn has ended.
     pub(super) slot: Option<OwnedSemaphorePermit>,
-    /// When its message was taken.
+    /// Time of its delivery.
     pub(super) taken_at: Instant,
-    /// Whether the worker has its entry.
+    /// The worker's claim on its own name.
     pub(super) tenure: Tenure,
-    /// Whether the worker offers its backend just now.
+    /// True if the worker offers its backend now.
     pub(super) is_offered: bool,
-    /// Whether the worker takes no further turn.
+    /// Cancelled when the worker takes no further turn.
     pub(super) drain: CancelToken,
 }
 
-/// Claims the turn, and acknowledges its message or gives it back. Its attempt, if this worker is the one that runs it.
+/// Claims the turn, and acknowledges its message or gives it back. Returns the attempt if this worker runs the
+/// turn.
 pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Message) -> Option<String> {
     let deliveries = message.info().map_or(0, |info| info.delivered);
     if !job.is_offered && deliveries < DELIVERIES_ELSEWHERE {
@@ -65,7 +66,7 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
             let _ = message.ack_with(AckKind::Nak(Some(DELIVER_AGAIN))).await;
             return None;
         }
-        // One that comes back later finds that nobody started it, and nobody will.
+        // A caller that returns later finds that the turn was never started, and never will be.
         let attempt = uuid::Uuid::new_v4().simple().to_string();
         if let Ok(KeyClaim::Won | KeyClaim::Lost(_)) =
             started_key::claim(&job.worker.link, &job.caller, &job.queued.turn, None, &attempt).await
@@ -74,7 +75,7 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
         }
         return None;
     }
-    // Held up for so long, it would be told to be silent: another worker is given the turn.
+    // After such a delay the caller would count this worker as silent: another worker gets the turn.
     if job.taken_at.elapsed() > BEGIN_WITHIN {
         job.figures.declined("late");
         return None;
@@ -107,8 +108,8 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
                 let _ = message.ack().await;
                 return None;
             }
-            // Whoever gets no clear answer does not start. If the key turns out to be ours after all, the caller is told that
-            // nothing was run: see `BEGIN_WITHIN`.
+            // Without a clear answer this worker does not start the turn. If the key turns out to be its own,
+            // the caller learns that nothing was run: see `BEGIN_WITHIN`.
             Ok(KeyClaim::Unclear) if claims < MAX_CLAIMS => {}
             Ok(KeyClaim::Unclear) => {
                 job.figures.declined("unclear");
@@ -121,12 +122,12 @@ pub(super) async fn claim(job: &TakenTurn, message: &async_nats::jetstream::Mess
             }
         }
     }
-    // It is out of the queue then; and where this is lost, whoever is given it next finds the key.
+    // This removes it from the queue. If the acknowledgement is lost, the next worker finds the key.
     let _ = message.ack().await;
     Some(attempt)
 }
 
-/// Whether its caller is there, as far as the servers know.
+/// Returns true if its caller is present, as far as the servers know.
 async fn is_waited_for(job: &TakenTurn) -> bool {
     let subject = frames_subject(&job.caller, &job.queued.instance, &job.queued.turn);
     let request = Request::new().timeout(Some(CALLER_TIME));

@@ -12,7 +12,8 @@ use crate::{
     started_key::now_milliseconds,
 };
 
-/// What a turn of a worker is counted as. Its caller names the backend: one that is not offered here counts as `other`.
+/// Labels of a worker's turn. The caller chooses the backend's name, so a backend that is not offered here
+/// counts as `other`.
 #[derive(Clone, Debug)]
 pub(super) struct Figures {
     pub(super) pool: Arc<str>,
@@ -40,7 +41,7 @@ impl Figures {
     }
 }
 
-/// Counts a message that was taken out of a queue, of a turn if it is one.
+/// Counts a message that was taken out of a queue, and its waiting time if it is a turn.
 pub(super) fn taken(pool: &str, message: &async_nats::jetstream::Message, sent_at: Option<u64>) {
     let lane = match queued_at(pool, &message.subject) {
         Some(Lane::Any(priority)) => priority.as_str(),
@@ -59,7 +60,7 @@ pub(super) fn taken(pool: &str, message: &async_nats::jetstream::Message, sent_a
     }
 }
 
-/// Counts a message that was taken and is no turn, or one that runs here.
+/// Counts a message that was taken and not run.
 pub(super) fn declined(pool: &str, reason: &'static str) {
     measure::DECLINED.add(1, Of { pool: Some(pool), reason: Some(reason), ..Of::default() });
 }

@@ -54,25 +54,25 @@ use crate::{
     settings::FleetSettings,
 };
 
-/// Turns at once, where the settings say nothing.
+/// Default number of concurrent turns.
 const TURNS: usize = 4;
-/// How often a change of what runs is told.
+/// Pause between two updates of the worker's card.
 const TELL_EVERY: Duration = Duration::from_secs(2);
-/// How often the backends are looked at again.
+/// Pause between two probes of the backends.
 const PROBE_EVERY: Duration = Duration::from_secs(60);
 /// The largest message of a caller that is read, in bytes: what fits into a message, and what is about it.
 const MAX_MESSAGE_BYTES: usize = INLINE_BYTES + (16 << 10);
-/// What a caller has said of a turn that was not heeded yet. What comes beyond is lost, and said again by whoever means it.
+/// Commands of a caller that wait for a turn. Further commands are dropped, and the caller repeats them.
 const MAX_COMMANDS: usize = 64;
 /// Conversations that are forgotten at once.
 const MAX_FORGETS: usize = 16;
-/// Turns that have ended and whose callers have not said that they know, beside those that run.
+/// Ended turns that wait for their callers' confirmation, in addition to the running ones.
 const MAX_LINGERING: usize = 256;
 
 /// Runs the turns of a pool on this machine.
 ///
-/// Every turn goes through the router, as one on this machine would: with its holds, and with its bound on a backend's turns at once.
-/// What the section `fleet` says of `worker` is the limit of what a request may ask for.
+/// Every turn goes through the router, like a local turn: with its holds, and with its bound on a backend's
+/// concurrent turns. The settings `worker` of the section `fleet` limit what a request may ask for.
 pub struct Worker {
     context: WorkerContext,
     instance: String,
@@ -124,13 +124,13 @@ impl RunningTurns {
 }
 
 impl Worker {
-    /// Connects a worker of `pool` that runs turns on the backends of `router`. Relative paths in the settings are relative to the
-    /// current folder.
+    /// Connects a worker of `pool` that runs turns on the backends of `router`. Relative paths in the settings
+    /// are relative to the current folder.
     ///
     /// # Errors
     ///
-    /// [`FleetError`]: the servers could not be used, the name of the pool or of the worker cannot be part of a subject, or this is
-    /// the owner of a login and its key is not the one that the settings name.
+    /// [`FleetError`]: the servers could not be used, the name of the pool or of the worker cannot be part of a subject, or this worker owns
+    /// a login and has another key than the settings name.
     pub async fn connect(settings: FleetSettings, pool: &str, router: Router) -> Result<Self, FleetError> {
         let name = settings.worker.name.clone().unwrap_or_else(machine_name);
         for (what, text) in [("the pool", pool), ("the worker", name.as_str())] {
@@ -180,8 +180,9 @@ impl Worker {
         self
     }
 
-    /// Joins the spans of the turns to those of their callers. `adopt` has a span be one below that which a W3C `traceparent` of a
-    /// caller names; `context` names a span to the programs of a turn. Without it, they are told of their callers' spans.
+    /// Joins the spans of the turns to those of their callers. `adopt` makes a span a child of the remote span
+    /// in a caller's W3C `traceparent`; `context` returns a span's context for the programs of a turn. Without
+    /// it, programs get their callers' spans.
     #[must_use]
     pub fn with_trace(
         mut self,
@@ -197,15 +198,17 @@ impl Worker {
         &self.context.name
     }
 
-    /// Takes turns until `drain` is cancelled; then it takes no further one, and returns when those that run have ended. Dropped, it
-    /// ends them at once, and tells nobody: their callers find out by its silence.
+    /// Takes turns until `drain` is cancelled; then it takes no further turn, and returns when the running ones
+    /// have ended. Dropping the future ends them at once without a message: their callers notice the silence.
     ///
-    /// `on_ready` is told once, when turns are taken from now on, which backends are offered, and why each other is not.
+    /// Calls `on_ready` once, when it begins to take turns, with the offered backends and the reasons for the
+    /// others.
     ///
     /// # Errors
     ///
-    /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`], [`NatsError::NotSetUp`](nexus_nats::NatsError::NotSetUp), [`FleetError::LoginOwner`], and what else keeps it from beginning.
-    /// What happens later is waited out.
+    /// [`FleetError::NothingToOffer`], [`FleetError::NameTaken`],
+    /// [`NatsError::NotSetUp`](nexus_nats::NatsError::NotSetUp), [`FleetError::LoginOwner`], and others that
+    /// prevent the start. Later errors are retried.
     pub async fn run(mut self, drain: CancelToken, on_ready: impl FnOnce(&Offer)) -> Result<(), FleetError> {
         let provider = self.provider.take().map(Arc::new);
         if let Some(provider) = &provider {
@@ -400,7 +403,7 @@ impl Worker {
         }
     }
 
-    /// Which backends can start here.
+    /// Returns the backends that can start here.
     async fn offer(&self) -> Offer {
         offer_of(&self.context.router, self.wanted.as_deref()).await
     }
@@ -442,11 +445,11 @@ impl Worker {
     }
 }
 
-/// What a worker offers.
+/// Backends that a worker offers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Offer {
-    /// The backends that are offered, and the version of each program where it has one: those that can start, and those that the
-    /// settings name.
+    /// The offered backends, each with the version of its program if it has one: backends that can start, and
+    /// backends that the settings name.
     pub backends: BTreeMap<String, Option<String>>,
     /// The backends that cannot start, and why.
     pub missing: BTreeMap<String, String>,
@@ -472,7 +475,8 @@ async fn offer_of(router: &Router, wanted: Option<&[String]>) -> Offer {
                     _ => "it cannot start".to_owned(),
                 };
                 offer.missing.insert(id.as_str().to_owned(), reason);
-                // Whoever names a backend wants its turns, and to hear why they fail.
+                // A backend that the settings name is offered even if it cannot start, so that its turns fail
+                // with the reason.
                 if wanted.is_some() {
                     offer.backends.insert(id.as_str().to_owned(), None);
                 }
@@ -482,7 +486,7 @@ async fn offer_of(router: &Router, wanted: Option<&[String]>) -> Offer {
     offer
 }
 
-/// Takes a turn off the list of those that run when it is dropped.
+/// Removes a turn from the list of running turns when dropped.
 struct TurnEntry {
     running: Arc<RunningTurns>,
     turn: String,
@@ -496,7 +500,7 @@ impl Drop for TurnEntry {
     }
 }
 
-/// Writes what the worker says of itself.
+/// Writes the worker's description of itself.
 struct CardMaker {
     router: Router,
     wanted: Option<Vec<String>>,
@@ -506,7 +510,7 @@ struct CardMaker {
 }
 
 impl CardMaker {
-    /// Whether a card is one of this process.
+    /// Returns true if a card belongs to this process.
     fn is_of(&self, card: &[u8]) -> bool {
         serde_json::from_slice::<WorkerCard>(card).is_ok_and(|card| card.instance == self.instance)
     }
@@ -531,7 +535,7 @@ impl CardMaker {
 struct PoolEntry {
     worker: CardMaker,
     lease: KeyLease,
-    /// Whether turns may be taken by it.
+    /// Claim on the worker's name, under which turns may be taken.
     tenure: Tenure,
     drain: CancelToken,
 }

@@ -14,7 +14,7 @@ use crate::{
 
 /// The first and the longest wait until an unanswered call is sent again.
 const ASK_AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
-/// Answers that are read at once, each of which may be as large as a document. The others are asked for again.
+/// Answers that are read at once, each of which may be as large as a document. Others are requested again.
 const MAX_READING: usize = 16;
 
 /// Calls of a turn that its caller has not answered.
@@ -45,7 +45,8 @@ impl OpenCalls {
         (self.asked_at, self.wait) = (Instant::now(), ASK_AGAIN.0);
     }
 
-    /// Begins to read an answer, unless nobody waits for it, it is being read, or too many are: then it is asked for again.
+    /// Begins to read an answer, unless it is not awaited, is being read, or too many are: then it is requested
+    /// again.
     pub(super) fn read_answer(&self, store: &TurnStore, id: u64, answer: Payload) {
         if self.reading.len() >= MAX_READING || !self.requests.begin_to_read(id) {
             return;

@@ -165,7 +165,7 @@ impl Outgoing {
         }
     }
 
-    /// As [`say_where`](Self::say_where), if nothing was sent for a while.
+    /// [`say_where`](Self::say_where) if nothing was sent for a while.
     pub(super) fn heartbeat(&mut self) {
         if self.last_sent.elapsed() >= HEARTBEAT {
             self.say_where();

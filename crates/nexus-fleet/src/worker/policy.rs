@@ -1,4 +1,4 @@
-//! What a worker takes on.
+//! Limits of a worker.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use nexus_core::{ErrorKind, ToolAccess, TurnRequest, harness::Failure};
 
 use crate::settings::WorkerSettings;
 
-/// What a worker takes on, whatever a request asks for.
+/// Limits of a worker, which no request can exceed.
 #[derive(Clone, Debug)]
 pub(super) struct Policy {
     /// With every link followed.
@@ -63,12 +63,12 @@ impl Policy {
         Ok(())
     }
 
-    /// Whether turns of this backend are taken on.
+    /// Returns true if turns of this backend are accepted.
     pub(super) fn offers(&self, backend: &str) -> bool {
         self.backends.as_ref().is_none_or(|offered| offered.iter().any(|name| name == backend))
     }
 
-    /// Whether a folder is below one of ours, with every link followed. One that is not there is not.
+    /// Returns true if a folder exists and is below one of ours, with every link followed.
     fn includes(&self, folder: &Path) -> bool {
         let Ok(real) = folder.canonicalize() else { return false };
         folder.is_absolute() && self.folders.iter().any(|allowed| real.starts_with(allowed))

@@ -1,4 +1,4 @@
-//! Which turn a worker takes next.
+//! Order in which a worker takes turns.
 
 use std::time::Duration;
 
@@ -20,26 +20,26 @@ use crate::{
     setup,
 };
 
-/// How long one wait for a message lasts.
+/// Duration of one wait for a message.
 const WAIT: Duration = Duration::from_secs(10);
-/// How long the server may take to say that a queue is empty.
+/// Time that the server has to report an empty queue.
 const FETCH_TIME: Duration = Duration::from_secs(3);
-/// How long to wait after the servers did not answer.
+/// Pause after the servers did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
-/// As [`PAUSE`], where it is not permitted.
+/// [`PAUSE`] for a request that is not permitted.
 const FORBIDDEN_PAUSE: Duration = Duration::from_secs(60);
-/// How often queues that seem empty are looked at again, though whoever waits there is told.
+/// Pause between two checks of seemingly empty queues, in addition to the server's messages.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// One of so many starts asks for low priority first.
 const SHARE_OF_LOW: u64 = 4;
 
 /// Queues that a worker takes turns from.
 pub(super) struct TurnQueues {
-    /// Those of high, normal and low priority, and this worker's own.
+    /// Consumers of high, normal and low priority, and this worker's own.
     consumers: Vec<Consumer<pull::Config>>,
-    /// Whether a turn is wanted just now.
+    /// True while a turn is wanted.
     wanted: watch::Sender<bool>,
-    /// What came while one was waited for.
+    /// Messages that arrived during the wait for one.
     arrived: mpsc::Receiver<jetstream::Message>,
     starts: u64,
     _waiting: JoinSet<()>,
@@ -64,7 +64,7 @@ impl TurnQueues {
         Ok(Self { consumers, wanted, arrived, starts: 0, _waiting: waiting })
     }
 
-    /// The next turn: of high priority first, but for a share of low.
+    /// Returns the next turn: of high priority first, except for a share of low priority.
     pub(super) async fn next(&mut self) -> jetstream::Message {
         loop {
             if let Some(message) = self.at_once().await {
@@ -72,10 +72,10 @@ impl TurnQueues {
                 return message;
             }
             let _ = self.wanted.send(true);
-            // A queue that seems empty may be told of late, so it is looked at again all the same.
+            // The server may announce a message late, so queues that seem empty are checked all the same.
             let arrived = tokio::time::timeout(LOOK_AGAIN, self.arrived.recv()).await;
             let _ = self.wanted.send(false);
-            // What came at the same moment, and what comes from now on, is for others.
+            // Messages of the same moment and later ones go back, for other workers.
             while let Ok(other) = self.arrived.try_recv() {
                 give_back(&other).await;
             }
@@ -98,7 +98,7 @@ impl TurnQueues {
     /// The first message that is there now.
     async fn at_once(&self) -> Option<jetstream::Message> {
         let mut order: Vec<_> = self.consumers.iter().collect();
-        // Who goes on with a conversation cannot go elsewhere.
+        // A turn that resumes a conversation can only run here.
         order.rotate_right(1);
         if self.starts % SHARE_OF_LOW == SHARE_OF_LOW - 1 {
             order[1..].rotate_right(1);
@@ -171,7 +171,7 @@ impl Waiter {
     }
 }
 
-/// Gives a turn back that nobody started.
+/// Gives an unstarted turn back to the queue.
 pub(super) async fn give_back(message: &jetstream::Message) {
     if let Err(error) = message.ack_with(AckKind::Nak(None)).await {
         tracing::debug!(%error, "a turn goes back to its queue when its time there is over");

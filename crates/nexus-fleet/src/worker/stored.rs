@@ -1,4 +1,4 @@
-//! What a turn says and did, as it is stored and sent.
+//! Stored and sent data of a turn: its messages, effects and end.
 
 use std::time::Duration;
 
@@ -145,7 +145,7 @@ fn untold(outcome: &WireOutcome, why: &FleetError) -> WireOutcome {
     WireOutcome::from(Err(error)).with_change(outcome.change.clone())
 }
 
-/// What is said in place of an item that cannot go to another machine.
+/// Returns the warning that replaces an item which cannot be sent to another machine.
 fn left_out(item: &Item, why: &FleetError) -> Item {
     match item {
         Item::Event(envelope) => {
@@ -166,7 +166,7 @@ fn left_out(item: &Item, why: &FleetError) -> Item {
     }
 }
 
-/// What an item says that the turn may have changed.
+/// Returns the effects that an item reports.
 pub(super) fn effects_of(item: &Item) -> Effects {
     match item {
         Item::Event(envelope) => match &envelope.event {
@@ -193,7 +193,7 @@ pub(super) fn size_of(item: &Item) -> usize {
     }
     match item {
         Item::Event(envelope) => match &envelope.event {
-            // Whatever has to be escaped.
+            // Upper bound, even if every byte has to be escaped.
             TurnEvent::TextDelta(delta) if delta.text.len() < SMALL_DELTA => delta.text.len() * 6 + 256,
             TurnEvent::ThinkingDelta(delta) if delta.text.len() < SMALL_DELTA => delta.text.len() * 6 + 256,
             _ => {

@@ -10,7 +10,7 @@ use crate::protocol::{QueuedTurn, queue_stream};
 /// Has the span of a turn be one below the span that a `traceparent` names.
 type Adopt = dyn Fn(&Span, &str) + Send + Sync;
 
-/// How the spans of a worker's turns are joined to those of their callers.
+/// Joins the spans of a worker's turns to those of their callers.
 #[derive(Clone, Default)]
 pub(super) struct Trace(Option<(TraceContext, Arc<Adopt>)>);
 
@@ -40,7 +40,7 @@ impl Trace {
         span
     }
 
-    /// What names the trace to the programs of a turn: this worker's spans, or else those of its caller.
+    /// Returns the trace context for the programs of a turn: this worker's span, or else its caller's.
     pub(super) fn context(&self, queued: &QueuedTurn) -> Option<TraceContext> {
         match &self.0 {
             Some((context, _)) => Some(context.clone()),

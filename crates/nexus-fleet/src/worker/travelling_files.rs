@@ -1,4 +1,5 @@
-//! The files of a turn that travel, at its worker: laid out in a private folder, and taken from there whatever end the turn has.
+//! Travelling files of a turn, at its worker: checked out into a private folder, and collected from it after
+//! any end of the turn.
 
 use std::{
     fs::{self, File},
@@ -25,11 +26,11 @@ use crate::{
 
 /// Begins the names of the folders of workers.
 const PREFIX: &str = "w-";
-/// How long a turn of the same conversation is waited for that still has the folder.
+/// Longest wait for a turn of the same conversation that still uses the folder.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long the servers have to take a change.
+/// Time that the servers have to store a change.
 const STORE_TIME: Duration = Duration::from_secs(120);
-/// How soon it is stored again that could not be.
+/// Pause before a failed upload is repeated.
 const STORE_AGAIN: Duration = Duration::from_secs(1);
 
 /// The files of a turn, at its worker.
@@ -57,12 +58,13 @@ pub(super) async fn sweep(link: &Link) {
 }
 
 impl WorkerFiles {
-    /// Lays out what `files` names, and lets `request` work there.
+    /// Checks out the files that `files` names, and points `request` to them.
     ///
     /// # Errors
     ///
-    /// Nothing was run. [`ErrorKind::InvalidRequest`]: the bundle cannot be read, holds what no tree takes, or is too large; a folder is
-    /// not in it. [`ErrorKind::NotInstalled`]: there is no git here. [`ErrorKind::Overloaded`]: another turn of the conversation runs.
+    /// Nothing was run. [`ErrorKind::InvalidRequest`]: the bundle cannot be read, contains files that no tree
+    /// accepts, or is too large; it lacks a folder of the request. [`ErrorKind::NotInstalled`]: git is missing
+    /// here. [`ErrorKind::Overloaded`]: another turn of the conversation runs.
     pub(super) async fn lay_out(
         link: &Link,
         caller: &str,

@@ -33,11 +33,11 @@ use crate::{
     wait::{done, until as until_time},
 };
 
-/// How often a turn looks after its link.
+/// Pause between two checks of the link.
 const TICK: Duration = Duration::from_millis(500);
-/// How long a caller is waited for that has not said that it has the end.
+/// Longest wait for the caller's confirmation that it has the end.
 const LAST_WORDS: Duration = Duration::from_secs(60);
-/// As [`LAST_WORDS`], at a worker that takes no further turn: the end is stored, and its caller finds it there.
+/// [`LAST_WORDS`] of a draining worker: the end is stored, and its caller finds it there.
 const LAST_WORDS_DRAINING: Duration = Duration::from_secs(2);
 /// Runs a turn to its end.
 pub(super) async fn run(job: TakenTurn, attempt: String) {
@@ -70,7 +70,7 @@ struct Begun {
 /// Result of a turn, and its changes to the files that travelled.
 type EndedTurn = (Result<TurnResult, TurnError>, Option<StoredObject>);
 
-/// What a command comes to.
+/// Effect of a command on the turn.
 #[derive(PartialEq, Eq)]
 enum Next {
     Goes,
@@ -116,7 +116,7 @@ impl ServedTurn {
         };
         match outcome {
             Some((outcome, change)) => {
-                // Whoever comes back did not cancel it.
+                // A caller that comes back later did not cancel the turn itself.
                 let outcome = match outcome {
                     Err(error) if self.is_orphan && error.kind() == ErrorKind::Cancelled => {
                         let reason = "the worker did not hear of the caller for 30 s, and stopped the turn";
@@ -170,13 +170,14 @@ impl ServedTurn {
             Session::remote(ParticipantId::new(participant), tools, Arc::new(self.calls.requests.clone()));
         let mut host = TurnHost::new().with_session(session).with_cancel(self.cancel.clone());
         if has_approver {
-            // A backend asks its program for questions only where there is one. The session asks the caller's.
+            // A backend lets its program ask questions only if the host has an approver. The session asks the
+            // caller's approver.
             host = host.with_approver(Approver::new(|_| async { Approval::Refused { reason: None } }));
         }
         if let Some(context) = self.job.worker.trace.context(&self.job.queued) {
             host = host.with_trace_context(context);
         }
-        // A worker that was paused meanwhile does not know what its caller was told.
+        // A worker that was paused meanwhile does not know which end its caller already has.
         if self.job.taken_at.elapsed() > BEGIN_WITHIN {
             let reason = "the worker was held up before it could begin, so it did not; nothing was run";
             return Err(Failure::new(ErrorKind::Crashed, reason));
@@ -210,7 +211,8 @@ impl ServedTurn {
         turn.instrument(self.job.worker.trace.span(&self.job.figures.pool, &self.job.queued)).boxed()
     }
 
-    /// Runs the turn, and talks with its caller meanwhile. `None`: nobody waits for it any more.
+    /// Runs the turn, and exchanges messages with its caller meanwhile. `None`: the caller no longer waits for
+    /// it.
     async fn attend(&mut self, mut turn: BoxFuture<'_, EndedTurn>, queue: &EventQueue) -> Option<EndedTurn> {
         let mut tick = tokio::time::interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -234,7 +236,7 @@ impl ServedTurn {
                     self.take_events(queue);
                     self.outgoing.prepare();
                 }
-                // The caller that acknowledges nothing is asked nothing more.
+                // A caller that acknowledges nothing gets no further questions.
                 Some(item) = self.calls.asked.recv(), if self.outgoing.has_room() => {
                     self.calls.asked_now();
                     self.outgoing.say([item]);
@@ -255,7 +257,7 @@ impl ServedTurn {
         let mut is_hurried = false;
         loop {
             if storing.is_none() && self.outgoing.is_empty() && until.is_none() {
-                // What was said last is being sent: the end comes after it.
+                // The last items are still being sent: the end follows them.
                 until = Some(Instant::now() + LAST_WORDS);
             }
             tokio::select! {
@@ -274,7 +276,7 @@ impl ServedTurn {
                 () = until_time(until) => return,
                 _ = tick.tick() => {
                     self.look_after();
-                    // Nobody hears of the end soon; what is left to do needs no slot.
+                    // The caller is gone for now; the remaining work needs no slot.
                     if self.caller_heard.elapsed() > SILENCE {
                         self.give_slot_back();
                     }

@@ -4,9 +4,9 @@ use std::{collections::VecDeque, time::Duration};
 
 use tokio::time::Instant;
 
-/// What may be unacknowledged before the turn is told to wait, in bytes.
+/// Unacknowledged bytes above which the turn has to wait.
 const MAX_BYTES: usize = 4 << 20;
-/// As [`MAX_BYTES`], in frames.
+/// [`MAX_BYTES`], in frames.
 const MAX_FRAMES: usize = 512;
 /// After how long without a word the oldest frames are sent again.
 const SEND_AGAIN: Duration = Duration::from_millis(1_500);
@@ -20,7 +20,7 @@ pub(super) struct Window {
     last: u64,
     frames: VecDeque<(u64, Vec<u8>)>,
     bytes: usize,
-    /// When something was sent last, or acknowledged.
+    /// Time of the last frame that was sent or acknowledged.
     moved_at: Instant,
 }
 
@@ -39,7 +39,7 @@ impl Window {
         self.last
     }
 
-    /// Whether there is room for a further frame.
+    /// Returns true if a further frame fits.
     pub(super) fn has_room(&self) -> bool {
         self.frames.len() < MAX_FRAMES && self.bytes < MAX_BYTES
     }
@@ -79,7 +79,7 @@ impl Window {
             .take(AGAIN_AT_ONCE)
     }
 
-    /// The oldest frames, if nothing was heard of them for long.
+    /// Returns the oldest frames, if no acknowledgement came for long.
     pub(super) fn overdue(&mut self) -> impl Iterator<Item = &Vec<u8>> {
         let is_overdue = !self.frames.is_empty() && self.moved_at.elapsed() >= SEND_AGAIN;
         let count = if is_overdue {

@@ -43,9 +43,9 @@ use crate::{
     started_key::now_milliseconds,
 };
 
-/// How long the servers have to take a turn into a queue.
+/// Time that the servers have to store a turn in a queue.
 const QUEUE_TIME: Duration = Duration::from_secs(30);
-/// How long a turn may take to be taken back whose queue did not answer.
+/// Longest time for taking back a turn whose queue did not answer.
 const TAKE_BACK_TIME: Duration = Duration::from_secs(5);
 /// The label that sets the priority of one turn.
 const PRIORITY_LABEL: &str = "nexus.priority";
@@ -76,7 +76,7 @@ impl<'b> RemoteTurn<'b> {
                 };
                 request.conversation = ConversationMode::Resume { handle: inner, on_lost };
                 place = kept.unwrap_or(place);
-                // Where the handle holds the conversation, any worker can go on with it.
+                // If the handle contains the conversation, any worker can resume it.
                 match backend.capabilities.forget {
                     ForgetSupport::InHandle => Lane::Any(priority(&request, settings.priority, id)?),
                     _ => Lane::At(worker),
@@ -255,7 +255,7 @@ async fn put_into_queue(
                 };
                 match made.await {
                     Ok(()) => is_made = true,
-                    // Whether it is missing, only those who may look are told.
+                    // Only accounts with the permission to look learn that the stream is missing.
                     Err(error @ NatsError::Forbidden { .. }) if Instant::now() >= until => {
                         let missing =
                             NatsError::NotSetUp { what: queue_stream(pool), reason: error.to_string() };
@@ -265,14 +265,15 @@ async fn put_into_queue(
                     Err(_) => tokio::time::sleep(TICK).await,
                 }
             }
-            // As during an election, before which and after which no stream is found either. The id keeps it from being there twice.
+            // During an election, and shortly before and after it, no stream is found either. The id prevents a
+            // duplicate.
             Err(error @ (NatsStoreError::Unclear(_) | NatsStoreError::NoStream))
                 if Instant::now() < until =>
             {
                 is_unclear |= matches!(error, NatsStoreError::Unclear(_));
                 tokio::time::sleep(TICK).await;
             }
-            // The one that the queue has no room beside may be this one.
+            // The message that fills the queue may be this one, stored by the unclear attempt.
             Err(NatsStoreError::Full) if is_unclear => {
                 return Err(NatsStoreError::Unclear("the queue is full".to_owned()));
             }

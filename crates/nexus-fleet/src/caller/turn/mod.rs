@@ -34,15 +34,15 @@ use crate::{
     wait::{done, until},
 };
 
-/// How often a turn looks after its link.
+/// Pause between two checks of the link.
 const TICK: Duration = Duration::from_millis(250);
-/// How long missing frames are asked for.
+/// Time during which missing frames are requested.
 const LOST: Duration = Duration::from_secs(30);
-/// How long a worker has to end a turn that was told to stop.
+/// Time that a worker has to end a turn after a stop command.
 const STOP_TIME: Duration = Duration::from_secs(15);
-/// Frames that are taken before the worker is told.
+/// Frames that are received before an acknowledgement is sent.
 const ACK_EVERY: u64 = 32;
-/// How long a turn without a deadline waits for a worker.
+/// Longest wait for a worker, of a turn without a deadline.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3_600);
 
 pub(super) async fn run(
@@ -58,7 +58,7 @@ pub(super) async fn run(
     let deadline = request.limits.deadline.and_then(|limit| started.checked_add(limit));
     let cancel = host.cancel.clone();
     let span = TurnSpan::new(id, &backend.capabilities, &request);
-    // Whether a worker may have it, also where the servers did not say that they stored it.
+    // True if a worker may have it, even if the servers did not confirm that they stored it.
     let is_sent = AtomicBool::new(false);
     let begun = {
         let begin = RemoteTurn::begin(backend, request, &host, &span, (deadline, &is_sent));
@@ -95,7 +95,7 @@ struct RemoteTurn<'b> {
     frames: Frames,
     arrived: ArrivedItems,
     contact: WorkerContact,
-    /// What the worker told, and the spans of it.
+    /// Record of the worker's messages, and their spans.
     log: TurnLog,
     reply: LatestReply,
     /// Lookup beside everything else.
@@ -107,7 +107,7 @@ struct RemoteTurn<'b> {
     files: TurnFiles,
 }
 
-/// Items in their order, up to one that is in the object store.
+/// Items in order, up to the first that is in the object store.
 #[derive(Default)]
 struct ArrivedItems {
     /// Items that wait for `fetching`.
@@ -126,7 +126,7 @@ struct TurnFiles {
 /// Progress of the model's latest reply.
 #[derive(Default)]
 struct LatestReply {
-    /// Whether a message told of its end.
+    /// True if a message reported its end.
     has_ended: bool,
     /// Its calls that are not answered.
     running: HashSet<CallId>,
@@ -225,12 +225,12 @@ impl<'b> RemoteTurn<'b> {
 
     /// Begins to end the turn.
     fn stop(&mut self, failure: Failure) {
-        // What it changed so far has to be taken and stored.
+        // The changes so far have to be collected and stored.
         let time = if self.files.sent.is_some() { arrival::GRACE } else { STOP_TIME };
         self.stopping = Some(Stopping { failure, until: Instant::now() + time });
         match self.guard.worker {
             Some(_) => self.tell(WorkerCommand::Cancel),
-            // Nobody may have started it: then nobody will.
+            // If no worker has started it, taking it back prevents any start.
             None => self.looking = Some(end::take_back(self.guard.address()).boxed()),
         }
     }
@@ -245,7 +245,7 @@ impl<'b> RemoteTurn<'b> {
         self.tell(WorkerCommand::Resend { from });
     }
 
-    /// Records how long nothing was heard of a worker, once.
+    /// Records the time without a message of a worker, once.
     fn measure_wait(&mut self) {
         if let Some(waited) = self.contact.waited() {
             measure::WAIT_TIME.time(waited, self.backend.labels());
@@ -295,7 +295,7 @@ impl<'b> RemoteTurn<'b> {
                 }
                 Item::Withdraw { tool } => self.answers.withdraw(&tool),
                 Item::GivenUp { id } => self.answers.give_up(id),
-                // Nobody asked for that who still listens.
+                // Only an abandoned turn ends so, and its caller has stopped listening.
                 Item::Abandoned => {}
                 Item::End(payload) => {
                     self.guard.keep(&payload);
@@ -326,7 +326,7 @@ impl<'b> RemoteTurn<'b> {
                 self.log.provenance.effort = started.effort;
                 self.log.provenance.version = started.version;
                 self.log.start();
-                // What follows shows when it is asked again.
+                // Later events show when the model is called again.
                 self.log.model_asked();
             }
             TurnEvent::Queued(_) => self.log.outbox.push(event),
@@ -363,7 +363,7 @@ impl<'b> RemoteTurn<'b> {
         self.tell(WorkerCommand::Ack { number });
     }
 
-    /// What is done now and then.
+    /// Does the periodic checks.
     fn look_after(&mut self) -> LoopStep {
         let now = Instant::now();
         if self.contact.is_offline(self.guard.link.nats.is_connected()) {
@@ -405,7 +405,7 @@ impl<'b> RemoteTurn<'b> {
         LoopStep::Goes
     }
 
-    /// Goes on with what was looked up.
+    /// Continues with the result of a look-up.
     fn found(&mut self, found: FoundEnd) -> LoopStep {
         if !matches!(found, FoundEnd::Unclear) {
             self.contact.is_clear();
@@ -451,7 +451,7 @@ impl<'b> RemoteTurn<'b> {
                 // It may be paused: then it hears of this when it goes on.
                 self.guard.tell(WorkerCommand::Abandon);
                 self.guard.is_queued = false;
-                // What a program writes by itself, it tells of afterwards.
+                // A program reports its own writes only afterwards.
                 let effects = match effects {
                     Some(effects) if effects >= Effects::Wrote || !self.writes_by_itself => effects,
                     _ => Effects::Unknown,
@@ -492,7 +492,7 @@ impl<'b> RemoteTurn<'b> {
                 partial.resume = partial.resume.take().map(wrap);
             }
         }
-        // What the caller's own clock stopped is what the caller is told.
+        // If the caller's own clock stopped the turn, the caller gets that reason.
         if let (Err(error), Some(stopping)) = (&outcome, &self.stopping)
             && error.kind() == ErrorKind::Cancelled
             && stopping.failure.kind != ErrorKind::Cancelled
