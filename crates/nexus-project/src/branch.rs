@@ -1,4 +1,4 @@
-//! Which branch is checked out.
+//! Name of the branch that is checked out.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,8 @@ pub(crate) fn of(folder: &Path) -> Option<String> {
     }
 }
 
-/// Where the repository is. Source: gitrepository-layout(5): in a worktree or a submodule `.git` is a file that names it.
+/// Returns the folder of the repository. Source: gitrepository-layout(5): in a worktree or a submodule `.git`
+/// is a file that names it.
 fn repository(git: &Path) -> Option<PathBuf> {
     if git.is_dir() {
         return Some(git.to_owned());

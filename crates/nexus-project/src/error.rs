@@ -6,11 +6,11 @@ use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ProjectErrorKind {
-    /// An argument is not one of those that are taken.
+    /// An argument is not accepted.
     InvalidArgument,
     /// There is nothing by this name or number.
     Unknown,
-    /// What is there does not allow this now.
+    /// The present state does not allow the call.
     WrongState,
     /// A file is not what this program writes there, or belongs to a newer version. Nothing was written.
     Damaged,

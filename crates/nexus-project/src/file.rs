@@ -21,12 +21,12 @@ const PATIENCE_OF_A_HOOK: Duration = Duration::from_secs(1);
 /// Ends the name of a file that is not in place yet.
 const PENDING: &str = ".new";
 
-/// Reads a regular file. `None` if there is none.
+/// Reads a regular file. `None` if it does not exist.
 pub(crate) fn read(path: &Path) -> Result<Option<Vec<u8>>, ProjectError> {
     nexus_files::read_bounded(path, MOST_BYTES).map_err(ProjectError::at(path))
 }
 
-/// As [`read`], for a file that holds text.
+/// [`read`] for a text file.
 pub(crate) fn read_text(path: &Path) -> Result<Option<String>, ProjectError> {
     let text = read(path)?.map(String::from_utf8).transpose();
     text.map_err(|error| {
@@ -35,7 +35,7 @@ pub(crate) fn read_text(path: &Path) -> Result<Option<String>, ProjectError> {
     })
 }
 
-/// The beginning of a file that holds text, of at most `most` bytes. `None` if it is no regular file, or no text.
+/// Reads the beginning of a text file, up to `most` bytes. `None` if it is not a regular file, or not a text.
 pub(crate) fn read_start(path: &Path, most: u64) -> Option<String> {
     if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
@@ -62,13 +62,13 @@ pub(crate) fn check_size(path: &Path, bytes: usize) -> Result<(), ProjectError> 
     Err(ProjectError::new(ProjectErrorKind::WrongState, message, instead))
 }
 
-/// Replaces a file in one step, and creates its folder if there is none. An interrupted call leaves the old content or the new one. An
-/// existing file retains its mode; a new one gets the default mode of the process.
+/// Replaces a file in one step, and creates its folder if it is missing. An interrupted call leaves the old
+/// content or the new one. An existing file retains its mode; a new one gets the default mode of the process.
 ///
 /// # Errors
 ///
-/// [`WrongState`](ProjectErrorKind::WrongState) for more than 64 MiB, [`Damaged`](ProjectErrorKind::Damaged) if the path is no regular
-/// file; those of the file system.
+/// [`WrongState`](ProjectErrorKind::WrongState) for more than 64 MiB, [`Damaged`](ProjectErrorKind::Damaged) if
+/// the path is not a regular file; those of the file system.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), ProjectError> {
     check_size(path, bytes.len())?;
     replace_io(path, bytes).map_err(ProjectError::at(path))
@@ -132,7 +132,7 @@ pub fn ignore(folder: &Path, patterns: &[&str]) -> Result<bool, ProjectError> {
     Ok(is_missing)
 }
 
-/// Removes a file. One that is not there is no error.
+/// Removes a file. A missing file is not an error.
 pub(crate) fn remove(path: &Path) -> Result<(), ProjectError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -193,13 +193,15 @@ pub struct FolderLock {
 }
 
 impl FolderLock {
-    /// Locks the file at `path`, which is created if there is none. Waits for other writers as long as `patience` says.
+    /// Locks the file at `path`, which is created if it is missing. Waits for other writers as long as
+    /// `patience` says.
     ///
     /// # Errors
     ///
     /// [`InUse`](ProjectErrorKind::InUse) after that time; those of the file system.
     pub fn take(path: &Path, patience: Patience) -> Result<Self, ProjectError> {
-        // With the mode that new files have here: whoever may write in the folder may take its lock. One that is there is no error.
+        // The lock gets the default mode of new files: every user who may write to the folder may lock it. An
+        // existing file is fine.
         let _ = OpenOptions::new().write(true).create_new(true).open(path);
         let locked = FileLock::lock(path, patience.left());
         match locked.map_err(ProjectError::at(path))? {

@@ -18,35 +18,36 @@ use crate::{
 
 /// The folder of a project's plans and knowledge.
 pub(crate) const FOLDER: &str = ".nexus";
-/// What lasts for a cycle, and is not tracked.
+/// Folder of files for one cycle, which git does not track.
 const STATE: &str = "state";
-/// What is kept for good, beside the history.
+/// Folders of files that are never removed, beside the history.
 pub(crate) const KNOWLEDGE: [&str; 3] = ["memory", "context", "rules"];
 /// The line of `.nexus/.gitignore`.
 const IGNORED: &str = "state/";
-/// Where earlier versions kept who is at work.
+/// File in which earlier versions stored the running agents.
 const LEGACY_TRACKER: &str = "agent-tracker.json";
 
-/// A project: the folder that has `.nexus/` in it. Cheap to clone; every call reads the files anew.
+/// A project: the folder with `.nexus/`. Cheap to clone; every call reads the files again.
 ///
-/// Calls read and write files and may wait for other processes: in async code, make them by the runtime's `spawn_blocking`.
+/// Calls read and write files and may wait for other processes: in async code, use the runtime's
+/// `spawn_blocking`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectFolder {
     root: PathBuf,
     patience: Patience,
 }
 
-/// What [`ProjectFolder::init`] made and found.
+/// Result of [`ProjectFolder::init`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct InitReport {
-    /// What was made, relative to the project.
+    /// Created files and folders, relative to the project.
     pub made: Vec<String>,
-    /// What was removed, relative to the project: files of earlier versions.
+    /// Removed files of earlier versions, relative to the project.
     pub removed: Vec<String>,
-    /// The topic of a plan that was not closed, if there is one.
+    /// Topic of an unclosed plan, if the project has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan_left: Option<String>,
-    /// How many tasks were not closed; without it there are no tasks.
+    /// Number of unfinished tasks; missing without tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks_left: Option<usize>,
 }
@@ -62,8 +63,8 @@ impl ProjectFolder {
         Self { patience, ..self.clone() }
     }
 
-    /// The project that a folder belongs to: the nearest folder, from this one up, that has `.nexus/state/` in it, not beyond the top of
-    /// a git repository; without one that top, and outside of a repository the folder itself.
+    /// Finds the project of a folder: the nearest folder, from this one upwards, with `.nexus/state/`, but not
+    /// above the top of a git repository; without it that top, and outside of a repository the folder itself.
     pub fn find(folder: &Path) -> Self {
         for above in folder.ancestors() {
             if above.join(FOLDER).join(STATE).is_dir() || above.join(".git").exists() {
@@ -121,7 +122,7 @@ impl ProjectFolder {
         Ok(report)
     }
 
-    /// The plan, if there is one.
+    /// Returns the plan, if the project has one.
     ///
     /// # Errors
     ///
@@ -156,8 +157,8 @@ impl ProjectFolder {
         tasks.write(&self.state_path(ProjectTasks::NAME))
     }
 
-    /// Runs a change: nobody else writes meanwhile, and what a process that died had begun is finished
-    /// first. `.nexus/` is made where there is none.
+    /// Runs a change while no other process writes. First finishes a change that a dead process had begun.
+    /// Creates `.nexus/` if it is missing.
     pub(crate) fn locked<T>(
         &self,
         call: impl FnOnce() -> Result<T, ProjectError>,
@@ -172,7 +173,7 @@ impl ProjectFolder {
         &self,
         call: impl FnOnce() -> Result<T, ProjectError>,
     ) -> Result<T, ProjectError> {
-        // Without a state nobody has begun anything.
+        // Without a state no change can be unfinished.
         if self.state_folders().any(|found| found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound))
         {
             return call();
@@ -195,7 +196,7 @@ impl ProjectFolder {
         call()
     }
 
-    /// What stands where `.nexus/` and `.nexus/state/` are to be.
+    /// Returns the metadata of `.nexus/` and `.nexus/state/`.
     fn state_folders(&self) -> impl Iterator<Item = io::Result<fs::Metadata>> {
         let folder = self.root.join(FOLDER);
         [folder.join(STATE), folder].into_iter().map(fs::symlink_metadata)
@@ -250,7 +251,7 @@ impl ProjectFolder {
             file::remove(&self.state_path(ProjectTasks::NAME))?;
         }
         if next_plan.is_none() {
-            // The cycle is closed, whatever becomes of these.
+            // The cycle is closed, even if the removal fails.
             let _ = self.end_session_files();
         }
         file::remove(&path)

@@ -1,4 +1,4 @@
-//! What a project plans and knows, in files that people and agents share, and the tools to work with them.
+//! Plans and knowledge of a project, in files that people and agents share, and the tools to work with them.
 
 mod branch;
 #[cfg(feature = "conformance")]

@@ -19,11 +19,11 @@ const FILES: [(&str, &str); 4] = [
     ("AGENTS.md", include_str!("../templates/AGENTS.md")),
     ("SOUL.md", include_str!("../templates/SOUL.md")),
     ("IDENTITY.md", include_str!("../templates/IDENTITY.md")),
-    // Locks are no part of the work.
+    // Locks do not belong to the work.
     (".gitignore", ".nexus_locks/\n"),
 ];
 
-/// What [`create_working_folder`] created and what it found.
+/// Created and existing files of [`create_working_folder`].
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, schemars::JsonSchema)]
 pub struct WorkingFolderReport {

@@ -1,4 +1,4 @@
-//! What a file of fixtures holds.
+//! Format of a file of fixtures.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FixtureFile {
-    /// What they are about, for people.
+    /// Their subject, for people.
     pub about: String,
     /// The fixtures.
     pub fixtures: Vec<Fixture>,
@@ -24,12 +24,12 @@ pub struct FixtureFile {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fixture {
-    /// What it shows: a sentence.
+    /// Property that it shows: a sentence.
     pub name: String,
     /// The project before.
     #[serde(default)]
     pub precondition: Precondition,
-    /// What is done, one after the other.
+    /// Its steps, one after the other.
     pub steps: Vec<FixtureStep>,
 }
 
@@ -58,14 +58,14 @@ pub struct Call {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FixtureStep {
-    /// What is done.
+    /// Action of the step.
     pub action: Action,
-    /// What must hold.
+    /// Conditions that must hold afterwards.
     #[serde(default)]
     pub postcondition: Postcondition,
 }
 
-/// What is done.
+/// Action of a step.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
@@ -75,32 +75,32 @@ pub enum Action {
     Restart,
     /// The same call by several servers of one project at once, each so often one after the other. Every call must succeed.
     Together {
-        /// How many servers.
+        /// Number of servers.
         servers: usize,
-        /// How often each calls.
+        /// Number of calls of each server.
         times: usize,
         /// The call.
         call: Call,
     },
-    /// The server is killed in the middle of the call, after a time that is drawn anew in each round; the project is as it was before in each. Then
-    /// another is started, and the postcondition must hold.
+    /// Kills the server in the middle of the call, after a time that is chosen again in each round; each round
+    /// begins with the same project. Then another server is started, and the postcondition must hold.
     Kill {
-        /// How many rounds.
+        /// Number of rounds.
         rounds: usize,
         /// The call.
         call: Call,
     },
 }
 
-/// What must hold.
+/// Conditions that must hold.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Postcondition {
     /// A text that the error has to contain, in capitals or not; an empty one for any error. Without it the call has to succeed.
     pub error: Option<String>,
-    /// What is in the result, by JSONPath.
+    /// Expected values of the result, by JSONPath.
     pub result: BTreeMap<String, Expected>,
-    /// What is in files, by path and JSONPath. `null`: there is no such file.
+    /// Expected values of files, by path and JSONPath. `null`: the file must not exist.
     pub files: BTreeMap<String, Option<BTreeMap<String, Expected>>>,
     /// One of these has to hold as well.
     pub any_of: Vec<Postcondition>,
@@ -108,17 +108,17 @@ pub struct Postcondition {
     pub then: Vec<Then>,
 }
 
-/// A call that looks at what came of another.
+/// A call that reads the effect of another call.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Then {
     /// The call.
     pub call: Call,
-    /// What is in its result, by JSONPath.
+    /// Expected values of its result, by JSONPath.
     pub result: BTreeMap<String, Expected>,
 }
 
-/// What is expected at a place. A place that has several values has them as a list.
+/// Expected value at a path. A path with several values has them as a list.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Expected {
@@ -128,7 +128,7 @@ pub enum Expected {
     Value(Value),
 }
 
-/// What is expected, where the value is not known beforehand.
+/// Expectation of a value that is not known in advance.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum Rule {
@@ -145,7 +145,7 @@ pub enum Rule {
 pub struct FixtureError {
     /// The file.
     pub file: String,
-    /// What is wrong, and where.
+    /// The fault, and its position.
     pub reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! Holds what came of an action against what must hold.
+//! Compares the result of an action with its postcondition.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -10,7 +10,7 @@ use super::{
     server::CallReply,
 };
 
-/// What is wrong, one sentence each. None: it holds. `then` is not looked at.
+/// Returns the faults, one sentence each. Empty: the postcondition holds. Ignores `then`.
 pub(super) fn faults(expected: &Postcondition, answer: Option<&CallReply>, root: &Path) -> Vec<String> {
     let mut faults = Vec::new();
     match (answer, &expected.error) {
@@ -41,7 +41,7 @@ pub(super) fn faults(expected: &Postcondition, answer: Option<&CallReply>, root:
     faults
 }
 
-/// What is wrong in a value.
+/// Returns the faults of a value.
 pub(super) fn faults_at(what: &str, expected: &BTreeMap<String, Expected>, value: &Value) -> Vec<String> {
     expected
         .iter()

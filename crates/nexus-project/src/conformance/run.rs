@@ -22,18 +22,18 @@ pub struct FixtureFailure {
     pub fixture: String,
     /// The step, from 1; 0 if it did not come so far.
     pub step: usize,
-    /// What is wrong, one sentence each.
+    /// Faults, one sentence each.
     pub faults: Vec<String>,
 }
 
-/// What came of the fixtures of a file.
+/// Result of a file of fixtures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// How many were passed.
+    /// Number of passed fixtures.
     pub passed: usize,
-    /// Those that were not.
+    /// Failed fixtures.
     pub failures: Vec<FixtureFailure>,
-    /// Whether the server answered too late in two fixtures one after the other: those that follow were not run.
+    /// True if the server answered too late in two fixtures in a row: the remaining fixtures were not run.
     pub is_abandoned: bool,
 }
 
@@ -185,7 +185,7 @@ async fn kill_rounds(
     call: &Call,
     expected: &Postcondition,
 ) -> Result<Vec<String>, ServerError> {
-    // How long the call takes is what the moments are drawn from.
+    // The moments of the kills are chosen within the duration of the call.
     let mut whole = Duration::from_millis(20);
     for round in 0..rounds {
         let folder = tempfile::tempdir()

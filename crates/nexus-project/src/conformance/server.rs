@@ -12,17 +12,17 @@ use tokio::process::{Child, Command};
 
 use super::fixture::Call;
 
-/// How long a server may take for one answer.
+/// Time that a server has for one answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a server is started: in the folder of a project, where it finds and leaves its files.
+/// Command that starts a server: in the folder of a project, which has its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerCommand {
     /// The program.
     pub program: String,
     /// Its arguments.
     pub arguments: Vec<String>,
-    /// What the names of its tools begin with.
+    /// Prefix of its tools' names.
     pub prefix: String,
 }
 
@@ -30,7 +30,7 @@ pub struct ServerCommand {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerError {
     message: String,
-    /// Whether it did not answer in time.
+    /// True if it did not answer in time.
     pub is_timeout: bool,
 }
 
@@ -110,7 +110,7 @@ impl TestedServer {
 
     /// Kills it at once.
     pub(super) async fn kill(mut self) {
-        // What is dead already is what was wanted.
+        // An error means that the server has already ended, which is the goal.
         let _ = self.child.kill().await;
     }
 

@@ -11,12 +11,12 @@ use super::{
 };
 use crate::{error::ProjectError, file, folder::ProjectFolder, hook::HookEvent};
 
-/// What was done to a program's settings.
+/// Change of a program's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct InstallReport {
     /// The file, relative to the project.
     pub file: String,
-    /// Whether anything was changed.
+    /// True if the settings changed.
     pub changed: bool,
 }
 
@@ -35,7 +35,7 @@ impl Harness {
         let path = self.settings(project);
         let damaged = |problem: String| ProjectError::damaged(&path, problem);
         let before = file::read_text(&path)?;
-        // What was written with another command goes first.
+        // Remove entries with another command first.
         let bare = match &before {
             Some(text) => self.without(text).map_err(damaged)?,
             None => None,
@@ -52,11 +52,12 @@ impl Harness {
         Ok(self.report(changed))
     }
 
-    /// Takes the hooks away again. What somebody else wrote stays, byte for byte; a file that holds nothing else is removed.
+    /// Removes the hooks. Entries of other programs and people stay, byte for byte; a file without other
+    /// entries is removed.
     ///
     /// # Errors
     ///
-    /// As [`Self::install`].
+    /// Those of [`Self::install`].
     pub fn uninstall(&self, project: &ProjectFolder) -> Result<InstallReport, ProjectError> {
         let path = self.settings(project);
         let Some(before) = file::read_text(&path)? else { return Ok(self.report(false)) };
@@ -67,7 +68,7 @@ impl Harness {
             Some(_) => {}
             None => {
                 file::remove(&path)?;
-                // Folders are removed while they are empty: then nobody else uses them.
+                // Only empty folders are removed, which no other program uses.
                 for folder in path.ancestors().skip(1).take_while(|folder| *folder != project.root()) {
                     if fs::remove_dir(folder).is_err() {
                         break;
@@ -106,7 +107,7 @@ impl Harness {
         InstallReport { file: self.hooks.file.clone(), changed }
     }
 
-    /// What a command of ours ends with.
+    /// Returns the suffix of our commands.
     fn mark(&self, event: HookEvent) -> String {
         format!(" hook {} --harness {}", event.as_str(), self.name())
     }
@@ -129,7 +130,7 @@ impl Harness {
         groups
     }
 
-    /// What starts `nexus` in a hook of a program's settings. `None`: it is none of ours.
+    /// Returns the part of a hook in a program's settings that starts `nexus`. `None`: the hook is not ours.
     fn command_of(&self, hook: &str) -> Option<String> {
         let hook: serde_json::Value = serde_json::from_str(hook).ok()?;
         let command = hook["command"].as_str()?;
@@ -137,7 +138,7 @@ impl Harness {
         ours.map(str::to_owned)
     }
 
-    /// The settings without our entries. `None`: nothing is left, for nobody else wrote any.
+    /// Returns the settings without our entries. `None`: nothing else is left.
     fn without(&self, text: &str) -> Result<Option<String>, String> {
         let hooks = splice::hooks_in(text)?;
         let Some(command) = hooks.into_iter().find_map(|hook| self.command_of(hook)) else {

@@ -25,13 +25,13 @@ pub struct Harness {
     pub(super) hooks: Hooks,
 }
 
-/// How its hooks are set and answered.
+/// Format of its hooks and of their answers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Hooks {
     /// Its file of settings, relative to the project.
     pub(super) file: String,
-    /// Its names of the events. One that is missing is an event that it does not tell of.
+    /// Its names of the events. It does not report a missing event.
     pub(super) events: BTreeMap<String, EventName>,
     /// Tools that change the files that they name.
     pub(super) edits: BTreeSet<String>,
@@ -43,15 +43,15 @@ pub(super) struct Hooks {
     pub(super) patch_arguments: Vec<String>,
 }
 
-/// What a program calls an event.
+/// A program's name of an event.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EventName {
     pub(super) name: String,
-    /// Which of those of this name are meant, as its settings have it.
+    /// Matcher of the event in the program's settings.
     #[serde(default)]
     pub(super) matcher: Option<String>,
-    /// Whether what is answered to it reaches no model.
+    /// True if answers to the event do not reach the model.
     #[serde(default)]
     pub(super) is_unheard: bool,
 }
@@ -69,11 +69,11 @@ impl Harness {
         })
     }
 
-    /// The program of this name.
+    /// Returns the program of this name.
     ///
     /// # Errors
     ///
-    /// [`ProjectErrorKind::Unknown`], with those that there are.
+    /// [`ProjectErrorKind::Unknown`], with the known names.
     pub fn find(name: &str) -> Result<Self, ProjectError> {
         let all = Self::all()?;
         let known: Vec<_> = all.iter().map(|known| known.harness.clone()).collect();
@@ -99,7 +99,7 @@ impl Harness {
         })
     }
 
-    /// What a tool does with files.
+    /// Returns a tool's use of files.
     pub(crate) fn use_of_files(&self, tool: &str) -> UseOfFiles {
         match (self.hooks.edits.contains(tool), self.hooks.reads.contains(tool)) {
             (true, _) => UseOfFiles::Edits,
@@ -108,7 +108,8 @@ impl Harness {
         }
     }
 
-    /// A call of a tool that changes a file, as the program tells of it before the call. It is made up.
+    /// Returns an invented call of a tool that changes a file, in the form that the program sends before a
+    /// call.
     pub fn example_of_an_edit(&self, folder: &Path) -> Value {
         let tool = self.hooks.edits.first().map_or("", String::as_str);
         let path = folder.join("example.txt");
@@ -133,12 +134,12 @@ impl Harness {
             .map_err(|error| ProjectError::new(ProjectErrorKind::Failed, error.to_string(), "report this"))
     }
 
-    /// Whether what is answered to an event reaches no model.
+    /// Returns true if answers to an event do not reach the model.
     pub fn is_unheard(&self, event: HookEvent) -> bool {
         self.hooks.events.get(event.as_str()).is_some_and(|event| event.is_unheard)
     }
 
-    /// The events that it tells of.
+    /// Returns the events that the program reports.
     pub fn events(&self) -> impl Iterator<Item = HookEvent> + '_ {
         HookEvent::ALL.into_iter().filter(|event| self.hooks.events.contains_key(event.as_str()))
     }

@@ -13,7 +13,8 @@ pub(super) type Groups = BTreeMap<String, Vec<String>>;
 /// Object whose values are not parsed.
 type RawObject<'t> = BTreeMap<String, &'t RawValue>;
 
-/// What a document is that nobody else has written: on the line of its brace, where nothing is put into an empty one.
+/// Returns a document with only our entries: on the line of its brace, because nothing is inserted into an
+/// empty document.
 pub(super) fn file(groups: &Groups) -> String {
     format!("{{ {} }}\n", hooks_member(groups))
 }
@@ -27,7 +28,7 @@ fn event_member(event: &str, groups: &[String]) -> String {
     format!("\"{event}\": [\n      {}\n    ]", groups.join(",\n      "))
 }
 
-/// What is put into a container behind what is there; and into one that is empty.
+/// Returns the text that adds an item to a container with items, and to an empty container.
 fn put(item: &str, depth: usize) -> [String; 2] {
     let indent = "  ".repeat(depth);
     [format!(",\n{indent}{item}"), format!("\n{indent}{item}\n{}", "  ".repeat(depth - 1))]
@@ -93,7 +94,7 @@ pub(super) fn without(
         if left == 0 {
             return Ok(Some(text));
         }
-        // A piece that is part of another's text is none.
+        // A piece inside of another item's text does not count.
         let shorter = text.match_indices(piece.as_str()).find_map(|(at, _)| {
             let shorter = [&text[..at], &text[at + piece.len()..]].concat();
             let still = ours_in(&shorter, &ours).ok()?.len();
@@ -103,7 +104,7 @@ pub(super) fn without(
             (text, left) = found;
         }
     }
-    // Somebody has written the document anew: what is ours goes piece by piece, with the comma on one side.
+    // Another program has rewritten the document: remove our items one by one, each with the comma on one side.
     while let Some(piece) = ours_in(&text, &ours)?.first() {
         let start = start_of(&text, piece);
         let end = start + piece.len();
@@ -148,7 +149,7 @@ pub(super) fn hooks_in(text: &str) -> Result<Vec<&str>, String> {
     Ok(groups_in(text)?.into_iter().flat_map(hooks_of).collect())
 }
 
-/// The hooks of a group. What is no group has none.
+/// Returns the hooks of a group; empty if it is not a group.
 fn hooks_of(group: &str) -> Vec<&str> {
     let Ok(members) = serde_json::from_str::<RawObject<'_>>(group) else { return Vec::new() };
     let hooks =
@@ -156,7 +157,7 @@ fn hooks_of(group: &str) -> Vec<&str> {
     hooks.unwrap_or_default().into_iter().map(RawValue::get).collect()
 }
 
-/// What of a document is `ours`: whole groups, and single hooks of a group that has others too.
+/// Returns the parts of a document that are `ours`: whole groups, and single hooks of a group with other hooks.
 fn ours_in<'t>(text: &'t str, ours: &impl Fn(&str) -> bool) -> Result<Vec<&'t str>, String> {
     let mut found = Vec::new();
     for group in groups_in(text)? {
@@ -176,7 +177,7 @@ fn read<'t, T: serde::Deserialize<'t>>(text: &str, part: &'t str, what: &str) ->
         let line = text[..start_of(text, part)].matches('\n').count() + error.line().max(1);
         let words = error.to_string();
         match words.rsplit_once(" at line ") {
-            // The column of a part that has the wrong type is none.
+            // The column is meaningless if a part has the wrong type.
             Some((words, _)) if error.is_data() => format!("{what}, line {line}: {words}"),
             Some((words, _)) => format!("{what}, line {line}, column {}: {words}", error.column()),
             None => format!("{what}, line {line}: {words}"),
@@ -184,12 +185,12 @@ fn read<'t, T: serde::Deserialize<'t>>(text: &str, part: &'t str, what: &str) ->
     })
 }
 
-/// Where a part of a text begins in it.
+/// Returns the position of a part in its text.
 fn start_of(text: &str, part: &str) -> usize {
     (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize).min(text.len())
 }
 
-/// Where the last of the values of a text ends.
+/// Returns the end of the last value in a text.
 fn last_of<'t>(text: &str, values: impl Iterator<Item = &'t &'t RawValue>) -> Option<usize> {
     values.map(|value| start_of(text, value.get()) + value.get().len()).max()
 }

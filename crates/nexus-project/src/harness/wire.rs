@@ -7,11 +7,12 @@ use serde_json::{Map, Value, json};
 use super::program::Harness;
 use crate::hook::{HookEvent, HookInput, HookReply, HookTool};
 
-/// What the lines of a patch that name a file begin with. Source: the grammar of `apply_patch`.
+/// Prefixes of the lines of a patch that name a file. Source: the grammar of `apply_patch`.
 const PATCHED: [&str; 4] = ["*** Add File: ", "*** Update File: ", "*** Delete File: ", "*** Move to: "];
 
 impl Harness {
-    /// Reads what the program tells. What is missing is left out: a program of another version is no reason to stop its work.
+    /// Reads the program's input. Missing parts are left out, because a program of another version must not be
+    /// blocked.
     pub fn read(&self, input: &Value) -> HookInput {
         let text = |names: &[&str]| {
             names
@@ -40,7 +41,7 @@ impl Harness {
         let path = |name: &String| match arguments.get(name)? {
             Value::Null => None,
             Value::String(path) => Some(PathBuf::from(path)),
-            // A path that is no text names no place outside of the project.
+            // A path that is not a text must not name a file outside of the project.
             other => Some(PathBuf::from(other.to_string().replace(['/', '\\'], "_"))),
         };
         let mut paths: Vec<PathBuf> = hooks.path_arguments.iter().filter_map(path).collect();
@@ -52,7 +53,7 @@ impl Harness {
         HookTool { name, use_of_files, paths }
     }
 
-    /// What the program takes as an answer; `None`: nothing is to be said.
+    /// Returns the answer in the program's format; `None`: no answer is needed.
     pub fn answer(&self, event: HookEvent, reply: &HookReply) -> Option<Value> {
         let name = &self.hooks.events.get(event.as_str())?.name;
         let mut output = Map::new();
@@ -60,7 +61,8 @@ impl Harness {
             output.insert("permissionDecision".to_owned(), "deny".into());
             output.insert("permissionDecisionReason".to_owned(), refusal.as_str().into());
         }
-        // What was skipped is told where a model listens. It is an excuse, and never the only reason to answer a session that is over.
+        // Skipped notes are reported only to a model that reads the answer. They are never the only reason to
+        // answer a session that is over.
         let skipped =
             reply.skipped.iter().filter(|_| !self.is_unheard(event) && event != HookEvent::SessionEnd);
         let context: Vec<_> = reply.context.iter().chain(skipped).map(String::as_str).collect();

@@ -28,9 +28,9 @@ pub struct TrackedAgent {
     pub role: Option<String>,
     /// The session that it belongs to.
     pub session: String,
-    /// When it began.
+    /// Time of its start.
     pub started_at: Time,
-    /// When it ended.
+    /// Time of its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Time>,
     /// The files that it changed, relative to the project.

@@ -80,7 +80,7 @@ impl HookCall<'_> {
                 match is_known {
                     true => project.on_hook(&harness, self.event, &input).unwrap_or_else(|error| {
                         output.complaints.push(error.to_string());
-                        // The model is told, for it can do what is to be done.
+                        // The model gets the reason, because it can do the missing step.
                         HookReply {
                             context: Some(format!("The state of this project cannot be used: {error}.")),
                             ..HookReply::default()
@@ -122,7 +122,7 @@ impl HookCall<'_> {
         };
         match harness.use_of_files(&tool) {
             UseOfFiles::Edits => project.unreadable_edit(&tool, problem),
-            // No rule refuses these, whatever their arguments.
+            // No rule refuses these tools, with any arguments.
             UseOfFiles::Reads | UseOfFiles::Unknown => HookReply::default(),
         }
     }

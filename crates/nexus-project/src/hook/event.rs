@@ -1,4 +1,4 @@
-//! What happens in a program that runs turns by itself, and what is answered to it.
+//! Events of a program that runs its own turns, and the answers to them.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ pub enum HookEvent {
     UserMessage,
     /// An agent begins that the session's own agent started.
     SubagentSpawn,
-    /// Such an agent has ended.
+    /// A subagent has ended.
     SubagentComplete,
     /// A tool is about to be run.
     PreToolUse,
@@ -51,7 +51,7 @@ impl HookEvent {
     }
 }
 
-/// What a program tells of an event.
+/// A program's report of an event.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookInput {
@@ -74,27 +74,27 @@ pub struct HookInput {
 pub struct HookTool {
     /// Its name.
     pub name: String,
-    /// What it does with files.
+    /// Its use of files.
     pub use_of_files: UseOfFiles,
     /// The files that it is about, as far as its arguments name them. Relative ones are relative to the working directory.
     pub paths: Vec<PathBuf>,
 }
 
-/// What a tool does with files.
+/// A tool's use of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UseOfFiles {
     /// It changes none.
     Reads,
-    /// It makes, changes or removes those that it names.
+    /// It creates, changes or removes the named files.
     Edits,
     /// It may do either: a command, or a tool that is not known.
     Unknown,
 }
 
-/// What is answered to a program.
+/// Answer to a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookReply {
-    /// What the model is told beside what it has.
+    /// Additional context for the model.
     pub context: Option<String>,
     /// Why the tool is not run, for the model: what to do instead.
     pub refusal: Option<String>,

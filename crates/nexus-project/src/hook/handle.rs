@@ -1,4 +1,4 @@
-//! What is done at each event.
+//! Handling of each event.
 
 use super::{
     agents::{AgentTracker, TrackedAgent},
@@ -16,21 +16,22 @@ use crate::{
     time::Time,
 };
 
-/// Longest text of a rule that is told again, in bytes. Source: our own bound; the file has the rest.
+/// Longest text of a rule in an answer, in bytes. Source: our own bound; the file has the rest.
 const MOST_RULE: usize = 2_000;
 /// Longest text of all rules together, in bytes.
 const MOST_RULES: usize = 8_000;
 
 impl ProjectFolder {
-    /// Does what is to be done at an event in a program. What a program does not pass on to its model is kept, and told with the answer to
-    /// its next tool.
+    /// Handles an event of a program. A text that the program does not pass on to its model is stored, and sent
+    /// with the answer to the next tool.
     ///
-    /// All locks of the event together are waited for one second. Notes that need one are skipped then, and named in [`HookReply::skipped`].
+    /// Waits one second for all locks of the event together. Notes that need a lock are skipped after that, and
+    /// named in [`HookReply::skipped`].
     ///
     /// # Errors
     ///
-    /// [`ProjectError`], but for [`HookEvent::PreToolUse`], whose answer to a state that cannot be read is a refusal. The program of another
-    /// event goes on.
+    /// [`ProjectError`], except for [`HookEvent::PreToolUse`], whose answer to an unreadable state is a
+    /// refusal. After other events the program continues.
     pub fn on_hook(
         &self,
         harness: &Harness,
@@ -77,7 +78,7 @@ impl ProjectFolder {
     fn on_session_start(&self, harness: &str, input: &HookInput) -> Result<HookReply, ProjectError> {
         let mut reply = HookReply::default();
         let report = match self.init() {
-            // Where nothing may be written, what is there is told nevertheless.
+            // In a read-only project, the existing state is reported nevertheless.
             Err(error) if error.kind == ProjectErrorKind::PermissionDenied => InitReport::default(),
             made => noted(&mut reply, "what is missing of .nexus/", made)?.unwrap_or_default(),
         };
@@ -98,7 +99,7 @@ impl ProjectFolder {
         let message = input.message.as_deref().unwrap_or_default();
         let mut reply = HookReply::default();
         let Some((tag, text)) = Tag::of(message) else {
-            // What does not last is over with the next message.
+            // A skill that does not last ends with the next message.
             if let Some(active) = self.skill_of(harness, &input.session)?
                 && Skill::of_tag(&active.skill).is_some_and(|skill| !skill.is_lasting)
             {
@@ -182,7 +183,7 @@ impl ProjectFolder {
                 files_touched: self.touched(tool, &input.working_directory),
             });
             match logged {
-                // Where nothing may be written, no tool's answer is the place to say so.
+                // In a read-only project the answer to a tool is not the way to report it.
                 Err(error) if error.kind == ProjectErrorKind::PermissionDenied => {}
                 logged => drop(noted(&mut reply, "the call in the log of tools", logged)?),
             }
@@ -209,7 +210,7 @@ impl ProjectFolder {
         })
     }
 
-    /// Where the work stands, in words.
+    /// Returns the state of the work in words.
     fn standing(&self) -> Result<String, ProjectError> {
         let context = self.context()?;
         let mut lines = vec!["Where the work of this project stands (.nexus/):".to_owned()];
@@ -236,7 +237,7 @@ impl ProjectFolder {
         Ok(lines.join("\n"))
     }
 
-    /// What the project knows: which files there are.
+    /// Returns the list of the project's knowledge files.
     fn index(&self) -> Result<Option<String>, ProjectError> {
         let files = self.knowledge()?;
         if files.is_empty() {

@@ -63,7 +63,7 @@ fn string_end(text: &[u8]) -> Option<usize> {
     None
 }
 
-/// The length of a value that is no string: up to the comma or brace behind it, or to the end.
+/// Returns the length of a value that is not a string: up to the comma or brace behind it, or to the end.
 fn value_length(text: &[u8]) -> usize {
     let (mut place, mut depth) = (0, 0_usize);
     while let Some(byte) = text.get(place) {

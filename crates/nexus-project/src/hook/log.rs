@@ -49,7 +49,8 @@ impl ProjectFolder {
         let path = self.state_path(ToolLogLine::NAME);
         let log = self.tool_log();
         self.locked(|| {
-            // With the mode of new files here: others who work on the project append too. A file that exists is no error.
+            // The log gets the default mode of new files, because other users of the project append too. An
+            // existing file is fine.
             let _ = OpenOptions::new().append(true).create_new(true).open(&path);
             let appended = log.append(line).and_then(|bytes| match bytes > MOST_LOG {
                 true => log.drop_older_half_above(MOST_LOG),

@@ -56,7 +56,8 @@ impl ProjectFolder {
         ))
     }
 
-    /// Returns whether a tool changes files that need a task: all files but those that record what the project knows.
+    /// Returns true if a tool changes files that need a task: all files except the records of the project's
+    /// knowledge.
     fn is_work(&self, tool: &HookTool, working_directory: &Path) -> bool {
         let needs_a_task = |path: &PathBuf| {
             let path = working_directory.join(path);

@@ -1,4 +1,4 @@
-//! `state/{harness}/untold.json`: what a model is to be told as soon as its program passes something on to it.
+//! `state/{harness}/untold.json`: texts that wait for the next answer that reaches the model.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,13 +8,13 @@ use crate::{error::ProjectError, file, folder::ProjectFolder, state::Document};
 /// Longest texts together, in bytes: above it the oldest go. Source: our own bound.
 const MOST_UNTOLD: usize = 32 << 10;
 
-/// What was not told yet.
+/// Texts that were not sent yet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Untold {
     /// The version of this file: 1.
     version: u32,
-    /// The session whose model is to be told.
+    /// The session whose model gets the texts.
     session: String,
     /// The texts, oldest first.
     texts: Vec<String>,
@@ -47,7 +47,7 @@ impl ProjectFolder {
         })
     }
 
-    /// What was kept for the model of a session. It is kept no longer.
+    /// Takes the stored texts for the model of a session.
     pub(super) fn take_untold(&self, harness: &str, session: &str) -> Result<Option<String>, ProjectError> {
         let path = self.harness_path(harness)?.join(Untold::NAME);
         if !path.is_file() {

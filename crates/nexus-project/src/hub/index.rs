@@ -23,7 +23,7 @@ const INDEX: &str = "hub.json";
 const MAX_INDEX_BYTES: u64 = 4 << 20;
 /// The largest file of a skill, in bytes.
 pub(super) const MAX_FILE_BYTES: u64 = 1 << 20;
-/// How many files a skill has at most.
+/// Most files of a skill.
 const MAX_FILES: usize = 200;
 /// The longest name of a skill or a pack, in bytes.
 const MAX_NAME_BYTES: usize = 40;
@@ -66,7 +66,7 @@ pub struct HubSkill {
     /// The folder of its files in the hub. Default: its name.
     #[serde(default)]
     pub folder: Option<String>,
-    /// SHA-256 of each file, by its path below the folder: SKILL.md and whatever else.
+    /// SHA-256 of each file, by its path below the folder: SKILL.md and any others.
     pub files: BTreeMap<String, String>,
     /// The platforms that it is suggested for: linux, macos or windows. Default: all.
     #[serde(default)]

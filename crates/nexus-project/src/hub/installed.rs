@@ -95,11 +95,12 @@ impl SkillFolder {
         Self { folder: folder.into() }
     }
 
-    /// Lists every folder with a SKILL.md, by kind and name. Restores a skill that a killed command had set aside.
+    /// Lists every folder with a SKILL.md, by kind and name. Restores a skill that a killed command had moved
+    /// away.
     ///
     /// # Errors
     ///
-    /// [`Failed`](ProjectErrorKind::Failed), which names the place.
+    /// [`Failed`](ProjectErrorKind::Failed), which names the path.
     pub fn list(&self) -> Result<Vec<FoundSkill>, ProjectError> {
         // If it cannot be restored, the rest is listed.
         if self.left(REPLACED).is_ok_and(|left| !left.is_empty())
@@ -119,7 +120,7 @@ impl SkillFolder {
         Ok(found)
     }
 
-    /// Returns the subfolders of each kind: skills, and those that a command creates for a while.
+    /// Returns the subfolders of each kind: skills, and temporary folders of commands.
     pub(super) fn subfolders(&self) -> Result<Vec<(SkillKind, PathBuf)>, ProjectError> {
         let mut subfolders = Vec::new();
         for kind in SkillKind::ALL {
@@ -159,7 +160,8 @@ impl SkillFolder {
     ///
     /// # Errors
     ///
-    /// As [`SkillFolder::find`]; [`Failed`](ProjectErrorKind::Failed) for a file that is no text or has more than a mebibyte.
+    /// Those of [`SkillFolder::find`]; [`Failed`](ProjectErrorKind::Failed) for a file that is not a text or
+    /// has more than a mebibyte.
     pub fn text(&self, name: &str) -> Result<String, ProjectError> {
         let path = self.find(name)?.folder.join("SKILL.md");
         let size = fs::metadata(&path).map_err(|error| ProjectError::unusable(&path, &error))?.len();
@@ -193,12 +195,14 @@ impl SkillFolder {
         })
     }
 
-    /// Installs skills and packs of a hub: all of them, or none if one fails its check. Skips those that are installed.
+    /// Installs skills and packs of a hub: all of them, or none if one fails its check. Skips installed ones.
     ///
     /// # Errors
     ///
-    /// [`Unknown`](ProjectErrorKind::Unknown) for a name that the hub does not have, [`Damaged`](ProjectErrorKind::Damaged) for a file whose SHA-256 is another than
-    /// the index says, [`WrongState`](ProjectErrorKind::WrongState) where a person's own skill has the name; those of reading and writing.
+    /// [`Unknown`](ProjectErrorKind::Unknown) for a name that the hub does not have,
+    /// [`Damaged`](ProjectErrorKind::Damaged) for a file whose SHA-256 differs from the index,
+    /// [`WrongState`](ProjectErrorKind::WrongState) if a person's own skill has the name; those of reading and
+    /// writing.
     pub async fn install(
         &self,
         hub: &dyn HubReader,
@@ -241,12 +245,12 @@ impl SkillFolder {
         Ok(changes)
     }
 
-    /// Updates the named skills, or all, to the versions of the hub they came from. Leaves those that were changed, or that the hub no
-    /// longer has.
+    /// Updates the named skills, or all, to the present versions of their hubs. Leaves skills that were
+    /// changed, or that the hub no longer has.
     ///
     /// # Errors
     ///
-    /// As [`SkillFolder::install`].
+    /// Those of [`SkillFolder::install`].
     pub async fn update(
         &self,
         hub: &dyn HubReader,
@@ -421,7 +425,7 @@ impl SkillFolder {
     }
 }
 
-/// Moves a staged skill to its final folder, and returns where the replaced one is set aside.
+/// Moves a staged skill to its final folder, and returns the temporary path of the replaced skill.
 fn move_to_final(staged: &Staged) -> Result<Option<PathBuf>, ProjectError> {
     let put = || {
         fs::rename(staged.folder.path(), &staged.to)
@@ -446,7 +450,8 @@ fn move_to_final(staged: &Staged) -> Result<Option<PathBuf>, ProjectError> {
     }
 }
 
-/// Moves a skill into a folder beside it, under its own name, until a command restores or removes it. `None` if there is none.
+/// Moves a skill into a folder beside it, under its own name, until a command restores or removes it. `None` if
+/// it does not exist.
 fn set_aside(skill: &Path) -> Result<Option<PathBuf>, ProjectError> {
     if fs::symlink_metadata(skill).is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Ok(None);
@@ -459,7 +464,7 @@ fn set_aside(skill: &Path) -> Result<Option<PathBuf>, ProjectError> {
     Ok(Some(aside.keep()))
 }
 
-/// Restores a skill that was set aside. The error says where it is if that fails.
+/// Restores a skill that was moved away. If that fails, the error names its path.
 fn restore(aside: &Path, skill: &Path) -> Result<(), ProjectError> {
     let from = aside.join(skill.file_name().unwrap_or_default());
     fs::rename(&from, skill).map_err(|error| {

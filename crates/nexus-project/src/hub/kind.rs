@@ -1,19 +1,19 @@
-//! What skills are about.
+//! Subjects of skills.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a skill is about.
+/// Subject of a skill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SkillKind {
-    /// How a tool is used.
+    /// Use of a tool.
     Tools,
-    /// How a service is reached.
+    /// Access to a service.
     Connectors,
-    /// How work is done.
+    /// A way of working.
     Guides,
 }
 

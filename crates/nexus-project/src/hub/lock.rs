@@ -66,7 +66,7 @@ impl SkillFolder {
         Ok(left)
     }
 
-    /// Restores what a killed command had set aside, and removes what it had begun.
+    /// Restores skills that a killed command had moved away, and removes its unfinished ones.
     pub(super) fn recover(&self, lock: &SkillsLock) -> Result<(), ProjectError> {
         if lock.0.is_none() {
             return Ok(());

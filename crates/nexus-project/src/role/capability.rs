@@ -1,4 +1,4 @@
-//! What a role is kept from, in words that no program owns.
+//! Restrictions of a role, in words of no single program.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ impl fmt::Display for Capability {
     }
 }
 
-/// What a tool does, as far as a role may be kept from it.
+/// Class of a tool that a role may be denied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolClass {

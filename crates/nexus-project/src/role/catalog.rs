@@ -11,26 +11,26 @@ use serde::Serialize;
 
 use super::{Capability, HarnessMap, RoleTools};
 
-/// A role: what somebody does in a project, and what they are kept from.
+/// A role: a kind of work in a project, and its restrictions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Role {
     /// Its name.
     pub name: &'static str,
-    /// What kind of work it does.
+    /// Its kind of work.
     pub category: Category,
-    /// How long its agents go on.
+    /// Rule for resuming its agents.
     pub resume_tier: ResumeTier,
-    /// What kind of model it needs.
+    /// Kind of model that it needs.
     pub model_tier: ModelTier,
-    /// What it is kept from.
+    /// Its restrictions.
     pub capabilities: BTreeSet<Capability>,
-    /// What it is good for: one sentence.
+    /// Its purpose: one sentence.
     pub description: &'static str,
-    /// What it is told. It names no program and no tool.
+    /// Its prompt, which names no program and no tool.
     pub body: &'static str,
 }
 
-/// What kind of work a role does.
+/// Kind of work of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Category {
@@ -42,25 +42,25 @@ pub enum Category {
     Check,
 }
 
-/// How long the agents of a role go on.
+/// Rule for resuming the agents of a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ResumeTier {
     /// One agent goes on through a cycle.
     Persistent,
-    /// An agent goes on with the same files, while nobody else touches them.
+    /// An agent is resumed for the same files, while no other agent changes them.
     Bounded,
     /// Each task has an agent of its own.
     Ephemeral,
 }
 
-/// What kind of model a role needs: a portable name in `models` of `nexus.yaml`.
+/// Kind of model that a role needs: a portable name in `models` of `nexus.yaml`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelTier {
     /// The best that there is.
     High,
-    /// A good one that costs less.
+    /// A good model at lower cost.
     Standard,
 }
 
@@ -121,10 +121,10 @@ impl Role {
         Self::catalog().find(|role| role.name == name)
     }
 
-    /// The type of agent that tasks run this role as. `reviewer` is the built-in type of that name.
+    /// Returns the type of agent that tasks run this role as. `reviewer` is the built-in type of that name.
     ///
-    /// Who changes files implements, at the tier `execution`; everybody else reads and hands in what they found, at the tier
-    /// `operations`. The tools that the role's capabilities take away are not among its own.
+    /// A role that changes files implements, at the tier `execution`; every other role reads and submits its
+    /// findings, at the tier `operations`. The type lacks the tools that the role's restrictions remove.
     pub fn agent_type(&self) -> AgentType {
         let (tier, phase) = match (self.name, self.capabilities.contains(&NoFileEdit)) {
             ("reviewer", _) => ("operations", "review"),

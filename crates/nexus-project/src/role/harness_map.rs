@@ -1,4 +1,4 @@
-//! Which tools of a program belong to which class, and what is left of them for a role.
+//! Classes of a program's tools, and the tools that remain for a role.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -79,7 +79,7 @@ impl HarnessMap {
         }
     }
 
-    /// The tools of Nexus itself: those that it gives agents for files, checks and tasks.
+    /// Returns the tools of Nexus itself: for files, checks and tasks.
     pub fn of_nexus() -> Self {
         let classes = ToolClass::ALL.into_iter().map(|class| {
             let tools: &[&str] = match class {
@@ -106,7 +106,7 @@ impl HarnessMap {
     }
 }
 
-/// What a role is given of a turn.
+/// Access and tools of a role in a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RoleTools {
     /// The widest access level: the program's own tools as far as none of them is taken away.
@@ -116,7 +116,7 @@ pub struct RoleTools {
 }
 
 impl RoleTools {
-    /// What a role with these capabilities is given, with others that are added to them. Nothing removes one.
+    /// Returns the access of a role with these restrictions and additional ones. Nothing removes a restriction.
     pub fn of(capabilities: &BTreeSet<Capability>, additions: &[Capability], map: &HarnessMap) -> Self {
         let all: BTreeSet<_> = capabilities.iter().chain(additions).copied().collect();
         // A level is the program's own tools as a whole. Where it may read, it may also run commands that read.
@@ -131,7 +131,7 @@ impl RoleTools {
         Self { access, taken }
     }
 
-    /// Those of `tools` that are left.
+    /// Returns the remaining tools among `tools`.
     pub fn left<'t>(&self, tools: impl IntoIterator<Item = &'t str>) -> Vec<&'t str> {
         tools.into_iter().filter(|tool| !self.taken.contains(*tool)).collect()
     }

@@ -1,4 +1,4 @@
-//! Roles: who does what, what each may use, and which agent goes on with a task.
+//! Roles: their work, their access, and the agent that resumes a task.
 
 mod capability;
 mod catalog;

@@ -1,4 +1,4 @@
-//! What an agent is told of its task.
+//! Prompt of an agent for its task.
 
 use std::fs;
 
@@ -12,22 +12,23 @@ use crate::{
     state::ProjectTask,
 };
 
-/// How much of a file its title is looked for in, in bytes.
+/// Bytes of a file that are searched for its title.
 const MOST_HEAD: u64 = 4 << 10;
-/// Most files of one folder that are named. Source: our own bound; whoever needs more reads the folder.
+/// Most files of one folder that are named. Source: our own bound; an agent that needs more reads the folder.
 const MOST_NAMED: usize = 100;
 
 /// A file of what the project knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct KnowledgeFile {
-    /// Where it is, relative to the project.
+    /// Its path, relative to the project.
     pub path: String,
     /// Its first heading or line.
     pub title: String,
 }
 
 impl ProjectFolder {
-    /// What the project knows: the files of `memory`, `context` and `rules`, each folder sorted by name.
+    /// Returns the project's knowledge: the files of `memory`, `context` and `rules`, each folder sorted by
+    /// name.
     ///
     /// # Errors
     ///
@@ -46,7 +47,7 @@ impl ProjectFolder {
                 .collect();
             names.sort();
             for name in names.into_iter().take(MOST_NAMED) {
-                // What is no file, or no text, is nothing to read.
+                // Skip entries that are not text files.
                 let Some(text) = file::read_start(&path.join(&name), MOST_HEAD) else { continue };
                 let first = text
                     .lines()
@@ -59,8 +60,8 @@ impl ProjectFolder {
         Ok(found)
     }
 
-    /// What an agent is told of a task: TASK, CONTEXT, APPROACH, ACCEPTANCE, as far as they are there, and which files it may read of what
-    /// the project knows.
+    /// Returns the prompt of an agent for a task: TASK, CONTEXT, APPROACH and ACCEPTANCE if the task has them,
+    /// and the knowledge files that it may read.
     ///
     /// # Errors
     ///

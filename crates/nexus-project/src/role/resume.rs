@@ -1,4 +1,4 @@
-//! Which agent goes on with a task.
+//! Choice of the agent that resumes a task.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -10,9 +10,9 @@ use crate::state::{OwnerReusePolicy, ProjectTask, ProjectTasks};
 /// Arguments by which tools name the file that they change.
 const PATHS: [&str; 3] = ["path", "file_path", "notebook_path"];
 
-/// The files that a turn changed, by the record of its calls: those that a tool of the map's which changes files named, and that were neither
-/// refused nor put back. Relative to `root`, which is where the turn worked; those outside of it are left out. What a command
-/// changed is in no record.
+/// Returns the files that a turn changed, by the record of its calls: files that a changing tool of the map
+/// named, unless the call was refused or reverted. Relative to `root`, the turn's working directory; files
+/// outside of it are left out. The record does not show the changes of a command.
 pub fn files_touched(calls: &[ToolCallRecord], map: &HarnessMap, root: &Path) -> BTreeSet<String> {
     let edits = map.taken_by([&Capability::NoFileEdit]);
     let done = calls.iter().filter(|call| {
@@ -27,10 +27,11 @@ pub fn files_touched(calls: &[ToolCallRecord], map: &HarnessMap, root: &Path) ->
     inside.filter(|path| !path.is_empty() && !path.split('/').any(|part| part == "..")).collect()
 }
 
-/// The agent of an earlier task that goes on with this one. `None`: a new one does it, which is also what comes of a resume that is not
-/// possible.
+/// Returns the agent of an earlier task that resumes with this one. `None`: a new agent does it, also if a
+/// resume is impossible.
 ///
-/// The policy of the task counts before the tier of its owner; an owner that is no role of the catalog begins anew.
+/// The policy of the task takes precedence over the tier of its owner; an owner outside of the catalog gets a
+/// new agent.
 pub(crate) fn agent_for(tasks: &ProjectTasks, task: &ProjectTask) -> Option<String> {
     let owner = task.owner.as_deref()?;
     let policy = task.owner_reuse_policy.or_else(|| {
@@ -65,7 +66,7 @@ pub(crate) fn agent_for(tasks: &ProjectTasks, task: &ProjectTask) -> Option<Stri
     }
 }
 
-/// Whether a file is the other, or in it, where that is a folder.
+/// Returns true if a file equals the other path, or is in it if that is a folder.
 fn is_in(file: &str, folder: &str) -> bool {
     Path::new(file).starts_with(folder)
 }

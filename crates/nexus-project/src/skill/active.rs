@@ -1,4 +1,4 @@
-//! Which skill is active, for each program that works on the project.
+//! The active skill of each program that works on the project.
 
 use std::fs;
 
@@ -16,14 +16,14 @@ pub struct ActiveSkill {
     pub version: u32,
     /// The skill's name.
     pub skill: String,
-    /// What followed the colon of its tag.
+    /// Text after the colon of its tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// The session in which it began, by the program's own name for it.
     pub session: String,
-    /// When it began.
+    /// Time of its start.
     pub since: Time,
-    /// When its session ended. It is active again where that session goes on.
+    /// Time of its session's end. It becomes active again when that session is resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub left_at: Option<Time>,
 }
@@ -44,7 +44,7 @@ impl Document for ActiveSkill {
 }
 
 impl ActiveSkill {
-    /// What a model is told of it.
+    /// Returns its instructions for a model.
     pub fn instructions(&self) -> Option<String> {
         Some(Skill::of_tag(&self.skill)?.instructions(self.variant.as_deref()))
     }
@@ -160,10 +160,10 @@ impl ProjectFolder {
         Ok(self.harness_path(harness)?.join(ActiveSkill::NAME))
     }
 
-    /// Where each program's skill is, if it has one.
+    /// Returns the path of each program's active skill.
     pub(crate) fn skill_paths(&self) -> Vec<std::path::PathBuf> {
         let Ok(entries) = fs::read_dir(self.state_path("")) else { return Vec::new() };
-        // What agents wrote is no program's, whatever its name.
+        // The folder of artifacts belongs to agents, not to a program.
         let is_programs = |path: &std::path::PathBuf| path.is_dir() && !path.ends_with("artifacts");
         let folders = entries.flatten().map(|entry| entry.path()).filter(is_programs);
         folders.map(|folder| folder.join(ActiveSkill::NAME)).collect()

@@ -2,18 +2,18 @@
 
 use serde::Serialize;
 
-/// A way of working: what a model is told when it begins.
+/// A way of working: instructions that a model gets when the skill begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Skill {
     /// Its name, and its tag.
     pub name: &'static str,
-    /// When it is the right one: one sentence.
+    /// Situation in which to use it: one sentence.
     pub description: &'static str,
-    /// Whether only a person begins it, by its tag.
+    /// True if only a person begins it, by its tag.
     pub manual_only: bool,
-    /// Whether it goes on until another begins or the cycle ends. Others end with the next message.
+    /// True if it stays active until another begins or the cycle ends. Others end with the next message.
     pub is_lasting: bool,
-    /// What a model is told.
+    /// Instructions for a model.
     pub body: &'static str,
 }
 
@@ -54,7 +54,7 @@ impl Skill {
         SKILLS.into_iter()
     }
 
-    /// Those that a model may begin by itself.
+    /// Returns the skills that a model may begin on its own.
     pub fn detectable() -> impl Iterator<Item = Self> {
         Self::all().filter(|skill| !skill.manual_only)
     }
@@ -64,7 +64,7 @@ impl Skill {
         Self::all().find(|skill| skill.name == tag)
     }
 
-    /// What a model is told, with the variant that was asked for.
+    /// Returns the instructions for a model, with the requested variant.
     pub fn instructions(&self, variant: Option<&str>) -> String {
         match variant {
             Some(variant) => format!("Variant: {variant}\n\n{}", self.body),

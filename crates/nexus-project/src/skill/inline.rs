@@ -1,4 +1,4 @@
-//! What tags do at once: record a decision, store a lesson or a rule.
+//! Tags with an immediate effect: record a decision, store a lesson or a rule.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use crate::{
     tools::{PlanAction, PlanDecideRequest, PlanUpdateRequest, breaks_line, checked_text},
 };
 
-/// What became of a tag, in words for the model.
+/// Result of a tag, in words for the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InlineResult {
-    /// What was done, and what the model is to do.
+    /// The effect, and the model's next step.
     pub text: String,
 }
 

@@ -2,21 +2,21 @@
 
 use super::Skill;
 
-/// What the tag of a message asks for.
+/// Request of a message's tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tag {
     /// A skill begins.
     Skill {
         /// The skill.
         skill: Skill,
-        /// What follows the colon: `auto` in `[plan:auto]`.
+        /// Text after the colon: `auto` in `[plan:auto]`.
         variant: Option<String>,
     },
     /// Something is done at once.
     Inline(InlineAction),
 }
 
-/// What a tag does at once.
+/// Immediate effect of a tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InlineAction {
     /// `[d]`: records a decision.
@@ -30,7 +30,8 @@ pub enum InlineAction {
 }
 
 impl Tag {
-    /// The tag that a message begins with, and the text after it. Text in brackets that is no tag is none, and so is a tag further on.
+    /// Returns the tag at the beginning of a message, and the text after it. Other text in brackets, and a tag
+    /// further on, do not count.
     pub fn of(message: &str) -> Option<(Self, &str)> {
         let (inside, rest) = message.trim_start().strip_prefix('[')?.split_once(']')?;
         let (word, variant) = match inside.split_once(':') {

@@ -1,4 +1,4 @@
-//! What all files of the state have in common: a type that is their schema, checked at every read and write.
+//! Common part of all state files: a type that is their schema, checked at every read and write.
 
 use std::path::Path;
 
@@ -25,18 +25,19 @@ pub trait Document: Serialize + DeserializeOwned + JsonSchema {
     /// The version that it was written in.
     fn version(&self) -> u32;
 
-    /// What its schema cannot say.
+    /// Checks rules that the schema cannot express.
     ///
     /// # Errors
     ///
-    /// What is wrong, and where in the document.
+    /// The fault, and its position in the document.
     fn check(&self) -> Result<(), String>;
 
-    /// Reads a document. `None` if there is none.
+    /// Reads a document. `None` if the file does not exist.
     ///
     /// # Errors
     ///
-    /// [`ProjectErrorKind::Damaged`] with the line and column, or the place in the document; those of the file system.
+    /// [`ProjectErrorKind::Damaged`] with the line and column, or the path in the document; those of the file
+    /// system.
     fn read(path: &Path) -> Result<Option<Self>, ProjectError> {
         let Some(bytes) = file::read(path)? else { return Ok(None) };
         let mut reader = serde_json::Deserializer::from_slice(&bytes);
@@ -64,12 +65,12 @@ pub trait Document: Serialize + DeserializeOwned + JsonSchema {
         Ok(Some(document))
     }
 
-    /// The document as its file has it.
+    /// Returns the text of the document's file.
     ///
     /// # Errors
     ///
-    /// [`ProjectErrorKind::Damaged`] for a document that is none; [`ProjectErrorKind::WrongState`] for one that is too large to be read
-    /// again.
+    /// [`ProjectErrorKind::Damaged`] for an invalid document; [`ProjectErrorKind::WrongState`] for a document
+    /// that is too large to be read again.
     fn text(&self, path: &Path) -> Result<String, ProjectError> {
         self.check().map_err(|problem| ProjectError::damaged(path, problem))?;
         let mut text = serde_json::to_string_pretty(self)

@@ -28,15 +28,15 @@ pub struct History {
 pub struct Cycle {
     /// Names the cycle, once for all time.
     pub id: String,
-    /// When it ended.
+    /// Time of its end.
     pub closed_at: Time,
     /// The branch that was checked out then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// What was planned and decided.
+    /// The plan, with its decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<ProjectPlan>,
-    /// What was done.
+    /// The tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<ProjectTasks>,
 }

@@ -9,13 +9,14 @@ use super::{
     plan::ProjectPlan,
 };
 
-/// The end of a plan, of tasks, or of both, and what comes in its place. Once it is written the change is made, whoever finishes it.
+/// A change that ends a plan, tasks, or both, and their replacement. Once this file is written, the change
+/// counts as made: the next process finishes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Pending {
     /// The version of this file: 1.
     pub(crate) version: u32,
-    /// What is added to the history.
+    /// Entry for the history.
     pub(crate) cycle: Cycle,
     /// The plan that comes in the place of the old one.
     #[serde(default, skip_serializing_if = "Option::is_none")]

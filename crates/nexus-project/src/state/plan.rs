@@ -16,16 +16,16 @@ pub struct ProjectPlan {
     pub version: u32,
     /// Names the plan, once for all time.
     pub id: String,
-    /// What is planned.
+    /// Topic of the plan.
     pub topic: String,
-    /// What is known about it.
+    /// Knowledge about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub research_summary: Option<String>,
-    /// What is to be decided, in order.
+    /// Issues to decide, in order.
     pub issues: Vec<Issue>,
     /// The highest number that an issue was ever given.
     pub last_issue: u32,
-    /// When it was begun.
+    /// Time of its creation.
     pub created_at: Time,
 }
 
@@ -35,27 +35,27 @@ pub struct ProjectPlan {
 pub struct Issue {
     /// Its number in the plan, from 1, never given twice.
     pub id: u32,
-    /// What is to be decided.
+    /// Question to decide.
     pub title: String,
-    /// What was decided. Without it the issue is pending.
+    /// The decision. Without it the issue is pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decision: Option<PlanDecision>,
-    /// What was decided before the issue was opened again, oldest first.
+    /// Decisions from before the issue was opened again, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier_decisions: Vec<PlanDecision>,
 }
 
-/// What was decided.
+/// A decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanDecision {
-    /// What was decided, and why.
+    /// The decision and its reason.
     pub text: String,
     /// When.
     pub at: Time,
 }
 
-/// Whether an issue is decided.
+/// Progress of an issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum IssueStatus {
@@ -71,7 +71,7 @@ impl Issue {
         Self { id, title: title.into(), decision: None, earlier_decisions: Vec::new() }
     }
 
-    /// Whether it is decided.
+    /// Returns its progress.
     pub fn status(&self) -> IssueStatus {
         if self.decision.is_some() { IssueStatus::Decided } else { IssueStatus::Pending }
     }

@@ -26,14 +26,14 @@ pub struct ProjectTasks {
 pub struct ProjectTask {
     /// Its number, from 1.
     pub id: u32,
-    /// What is to be done.
+    /// Work to do.
     pub title: String,
-    /// Where it stands.
+    /// Its status.
     pub status: ProjectTaskStatus,
-    /// What whoever does it has to know.
+    /// Knowledge that its agent needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// How it is to be done.
+    /// Approach to take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approach: Option<String>,
     /// By what it is seen to be done.
@@ -42,7 +42,7 @@ pub struct ProjectTask {
     /// The role that does it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// Whether the agent of an earlier task of this owner goes on with it. Without it the role decides.
+    /// Rule for resuming the agent of an earlier task of this owner. Without it the role decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner_reuse_policy: Option<OwnerReusePolicy>,
     /// The tasks that must be completed before it begins, by number.
@@ -57,20 +57,20 @@ pub struct ProjectTask {
     /// The files that its agent changed, relative to the project.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub files_touched: BTreeSet<String>,
-    /// When it was added.
+    /// Time of its creation.
     pub created_at: Time,
-    /// When its status changed last.
+    /// Time of the last change of its status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed_at: Option<Time>,
 }
 
-/// Where a task stands.
+/// Status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ProjectTaskStatus {
-    /// Nobody has begun it.
+    /// Not begun.
     Pending,
-    /// Somebody is at work on it.
+    /// An agent or a person works on it.
     InProgress,
     /// It is done.
     Completed,
@@ -87,13 +87,13 @@ impl ProjectTaskStatus {
     }
 }
 
-/// Whether the agent of an earlier task goes on with the next of its owner.
+/// Rule for resuming the agent of an earlier task with the next task of its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnerReusePolicy {
     /// Another agent does it.
     Fresh,
-    /// The agent that worked on the same files, if nobody else has touched them since.
+    /// Resume the agent that worked on the same files, if no other agent has changed them since.
     ResumeIfSameArtifact,
     /// The last agent of the owner.
     Resume,
@@ -130,7 +130,7 @@ impl ProjectTasks {
         self.tasks.iter().filter(|task| task.status != ProjectTaskStatus::Completed)
     }
 
-    /// How many tasks are in each status.
+    /// Returns the number of tasks in each status.
     pub fn counts(&self) -> BTreeMap<ProjectTaskStatus, usize> {
         let mut counts = BTreeMap::new();
         for task in &self.tasks {
@@ -155,7 +155,7 @@ impl Document for ProjectTasks {
                     task.id
                 ));
             }
-            // A task depends on earlier ones alone, so that there is no cycle.
+            // A task depends only on earlier tasks, so cycles are impossible.
             if let Some(later) = task.dependencies.iter().find(|id| **id == 0 || **id >= task.id) {
                 return Err(format!("task {} depends on {later}, which is no earlier task", task.id));
             }

@@ -1,4 +1,4 @@
-//! What arguments of tools must be, and numbers in answers.
+//! Rules for arguments of tools, and for numbers in answers.
 
 use std::{
     collections::BTreeSet,
@@ -18,12 +18,12 @@ pub(super) const MOST_NUMBERS: usize = 300;
 /// Most numbers that an error names.
 const MOST_NAMED: usize = 50;
 
-/// Whether a character begins another line, or is none to be read.
+/// Returns true if a character starts another line or is not readable.
 pub(crate) fn breaks_line(character: char) -> bool {
     character.is_control() || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
-/// A title is one line of text that says something.
+/// Checks a title: one line of text that is not blank.
 pub(super) fn checked_title(field: &str, text: &str) -> Result<String, ProjectError> {
     let text = text.trim();
     if text.is_empty() || text.len() > MOST_TITLE || text.contains(breaks_line) {
@@ -76,7 +76,8 @@ pub(super) fn checked_files(field: &str, files: BTreeSet<String>) -> Result<BTre
     checked.collect()
 }
 
-/// A path as every file is named, so that the same file has the same name. `None`: it leads out of the project, or is none.
+/// Returns a path in its normal form, so that each file has a single name. `None`: it leads out of the project,
+/// or is not a path.
 fn plain_path(file: &str) -> Option<String> {
     if file.len() > 4_096 || file.chars().any(char::is_control) {
         return None;

@@ -16,20 +16,20 @@ const MOST_NAME: [usize; 2] = [1_024, 200];
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArtifactWriteRequest {
-    /// Where to write, below `.nexus/state/artifacts/`: `report.md`, `research/prices.csv`.
+    /// Path to write to, below `.nexus/state/artifacts/`: `report.md`, `research/prices.csv`.
     pub name: String,
-    /// What to write. It replaces what is there.
+    /// Content to write. It replaces an existing file.
     pub content: String,
 }
 
 /// Result of `artifact_write`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ArtifactWritten {
-    /// Where it is, relative to the project.
+    /// Its path, relative to the project.
     pub path: String,
-    /// How much was written, in bytes.
+    /// Number of written bytes.
     pub bytes: usize,
-    /// Whether a file of this name was there before.
+    /// True if a file of this name existed before.
     pub replaced: bool,
 }
 
@@ -53,7 +53,7 @@ impl ProjectFolder {
             let mut folder = self.state_path("artifacts");
             file::make_folder(&folder)?;
             let name_path = Path::new(name);
-            // Each folder on the way is one, and no link.
+            // Each part of the path must be a real folder, not a link.
             for part in name_path.parent().into_iter().flat_map(Path::components) {
                 folder.push(part);
                 file::make_folder(&folder)?;

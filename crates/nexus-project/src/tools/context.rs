@@ -1,4 +1,4 @@
-//! Where the work stands, in one look.
+//! The state of the work at a glance.
 
 use nexus_mcp::page::{cut, fitted, most_of};
 use schemars::JsonSchema;
@@ -21,15 +21,15 @@ pub struct ContextView {
     /// The branch that is checked out. Without it the project is in no repository.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The plan, if there is one.
+    /// The plan, if the project has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanInContext>,
     /// The tasks in numbers, if there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<TasksInContext>,
-    /// What the plan has decided so far; long texts are cut.
+    /// The plan's decisions so far; long texts are cut.
     pub decisions: Vec<DecisionView>,
-    /// How many decisions there are.
+    /// Number of decisions.
     pub decisions_total: usize,
     /// The skill that is active.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,26 +39,26 @@ pub struct ContextView {
 /// A plan, in short.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PlanInContext {
-    /// What is planned.
+    /// Topic of the plan.
     pub topic: String,
-    /// Where it stands.
+    /// State of the plan.
     pub state: PlanState,
-    /// How many issues are to be decided.
+    /// Number of undecided issues.
     pub pending: usize,
 }
 
 /// Tasks, in numbers.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct TasksInContext {
-    /// How many there are.
+    /// Number of tasks.
     pub total: usize,
-    /// How many nobody has begun.
+    /// Number of tasks that are not begun.
     pub pending: usize,
-    /// How many somebody is at work on.
+    /// Number of tasks in progress.
     pub in_progress: usize,
-    /// How many are done.
+    /// Number of completed tasks.
     pub completed: usize,
-    /// The numbers of those that can begin; the first 100.
+    /// Numbers of the tasks that can begin; the first 100.
     pub ready: Vec<u32>,
 }
 

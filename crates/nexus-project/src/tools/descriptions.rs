@@ -1,11 +1,11 @@
-//! What a model reads of the server and its tools.
+//! Descriptions of the server and its tools for a model.
 //!
-//! Bounds, by what clients were seen to do: the instructions are cut after 250 characters by one client and after 2,048 by another,
-//! descriptions after 2,048.
+//! Bounds, from observed clients: one client cuts the instructions after 250 characters, another one after
+//! 2,048; descriptions are cut after 2,048.
 
 use nexus_mcp::{ToolDescription, ToolKind};
 
-/// How the project is worked with. The first 250 characters do alone.
+/// Instructions for working with the project. The first 250 characters suffice.
 pub(super) const INSTRUCTIONS: &str = "\
 Plan, then work: plan_start {topic, issues}, plan_decide each issue, task_add what follows, task_update as work begins and ends, \
 task_close at the end. context says where things stand. Everything lies in .nexus/ of the project.

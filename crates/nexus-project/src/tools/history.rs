@@ -1,4 +1,4 @@
-//! What earlier cycles decided and did.
+//! Decisions and tasks of earlier cycles.
 
 use nexus_mcp::page::{MOST_BYTES, cut, cut_list, fitted, page};
 use schemars::JsonSchema;
@@ -22,7 +22,7 @@ pub struct HistorySearchRequest {
     /// shown.
     #[serde(default)]
     pub query: Option<String>,
-    /// How many of the cycles found to leave out: `next_offset` of the page before.
+    /// Number of found cycles to skip: `next_offset` of the page before.
     #[serde(default)]
     pub offset: Option<u64>,
 }
@@ -30,11 +30,11 @@ pub struct HistorySearchRequest {
 /// Result of `history_search`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct HistoryPage {
-    /// How many cycles were found.
+    /// Number of found cycles.
     pub found: usize,
-    /// Those of this page, newest first.
+    /// Cycles of this page, newest first.
     pub cycles: Vec<CycleView>,
-    /// Where the next page begins.
+    /// Offset of the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }
@@ -44,15 +44,15 @@ pub struct HistoryPage {
 pub struct CycleView {
     /// Names it.
     pub id: String,
-    /// When it ended.
+    /// Time of its end.
     pub closed_at: Time,
     /// The branch that was checked out then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// What was planned.
+    /// Topic of its plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
-    /// What was decided.
+    /// Its decisions.
     pub decisions: Vec<DecisionView>,
     /// The titles of its tasks.
     pub tasks: Vec<String>,
@@ -61,9 +61,9 @@ pub struct CycleView {
 /// A decision.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct DecisionView {
-    /// What was to be decided.
+    /// Question that was decided.
     pub issue: String,
-    /// What was.
+    /// The decision.
     pub decision: String,
 }
 
@@ -84,7 +84,7 @@ impl ProjectFolder {
         }))
     }
 
-    /// All cycles that have these words, for who is no model.
+    /// Returns all cycles that have these words, without pages, for programs and people.
     ///
     /// # Errors
     ///

@@ -16,12 +16,12 @@ use crate::{
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanStartRequest {
-    /// What is planned: one line.
+    /// Topic of the plan: one line.
     pub topic: String,
-    /// What is to be decided: one line each.
+    /// Issues to decide: one line each.
     #[serde(default)]
     pub issues: Vec<String>,
-    /// What research found out.
+    /// Findings of research.
     #[serde(default)]
     pub research_summary: Option<String>,
 }
@@ -29,9 +29,9 @@ pub struct PlanStartRequest {
 /// Result of `plan_start`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct PlanStarted {
-    /// What is planned.
+    /// Topic of the plan.
     pub topic: String,
-    /// What is to be decided.
+    /// Issues to decide.
     pub issues: Vec<IssueView>,
     /// The plan that was there before, and is in the history now.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct PlanStarted {
 pub struct PlanArchived {
     /// The cycle that it is in.
     pub cycle: String,
-    /// What was planned.
+    /// Topic of the plan.
     pub topic: String,
 }
 
@@ -52,11 +52,11 @@ pub struct PlanArchived {
 pub struct IssueView {
     /// Its number.
     pub id: u32,
-    /// What is to be decided.
+    /// Question to decide.
     pub title: String,
-    /// Whether it is.
+    /// Its progress.
     pub status: IssueStatus,
-    /// What was decided.
+    /// The decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decision: Option<String>,
 }
@@ -84,15 +84,15 @@ pub struct PlanStatusRequest {
 /// Result of `plan_status`.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct PlanView {
-    /// Whether there is a plan.
+    /// True if the project has a plan.
     pub active: bool,
-    /// Where it stands.
+    /// State of the plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<PlanState>,
-    /// What is planned.
+    /// Topic of the plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
-    /// What research found out; cut if it is long.
+    /// Findings of research; cut if they are long.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub research_summary: Option<String>,
     /// The numbers of the issues that are to be decided; the first 300.
@@ -104,18 +104,18 @@ pub struct PlanView {
     /// The issues of this page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub issues: Option<Vec<IssueView>>,
-    /// Where the next page begins.
+    /// Offset of the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }
 
-/// Where a plan stands.
+/// State of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanState {
     /// Something is to be decided.
     Active,
-    /// All issues are decided, or there are none. The plan is closed by `task_close`.
+    /// All issues are decided, or the plan has no issues. `task_close` closes the plan.
     Decided,
 }
 
@@ -123,17 +123,17 @@ pub enum PlanState {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PlanUpdateRequest {
-    /// What to do with an issue.
+    /// Change to make to an issue.
     pub action: PlanAction,
     /// The issue's number: needed for all but `add`.
     #[serde(default)]
     pub issue: Option<u32>,
-    /// What is to be decided: needed for `add` and `edit`, one line.
+    /// Question to decide: needed for `add` and `edit`, one line.
     #[serde(default)]
     pub title: Option<String>,
 }
 
-/// What is done with an issue.
+/// Change to an issue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PlanAction {
@@ -162,7 +162,7 @@ pub struct PlanUpdated {
 pub struct PlanDecideRequest {
     /// The issue's number.
     pub issue: u32,
-    /// What is decided, and why.
+    /// The decision and its reason.
     pub decision: String,
 }
 
@@ -173,7 +173,7 @@ pub struct PlanDecided {
     pub issue: IssueView,
     /// The numbers of the issues that are still to be decided; the first 300.
     pub pending: Vec<u32>,
-    /// Where the plan stands now.
+    /// Present state of the plan.
     pub state: PlanState,
 }
 

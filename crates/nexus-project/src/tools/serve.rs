@@ -21,7 +21,7 @@ use crate::{
     folder::ProjectFolder,
 };
 
-/// What the names of tools begin with, where the server is registered: none, or up to 32 letters, digits, `-` and `_`.
+/// Prefix of the tools' names in the server's registration: empty, or up to 32 letters, digits, `-` and `_`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolPrefix(String);
 

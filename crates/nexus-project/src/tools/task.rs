@@ -19,12 +19,12 @@ use crate::{
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskAddRequest {
-    /// What is to be done: one line.
+    /// Work to do: one line.
     pub title: String,
-    /// What whoever does it has to know.
+    /// Knowledge that its agent needs.
     #[serde(default)]
     pub context: Option<String>,
-    /// How it is to be done.
+    /// Approach to take.
     #[serde(default)]
     pub approach: Option<String>,
     /// By what it is seen to be done.
@@ -39,8 +39,9 @@ pub struct TaskAddRequest {
     /// The files that it is about, relative to the project.
     #[serde(default)]
     pub files: BTreeSet<String>,
-    /// Whether the agent of an earlier task of this owner goes on with it: fresh (never), resume_if_same_artifact (if it worked on the
-    /// same files and nobody else has since), or resume. Left out, the role of the owner decides.
+    /// Rule for resuming the agent of an earlier task of this owner: fresh (never), resume_if_same_artifact (if
+    /// it worked on the same files and no other agent has since), or resume. By default the role of the owner
+    /// decides.
     #[serde(default)]
     pub owner_reuse_policy: Option<OwnerReusePolicy>,
 }
@@ -50,7 +51,7 @@ pub struct TaskAddRequest {
 pub struct TaskAdded {
     /// The number of the task.
     pub id: u32,
-    /// Whether it can begin.
+    /// True if the task can begin.
     pub ready: bool,
 }
 
@@ -66,21 +67,21 @@ pub struct TasksRequest {
 /// Result of `task_list`.
 #[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub struct TasksView {
-    /// Whether there are tasks.
+    /// True if the project has tasks.
     pub exists: bool,
     /// The numbers of the tasks that can begin: pending, with every dependency completed; the first 300.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<Vec<u32>>,
-    /// How many there are in all.
+    /// Number of all tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<usize>,
-    /// How many are completed.
+    /// Number of completed tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub completed: Option<usize>,
     /// The tasks of this page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Vec<TaskView>>,
-    /// Where the next page begins.
+    /// Offset of the next page.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_offset: Option<u64>,
 }
@@ -90,14 +91,14 @@ pub struct TasksView {
 pub struct TaskView {
     /// Its number.
     pub id: u32,
-    /// What is to be done.
+    /// Work to do.
     pub title: String,
-    /// Where it stands.
+    /// Its status.
     pub status: ProjectTaskStatus,
-    /// What whoever does it has to know.
+    /// Knowledge that its agent needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// How it is to be done.
+    /// Approach to take.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub approach: Option<String>,
     /// By what it is seen to be done.
@@ -150,7 +151,7 @@ impl TaskView {
 pub struct TaskUpdateRequest {
     /// The number of the task.
     pub task: u32,
-    /// Where it stands now.
+    /// Its new status.
     pub status: ProjectTaskStatus,
     /// The agent that does it, by the name that the program has for it.
     #[serde(default)]
@@ -165,14 +166,14 @@ pub struct TaskUpdateRequest {
 pub struct TaskUpdated {
     /// The number of the task.
     pub id: u32,
-    /// Where it stands now.
+    /// Its new status.
     pub status: ProjectTaskStatus,
-    /// With a task that begins: the agent that goes on with it. Without it a new one does it.
+    /// With a task that begins: the agent to resume. Without it a new agent does the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume_agent: Option<String>,
     /// The tasks that can begin now; the first 300.
     pub ready: Vec<u32>,
-    /// How many tasks are not completed.
+    /// Number of unfinished tasks.
     pub open: usize,
 }
 
@@ -190,12 +191,12 @@ pub struct TaskCloseRequest {
 pub struct TasksClosed {
     /// The cycle in the history.
     pub cycle: String,
-    /// What was planned.
+    /// Topic of the plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
-    /// How many decisions are in it.
+    /// Number of its decisions.
     pub decisions: usize,
-    /// How many tasks are in it.
+    /// Number of its tasks.
     pub tasks: usize,
     /// The numbers of tasks that were not completed; the first 300.
     pub open: Vec<u32>,
@@ -267,7 +268,7 @@ impl ProjectFolder {
         }))
     }
 
-    /// All tasks with their whole texts, for who is no model.
+    /// Returns all tasks with their whole texts, without pages, for programs and people.
     ///
     /// # Errors
     ///
