@@ -27,11 +27,11 @@ use crate::{
     setup::{AcpOptions, Setup},
 };
 
-/// How many requests of a client are worked on at once. Source: our own bound.
+/// Most requests of a client that run at once. Source: our own bound.
 const MAX_REQUESTS: usize = 256;
 /// Lines that are read and not looked at yet.
 const QUEUED_LINES: usize = 4;
-/// How long answers that are there may take to be written at the end.
+/// Longest time for writing finished answers at the end.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Why the serving of a client ended.
@@ -42,7 +42,7 @@ pub enum AcpEnd {
     InputClosed,
     /// The input cannot be read.
     InputFailed(io::Error),
-    /// The output cannot be written: nobody reads it any more, or there is no room.
+    /// The output cannot be written: its reader is gone, or the disk is full.
     OutputFailed(io::Error),
     /// `ended` was done.
     Asked,
@@ -53,10 +53,11 @@ pub enum AcpEnd {
 pub struct AcpAgent(Arc<Setup>);
 
 impl AcpAgent {
-    /// An agent that runs prompts on the router that `open` gives, and keeps conversations and sessions in `home`.
+    /// Creates an agent that runs prompts on the router that `open` returns, and stores conversations and
+    /// sessions in `home`.
     ///
-    /// The router is opened with the first session, and again as long as that fails: a client is told why, and goes on once it is mended. Its
-    /// configuration is read anew for each prompt ([`Router::reload`]).
+    /// The router is opened with the first session. If that fails, the client gets the reason, and the next
+    /// session opens it again. Its configuration is read again for each prompt ([`Router::reload`]).
     pub fn new(
         open: impl Fn() -> Result<Router, String> + Send + Sync + 'static,
         home: impl AsRef<Path>,
@@ -90,7 +91,7 @@ impl AcpAgent {
                 biased;
                 () = &mut ended => break AcpEnd::Asked,
                 written = &mut writing => break AcpEnd::OutputFailed(failure(written)),
-                // Those that are done are forgotten.
+                // Finished requests are dropped.
                 Some(_) = work.join_next() => continue,
                 line = lines.recv() => line,
             };
@@ -129,7 +130,7 @@ impl AcpAgent {
     }
 }
 
-/// The message of a line. What is none is answered at once, and so is a request that is one too many.
+/// Returns the message of a line. Answers a malformed line, and a request above the bound, at once.
 fn read(line: &MessageLine, out: &Outgoing, at_work: usize) -> Option<Incoming> {
     let line = match line {
         MessageLine::Whole(line) => line,

@@ -11,10 +11,10 @@ use crate::diff::SeenContent;
 /// Tool calls of one prompt that have not ended.
 #[derive(Debug)]
 pub(crate) struct OpenCalls {
-    /// What is before every id: ids are unique in a session, those of a turn within it.
+    /// Prefix of every id: ids are unique in a session, but a turn's own ids only within the turn.
     prefix: String,
     open: Vec<OpenCall>,
-    /// Calls that a permission was asked for before they were told of: by which name, and under which id.
+    /// Calls with a permission request before their first event: name and id.
     ahead: Vec<(String, ToolCallId)>,
     next_ahead: u64,
 }
@@ -23,14 +23,14 @@ pub(crate) struct OpenCalls {
 #[derive(Debug)]
 pub(crate) struct OpenCall {
     pub(crate) call: CallId,
-    /// What the client calls it.
+    /// The client's id of the call.
     pub(crate) id: ToolCallId,
     pub(crate) name: String,
     pub(crate) effects: Effects,
     pub(crate) arguments: Option<Value>,
     /// The files that it names, as they were before.
     pub(crate) before: Vec<(PathBuf, SeenContent)>,
-    /// Whether a permission was asked for.
+    /// True after a permission request.
     is_asked: bool,
 }
 
@@ -67,8 +67,8 @@ impl OpenCalls {
         Some(self.open.remove(place))
     }
 
-    /// The call that a permission is asked for: the first of this name and these arguments for which none was asked. One whose arguments
-    /// are not told yet is it only if there is no other of its name.
+    /// Returns the call of a permission request: the first with this name and these arguments that had no
+    /// request yet. A call whose arguments are still unknown counts only if no other call has its name.
     pub(crate) fn asked(&mut self, name: &str, arguments: &Value) -> Option<ToolCallId> {
         let is_open = |open: &OpenCall| open.name == name && !open.is_asked;
         let fits = |open: &OpenCall| is_open(open) && open.arguments.as_ref() == Some(arguments);
@@ -82,7 +82,7 @@ impl OpenCalls {
         Some(call.id.clone())
     }
 
-    /// An id for a call that a permission is asked for before it is told of.
+    /// Returns an id for a call whose permission request precedes its first event.
     pub(crate) fn ahead(&mut self, name: &str) -> ToolCallId {
         self.next_ahead += 1;
         let id = ToolCallId::new(format!("{}-asked-{}", self.prefix, self.next_ahead));

@@ -5,7 +5,7 @@ use nexus_core::visible::Visible;
 /// Longest title, in characters.
 const TITLE_CHARACTERS: usize = 120;
 
-/// A text without control characters but those that shape it.
+/// Returns a text without control characters, except line breaks and tabs.
 pub(crate) fn harmless(text: &str) -> String {
     text.chars().filter(|character| !character.is_control() || matches!(character, '\n' | '\t')).collect()
 }

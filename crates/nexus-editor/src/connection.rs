@@ -56,9 +56,9 @@ pub(crate) struct Connection {
     sessions: Mutex<HashMap<ConversationName, Arc<Session>>>,
     /// The sessions whose prompts came under these ids, each written as JSON.
     prompts: Mutex<HashMap<String, Arc<Session>>>,
-    /// What ids of this connection begin with: a client may have those of an earlier one.
+    /// Prefix of this connection's ids: a client may still have ids of an earlier connection.
     prefix: String,
-    /// How many prompts there were.
+    /// Number of prompts so far.
     prompted: AtomicU64,
 }
 
@@ -81,7 +81,7 @@ impl Connection {
         }
     }
 
-    /// Takes a message. What is returned goes on with it, beside others, and is to be run to its end.
+    /// Takes a message. The returned future does the rest of the work; run it to its end, beside others.
     pub(crate) fn receive(self: &Arc<Self>, message: Incoming) -> Option<BoxFuture<'static, ()>> {
         match message {
             Incoming::Response { id, outcome } => self.out.answered(&id, outcome),
@@ -348,7 +348,7 @@ fn configured(setup: &Setup) -> Result<Router, Error> {
     setup.router().map_err(of_configuration)
 }
 
-/// There is no such session, or it is not open.
+/// Error for a session that does not exist or is not open.
 fn not_found(id: &SessionId) -> Error {
     let shown: String = Visible(&id.0).to_string().chars().take(200).collect();
     with_reason(Error::session_not_found(id.clone()), format!("no session {shown} is open, or none is kept"))

@@ -1,4 +1,4 @@
-//! What a call changes in a file, or is about to change. There is no diff rather than a wrong one.
+//! Changes of a file by a call, made or proposed. In doubt no diff is shown rather than a wrong one.
 
 use std::{
     io::{self, Read as _},
@@ -38,7 +38,7 @@ impl Files {
         Self { files: scope.ok().map(|scope| scope.files()), redactor }
     }
 
-    /// What a file holds now.
+    /// Returns the present content of a file.
     pub(crate) fn look(&self, path: &Path) -> SeenContent {
         let (Some(files), Some(path)) = (&self.files, path.to_str()) else { return SeenContent::Unknown };
         let file = match files.open(path) {
@@ -58,16 +58,17 @@ impl Files {
         }
     }
 
-    /// What changed in a file since it was looked at.
+    /// Returns the change of a file since `before`.
     pub(crate) fn changed(&self, path: &Path, before: &SeenContent) -> Option<ToolCallContent> {
         match self.look(path) {
-            // One that is gone has no new text.
+            // A removed file has no new text.
             SeenContent::Text(after) => self.diff(path, before, after),
             SeenContent::Absent | SeenContent::Unknown => None,
         }
     }
 
-    /// What a call is about to change, as far as its arguments say it: a whole text, or texts in place of others.
+    /// Returns the change that a call proposes, as far as its arguments show it: a whole text, or replacements
+    /// of texts.
     pub(crate) fn proposed(&self, paths: &[PathBuf], arguments: &Value) -> Option<ToolCallContent> {
         let [path] = paths else { return None };
         let before = self.look(path);

@@ -1,4 +1,4 @@
-//! How a turn ended, in the protocol's words.
+//! End of a turn in the protocol's terms.
 
 use agent_client_protocol_schema::v1::{Error, ErrorCode, StopReason};
 use nexus_conversations::{ConversationError, ConversationErrorKind};
@@ -46,7 +46,7 @@ fn said(error: &TurnError) -> Error {
     }))
 }
 
-/// Whether a login is what is missing, of the backend or of each of its chain.
+/// Returns true if the backend, or every backend of its chain, needs a login.
 fn needs_login(error: &TurnError) -> bool {
     let skipped = error.skipped();
     let is_missing = |kind: Option<ErrorKind>| kind == Some(ErrorKind::Unauthenticated);
@@ -57,7 +57,7 @@ fn needs_login(error: &TurnError) -> bool {
     }
 }
 
-/// What a person does about it, where the failure's own words do not say so.
+/// Returns advice for the person, if the failure's own message has none.
 fn remedy(kind: ErrorKind) -> Option<&'static str> {
     Some(match kind {
         ErrorKind::NotInstalled => "install the program, or name where it is in nexus.yaml (`executable`)",

@@ -1,4 +1,4 @@
-//! One message of the client's, told apart by what JSON-RPC 2.0 says of it.
+//! One message of the client, classified by the rules of JSON-RPC 2.0.
 
 use agent_client_protocol_schema::v1::Error;
 use nexus_core::lenient_json::{self, CheckedMessage};
@@ -16,7 +16,7 @@ pub(crate) enum Incoming {
     Response { id: Value, outcome: Result<Value, Error> },
 }
 
-/// A line that is no message: the id to answer under, which is `null` where there is none, and why.
+/// A malformed line: the id to answer under, which is `null` if it is unknown, and the reason.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) id: Value,

@@ -1,20 +1,22 @@
-//! Nexus as an agent of the [Agent Client Protocol](https://agentclientprotocol.com), revision 1: a client, such as an editor, drives a type of
-//! `nexus.yaml`, and the file says who answers.
+//! Nexus as an agent of the [Agent Client Protocol](https://agentclientprotocol.com), revision 1: a client,
+//! such as an editor, drives a type of `nexus.yaml`, and the file decides which backend answers.
 //!
 //! | to | see |
 //! | --- | --- |
 //! | serve a client over a reader and a writer | [`AcpAgent::serve`], [`AcpEnd`] |
-//! | say what sessions begin with, and may do at most | [`AcpOptions`] |
+//! | set the defaults and limits of sessions | [`AcpOptions`] |
 //!
-//! A **session** of the protocol is a named conversation of [`nexus_conversations`], which is held while a prompt of it runs and no longer. Beside
-//! the conversation a small file keeps what it does not: the folder, the type, the access level and a title. Both are there after the first prompt
-//! that is stored, so that a session without one leaves nothing behind.
+//! A **session** of the protocol is a named conversation of [`nexus_conversations`], which is locked only while
+//! a prompt of it runs. A small file beside the conversation stores the rest: the folder, the type, the access
+//! level and a title. Both files exist after the first stored prompt, so that a session without a prompt leaves
+//! nothing behind.
 //!
-//! **Modes** of the protocol are the types of the configuration that are one chain; panels hold no conversation and are left out. The
-//! configuration is read anew for each prompt.
+//! **Modes** of the protocol are the types of the configuration that are one chain. Panels have no conversation
+//! and are left out. The configuration is read again for each prompt.
 //!
-//! **Left to the backends**: they read and write files and run programs themselves, in their sandboxes. The client's own methods for files and
-//! terminals are not used. The MCP servers over stdio that a client names are started here, and their tools are those of the turn.
+//! **Work of the backends**: they read and write files and run programs themselves, in their sandboxes. The
+//! client's own methods for files and terminals are not used. The MCP servers over stdio that a client names
+//! are started here, and the turn gets their tools.
 //!
 //! ```no_run
 //! use nexus_editor::{AcpAgent, AcpOptions};

@@ -20,16 +20,16 @@ const LEVELS: [(ToolAccess, &str, &str); 4] = [
     (ToolAccess::Unrestricted, "Unrestricted", "The vendor's own tools without a sandbox"),
 ];
 
-/// The types that can be a mode: those that are one chain. A panel holds no conversation.
+/// Returns the types that can be a mode: types with one chain. A panel has no conversation.
 pub(crate) fn kinds(router: &Router) -> Vec<String> {
     router.kinds().into_iter().filter(|kind| router.binding(kind.as_str()).is_ok()).collect()
 }
 
-/// The type that a new session begins with.
+/// Returns the type of a new session.
 ///
 /// # Errors
 ///
-/// The one that is wanted is no mode, or there is none.
+/// The wanted type is not a mode, or the configuration has no mode.
 pub(crate) fn first_kind(router: &Router, wanted: Option<&str>) -> Result<String, String> {
     let Some(wanted) = wanted else {
         let first = kinds(router).into_iter().next();
@@ -41,11 +41,11 @@ pub(crate) fn first_kind(router: &Router, wanted: Option<&str>) -> Result<String
     Ok(wanted.to_owned())
 }
 
-/// Whether a type is a mode.
+/// Checks that a type is a mode.
 ///
 /// # Errors
 ///
-/// Why not, and which are.
+/// The reason, and the names of the modes.
 pub(crate) fn check_kind(router: &Router, kind: &str) -> Result<(), String> {
     let known = || kinds(router).join(", ");
     router.binding(kind).map(drop).map_err(|error| format!("{error}; the modes are: {}", known()))
@@ -97,7 +97,7 @@ pub(crate) fn kept_level(router: &Router, kind: &str, wanted: ToolAccess) -> Too
     levels.find(|level| access.of(*level) != AccessSupport::Unsupported).unwrap_or(wanted)
 }
 
-/// What a type is for, and who answers: `operations/review · a group, model strong`.
+/// Describes a type and its backends: `operations/review · a group, model strong`.
 fn description(router: &Router, kind: &str) -> Option<String> {
     let explanation = router.explain(kind).ok()?;
     let ExplainedTarget::Chain(chain) = &explanation.target else { return None };

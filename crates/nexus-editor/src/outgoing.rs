@@ -1,4 +1,4 @@
-//! What is written to the client: lines in one order, and requests whose answers are waited for.
+//! Output to the client: lines in one order, and requests that wait for answers.
 
 use std::{
     collections::HashMap,
@@ -118,7 +118,7 @@ impl Outgoing {
         let _nobody_writes = self.0.lines.send(None);
     }
 
-    /// Whether fewer than `most` bytes wait. Wakes the task once they do.
+    /// Ready if fewer than `most` bytes wait. Otherwise wakes the task once that is the case.
     pub(crate) fn poll_below(&self, most: usize, context: &mut Context<'_>) -> Poll<()> {
         let mut queue = lock(&self.0.queue);
         if queue.is_closed || queue.bytes < most {
@@ -147,11 +147,12 @@ impl Outgoing {
         self.send(&ResponseMessage { jsonrpc: "2.0", id, outcome });
     }
 
-    /// Asks the client, and waits for its answer. Whoever stops waiting has it told that the answer is not needed.
+    /// Sends a request to the client, and waits for its answer. If the future is dropped, the client learns
+    /// that the answer is not needed.
     ///
     /// # Errors
     ///
-    /// The client's, or that its answer does not fit.
+    /// The client's error, or an answer of the wrong form.
     pub(crate) async fn ask<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -172,7 +173,7 @@ impl Outgoing {
         let sender = id.as_i64().and_then(|id| lock(&self.0.asked).remove(&id));
         match sender {
             Some(sender) => drop(sender.send(outcome)),
-            None => tracing::debug!("the client answered a request that nobody waits for"),
+            None => tracing::debug!("the client answered a request that no longer waits"),
         }
     }
 

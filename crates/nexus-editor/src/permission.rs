@@ -1,4 +1,4 @@
-//! Asks the person, by the client, whether a call may be made. No answer is no.
+//! Asks the person through the client to allow a call. A missing answer counts as a refusal.
 
 use std::{
     path::PathBuf,
@@ -24,15 +24,16 @@ use crate::{
     updates::{locations, output_text},
 };
 
-/// The options. There is none for always: nothing would keep it.
+/// The options. "Always" is missing, because nothing would store that choice.
 const ALLOW: &str = "allow";
 const REJECT: &str = "reject";
 
-/// How often, and in what steps, the event that tells of the call is waited for: it goes by a queue, and the question does not.
+/// Number and length of the waits for the event of the call: the event goes through a queue, and the permission
+/// request does not.
 const LOOKS: u32 = 10;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What a permission request of a turn needs.
+/// Inputs of a turn's permission requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Asking {
     pub(crate) client: SessionClient,
@@ -102,7 +103,7 @@ impl Asking {
         }
     }
 
-    /// What the client calls the call. It is told of it where it was not yet.
+    /// Returns the client's id of the call. Reports the call to the client first if necessary.
     async fn id_of(
         &self,
         request: &ApprovalRequest,

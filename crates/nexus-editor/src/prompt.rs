@@ -11,7 +11,7 @@ use nexus_core::{PromptBlock, visible::Visible};
 
 use crate::incoming::with_reason;
 
-/// What the texts of a prompt have together at most, in bytes. Source: our own bound, above what any model takes.
+/// Most bytes of a prompt's texts together. Source: our own bound, above the limit of every model.
 const MAX_TEXT_BYTES: usize = 8 << 20;
 
 /// The command that says who would run a prompt.
@@ -33,10 +33,10 @@ pub(crate) fn commands() -> Vec<AvailableCommand> {
     ]
 }
 
-/// What a prompt asks for.
+/// Request of a prompt.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Asked {
-    /// Who would run a prompt of this type, or of the session's.
+    /// Explain which backend would run a prompt of this type, or of the session's.
     Explain(Option<String>),
     /// To start the client's MCP servers again.
     Servers,
@@ -45,11 +45,12 @@ pub(crate) enum Asked {
 }
 
 impl Asked {
-    /// Reads a prompt. Texts and resources become one text in their order, as what a person wrote and what it mentions belong together.
+    /// Reads a prompt. Texts and resources become one text in their order, because a person's words refer to
+    /// the resources beside them.
     ///
     /// # Errors
     ///
-    /// A picture that is none, content that was not announced, too much text, or nothing.
+    /// A malformed picture, content that was not announced, too much text, or no content.
     pub(crate) fn read(content: Vec<ContentBlock>) -> Result<Self, Error> {
         if let [ContentBlock::Text(text)] = content.as_slice()
             && let Some(kind) = text.text.trim().strip_prefix(EXPLAIN)

@@ -94,7 +94,7 @@ pub(crate) async fn prompt(
     Ok(PromptResponse::new(reason).meta(meta(facts(&turn))))
 }
 
-/// The tools of the client's servers. The person is told of what is not there.
+/// Returns the tools of the client's servers. Reports missing servers to the person.
 async fn tools(client: &SessionClient, running: &RunningPrompt) -> Toolbox {
     let session = &running.session;
     let (tools, faults) = session.servers.tools(&session.cwd).await;
@@ -171,7 +171,7 @@ async fn keep(
             if is_first {
                 client.update(SessionUpdate::SessionInfoUpdate(SessionInfoUpdate::new().title(title)));
             }
-            // Also one that could not be written before, or was deleted elsewhere.
+            // The record may be missing: an earlier write failed, or another program deleted it.
             blocking(setup, move |setup| {
                 if is_first || !setup.records.has(&session.name) {
                     session.store(&setup.records);
@@ -188,7 +188,7 @@ async fn keep(
     Ok(())
 }
 
-/// Who ran a turn, and what it used.
+/// Returns the backend of a turn, and its usage.
 fn facts(turn: &ConversationOutcome) -> Value {
     let (provenance, usage, cost) = match &turn.outcome {
         Ok(result) => (Some(&result.provenance), &result.usage, &result.cost),
@@ -206,7 +206,7 @@ fn facts(turn: &ConversationOutcome) -> Value {
     })
 }
 
-/// Who would run a prompt of this type, and why.
+/// Explains which backend would run a prompt of this type.
 async fn explained(router: &Router, kind: &str) -> Result<String, Error> {
     // Another process may have armed one.
     router.refresh_holds().await;

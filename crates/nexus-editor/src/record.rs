@@ -1,4 +1,4 @@
-//! What is kept of a session beside its conversation.
+//! Stored facts about a session, beside its conversation.
 
 use std::{
     fs, io,
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Largest file, in bytes. Source: our own bound; a path has at most 4 KiB.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// What is kept of a session beside its conversation.
+/// Stored facts about a session, beside its conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SessionRecord {
     pub(crate) cwd: PathBuf,
@@ -33,7 +33,7 @@ impl SessionRecords {
         Self { folder: home.join("acp") }
     }
 
-    /// The record of a session; `None` if there is none. One that cannot be read is told in the log.
+    /// Reads the record of a session; `None` if it does not exist. Logs an unreadable record.
     pub(crate) fn read(&self, name: &ConversationName) -> Option<SessionRecord> {
         let path = self.path(name);
         let record = nexus_files::read_bounded(&path, MAX_BYTES).and_then(|bytes| {
@@ -46,7 +46,7 @@ impl SessionRecords {
         })
     }
 
-    /// Whether there is a record of a session, be it one that cannot be read.
+    /// Returns true if a session has a record, even an unreadable one.
     pub(crate) fn has(&self, name: &ConversationName) -> bool {
         fs::symlink_metadata(self.path(name)).is_ok()
     }
@@ -55,7 +55,7 @@ impl SessionRecords {
         nexus_files::replace(&self.path(name), &serde_json::to_vec(record)?)
     }
 
-    /// Removes a record, if there is one.
+    /// Removes a record, if it exists.
     pub(crate) fn remove(&self, name: &ConversationName) {
         if let Err(error) = fs::remove_file(self.path(name))
             && error.kind() != io::ErrorKind::NotFound

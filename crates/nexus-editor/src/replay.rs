@@ -1,4 +1,4 @@
-//! What was said in a conversation, told to a client that loads it.
+//! Replays a conversation to a client that loads it.
 
 use agent_client_protocol_schema::v1::{
     ContentBlock, ContentChunk, ImageContent, MessageId, SessionUpdate, ToolCall, ToolCallContent,
@@ -15,7 +15,7 @@ use crate::{
     updates::{output_text, raw_input},
 };
 
-/// Tells the client all that was said, in order. Waits while the client does not read.
+/// Sends all messages of a conversation to the client, in order. Waits while the client does not read.
 pub(crate) async fn replay(client: &SessionClient, conversation: &Conversation) {
     for (number, message) in conversation.messages().enumerate() {
         for update in updates(number + 1, message) {

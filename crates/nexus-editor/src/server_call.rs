@@ -43,10 +43,9 @@ pub(crate) async fn call(
     };
     match answered {
         Ok(ServerResult::CallToolResult(result)) => result_of(result),
-        Ok(_) => fault("the server answered with what is no result of a call"),
+        Ok(_) => fault("the server's answer is not a result of a call"),
         Err(ServiceError::Timeout { timeout }) => ToolResult::error(format!(
-            "the server neither answered nor told of progress within {}, and its answer is waited for no longer. What the \
-             call did is not known.",
+            "the server sent neither an answer nor progress within {}, so the call is given up. Its effects are unknown.",
             humantime::format_duration(timeout)
         )),
         Err(error) => fault(&error.to_string()),

@@ -21,13 +21,15 @@ use tokio::time::timeout;
 
 use crate::client_text::cut;
 
-/// How long a server may take from its start to its list of tools. Source: our own bound; some are downloaded first.
+/// Time that a server has from its start to its list of tools. Source: our own bound; some are downloaded
+/// first.
 const START_WITHIN: Duration = Duration::from_secs(30);
-/// How long a server may take to end once its input has.
+/// Time that a server has to end after its input was closed.
 const STOP_GRACE: Duration = Duration::from_secs(1);
-/// How much of what a server complains of is told, in bytes.
+/// Bytes of a server's error output that a message quotes.
 const COMPLAINT_BYTES: usize = 300;
-/// What a server may see of our environment, beside `PATH` and the language: what tells where a person's files are.
+/// Variables that a server gets of our environment, beside `PATH` and the language: the paths of a person's
+/// files.
 const VARIABLES: [&str; 9] = [
     "HOME",
     "USER",
@@ -78,7 +80,7 @@ impl ServerProcess {
         }
     }
 
-    /// Whether it still runs.
+    /// Returns true while it runs.
     pub(crate) fn is_running(&self) -> bool {
         !self.service.is_closed() && !self.service.is_transport_closed()
     }

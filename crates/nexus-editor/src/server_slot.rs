@@ -76,7 +76,7 @@ impl ServerSlot {
         }
     }
 
-    /// Starts a server again that was set aside.
+    /// Lets a suspended server start again.
     pub(crate) fn try_again(&mut self) {
         if let Self::SetAside { .. } = self {
             *self = Self::Empty;

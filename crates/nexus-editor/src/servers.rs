@@ -13,9 +13,9 @@ use crate::{client_text::cut, server_call::call, server_slot::ServerSlot};
 
 /// Longest name of a tool, in characters: what every vendor takes.
 const MAX_NAME: usize = 64;
-/// How many servers of a session are started at most. Source: our own bound.
+/// Most servers of a session. Source: our own bound.
 const MAX_SERVERS: usize = 32;
-/// What the descriptions and schemas of all tools of a session may have together, in bytes: each turn shows them to its model.
+/// Most bytes of the descriptions and schemas of a session's tools together: each turn shows them to its model.
 /// Source: our own bound.
 const MAX_DEFINITIONS_BYTES: usize = 512 << 10;
 
@@ -23,9 +23,9 @@ const MAX_DEFINITIONS_BYTES: usize = 512 << 10;
 #[derive(Debug)]
 pub(crate) struct Servers {
     wanted: Vec<McpServerStdio>,
-    /// The names of those that cannot be started, and why.
+    /// Names of the servers that cannot be started, with the reasons.
     refused: Vec<String>,
-    /// How long a call may take without a word of progress.
+    /// Time limit of a call without progress.
     call_within: Duration,
     state: Mutex<ServerSlots>,
 }
@@ -33,14 +33,15 @@ pub(crate) struct Servers {
 /// Slots of the session's servers.
 #[derive(Debug)]
 struct ServerSlots {
-    /// In the order of those that are wanted.
+    /// One slot for each wanted server, in the same order.
     slots: Vec<ServerSlot>,
-    /// What the person was told already. Of a server that does not start, its number: the reason may be worded another way each time.
+    /// Problems that the person knows already. For a server that does not start, its number: the reason may be
+    /// worded differently each time.
     told: HashSet<String>,
 }
 
 impl Servers {
-    /// Those that a client names.
+    /// Creates the servers that a client names.
     pub(crate) fn new(named: Vec<McpServer>, call_within: Duration) -> Self {
         let (mut wanted, mut refused) = (Vec::new(), Vec::new());
         for server in named {
@@ -70,7 +71,7 @@ impl Servers {
         for (number, (wanted, started)) in self.wanted.iter().zip(started).enumerate() {
             let key = server_key(number);
             match started {
-                // Should it end later, and not start again, that is told anew.
+                // If it ends later and does not start again, report that again.
                 Ok(()) => {
                     told.remove(&key);
                 }
@@ -100,7 +101,7 @@ impl Servers {
                 let (peer, called) = (server.service.peer().clone(), tool.name.to_string());
                 let within = self.call_within;
                 let handler = move |arguments| answer_of(peer.clone(), called.clone(), arguments, within);
-                // What it changes is not known, whatever it says of itself: the person is asked each time.
+                // The effects of the tool are unknown, even if it describes itself, so each call needs an approval.
                 tools = tools.with(Tool::with_schema(name, description, schema, handler).needs_approval());
             }
         }
@@ -109,14 +110,14 @@ impl Servers {
         (tools, faults)
     }
 
-    /// Has the next look for the tools start those again that were set aside, and tell again what is wrong.
+    /// Lets the next list of tools start suspended servers again, and report their problems again.
     pub(crate) async fn try_again(&self) {
         let ServerSlots { slots, told } = &mut *self.state.lock().await;
         told.clear();
         slots.iter_mut().for_each(ServerSlot::try_again);
     }
 
-    /// How many there are to be, and how many of them run.
+    /// Returns the number of wanted servers, and the number of running ones.
     pub(crate) async fn count(&self) -> (usize, usize) {
         let slots = &self.state.lock().await.slots;
         let named = self.wanted.len() + self.refused.len();
@@ -130,12 +131,12 @@ impl Servers {
     }
 }
 
-/// What a server is told of by, of those that the person knows of.
+/// Returns the key of a server in the set of known problems.
 fn server_key(number: usize) -> String {
     format!("server {number}")
 }
 
-/// What the model reads of a call: the answer, within what every vendor's program passes on.
+/// Returns the answer of a call for the model, within the size that every vendor's program passes on.
 async fn answer_of(peer: Peer<RoleClient>, tool: String, arguments: Value, within: Duration) -> ToolResult {
     call(peer, tool, arguments, within).await.within(MAX_ANSWER_BYTES)
 }

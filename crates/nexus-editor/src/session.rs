@@ -29,7 +29,7 @@ pub(crate) struct Session {
     writing: Mutex<()>,
 }
 
-/// What changes in a session.
+/// Mutable state of a session.
 #[derive(Debug)]
 pub(crate) struct SessionState {
     /// The type of the configuration that takes the next prompt.
@@ -37,7 +37,7 @@ pub(crate) struct SessionState {
     pub(crate) access: ToolAccess,
     /// The first words; `None` until a prompt was stored.
     pub(crate) title: Option<String>,
-    /// The lower access level that the person was told of last, and of which mode.
+    /// The reduced access level that was last reported to the person, and its mode.
     pub(crate) told_level: Option<(String, ToolAccess)>,
     running: Option<PromptSignals>,
 }

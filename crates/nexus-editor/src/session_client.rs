@@ -12,7 +12,7 @@ use crate::{client_text::harmless, outgoing::Outgoing};
 pub(crate) struct SessionClient {
     pub(crate) out: Outgoing,
     pub(crate) session: SessionId,
-    /// Whether the client shows notices.
+    /// True if the client shows notices.
     shows_notices: bool,
 }
 
@@ -25,8 +25,8 @@ impl SessionClient {
         self.out.notify("session/update", &SessionNotification::new(self.session.clone(), update));
     }
 
-    /// Tells the person something beside the answer: as a notice, or to a client that shows none as a thought, which is no part of an answer
-    /// either. `data` says the same for programs.
+    /// Sends the person a message outside of the answer: as a notice, or as a thought to a client without
+    /// notices. `data` has the same content for programs.
     pub(crate) fn notice(&self, severity: NoticeSeverity, text: &str, data: Value) {
         let (text, meta) = (harmless(text), meta(data));
         self.update(match self.shows_notices {
@@ -38,7 +38,7 @@ impl SessionClient {
     }
 }
 
-/// What Nexus says to programs, under its own key.
+/// Wraps data for programs under Nexus's own key.
 pub(crate) fn meta(data: Value) -> Meta {
     Meta::from_iter([("nexus".to_owned(), data)])
 }

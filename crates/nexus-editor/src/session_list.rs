@@ -11,7 +11,7 @@ use nexus_conversations::{ConversationError, ConversationSummary, Conversations}
 
 use crate::{record::SessionRecords, setup::is_unknown};
 
-/// How many sessions a page has at most. Source: our own bound.
+/// Most sessions of a page. Source: our own bound.
 const PAGE: usize = 50;
 /// The last moment that has four digits of a year, in milliseconds since 1970-01-01 00:00 UTC.
 const LAST_MOMENT_MS: u64 = 253_402_300_799_999;
@@ -38,7 +38,7 @@ pub(crate) fn list(
     for name in recorded {
         match summaries.remove(&name.as_str().to_ascii_lowercase()) {
             Some(summary) => found.push(summary),
-            // Only of one that is not there: one that cannot be read keeps its record.
+            // Remove the record only if the conversation is missing: an unreadable conversation retains it.
             None if conversations.summary(&name).is_err_and(|error| is_unknown(&error)) => {
                 records.remove(&name);
             }
@@ -71,12 +71,13 @@ pub(crate) fn list(
     Ok(ListSessionsResponse::new(sessions).next_cursor(next_cursor))
 }
 
-/// What a session is ordered by.
+/// Returns the sort key of a session.
 fn place(summary: &ConversationSummary) -> (std::cmp::Reverse<u64>, &str) {
     (std::cmp::Reverse(summary.updated_at_ms), summary.name.as_str())
 }
 
-/// Whether a session stands after the one that a cursor names. Nothing stands after a cursor that is none of ours.
+/// Returns true if a session comes after the session that a cursor names. Nothing comes after an unknown
+/// cursor.
 fn is_after(summary: &ConversationSummary, cursor: &str) -> bool {
     let Some((moment, name)) = cursor.split_once('-') else { return false };
     let Ok(moment) = moment.parse::<u64>() else { return false };

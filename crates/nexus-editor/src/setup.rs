@@ -1,4 +1,4 @@
-//! What all sessions of an agent have in common.
+//! Settings and state that all sessions of an agent share.
 
 use std::{
     fmt,
@@ -13,21 +13,23 @@ use nexus_router::Router;
 
 use crate::{outgoing::lock, record::SessionRecords};
 
-/// What sessions begin with, and may do at most.
+/// Defaults and limits of sessions.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct AcpOptions {
-    /// The type that a new session begins with. `None`: the first of the configuration that is no panel.
+    /// The type of a new session. `None`: the first type of the configuration that is not a panel.
     pub kind: Option<String>,
     /// The access level that a new session begins with, above which no client can set one. Default:
     /// [`ToolAccess::WorkspaceWrite`].
     pub access: ToolAccess,
-    /// How long the person's answer to a permission request is waited for; then it is no. Default: 5 minutes.
+    /// Longest wait for the person's answer to a permission request; after it the call is refused. Default: 5
+    /// minutes.
     pub permission_within: Duration,
-    /// How long a call of a tool of the client's MCP servers may take without a word of progress; then it has failed. Default:
-    /// 10 minutes.
+    /// Longest time without progress of a call of the client's MCP tools; after it the call fails. Default: 10
+    /// minutes.
     pub tool_call_within: Duration,
-    /// How long turns that are cancelled at the end may take to stop; then their processes are killed. Default: 10 seconds.
+    /// Time that cancelled turns have to stop at the end; after it their processes are killed. Default: 10
+    /// seconds.
     pub stop_within: Duration,
 }
 
@@ -82,7 +84,7 @@ impl AcpOptions {
 
 pub(crate) type OpenRouter = dyn Fn() -> Result<Router, String> + Send + Sync;
 
-/// What all sessions of an agent have in common.
+/// Settings and state that all sessions of an agent share.
 pub(crate) struct Setup {
     pub(crate) open: Box<OpenRouter>,
     pub(crate) router: Mutex<Option<Router>>,
@@ -129,7 +131,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(move || work(&setup)).await.map_err(|_| Error::internal_error())
 }
 
-/// Whether there is no such conversation.
+/// Returns true if the conversation does not exist.
 pub(crate) fn is_unknown(error: &ConversationError) -> bool {
     matches!(error.kind, ConversationErrorKind::Unknown | ConversationErrorKind::InvalidName)
 }

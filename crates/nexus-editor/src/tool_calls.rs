@@ -1,4 +1,4 @@
-//! How a tool call is shown: by the words that tools of every vendor have in common.
+//! Display of a tool call, by words that the tools of all vendors share.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::client_text::title;
 
-/// How many paths of a call are looked at. Source: our own bound.
+/// Most paths of a call that are used. Source: our own bound.
 const MAX_PATHS: usize = 16;
 
 /// Arguments that are a path.
@@ -26,7 +26,7 @@ const PATH_KEYS: [&str; 9] = [
 /// Arguments that say best what a call is for.
 const TELLING_KEYS: [&str; 7] = ["command", "cmd", "pattern", "query", "url", "description", "prompt"];
 
-/// Which parts of a name say what a tool does; the first that is found counts.
+/// Parts of a name that identify the kind of a tool; the first match counts.
 const KINDS: [(ToolKind, &[&str]); 8] = [
     (ToolKind::Think, &["todo", "think", "plan"]),
     (ToolKind::Fetch, &["fetch", "http", "web", "browse", "download"]),
@@ -38,7 +38,7 @@ const KINDS: [(ToolKind, &[&str]); 8] = [
     (ToolKind::Read, &["read", "view", "open"]),
 ];
 
-/// What kind of tool it is, by its name, else by what it may change.
+/// Returns the kind of a tool, by its name, else by its effects.
 pub(crate) fn kind(name: &str, effects: Option<Effects>) -> ToolKind {
     let name = name.to_ascii_lowercase();
     let by_name = KINDS.iter().find(|(_, parts)| parts.iter().any(|part| name.contains(part)));

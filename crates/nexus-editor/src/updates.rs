@@ -30,7 +30,7 @@ use crate::{
     tool_calls::{call_title, kind, paths},
 };
 
-/// How much of an output is shown, in bytes. Source: our own bound.
+/// Bytes of an output that are shown. Source: our own bound.
 const MAX_OUTPUT_BYTES: usize = 64 << 10;
 
 /// Takes the events of a turn and tells the client.
@@ -41,7 +41,7 @@ pub(crate) struct Updates {
     cwd: PathBuf,
     calls: Arc<Mutex<OpenCalls>>,
     files: Arc<Files>,
-    /// What the client was told of each message that has not ended.
+    /// Text that the client has of each unfinished message.
     said: HashMap<MessageId, String>,
     /// The messages that have ended, of which the client was shown something.
     ended: HashSet<MessageId>,
@@ -50,7 +50,7 @@ pub(crate) struct Updates {
 }
 
 impl Updates {
-    /// Of a turn whose ids all begin with `prefix`.
+    /// Creates the updates of a turn whose ids all begin with `prefix`.
     pub(crate) fn new(
         client: SessionClient,
         prefix: String,
@@ -88,7 +88,7 @@ impl Updates {
 
     fn take(&mut self, event: &TurnEvent) {
         match event {
-            // What a sub-agent says is no part of the answer: what it came to is the output of its call.
+            // A sub-agent's text is not part of the answer: its result is the output of its call.
             TurnEvent::TextDelta(delta) if delta.parent.is_none() => {
                 self.said.entry(delta.message.clone()).or_default().push_str(&delta.text);
                 self.chunk(&delta.message, &delta.text, false);
@@ -122,11 +122,11 @@ impl Updates {
         self.finish.clone_from(&ended.finish);
     }
 
-    /// What was shown cannot be taken back, so the person is told.
+    /// A shown message cannot be withdrawn, so the person gets a notice.
     fn message_voided(&mut self, voided: &MessageVoided) {
         let was_open = self.said.remove(&voided.message).is_some_and(|said| !said.is_empty());
         if self.ended.remove(&voided.message) || was_open {
-            let text = "the message above does not count: it broke off, or is asked for again";
+            let text = "the message above does not count: it broke off, or the model writes it again";
             let id = format!("{}-{}", self.prefix, voided.message);
             self.client.notice(NoticeSeverity::Info, text, json!({ "voidedMessageId": id }));
         }
@@ -178,7 +178,7 @@ impl Updates {
         self.change(call.id, fields);
     }
 
-    /// What the person is to know, and is no part of the answer.
+    /// Reports events that concern the person but are not part of the answer.
     fn told_beside(&self, event: &TurnEvent) {
         let (severity, text, data) = match event {
             TurnEvent::Queued(queued) => (
@@ -227,7 +227,7 @@ impl EventSink for Updates {
     }
 }
 
-/// Whether files that the call names may be others afterwards.
+/// Returns true if the call may have changed the files that it names.
 fn may_write(effects: Effects, kind: ToolKind) -> bool {
     !effects.allow_another_try() || matches!(kind, ToolKind::Edit | ToolKind::Delete | ToolKind::Move)
 }
@@ -236,7 +236,7 @@ pub(crate) fn locations(paths: &[PathBuf]) -> Vec<ToolCallLocation> {
     paths.iter().map(ToolCallLocation::new).collect()
 }
 
-/// What came back from a call.
+/// Returns the output of a call for display.
 fn shown(content: &ToolContent) -> Option<ToolCallContent> {
     match content {
         ToolContent::Text { text } => output_text(text),
@@ -253,7 +253,7 @@ pub(crate) fn output_text(text: &str) -> Option<ToolCallContent> {
     (!text.trim().is_empty()).then(|| ContentBlock::from(text).into())
 }
 
-/// Arguments as they are kept: JSON, or a text that is none.
+/// Returns stored arguments: as JSON, or as text if they are malformed.
 pub(crate) fn raw_input(arguments: &str) -> Value {
     serde_json::from_str(arguments).unwrap_or_else(|_| Value::String(arguments.to_owned()))
 }

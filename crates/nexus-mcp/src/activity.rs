@@ -54,17 +54,17 @@ impl Drop for CallGuard<'_> {
 }
 
 impl CallActivity {
-    /// Whether a program has listed the tools.
+    /// Returns true if a program has listed the tools.
     pub fn is_listed(&self) -> bool {
         self.calls().is_listed
     }
 
-    /// Whether a call was decided on.
+    /// Returns true if the session has decided on a call.
     pub fn were_decided(&self) -> bool {
         self.calls().decided > 0
     }
 
-    /// Whether a tool runs.
+    /// Returns true while a tool runs.
     pub fn is_busy(&self) -> bool {
         self.calls().pending > 0
     }

@@ -38,7 +38,7 @@ use super::{
 /// Longest event that is taken from the server, in bytes: answers are bounded far below.
 const MAX_EVENT_BYTES: usize = 4 << 20;
 
-/// Why there is no server to attach to.
+/// Reason why no server can be attached to.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum AttachError {
@@ -102,7 +102,7 @@ pub async fn attach(
         let is_first = matches!(&message, Ok(Incoming::Request { method, .. }) if method == "initialize");
         let carrying = Arc::clone(&carrier).carry(message.ok(), line, writer.lines.clone());
         if is_first {
-            // What follows it belongs to its session.
+            // Later messages need the session that this one creates.
             carrying.await;
         } else {
             carried.spawn(carrying);

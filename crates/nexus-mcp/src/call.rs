@@ -25,15 +25,15 @@ use super::{
     wire::{self, RequestMeta},
 };
 
-/// How often progress is told of a call that says nothing new. Source: clients that listen at all give up after 300 s of
-/// silence; SPAWN asks for 20 s at most.
+/// Pause between two progress messages of a call without news. Source: clients that listen at all give up after
+/// 300 s of silence; SPAWN asks for 20 s at most.
 const PROGRESS_EVERY: Duration = Duration::from_secs(15);
 /// The least time between two lines of progress. Source: our own choice: they are for a person.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(500);
-/// How long a call that may become a protocol task is waited for before it does, so that what is answered soon is answered
-/// plainly. Source: our own choice.
+/// Time after which a call may become a protocol task, so that quick answers are sent directly. Source: our own
+/// choice.
 const DEFERRED_AFTER: Duration = Duration::from_secs(1);
-/// How long a client may take to say its roots. Source: our own choice: clients answer from memory.
+/// Time that a client has to send its roots. Source: our own choice: clients answer from memory.
 const ROOTS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A call that runs, and what is needed to wait for it.
@@ -48,12 +48,12 @@ pub(crate) struct RunningCall {
     pub(crate) lines: watch::Receiver<String>,
     pub(crate) roots: mpsc::Receiver<RootsQuestion>,
     pub(crate) questions: Arc<Questions>,
-    /// Where the call may go on when its client wants to fetch the answer later.
+    /// Store in which the call continues if its client wants to fetch the answer later.
     pub(crate) deferred: Option<SharedDeferredCalls>,
     pub(crate) messages: mpsc::Sender<Bytes>,
 }
 
-/// Tells a call that nobody waits for it any more, when it is dropped.
+/// Cancels the wait for a call when dropped.
 pub(crate) struct WaitGuard(Option<CancelToken>);
 
 impl WaitGuard {

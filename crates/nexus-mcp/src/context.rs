@@ -1,4 +1,4 @@
-//! What a call is told beside its arguments.
+//! Context of a call, beside its arguments.
 
 use std::sync::{
     Arc,
@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::roots::{ClientRoots, RootsSource};
 
-/// What a call is told beside its arguments.
+/// Context of a call, beside its arguments.
 #[derive(Clone, Debug)]
 pub struct CallContext {
     progress: CallProgress,
@@ -20,7 +20,7 @@ pub struct CallContext {
 }
 
 impl CallContext {
-    /// Of a call that no client waits for: nobody is told of its progress, and it has no roots.
+    /// Context of a call without a waiting client: its progress goes nowhere, and it has no roots.
     pub fn unattended() -> Self {
         Self::new(CallProgress::default(), CancelToken::new(), RootsSource::None)
     }
@@ -29,19 +29,19 @@ impl CallContext {
         Self { progress, cancel, roots, is_deferred: Arc::default() }
     }
 
-    /// Where to say what the call is at.
+    /// Returns the receiver of the call's progress.
     pub fn progress(&self) -> &CallProgress {
         &self.progress
     }
 
-    /// Cancelled once nobody waits for the answer any more: the client cancelled the call, or left, or the server ends. What
-    /// the call began may go on.
+    /// Returns the token that is cancelled once the answer is no longer awaited: the client cancelled the call,
+    /// or left, or the server ends. The call itself may continue.
     pub fn cancelled(&self) -> &CancelToken {
         &self.cancel
     }
 
-    /// Whether the client has been answered with a protocol task and fetches the answer later: a call that waits for something
-    /// may then wait for as long as it takes. It can become true while the call runs.
+    /// Returns true if the client got a protocol task and fetches the answer later: the call may then wait as
+    /// long as necessary. It can become true while the call runs.
     pub fn is_deferred(&self) -> bool {
         self.is_deferred.load(Ordering::Relaxed)
     }
@@ -50,14 +50,14 @@ impl CallContext {
         self.is_deferred.store(true, Ordering::Relaxed);
     }
 
-    /// The folders that the client works in, asked of it now. Ask before anything is changed: by the revision 2026-07-28 the
-    /// client sends the whole call again with the answer, and this call is dropped here.
+    /// Asks the client for the folders that it works in. Call it before any change: by the revision 2026-07-28
+    /// the client sends the whole call again with the answer, and this call is dropped here.
     pub async fn roots(&self) -> ClientRoots {
         self.roots.ask().await
     }
 }
 
-/// Where a call says what it is at. Clones say it for the same call.
+/// Receiver of a call's progress. Clones report for the same call.
 #[derive(Clone, Debug)]
 pub struct CallProgress(watch::Sender<String>);
 
@@ -73,7 +73,7 @@ impl CallProgress {
         self.0.send_replace(line.into());
     }
 
-    /// The last line that was said, and a way to wait for the next.
+    /// Returns the last progress line, and a way to wait for the next.
     pub(crate) fn lines(&self) -> watch::Receiver<String> {
         self.0.subscribe()
     }

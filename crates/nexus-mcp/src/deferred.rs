@@ -19,11 +19,12 @@ use uuid::Uuid;
 
 use super::service::JsonObject;
 
-/// How long a call and its answer are kept, from its beginning. Source: our own choice, longer than a client stays.
+/// Time that a call and its answer are stored, from its beginning. Source: our own choice, longer than a client
+/// stays.
 const KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most calls that are kept. Source: our own bound.
 const MAX_KEPT: usize = 256;
-/// How often a client should ask. Source: one client was seen to ask so often when told to.
+/// Pause between two polls of a client. Source: an observed client follows this value.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The calls whose answers are fetched later.
@@ -91,7 +92,7 @@ impl DeferredCalls {
         })
     }
 
-    /// The answer to `tasks/cancel`: nobody waits for the call any more. What it began is its service's to go on with.
+    /// Answers `tasks/cancel`: the call is no longer awaited. The service decides if its work continues.
     pub(crate) fn cancelled(&self, params: &Value) -> Result<TaskAckResult, ErrorData> {
         self.with(params, |_, call| {
             if matches!(call.state, DeferredState::Working) {
@@ -103,7 +104,7 @@ impl DeferredCalls {
         })
     }
 
-    /// The answer to `tasks/update`: nothing was asked within a task.
+    /// Answers `tasks/update`: a task here never asks for input.
     pub(crate) fn updated(&self, params: &Value) -> Result<TaskAckResult, ErrorData> {
         self.with(params, |_, _| TaskAckResult::default())
     }

@@ -1,4 +1,4 @@
-//! Where messages are answered, whatever carried them.
+//! Answers messages of any transport.
 
 use std::sync::Arc;
 
@@ -27,20 +27,20 @@ const MAX_CALLS: usize = 128;
 /// Messages of one call that its client has not read yet.
 const UNREAD_MESSAGES: usize = 16;
 
-/// What a transport knows of the client that sent a message.
+/// A transport's knowledge of the client that sent a message.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ClientSide {
-    /// The connection or MCP session, so that two clients' request ids are told apart.
+    /// The connection or MCP session, which separates the request ids of two clients.
     pub(crate) session: String,
-    /// Whether it said in `initialize` that it says its roots, and can be asked.
+    /// True if it announced roots in `initialize`, and can answer requests.
     pub(crate) offers_roots: bool,
 }
 
 /// The tools that an endpoint serves.
 enum ServedTools {
-    /// Of a service. Its calls go on to their end when their client leaves.
+    /// Tools of a service. Their calls run to their end when the client leaves.
     Service(Arc<dyn ToolService>),
-    /// Of a session. Its calls end with their waiting, and nothing is spawned.
+    /// Tools of a session. Their calls end with the wait, and nothing is spawned.
     Session(Arc<SessionTools>),
 }
 
@@ -101,7 +101,7 @@ impl Endpoint {
         }
     }
 
-    /// Answers what was no message.
+    /// Answers a malformed message.
     pub(crate) fn refuse(refused: NotUnderstood) -> Reply {
         Reply::Message(wire::error_message(refused.id, refused.error), ReplyStatus::BadRequest)
     }
@@ -205,7 +205,7 @@ impl Endpoint {
             ServedTools::Session(_) => RootsSource::None,
         };
         let context = CallContext::new(CallProgress::default(), self.ending.child(), roots_source);
-        // Before the call begins: what it says at once is heard.
+        // Subscribe before the call begins, so that its first line is not lost.
         let lines = context.progress().lines();
         let is_long = self.long.contains(&tool);
         let (running, task): (BoxFuture<'static, CallToolResult>, _) = match &self.served {
@@ -270,7 +270,8 @@ impl Endpoint {
         ErrorData::invalid_params(problem, Some(json!({ "tools": known })))
     }
 
-    /// A client wants to hear of changes. There are none, so it is told that, and nothing more until it goes.
+    /// Answers a client that subscribes to changes. Nothing ever changes here, so it gets a confirmation, and
+    /// nothing more until it leaves.
     fn listen(&self, id: RequestId, client: &ClientSide) -> Reply {
         let (messages, unread) = mpsc::channel(1);
         let waiting = self.in_flight.begin(&client.session, &id);
@@ -286,7 +287,7 @@ impl Endpoint {
     }
 }
 
-/// How a call learns its client's roots: by the revision that its client speaks.
+/// Returns the way to learn the client's roots, by its revision.
 fn roots_source(
     params: &JsonObject,
     meta: &RequestMeta,

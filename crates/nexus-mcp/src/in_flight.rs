@@ -1,4 +1,4 @@
-//! Which requests are waited for, so that a client can say that it does not wait any more.
+//! Running requests, so that a client can cancel its wait for one.
 
 use std::{
     collections::HashMap,
@@ -59,7 +59,7 @@ impl InFlight {
 }
 
 impl InFlightRequest {
-    /// Cancelled once nobody waits for the request any more.
+    /// Returns the token that is cancelled once the request is no longer awaited.
     pub(crate) fn end(&self) -> &CancelToken {
         &self.end
     }

@@ -1,19 +1,23 @@
-//! Serves a set of tools to clients of the Model Context Protocol (MCP): over stdio, over streamable HTTP, and over stdio by
-//! way of a server that already runs.
+//! Serves a set of tools to clients of the Model Context Protocol (MCP): over stdio, over streamable HTTP, and
+//! over stdio through a server that already runs.
 //!
-//! A [`SessionServer`] serves the tools of a [`Session`](nexus_core::Session) within the future of a turn, by the same code.
+//! A [`SessionServer`] serves the tools of a [`Session`](nexus_core::Session) within the future of a turn, by
+//! the same code.
 //!
-//! The crate knows the protocol and nothing of what the tools do: that is a [`ToolService`]. What services have in common stands
-//! beside it: [`OnFirstCall`] for tools whose arguments and answers are types, [`page`] for answers that every client passes whole,
-//! [`schema`] for schemas of arguments.
+//! The crate knows only the protocol; a [`ToolService`] has the tools. Shared parts of services stand beside
+//! it: [`OnFirstCall`] for tools whose arguments and answers are types, [`page`] for answers that every client
+//! passes on whole, [`schema`] for schemas of arguments.
 //!
-//! - Revisions 2025-06-18 and 2025-11-25 begin with `initialize`; revision 2026-07-28 has no handshake, and every request
-//!   names its revision. All three are answered on one connection, in any order.
-//! - No state hangs on an MCP session or on a request id, but for the end of a wait: a client that lost its session goes on.
-//! - The answers to `initialize`, `server/discover` and `tools/list` come from memory. What is slow to load is the service's
-//!   to load at the first call.
-//! - A cancelled call, a client that leaves and a cancelled protocol task end the *waiting* ([`CallContext::cancelled`]).
-//!   What the call began is the service's to go on with or not.
+//! - Revisions 2025-06-18 and 2025-11-25 begin with `initialize`; revision 2026-07-28 has no handshake, and
+//!   every request names its
+//! revision. All three are answered on one connection, in any order.
+//! - An MCP session or request id has no state except for the end of a wait: a client that lost its session
+//!   continues with a new one.
+//! - The answers to `initialize`, `server/discover` and `tools/list` come from memory. A service does slow
+//!   loading at the first call.
+//! - A cancelled call, a client that leaves and a cancelled protocol task end the *wait*
+//!   ([`CallContext::cancelled`]). The service decides
+//! if the work continues.
 //!
 //! ```
 //! use nexus_mcp::{CallAnswer, CallContext, JsonObject, ServedTool, ServiceInfo, ToolKind, ToolService};

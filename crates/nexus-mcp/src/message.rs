@@ -14,30 +14,30 @@ pub(crate) enum Incoming {
     Request {
         /// Pairs the answer with it.
         id: RequestId,
-        /// What is asked for.
+        /// Requested method.
         method: String,
-        /// What for.
+        /// Its parameters.
         params: Value,
         /// Why no call may rest on it: it was repaired, or an object has a key twice.
         flaw: Option<String>,
     },
     /// It wants none.
     Notification {
-        /// What happened.
+        /// Name of the event.
         method: String,
         /// To what.
         params: Value,
     },
     /// It answers a request of the server's: with a result, or with `None` for an error.
     Answer {
-        /// Of which.
+        /// Id of that request.
         id: RequestId,
-        /// What it says.
+        /// Result of the request.
         result: Option<Value>,
     },
 }
 
-/// Why a message is not understood, and its id as far as there is one.
+/// Reason why a message cannot be read, and its id as far as it is known.
 #[derive(Debug)]
 pub(crate) struct NotUnderstood {
     pub(crate) id: Option<RequestId>,

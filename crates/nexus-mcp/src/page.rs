@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Most bytes of an answer as JSON. Source: 10 kB is the largest result that every client passes whole; the rest is for what a
 /// protocol puts around it.
 pub const MOST_BYTES: usize = 9_000;
-/// How long texts may be, from the best on.
+/// Lengths of texts that are tried, the best first.
 const TEXT_LIMITS: [usize; 10] = [4_000, 2_000, 1_000, 500, 250, 120, 60, 30, 12, 0];
 
 /// The answer with texts as long as they can be: `build` is given how many bytes of each text there may be. With few of them it is
@@ -16,7 +16,7 @@ pub fn fitted<T: Serialize>(build: impl Fn(usize) -> T) -> T {
     fitted_within(MOST_BYTES, build)
 }
 
-/// As [`fitted`], in so many bytes of JSON.
+/// [`fitted`] within so many bytes of JSON.
 pub fn fitted_within<T: Serialize>(bytes: usize, build: impl Fn(usize) -> T) -> T {
     for most in TEXT_LIMITS {
         let answer = build(most);
@@ -27,8 +27,8 @@ pub fn fitted_within<T: Serialize>(bytes: usize, build: impl Fn(usize) -> T) -> 
     build(0)
 }
 
-/// How many items of a list there may be where texts have at most `most` bytes: `all`, unless the texts are cut to almost
-/// nothing and it still does not fit.
+/// Returns the most items of a list if texts have at most `most` bytes: `all`, unless the texts are cut to
+/// almost nothing and the list still does not fit.
 pub fn most_of(all: usize, most: usize) -> usize {
     match most {
         0 => 4,
@@ -38,12 +38,12 @@ pub fn most_of(all: usize, most: usize) -> usize {
     }
 }
 
-/// How many bytes a value has as JSON.
+/// Returns the size of a value as JSON, in bytes.
 pub fn json_bytes<T: Serialize>(value: &T) -> usize {
     serde_json::to_vec(value).map_or(usize::MAX, |bytes| bytes.len())
 }
 
-/// At most `most` bytes of a text; what is missing is said.
+/// Returns at most `most` bytes of a text, with a note about the missing rest.
 pub fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -68,7 +68,7 @@ pub fn cut_list<'t>(texts: impl IntoIterator<Item = &'t str>, most: usize) -> Ve
     shown
 }
 
-/// As many items from `offset` on as fit, and where the next page begins. There is at least one, if there is any.
+/// Returns the items from `offset` on that fit, at least one, and the offset of the next page.
 pub fn page<T: Serialize>(
     items: impl IntoIterator<Item = T>,
     offset: u64,
@@ -87,8 +87,8 @@ pub fn page<T: Serialize>(
     (shown, None)
 }
 
-/// As much of a text from byte `offset` on as fits into `room` bytes of JSON, and where the next page begins. An offset in
-/// the middle of a character is moved back.
+/// Returns the part of a text from byte `offset` on that fits into `room` bytes of JSON, and the offset of the
+/// next page. An offset in the middle of a character is moved back.
 pub fn text_page(text: &str, offset: u64, room: usize) -> (&str, Option<u64>) {
     let start = text.floor_char_boundary(usize::try_from(offset).unwrap_or(usize::MAX).min(text.len()));
     let mut room = room;

@@ -1,4 +1,4 @@
-//! What clients are asked, until they answer.
+//! Open requests to clients.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! What a message is answered with, for any transport.
+//! Reply to a message, for any transport.
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
@@ -8,9 +8,9 @@ use tokio::sync::mpsc;
 
 use super::{in_flight::InFlightRequest, wire};
 
-/// What a message is answered with.
+/// Reply to a message.
 pub(crate) enum Reply {
-    /// Nothing: it was no request.
+    /// No reply: the message was not a request.
     Nothing,
     /// One message, now.
     Message(Bytes, ReplyStatus),
@@ -18,14 +18,14 @@ pub(crate) enum Reply {
     Stream(ReplyStream),
 }
 
-/// What a transport with statuses says beside the message.
+/// Status of a reply, for a transport with statuses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReplyStatus {
     /// It was answered, if only with an error.
     Answered,
     /// The request is not in order.
     BadRequest,
-    /// There is no such method.
+    /// The method does not exist.
     NotFound,
 }
 

@@ -21,7 +21,7 @@ pub enum ClientRoots {
 }
 
 impl ClientRoots {
-    /// Reads a result of `roots/list`. What is no folder of this machine is left out.
+    /// Reads a result of `roots/list`. Leaves out roots that are not folders of this machine.
     pub(crate) fn read(result: &Value) -> Self {
         let Some(roots) = result.get("roots").and_then(Value::as_array) else { return Self::NoAnswer };
         let path = |root: &Value| file_path(root.get("uri")?.as_str()?);
@@ -45,14 +45,14 @@ fn file_path(_: &str) -> Option<PathBuf> {
 /// One question for the roots, and where its answer goes.
 pub(crate) type RootsQuestion = oneshot::Sender<ClientRoots>;
 
-/// How a call learns its client's roots.
+/// Way to learn the client's roots for a call.
 #[derive(Clone, Debug)]
 pub(crate) enum RootsSource {
-    /// There is no client, or it does not offer to say.
+    /// The call has no client, or a client without roots.
     None,
     /// They came with the call.
     Known(ClientRoots),
-    /// Whoever runs the call asks the client; the answer is kept for this call.
+    /// The transport asks the client; the answer is stored for this call.
     Asked(mpsc::Sender<RootsQuestion>, Arc<Mutex<Option<ClientRoots>>>),
 }
 

@@ -11,7 +11,7 @@ pub fn of_arguments<T: JsonSchema + DeserializeOwned>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let mut schema =
         cleaned(settings.for_deserialize().into_generator().into_root_schema_for::<T>().to_value());
-    // `null` is taken for an argument that is left out, but there is no need to offer it.
+    // `null` is accepted in place of a missing argument, but the schema need not offer it.
     let properties = schema.get_mut("properties").and_then(Value::as_object_mut);
     properties.into_iter().flat_map(|all| all.values_mut()).for_each(without_null);
     schema
@@ -31,7 +31,7 @@ fn without_null(property: &mut Value) {
     alternatives.retain(|alternative| alternative["type"] != "null");
     if let [Value::Object(only)] = &mut alternatives[..] {
         let mut only = std::mem::take(only);
-        // What the property says of itself is nearer than what its type does.
+        // The property's own description is more specific than that of its type.
         for (name, value) in std::mem::take(property) {
             if name != "anyOf" {
                 only.insert(name, value);
@@ -94,7 +94,7 @@ pub fn read<T: JsonSchema + DeserializeOwned>(tool: &str, arguments: JsonObject)
     })
 }
 
-/// Longest problem that is told: it repeats what the caller wrote.
+/// Longest problem in an answer: it repeats text of the caller.
 const MOST_PROBLEM_BYTES: usize = 500;
 
 /// The arguments that a schema names, with their types.

@@ -1,7 +1,7 @@
-//! What a home says of the HTTP server that runs for it.
+//! Files of a home that describe its running HTTP server.
 //!
-//! `NAME.json` says where it listens, `NAME.lock` is held by the operating system for as long as its process lives, so that a
-//! file of a process that died is recognised, and `NAME.token` is what its clients bear.
+//! `NAME.json` has its address, and `NAME.token` the token for its clients. The server locks `NAME.lock` for as
+//! long as it lives, so that the file of a dead server is recognised.
 
 use std::{
     fs, io,
@@ -16,8 +16,8 @@ use thiserror::Error;
 
 /// Longest server file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 4096;
-/// How long a held lock is waited for. A process that a killed server had just forked keeps its lock until it runs a program,
-/// and whoever looks for a running server holds it for a moment.
+/// Longest wait for the lock. A process that a killed server had just forked keeps the lock until it runs a
+/// program, and a program that looks for a running server takes it for a moment.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The right to be the HTTP server of a home, until it is dropped. The file that names it goes with it.
@@ -31,7 +31,7 @@ pub struct ServerFile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RunningServer {
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
     /// Its process.
     pub pid: u32,

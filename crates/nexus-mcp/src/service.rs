@@ -1,4 +1,4 @@
-//! What is served: tools, and the code that answers their calls.
+//! A service: tools, and the code that answers their calls.
 
 use async_trait::async_trait;
 use serde::Serialize;
@@ -16,23 +16,25 @@ pub const MAX_ANSWER_BYTES: usize = nexus_core::MAX_ANSWER_BYTES - 100;
 /// A set of tools, and what answers their calls.
 #[async_trait]
 pub trait ToolService: Send + Sync + 'static {
-    /// What the server is called and how it is used. Asked once, before anything is served: it must not wait for anything.
+    /// Returns the server's name and instructions. Called once, before anything is served: it must not wait.
     fn info(&self) -> ServiceInfo;
 
     /// The tools, in the order in which clients list them. Asked once, as [`ToolService::info`] is.
     fn tools(&self) -> Vec<ServedTool>;
 
-    /// Answers one call. `name` is one of [`ToolService::tools`]; `arguments` are as the model wrote them.
+    /// Answers one call. `name` is the name of a tool of [`ToolService::tools`]; `arguments` are as the model
+    /// wrote them.
     ///
-    /// The call goes on to its end when its client leaves: [`CallContext::cancelled`] then says that nobody waits. It is dropped
-    /// in one place only: while it awaits [`CallContext::roots`]. A panic is answered as an error.
+    /// The call runs to its end when its client leaves: [`CallContext::cancelled`] then reports that its answer
+    /// is not awaited. It is dropped only while it awaits [`CallContext::roots`]. A panic is answered as an
+    /// error.
     async fn call(&self, name: &str, arguments: JsonObject, context: CallContext) -> CallAnswer;
 
     /// Ends what the calls began: called once, when the server is to end. The server waits for it within a bound.
     async fn stop(&self);
 }
 
-/// What a server says of itself.
+/// A server's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServiceInfo {
@@ -40,18 +42,18 @@ pub struct ServiceInfo {
     pub name: String,
     /// Version.
     pub version: String,
-    /// How the tools are used, for the model. Clients show it the first 250 characters at the least.
+    /// Instructions for the model. Every known client shows at least the first 250 characters.
     pub instructions: String,
 }
 
 impl ServiceInfo {
-    /// What a server says of itself.
+    /// Creates a server's description of itself.
     pub fn new(name: impl Into<String>, version: impl Into<String>, instructions: impl Into<String>) -> Self {
         Self { name: name.into(), version: version.into(), instructions: instructions.into() }
     }
 }
 
-/// What a call of a tool changes, as far as clients want to know.
+/// Effects of a tool's calls, as far as clients distinguish them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ToolKind {
@@ -73,15 +75,15 @@ pub struct ServedTool {
     pub name: String,
     /// Name for people.
     pub title: Option<String>,
-    /// What it does and when to call it, for the model. Below 2,048 characters all known clients show it whole.
+    /// Its purpose, and when to call it, for the model. Below 2,048 characters all known clients show it whole.
     pub description: String,
     /// JSON Schema of its arguments, an object.
     pub input_schema: Value,
     /// JSON Schema of its structured content, an object.
     pub output_schema: Option<Value>,
-    /// What a call changes.
+    /// Effects of a call.
     pub kind: ToolKind,
-    /// Whether a call may take long. For a client that declares the tasks extension such a call becomes a protocol task.
+    /// True if a call may take long. For a client with the tasks extension such a call becomes a protocol task.
     pub may_take_long: bool,
 }
 
@@ -128,9 +130,9 @@ impl ServedTool {
     }
 }
 
-/// What a call came to.
+/// Answer to a call.
 ///
-/// Some clients show their model the text alone and some the structured content alone, so each must say everything.
+/// Some clients show their model only the text and some only the structured content, so each must be complete.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct CallAnswer {
@@ -138,7 +140,7 @@ pub struct CallAnswer {
     pub structured: Option<Value>,
     /// For the model.
     pub text: String,
-    /// Whether the call failed. The text then says what to do instead.
+    /// True if the call failed. The text then has advice.
     pub is_error: bool,
 }
 

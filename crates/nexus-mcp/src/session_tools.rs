@@ -15,7 +15,7 @@ use super::{
     wire,
 };
 
-/// The tools of a session, and the activity of those who call them.
+/// The tools of a session, and the activity of their callers.
 #[derive(Debug)]
 pub(crate) struct SessionTools {
     session: Arc<Session>,

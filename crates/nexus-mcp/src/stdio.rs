@@ -25,14 +25,14 @@ use super::{
 
 /// Lines that are read and not answered yet, and answers that are not written yet.
 const QUEUED_LINES: usize = 64;
-/// How long answers that are there may take to be written once the server ends.
+/// Longest time for writing finished answers once the server ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// What bounds a server over lines.
+/// Limits of a server over lines.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StdioSettings {
-    /// How long [`ToolService::stop`] and the calls that run may take at the end.
+    /// Time that [`ToolService::stop`] and running calls have at the end.
     pub stop_within: Duration,
 }
 
@@ -50,7 +50,7 @@ pub enum StdioEnd {
     InputClosed,
     /// The input cannot be read.
     InputFailed(io::Error),
-    /// The output cannot be written: nobody reads it any more, or there is no room.
+    /// The output cannot be written: its reader is gone, or the disk is full.
     OutputFailed(io::Error),
     /// `ended` was done.
     Asked,
@@ -74,8 +74,9 @@ pub async fn serve_stdio(
     serve_lines(service, settings, BufReader::new(input), output, ended).await
 }
 
-/// Takes the standard streams of this process over: copies that no other program inherits. From then on whatever else reads from the standard
-/// input reads nothing, and what it writes to the standard output goes to the standard error. Call it once.
+/// Takes over the standard streams of this process: returns copies that no other program inherits. From then on
+/// other code reads nothing from the standard input, and its standard output goes to the standard error. Call
+/// it once.
 ///
 /// # Errors
 ///
@@ -127,7 +128,7 @@ pub async fn serve_lines(
             biased;
             () = &mut ended => break StdioEnd::Asked,
             error = writer.failed() => break StdioEnd::OutputFailed(error),
-            // Those that are done are forgotten.
+            // Finished calls are dropped.
             Some(_) = calls.join_next() => continue,
             line = lines.recv() => line,
         };
@@ -190,7 +191,7 @@ fn note_roots(message: &Incoming, client: &mut ClientSide) {
     }
 }
 
-/// Whether the parameters of `initialize` say that the client says its roots.
+/// Returns true if the parameters of `initialize` announce roots.
 pub(crate) fn offers_roots(params: &serde_json::Value) -> bool {
     params.pointer("/capabilities/roots").is_some_and(serde_json::Value::is_object)
 }

@@ -13,7 +13,7 @@ use thiserror::Error;
 /// Random bytes of a token.
 const TOKEN_BYTES: usize = 32;
 
-/// The token that HTTP clients bear: it is compared in a time that tells nothing, and never printed.
+/// The token of HTTP clients: it is compared in constant time, and never printed.
 #[derive(Clone)]
 pub struct HttpToken(String);
 
@@ -44,11 +44,11 @@ pub enum TokenError {
 }
 
 impl HttpToken {
-    /// The token in a file; if there is none, a new one is made, which only its owner can read.
+    /// Reads the token in a file; creates the file with a new token, owner-only, if it is missing.
     ///
     /// # Errors
     ///
-    /// As [`TokenError`] has them.
+    /// Those of [`TokenError`].
     pub fn load_or_create(path: &Path) -> Result<Self, TokenError> {
         match Self::load(path) {
             Err(TokenError::File { source, .. }) if source.kind() == io::ErrorKind::NotFound => {}
@@ -89,7 +89,7 @@ impl HttpToken {
         Ok(Self(URL_SAFE_NO_PAD.encode(random)))
     }
 
-    /// Whether a request bears it.
+    /// Returns true if a request has this token.
     pub(crate) fn is(&self, borne: &[u8]) -> bool {
         self.0.as_bytes().ct_eq(borne).into()
     }

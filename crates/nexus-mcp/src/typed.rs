@@ -21,7 +21,7 @@ use super::{
     service::{CallAnswer, JsonObject, ServedTool, ToolKind},
 };
 
-/// How often it is looked whether something runs whose progress is to be told.
+/// Pause between two checks for running work with progress.
 const PROGRESS_PAUSE: Duration = Duration::from_millis(200);
 
 /// One tool, as it is described. Its schemas come from types.
@@ -31,11 +31,11 @@ pub struct ToolDescription {
     pub name: &'static str,
     /// Name for people.
     pub title: &'static str,
-    /// What it does and when to call it, for the model.
+    /// Its purpose, and when to call it, for the model.
     pub text: &'static str,
-    /// What a call changes.
+    /// Effects of a call.
     pub kind: ToolKind,
-    /// Whether a call may take long.
+    /// True if a call may take long.
     pub may_take_long: bool,
 }
 
@@ -78,7 +78,8 @@ pub struct OnFirstCall<S> {
 }
 
 impl<S: Clone + Send + Sync + 'static> OnFirstCall<S> {
-    /// What `open` opens. It is called at the first call of a tool, and again at the next if it fails; it may block.
+    /// Creates tools over the result of `open`. It is called at the first call of a tool, and again at the next
+    /// call if it fails; it may block.
     pub fn new<E: fmt::Display>(open: impl Fn() -> Result<S, E> + Send + Sync + 'static) -> Self {
         let open = Arc::new(move || open().map_err(|error| error.to_string()));
         Self { open, opened: OnceCell::new(), is_stopping: AtomicBool::new(false) }
@@ -125,9 +126,9 @@ impl<S: Clone + Send + Sync + 'static> OnFirstCall<S> {
         }
     }
 
-    /// A call that waits for something that goes on without it, and passes on what `progress` says meanwhile. It stops waiting when
-    /// its client does; a client that fetches the answer later has all the time: for it the call is made again for as long as
-    /// `is_running` says of an answer that there is more to wait for.
+    /// Answers a call that waits for work, and passes on the lines of `progress` meanwhile. The wait ends when
+    /// the client leaves; the work continues. For a client that fetches the answer later, the call is repeated
+    /// as long as `is_running` returns true for its answer.
     pub async fn answer_waiting<Q, A, E, F>(
         &self,
         tool: &str,
@@ -189,7 +190,7 @@ fn answer<A: Serialize, E: fmt::Display>(answered: Result<A, E>) -> CallAnswer {
     }
 }
 
-/// Passes on what is said for as long as it is polled.
+/// Passes progress lines on while it is polled.
 async fn tell_progress(
     follow: impl Fn() -> Option<watch::Receiver<String>>,
     context: &CallContext,

@@ -19,25 +19,26 @@ use super::service::{CallAnswer, JsonObject, ServedTool, ServiceInfo, ToolKind};
 const WITH_HANDSHAKE: [ProtocolVersion; 2] = [ProtocolVersion::V_2025_06_18, ProtocolVersion::V_2025_11_25];
 /// The revision without: every request names it, and what its client can do.
 const WITHOUT_HANDSHAKE: ProtocolVersion = ProtocolVersion::V_2026_07_28;
-/// How long a client may keep what `server/discover` and `tools/list` answered: neither changes while a server runs.
+/// Time that a client may cache the answers to `server/discover` and `tools/list`: neither changes while a
+/// server runs.
 const KEPT_MS: u64 = 60_000;
 
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const META_SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// What a request says of itself beside what it asks for, in its `_meta`.
+/// A request's `_meta`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct RequestMeta {
-    /// Whether it is of the revision without a handshake.
+    /// True if it uses the revision without a handshake.
     pub(crate) names_itself: bool,
     /// The revision that it names.
     pub(crate) revision: Option<String>,
-    /// Whether its client says its roots.
+    /// True if its client announces roots.
     pub(crate) offers_roots: bool,
-    /// Whether its client takes a protocol task for an answer.
+    /// True if its client accepts a protocol task as an answer.
     pub(crate) takes_tasks: bool,
-    /// What progress is paired by, if it is wanted.
+    /// Token of progress messages, if they are wanted.
     pub(crate) progress_token: Option<Value>,
 }
 
@@ -81,14 +82,14 @@ impl RequestMeta {
     }
 }
 
-/// Whether a request over HTTP whose head names this revision is of one that is spoken. By the specification a request that
-/// names none is of 2025-03-26, so one that says so is no different.
+/// Returns true if a request over HTTP with this revision in its head is supported. By the specification a
+/// request without a revision uses 2025-03-26, so a request that names that revision is treated the same.
 pub(crate) fn is_spoken(named: &str) -> bool {
     named == ProtocolVersion::V_2025_03_26.as_str()
         || WITH_HANDSHAKE.iter().chain([&WITHOUT_HANDSHAKE]).any(|version| version.as_str() == named)
 }
 
-/// The answer to `initialize`: the revision that was asked for if it has a handshake, else the newest that has one.
+/// Answers `initialize`: with the requested revision if it has a handshake, else with the newest that has one.
 pub(crate) fn initialized(params: &Value, info: &ServiceInfo) -> InitializeResult {
     let wanted = params.get("protocolVersion").and_then(Value::as_str);
     let [.., newest] = WITH_HANDSHAKE;
@@ -165,7 +166,7 @@ fn object_schema(schema: &Value) -> Arc<JsonObject> {
     Arc::new(schema)
 }
 
-/// A tool of a session, as it is listed: its caller says of it whether it only reads, and nothing more.
+/// Returns a tool of a session for a list: its definition states only if it is read-only.
 pub(crate) fn session_tool(definition: &ToolDefinition, meta: &JsonObject) -> Tool {
     let schema = object_schema(&definition.input_schema);
     let reads = matches!(definition.effects, Effects::None | Effects::Read);
@@ -222,7 +223,7 @@ pub(crate) fn roots_request(id: &str) -> Bytes {
     written(&json!({ "jsonrpc": "2.0", "id": id, "method": "roots/list" }))
 }
 
-/// The name under which the roots are asked for, and come back, where a call is sent again with them.
+/// Name of the roots in a request for input, and in the call that is sent again with them.
 pub(crate) const ROOTS_INPUT: &str = "roots";
 
 /// The answer to a call that has to be sent again, with the client's roots.
@@ -230,7 +231,7 @@ pub(crate) fn roots_required() -> Value {
     json!({ "resultType": "input_required", "inputRequests": { ROOTS_INPUT: { "method": "roots/list" } } })
 }
 
-/// What is said to a client that listens for changes: there will be none.
+/// Confirms a subscription to changes, which never come.
 pub(crate) fn nothing_to_listen_for(id: &RequestId) -> Bytes {
     written(&json!({
         "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",

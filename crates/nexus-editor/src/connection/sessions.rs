@@ -27,10 +27,10 @@ use crate::{
     setup::{Setup, blocking, is_unknown},
 };
 
-/// How many sessions a client may have open. Source: our own bound.
+/// Most sessions that a client may have open. Source: our own bound.
 const MAX_SESSIONS: usize = 1_000;
 
-/// How the names of sessions begin that were made here.
+/// Prefix of the names of sessions that were created here.
 const OWN_NAMES: &str = "acp-";
 
 /// A session that is not open yet, as a client asks for it.
@@ -81,9 +81,9 @@ impl Connection {
         answered(&response, vec![self.commands(&session)])
     }
 
-    /// Opens a session that is kept, with the folder that the client names now, or one that is open again.
+    /// Opens a stored session with the folder that the client names now, or an open session again.
     async fn reopen(&self, asked: Reopening) -> Result<(Router, Arc<Session>, Conversation), Error> {
-        // No prompt begins in the one that is replaced.
+        // A replaced session must not begin another prompt.
         let open = self.session(&asked.id).ok();
         let replaced = open.as_ref().map(Session::begin).transpose()?;
         let unknown = not_found(&asked.id);
@@ -110,7 +110,7 @@ impl Connection {
             (None, Some(record)) => {
                 (Some(record.mode), record.access.min(options.access), Some(record.title))
             }
-            // What it was set to is not known, so it may do no more than the least that can be set.
+            // The session's access level is unknown, so it gets the lowest level.
             (None, None) if is_unreadable => (None, ToolAccess::ScopedOnly.min(options.access), None),
             (None, None) => (None, options.access, None),
         };
@@ -130,14 +130,14 @@ impl Connection {
         answered(&listed.await?.map_err(|error| of_conversation(&error))?, Vec::new())
     }
 
-    /// Deletes a session with its conversation. One that is not there is deleted: so the protocol has it.
+    /// Deletes a session with its conversation. The protocol requires success for a missing session.
     pub(super) async fn delete_session(self: Arc<Self>, request: DeleteSessionRequest) -> AnswerAndUpdates {
         let open = self.session(&request.session_id).ok();
         // No prompt begins in it any more.
         let deleting = open.as_ref().map(Session::begin).transpose()?;
         let done = || answered(&DeleteSessionResponse::new(), Vec::new());
         let Ok(name) = request.session_id.0.parse::<ConversationName>() else { return done() };
-        // A conversation that is no session of an editor is not in the list that this removes from.
+        // The list from which this removes has only sessions of editors, no other conversations.
         let (of_hold, is_open) = (name.clone(), open.is_some());
         let held = blocking(&self.setup, move |setup| {
             let is_session =
@@ -206,7 +206,7 @@ impl Connection {
     }
 }
 
-/// Whether a session can work in a folder. Blocks.
+/// Checks that a session can work in a folder. Blocks.
 fn folder(cwd: &Path) -> Result<(), Error> {
     let reason = match (cwd.is_absolute(), cwd.is_dir()) {
         (true, true) => return Ok(()),

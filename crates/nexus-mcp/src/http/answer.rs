@@ -18,13 +18,13 @@ use nexus_http::{
 use super::guard::Rejection;
 use crate::reply::{ReplyStatus, ReplyStream};
 
-/// How long a stream is silent before a comment shows that it is open. Source: our own choice, below every time-out of an idle
-/// connection that was seen in a client.
+/// Silence of a stream after which a comment shows that it is open. Source: our own choice, below every idle
+/// time-out that was observed in a client.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 pub(super) type HttpAnswer = Response<ResponseBody>;
 
-/// One that turns the request away.
+/// Answer that rejects a request.
 pub(super) fn rejected(rejection: Rejection) -> HttpAnswer {
     let (status, words) = rejection.status();
     let mut answer = text(status, words);

@@ -1,4 +1,4 @@
-//! What is looked at before anything of a request's body is: where it was sent to, by whom, and in which shape.
+//! Checks of a request before its body is read: its destination, its sender, and its form.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use nexus_http::{
 
 use crate::{token::HttpToken, wire};
 
-/// Where everything is served.
+/// The only path that is served.
 pub(crate) const PATH: &str = "/mcp";
 /// Largest body of a request, in bytes. Source: our own bound; arguments of a call are written by a model.
 pub(super) const MAX_BODY_BYTES: usize = 4 << 20;
@@ -23,7 +23,7 @@ pub(super) const VERSION_HEADER: HeaderName = HeaderName::from_static("mcp-proto
 /// Repeats the method of the message. Source: the MCP specification, 2026-07-28.
 pub(super) const METHOD_HEADER: HeaderName = HeaderName::from_static("mcp-method");
 
-/// Why a request is turned away. It says nothing about the server that a stranger could use.
+/// Reason for a rejection. It reveals nothing about the server that helps a stranger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rejection {
     /// It was sent to another name than the server's own, as by a page whose name was bent to this machine.
@@ -51,7 +51,7 @@ pub(super) enum Rejection {
 }
 
 impl Rejection {
-    /// The status, and what is said about it.
+    /// Returns the status and its message.
     pub(super) fn status(self) -> (StatusCode, &'static str) {
         match self {
             Self::Misdirected => (StatusCode::FORBIDDEN, "the request names another host"),
@@ -70,7 +70,7 @@ impl Rejection {
         }
     }
 
-    /// Whether what the request still sends is not read.
+    /// Returns true if the rest of the request is not read.
     pub(super) fn ends_connection(self) -> bool {
         !matches!(self, Self::Method | Self::Revision)
     }
@@ -94,7 +94,7 @@ impl From<BodyError> for Rejection {
     }
 }
 
-/// What requests must bear.
+/// Credentials that requests must have.
 #[derive(Debug)]
 pub(crate) enum TokenCheck {
     /// The token of a server.
@@ -116,7 +116,7 @@ impl TokenCheck {
     }
 }
 
-/// What a request wants, by its head.
+/// Kind of a request, by its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     /// To bring a message. Whether its answer may be a stream.
@@ -145,7 +145,7 @@ impl HeadGuard {
         }
     }
 
-    /// What an identified request wants.
+    /// Returns the kind of an authorised request.
     pub(super) fn wanted(head: &Parts) -> Result<Wanted, Rejection> {
         if head.uri.path() != PATH || head.uri.query().is_some() {
             return Err(Rejection::NotFound);
@@ -174,7 +174,7 @@ impl HeadGuard {
     }
 }
 
-/// Whether the head's revision is one that is spoken, or is that of the message itself.
+/// Checks that the head's revision is supported, or equals that of the message itself.
 pub(super) fn is_spoken_by(headers: &HeaderMap, message_revision: Option<&str>) -> Result<(), Rejection> {
     match only(headers, VERSION_HEADER) {
         None => Ok(()),

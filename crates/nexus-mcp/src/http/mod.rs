@@ -35,26 +35,28 @@ use super::{
 
 pub(crate) use guard::{PATH, SESSION_HEADER, TokenCheck};
 
-/// How long a body may take to come, and to find memory. Source: our own choice: a program on this machine needs none.
+/// Time that a body has to arrive and to get memory. Source: our own choice: a program on this machine needs
+/// almost none.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long answers that are there may take to be sent once the server ends.
+/// Longest time for sending finished answers once the server ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
-/// What ends the name of an MCP session whose client says its roots: nothing else of a session is known, so none is lost.
+/// Suffix of an MCP session's name if its client announces roots. A session has no other state, so none can be
+/// lost.
 const WITH_ROOTS: &str = ".roots";
 /// Longest name of an MCP session that is looked at, in bytes.
 const MAX_SESSION_BYTES: usize = 128;
 
-/// What an HTTP server listens on and takes.
+/// Settings of an HTTP server.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct HttpSettings {
-    /// Where it listens. Port 0 is any free one.
+    /// Its address. Port 0 means any free port.
     pub address: SocketAddr,
-    /// What clients bear.
+    /// Token that clients must send.
     pub token: HttpToken,
     /// Names of this machine that requests may be sent to, beside its addresses and `localhost`.
     pub hosts: Vec<String>,
-    /// How long [`ToolService::stop`] and the calls that run may take at the end.
+    /// Time that [`ToolService::stop`] and running calls have at the end.
     pub stop_within: Duration,
 }
 
@@ -92,7 +94,7 @@ impl HttpServer {
         Ok(Self { server, stop_within })
     }
 
-    /// Where it listens.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.server.handler().address()
     }
@@ -211,7 +213,7 @@ impl HttpHandler {
             guard::is_spoken_by(&head.headers, None)?;
         }
         let named = session_name(head);
-        // Without a stream there is no way to ask the client anything.
+        // Requests to the client need a stream.
         let client =
             ClientSide { session: named.to_owned(), offers_roots: streams && named.ends_with(WITH_ROOTS) };
         let mut answer = match self.endpoint.receive(message, &client) {
@@ -256,7 +258,7 @@ fn head_mismatch(
     if head.headers.contains_key(METHOD_HEADER) && only(&head.headers, METHOD_HEADER) != Some(method) {
         return Ok(Some("the header Mcp-Method is not the message's `method`"));
     }
-    // A message of an unknown revision is answered with those that are spoken.
+    // The answer to an unknown revision lists the supported ones.
     let Ok(meta) = RequestMeta::read(params) else { return Ok(None) };
     if method == "initialize" {
         return Ok(None);
