@@ -20,17 +20,17 @@ use nexus_core::{Secret, harness::Renewal};
 
 use super::{Credential, CredentialError, CredentialSource};
 
-/// What a credential is asked to live beyond the end of the turn that it is lent to.
+/// Life that a credential must have beyond the end of the turn that it is lent to.
 const SPARE_LIFE: Duration = Duration::from_secs(300);
 
-/// How long before its end a child no longer uses a credential, unless a tenth of what is left is less: for requests
-/// on their way, and clocks that differ.
+/// Time before its end at which a child stops using a credential, unless a tenth of its remaining life is less:
+/// for requests on their way, and clocks that differ.
 const EARLY: Duration = Duration::from_secs(30);
 
-/// A credential lent to one child, with what was written of it.
+/// A credential lent to one child, with the files that contain it.
 ///
-/// Dropped, it erases that: on every way out of a turn, a dropped one included. What a host leaves that is killed
-/// lies in the run's home, which the next start removes.
+/// Dropping it erases the files, however the turn ends. A killed host leaves them in the run's home, which the
+/// next start removes.
 pub struct Lease {
     source: Arc<dyn CredentialSource>,
     credential: Credential,
@@ -41,7 +41,7 @@ pub struct Lease {
 #[derive(Debug)]
 struct LeasedFile {
     path: PathBuf,
-    /// Reaches what was written whatever it is called by now.
+    /// Open file, which reaches the content even after a rename.
     file: fs::File,
     length: usize,
 }
@@ -62,12 +62,12 @@ impl Lease {
         Self { source: Arc::clone(source), credential, written: Vec::new() }
     }
 
-    /// Asks for another credential in place of this one, which the vendor refused, for another child that runs for `run`;
-    /// once for each `renewal`. `None`: there is no other.
+    /// Requests another credential in place of this one, which the vendor refused, for another child that runs
+    /// for `run`; once for each `renewal`. `None`: no other credential exists.
     ///
     /// # Errors
     ///
-    /// As [`CredentialSource::renewed`].
+    /// Those of [`CredentialSource::renewed`].
     pub async fn renew(
         &self,
         renewal: &mut Renewal,
@@ -76,30 +76,29 @@ impl Lease {
         renewal.replace(&*self.source, &self.credential, asked_life(run)).await
     }
 
-    /// What is lent.
+    /// Returns the lent credential.
     pub fn credential(&self) -> &Credential {
         &self.credential
     }
 
-    /// Where it comes from, for messages.
+    /// Returns its origin, for messages.
     pub fn place(&self) -> String {
         self.source.describe()
     }
 
-    /// When the child is to use it for the last time, as known at `now`: a little before its end. `None` where that is
-    /// not known.
+    /// Returns the last moment at which the child may use it, as known at `now`: a little before its end.
+    /// `None` if the end is not known.
     pub fn last_use(&self, now: SystemTime) -> Option<SystemTime> {
         let end = self.credential.expires_at?;
         let left = end.duration_since(now).unwrap_or_default();
         Some(end.checked_sub(EARLY.min(left / 10)).unwrap_or(end))
     }
 
-    /// Puts a file with the credential in its place at once and whole, for its owner alone. What was there is
-    /// replaced.
+    /// Writes a file with the credential in one step, owner-only. Replaces an existing file.
     ///
     /// # Errors
     ///
-    /// Whatever the file system refuses.
+    /// Any error of the file system.
     pub fn put(&mut self, path: &Path, text: &Secret) -> io::Result<()> {
         static COUNT: AtomicU64 = AtomicU64::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -137,13 +136,14 @@ impl Lease {
     }
 }
 
-/// How long a credential has to live for a child that runs for `run`.
+/// Returns the life that a credential must have for a child that runs for `run`.
 fn asked_life(run: Duration) -> Duration {
     run.saturating_add(SPARE_LIFE)
 }
 
 impl LeasedFile {
-    /// Empties the file, under whatever name a child may have linked it, and removes its name if it is still there.
+    /// Empties the file under every name that a child may have linked, and removes its own name if it still
+    /// exists.
     fn erase(&self) -> io::Result<()> {
         // No more than is there: a full disk has no room for more, and may hold only the beginning.
         let there = usize::try_from(self.file.metadata()?.len()).unwrap_or(self.length);

@@ -26,7 +26,7 @@ use super::store::StoreError;
 /// Largest note about the holder that is read, in bytes.
 const MAX_NOTE_BYTES: u64 = 4 << 10;
 
-/// How often one attempt starts over because the file changed under it.
+/// Most restarts of one attempt because the file changed meanwhile.
 const ROUNDS: usize = 4;
 
 /// The refresh lock of one login, by the place of its files.
@@ -114,13 +114,14 @@ impl RefreshLock {
 }
 
 impl HeldRefreshLock {
-    /// Whether both files are still the ones that others find: asked right before a refresh token is spent.
+    /// Returns true if both paths still lead to the locked files: checked directly before a refresh token is
+    /// spent.
     pub(crate) fn is_held(&self) -> bool {
         self.file.is_current() && self.guard.is_current()
     }
 }
 
-/// Why the lock cannot be used, and the way out.
+/// Returns the reason why the lock cannot be used, with advice.
 fn explained(error: &io::Error) -> String {
     if lacks_locks(error) {
         format!(

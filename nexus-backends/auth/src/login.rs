@@ -1,27 +1,27 @@
-//! What a sign-in gave us, and what is needed to keep it alive.
+//! Result of a sign-in, and the data that keeps it alive.
 
 use std::time::{Duration, SystemTime};
 
 use nexus_core::Secret;
 use serde_json::{Map, Value};
 
-/// A login: the tokens, whose they are, and where they came from.
+/// A login: its tokens, its owner, and its origin.
 ///
-/// `Debug` shows no token. There is no serialisation: the one form in which a login is written is the token store's.
+/// `Debug` shows no token. The type cannot be serialised: only the token store writes a login.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
-    /// What a vendor's endpoint accepts.
+    /// Token that the vendor's endpoint accepts.
     pub access_token: Secret,
-    /// What gets the next access token. Single-use: whoever spends it has to keep what comes back.
+    /// Token that gets the next access token. Single-use: a refresh has to store the new one.
     pub refresh_token: Option<Secret>,
-    /// When the access token was handed out, by our clock.
+    /// Time at which the access token was issued, by our clock.
     pub obtained_at: SystemTime,
-    /// When the access token stops being accepted, by our clock.
+    /// Time at which the access token expires, by our clock.
     pub expires_at: Option<SystemTime>,
-    /// Whose it is, in the issuer's words. Shown and sent on, never trusted for a decision.
+    /// Its owner, in the issuer's words. Shown and sent, never trusted for a decision.
     pub identity: Identity,
-    /// What the strategy that made it needs to refresh it, such as its issuer: nothing secret.
+    /// Data that its strategy needs for a refresh, such as its issuer: not secret.
     pub origin: Map<String, Value>,
 }
 
@@ -66,13 +66,13 @@ impl Login {
         self
     }
 
-    /// How much longer the access token lives at `now`; `None` where that is not known.
+    /// Returns the remaining life of the access token at `now`; `None` if it is not known.
     pub fn life_left(&self, now: SystemTime) -> Option<Duration> {
         self.expires_at.map(|end| end.duration_since(now).unwrap_or_default())
     }
 }
 
-/// Whose a login is, as far as the issuer says.
+/// Owner of a login, as far as the issuer names it.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {

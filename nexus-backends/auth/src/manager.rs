@@ -45,27 +45,27 @@ use super::{Clock, SignIn, SystemClock};
 
 /// Owns one login: lends its access token, and refreshes it when a caller needs a fresher one.
 ///
-/// Any number of credential managers may own the same login, in any number of tasks, threads and processes: they agree by its
-/// lock and its store. A manager that needs a fresher token takes the refresh lock, reads the store again, makes sure that a new
-/// login can be written, spends the refresh token once, and writes the new login so that it survives a loss of power;
-/// only then is it lent. Whoever waited takes what was written.
+/// Any number of credential managers may own the same login, in any number of tasks, threads and processes: they coordinate through
+/// its lock and its store. A manager that needs a fresher token takes the refresh lock, reads the store again, makes sure that a new
+/// login can be written, spends the refresh token once, and writes the new login so that it survives a power failure. Only then is
+/// the token lent. Other waiting managers take the written login.
 ///
-/// - A token that is alive keeps working whatever a refresh does.
-/// - A refresh that the issuer refused is noted in the store. Nobody spends that token again; a person has to sign in.
-/// - After a refresh that failed otherwise, or that brought no fresher token, all credential managers of this process leave the issuer
-///   alone for 5 seconds.
-/// - A new login that cannot be written is lent to nobody. It stays in memory, with its lock, and is tried again until it
-///   can be written.
-/// - A refresh that has begun is finished, also if the future that began it is dropped: it runs on a task of its own,
+/// - A valid token keeps working during and after any refresh.
+/// - A refresh that the issuer refused is recorded in the store. No manager spends that token again; a person has to sign in.
+/// - After a refresh that failed otherwise, or that brought no fresher token, all credential managers of this process pause
+///   requests to the issuer for 5 seconds.
+/// - A new login that cannot be written is not lent. It stays in memory, with its lock, and the write is repeated until it
+///   succeeds.
+/// - A refresh that has begun runs to its end, even if the future that began it is dropped: it runs on a task of its own,
 ///   which ends early only with its runtime. A program that is about to end waits for it: [`finish_refreshes`].
 ///
 /// All of it needs a [Tokio](tokio) runtime with time enabled. Nothing here blocks it.
 ///
-/// # On network homes
+/// # Network homes
 ///
-/// The lock is the kernel's ([`std::fs::File::try_lock`]). It holds among all processes of one machine, in containers or
-/// not, and between machines as far as the file system passes locks on (NFS with its lock manager does). A file system
-/// that does not support locks is refused with an error: put `NEXUS_HOME` on a local file system.
+/// The lock is the kernel's ([`std::fs::File::try_lock`]). It works between all processes of one machine, in containers or not,
+/// and between machines if the file system passes locks on (NFS with its lock manager does). A file system without locks is
+/// refused with an error: put `NEXUS_HOME` on a local file system.
 ///
 /// # Example
 ///
@@ -155,8 +155,8 @@ impl CredentialManager {
         Self::new(sign_in, Arc::new(store), nexus_home.join("auth"))
     }
 
-    /// As [`CredentialManager::at_home`], with the place where [`CredentialManager::sign_in`] puts a new login, wherever the one
-    /// before it was.
+    /// [`CredentialManager::at_home`] with the store in which [`CredentialManager::sign_in`] writes a new
+    /// login, even if the earlier login is in another store.
     pub fn at_home_in(sign_in: Arc<dyn SignIn>, nexus_home: &Path, place: StorePlace) -> Self {
         let store = LoginStore::at(nexus_home, sign_in.name());
         let store_of_new = store.clone().moving_to(place);
@@ -172,7 +172,7 @@ impl CredentialManager {
         self
     }
 
-    /// Where the login is, for messages.
+    /// Returns the location of the login, for messages.
     pub fn place(&self) -> String {
         self.managed.place()
     }
@@ -191,7 +191,7 @@ impl CredentialManager {
         self.managed.look().await
     }
 
-    /// Answers a request; `None` if there is no other token than the refused one.
+    /// Answers a request; `None` if the refused token is the only one.
     async fn lend(&self, request: TokenRequest) -> Result<Option<Credential>, CredentialError> {
         let managed = &self.managed;
         let stored = managed.look().await?.ok_or_else(|| managed.missing())?;

@@ -1,4 +1,4 @@
-//! How a login begins, goes on and ends: the strategy of one vendor. A third party adds its own by this trait.
+//! Sign-in, refresh and revocation: the strategy of one vendor. A third party adds its own by this trait.
 
 use std::{fmt, time::Duration};
 
@@ -13,7 +13,7 @@ pub trait SignIn: fmt::Debug + Send + Sync + 'static {
     /// Names the login and its file, such as `vendor-plan`: lower-case letters, digits and hyphens.
     fn name(&self) -> &str;
 
-    /// What a person does to log in anew, for errors: a command, such as "run `nexus login LOGIN`".
+    /// Returns advice for signing in again, for errors: a command, such as "run `nexus login LOGIN`".
     fn remedy(&self) -> String;
 
     /// Signs a person in. Work stops when the future is dropped: no port is left open.
@@ -25,14 +25,15 @@ pub trait SignIn: fmt::Debug + Send + Sync + 'static {
 
     /// Spends the refresh token of `login` for a new login, once: no retry after a request was sent.
     ///
-    /// A new refresh token is never given up for what came with it: where it came without an access token that can be
-    /// used, it is returned in a login that is otherwise as before, with the old access token and its times.
+    /// Never loses a new refresh token because of the rest of the answer: if it came without a usable access
+    /// token, the returned login has the new refresh token and otherwise the old access token and its times.
     ///
     /// # Errors
     ///
-    /// Any [`RefreshError`]; they are told apart because they mean different things for the login. A strategy that sees more
-    /// of whose the new login is than [`Identity`](crate::Identity) tells refuses one of another person by
-    /// [`RefreshError::of_another`]; another [`account`](crate::Identity::account) the credential manager refuses by itself.
+    /// Any [`RefreshError`]; its kinds have different consequences for the login. A strategy that learns more
+    /// about the new login's owner than [`Identity`](crate::Identity) has refuses another person's login by
+    /// [`RefreshError::of_another`]; the credential manager itself refuses another
+    /// [`account`](crate::Identity::account).
     async fn refresh(&self, login: &Login) -> Result<Login, RefreshError>;
 
     /// Tells the issuer that the login is over.
@@ -43,7 +44,7 @@ pub trait SignIn: fmt::Debug + Send + Sync + 'static {
     async fn revoke(&self, login: &Login) -> Result<Revocation, RefreshError>;
 }
 
-/// What a person has to see while signing in.
+/// A step that a person has to see while signing in.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LoginStep {
@@ -62,14 +63,14 @@ pub enum LoginStep {
         complete_url: Option<String>,
         /// The code.
         user_code: String,
-        /// How long it is good for.
+        /// Its life.
         expires_in: Duration,
     },
     /// Something went differently than planned, and the sign-in goes on: a port was taken, a stranger called.
     Note(String),
 }
 
-/// Where the steps of a sign-in are shown.
+/// Screen for the steps of a sign-in.
 pub trait LoginScreen: Send {
     /// Shows one step.
     fn show(&mut self, step: &LoginStep);
@@ -81,7 +82,7 @@ impl<F: FnMut(&LoginStep) + Send> LoginScreen for F {
     }
 }
 
-/// Why nobody was signed in.
+/// Reason of a failed sign-in.
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum SignInError {
@@ -91,34 +92,34 @@ pub enum SignInError {
         /// The issuer's code, and its words where it has some.
         reason: String,
     },
-    /// Nobody answered in time.
+    /// The person did not answer in time.
     #[error("nobody finished the sign-in within {}", span(*.after))]
     TimedOut {
-        /// How long it was waited for.
+        /// Duration of the wait.
         after: Duration,
     },
     /// The issuer could not be reached.
     #[error("the issuer could not be reached: {reason}")]
     Unreachable {
-        /// What failed.
+        /// The failure.
         reason: String,
     },
     /// The issuer sent what cannot be read.
     #[error("the issuer's answer makes no sense: {reason}")]
     Malformed {
-        /// What is wrong with it, without any of it that may be secret.
+        /// Its fault, without any part that may be secret.
         reason: String,
     },
     /// No port for the answer could be opened.
     #[error("the answer of the browser cannot be received: {reason}")]
     NoPort {
-        /// Which ports were tried, and the way out.
+        /// The ports that were tried, with advice.
         reason: String,
     },
     /// This sign-in cannot be done here.
     #[error("{reason}")]
     Unsupported {
-        /// Why not, and the way out.
+        /// The reason, with advice.
         reason: String,
     },
 }
@@ -145,13 +146,13 @@ pub enum RefreshError {
     /// No answer came. The token may be spent or not.
     #[error("the issuer could not be reached: {reason}")]
     Unreachable {
-        /// What failed.
+        /// The failure.
         reason: String,
     },
     /// An answer came that cannot be read. The token may be spent or not.
     #[error("the issuer's answer makes no sense: {reason}")]
     Malformed {
-        /// What is wrong with it, without any of it that may be secret.
+        /// Its fault, without any part that may be secret.
         reason: String,
     },
     /// The issuer was not asked. Nothing is spent.
@@ -163,21 +164,22 @@ pub enum RefreshError {
 }
 
 impl RefreshError {
-    /// The refresh came back with a login of somebody else. What came is dropped, as nobody here signed in with it.
+    /// The refresh returned another person's login, which is discarded because that person did not sign in
+    /// here.
     ///
-    /// The refresh token that was presented is spent if the issuer rotates, and the login is over for that reason as for
-    /// any other refusal: a person signs in again. Its access token is lent until it ends.
+    /// If the issuer rotates refresh tokens, the presented one is spent, and the login is over, as after any
+    /// other refusal: a person signs in again. Its access token is lent until it expires.
     pub fn of_another() -> Self {
         Self::Refused { reason: "its refresh came back for another account".to_owned() }
     }
 }
 
-/// What became of a login at the issuer.
+/// Result of a revocation at the issuer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Revocation {
-    /// The issuer was told, and nothing of the login is good any more.
+    /// The issuer confirmed it, and no token of the login is valid any more.
     Revoked,
-    /// The issuer has no way to be told. What was handed out lives until it expires.
+    /// The issuer has no revocation. The tokens live until they expire.
     NotOffered,
 }
 

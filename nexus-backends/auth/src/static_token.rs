@@ -14,12 +14,12 @@ use super::{Credential, CredentialError, CredentialSource, Standing};
 /// Largest credential file that is read, in bytes.
 const MAX_FILE_BYTES: u64 = 64 << 10;
 
-/// A token that somebody else keeps fresh: in a variable of the host's environment, in a file, or in the keyring of the
-/// system.
+/// A token that another program keeps fresh: in a variable of the host's environment, in a file, or in the
+/// keyring of the system.
 ///
-/// The variable is looked up when the backend is built, since a process's environment does not change by
-/// itself. The file and the keyring are read anew for each turn, so that their owner can replace what they hold; the
-/// file must be readable by us alone.
+/// The variable is read when the backend is built, because a process's environment does not change by itself.
+/// The file and the keyring are read for each turn, so that their owner can replace the token; the file must be
+/// owner-only.
 #[derive(Clone)]
 pub struct StaticToken {
     place: TokenLocation,
@@ -64,7 +64,7 @@ impl StaticToken {
         self
     }
 
-    /// Looks for the token. Files and keyrings are asked where waiting does no harm.
+    /// Reads the token. Files and keyrings are read on a thread that may block.
     async fn token(&self) -> Result<Secret, CredentialError> {
         if let TokenLocation::Variable { .. } = &self.place {
             return self.place.token();
@@ -128,7 +128,7 @@ enum TokenFileProblem {
     Unreadable(String),
 }
 
-/// Reads a token file that nobody else may read. It may be a link, as files are that a host mounts into a container.
+/// Reads an owner-only token file. It may be a link, as files are that a host mounts into a container.
 fn read_private_file(path: &std::path::Path) -> Result<Secret, TokenFileProblem> {
     use std::io::Read as _;
 

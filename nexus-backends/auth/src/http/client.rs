@@ -1,13 +1,13 @@
-//! How the HTTP clients are made.
+//! Construction of the HTTP clients.
 //!
-//! HTTP/1.1 only: a stream has a connection to itself, so one that is not read holds up no other and a lost
-//! connection costs one answer; there is nothing that HTTP/2 would multiplex better, and its windows would bound
-//! what a stream may hold back. TLS is rustls with ring, given to the client as a finished configuration: a library
-//! installs nothing for the whole process.
+//! HTTP/1.1 only: each stream has a connection to itself, so an unread stream blocks no other and a lost
+//! connection costs one answer. HTTP/2 would multiplex nothing better, and its windows would limit the bytes
+//! that a stream may buffer. TLS is rustls with ring, passed to the client as a finished configuration: a
+//! library installs nothing for the whole process.
 //!
-//! Certificates are judged by `rustls-platform-verifier`: the platform's own judgement where it has one (macOS,
-//! Windows), its store of authorities elsewhere. `reqwest` brings it along in any case, and authorities that an
-//! administrator adds or withdraws count without a new build, which a list compiled in would need.
+//! `rustls-platform-verifier` verifies certificates: by the platform's own rules if it has any (macOS,
+//! Windows), by its store of authorities elsewhere. `reqwest` depends on it in any case. Authorities that an
+//! administrator adds or removes count without a new build, unlike a compiled-in list.
 
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
@@ -26,8 +26,8 @@ use super::proxy::Proxies;
 use super::server_client::ServerClient;
 use super::{Network, problem::HttpError};
 
-/// How long a connection that is not used is kept. Source: our own choice, below the minute after which common
-/// servers and balancers close theirs.
+/// Time that an idle connection stays open. Source: our own choice, below the minute after which common servers
+/// and balancers close theirs.
 pub(super) const POOL_IDLE: Duration = Duration::from_secs(50);
 
 /// Everything that a client is made from.
@@ -71,7 +71,7 @@ impl ClientPlan {
         Self { proxies: Proxies::default(), ..self }
     }
 
-    /// Whether requests to the server go through a proxy.
+    /// Returns true if requests to the server go through a proxy.
     pub fn is_proxied(&self, url: &Url) -> bool {
         self.proxies.is_used_for(url)
     }

@@ -26,19 +26,19 @@ use tower_service::Service;
 
 use super::problem::{BoxError, HttpError, HttpProblem, cause};
 
-/// How long a silent peer is not asked whether it is still there, and how long between two such questions. Source of all
-/// three: what `reqwest` does by default.
+/// Silence of a peer before the first keep-alive probe, and pause between two probes. Source of all three: the
+/// defaults of `reqwest`.
 const KEEPALIVE: Duration = Duration::from_secs(15);
-/// How many questions without an answer end the connection.
+/// Unanswered probes that end the connection.
 const KEEPALIVE_RETRIES: u32 = 3;
-/// How long what was sent may go without an acknowledgement.
+/// Longest time that sent bytes may stay unacknowledged.
 #[cfg(any(target_os = "android", target_os = "fuchsia", target_os = "linux"))]
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 /// A connection, with or without TLS.
 pub(super) type Stream = TokioIo<Box<dyn Io>>;
 
-/// What bytes are read from and written to.
+/// A stream of bytes in both directions.
 pub(super) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
@@ -56,7 +56,7 @@ impl Connector {
         Self { dialer: Dialer { tcp, tls: std::sync::Arc::new(tls).into() }, timeout }
     }
 
-    /// A connection over which `server` can be asked.
+    /// Returns a connection for requests to `server`.
     pub(super) async fn connect(&self, server: &Uri, proxy: Option<&Intercept>) -> Result<Stream, HttpError> {
         match tokio::time::timeout(self.timeout, self.dial(server, proxy)).await {
             Ok(Ok(stream)) => Ok(stream),
@@ -84,8 +84,8 @@ impl Connector {
     }
 }
 
-/// Makes TCP connections to what `resolver` finds. Each address of a family has its share of `timeout`, so that one that
-/// never answers leaves time for the next.
+/// Creates TCP connections to the addresses of `resolver`. Each address of a family has its share of `timeout`,
+/// so that an address that never answers leaves time for the next.
 fn tcp<R>(resolver: R, timeout: Duration) -> HttpConnector<R> {
     let mut tcp = HttpConnector::new_with_resolver(resolver);
     tcp.enforce_http(false);
@@ -138,7 +138,7 @@ impl Service<Uri> for Dialer {
     }
 }
 
-/// The resolver of the system, with an error that can be told from those of connecting.
+/// The resolver of the system, with an error that differs from errors of connecting.
 #[derive(Clone)]
 struct Resolver(GaiResolver);
 

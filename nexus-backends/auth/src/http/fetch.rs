@@ -22,8 +22,8 @@ pub async fn read_whole(response: Response, limit: usize) -> Result<Zeroizing<Ve
     Ok(body)
 }
 
-/// Adds the body of `response` to `body`, which has what came of it also where it is not whole, or where this future is
-/// dropped.
+/// Appends the body of `response` to `body`, which has the received part even if the body breaks off or this
+/// future is dropped.
 pub(crate) async fn read_into(
     body: &mut Zeroizing<Vec<u8>>,
     mut response: Response,

@@ -9,7 +9,7 @@ use flate2::write::MultiGzDecoder;
 #[derive(Debug)]
 pub(super) struct Gunzip {
     decoder: MultiGzDecoder<Vec<u8>>,
-    /// What came and is not yet decoded.
+    /// Received bytes that are not decoded yet.
     packed: Bytes,
     has_begun: bool,
 }
@@ -42,7 +42,7 @@ impl Gunzip {
         Ok(None)
     }
 
-    /// What is left at the end of the body, if the end was in order. A body without a byte is empty.
+    /// Returns the rest at the end of the body, if the end is valid. A body without a byte is empty.
     pub(super) fn finish(&mut self) -> io::Result<Bytes> {
         if self.has_begun {
             self.decoder.try_finish()?;

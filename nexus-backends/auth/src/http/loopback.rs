@@ -1,8 +1,8 @@
-//! Whether a server is this machine.
+//! Detection of servers on this machine.
 
 use reqwest::Url;
 
-/// Whether what is sent there stays on this machine.
+/// Returns true if requests to the URL stay on this machine.
 pub fn is_loopback(url: &Url) -> bool {
     // An IPv6 address stands in brackets.
     let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');

@@ -1,4 +1,4 @@
-//! How servers are reached: the settings.
+//! Network settings.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-/// How servers are reached. The default is directly, with the authorities of the platform.
+/// Network settings. The default is a direct connection, with the authorities of the platform.
 #[non_exhaustive]
 #[derive(Clone, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! What the errors of sockets, TLS and HTTP come down to, in words that name nothing of a request.
+//! Kinds of socket, TLS and HTTP errors, in words that reveal nothing of a request.
 
 use std::{error::Error, io};
 
@@ -13,7 +13,7 @@ pub(super) const MAX_READ_BYTES: usize = 32 << 10;
 /// Most headers that an answer may have. Source: our own choice; `hyper` has 100.
 pub(super) const MAX_HEADERS: usize = 500;
 
-/// What went wrong on the way.
+/// Kind of an HTTP failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum HttpProblem {
     /// `reqwest` refused the configuration of the client.
@@ -57,7 +57,7 @@ pub enum HttpProblem {
     /// The certificate was refused for another reason.
     #[error("the server's certificate was refused")]
     Certificate,
-    /// The bytes that came are no TLS record.
+    /// The received bytes are not a TLS record.
     #[error("what answers does not speak TLS")]
     NotTls,
     /// The handshake failed for another reason.
@@ -66,7 +66,7 @@ pub enum HttpProblem {
     /// The connection closed before the head of a response.
     #[error("the connection was lost before an answer began")]
     LostBeforeAnswer,
-    /// The head of the response is no HTTP/1.1.
+    /// The head of the response is not HTTP/1.1.
     #[error("what answered is not HTTP that can be read")]
     UnreadableHead,
     /// The head of the response has more bytes or more headers than are read.
@@ -78,16 +78,16 @@ pub enum HttpProblem {
     /// Chunked encoding or content length are violated.
     #[error("the answer is not framed as HTTP wants it")]
     UnreadableFraming,
-    /// The body is no valid gzip.
+    /// The body is not valid gzip.
     #[error("the answer is compressed in a way that cannot be undone")]
     Undecodable,
 }
 
-/// What went wrong on the way, and why.
+/// An HTTP failure and its cause.
 #[derive(Debug, thiserror::Error)]
 #[error("{problem}")]
 pub struct HttpError {
-    /// What it comes down to.
+    /// Its kind.
     pub problem: HttpProblem,
     /// The cause. It names no URL.
     #[source]
@@ -113,7 +113,7 @@ impl HttpError {
 }
 
 impl HttpProblem {
-    /// Of a request by `reqwest` that failed before an answer began.
+    /// Converts a request by `reqwest` that failed before an answer began.
     pub fn before_answer(error: &reqwest::Error, is_proxied: bool) -> Self {
         match error.is_connect() {
             true if error.is_timeout() => Self::ConnectTimeout,
@@ -122,7 +122,7 @@ impl HttpProblem {
         }
     }
 
-    /// Of a connection that was not made.
+    /// Converts the failure to open a connection.
     pub(super) fn without_connection(
         error: &(dyn Error + 'static),
         is_proxied: bool,
@@ -144,7 +144,7 @@ impl HttpProblem {
         }
     }
 
-    /// Of a connection on which no answer began.
+    /// Converts the failure of a connection without an answer.
     pub(super) fn without_answer(error: &(dyn Error + 'static)) -> Self {
         if let Some(tls) = cause::<rustls::Error>(error) {
             return Self::of_tls(tls);
@@ -156,7 +156,7 @@ impl HttpProblem {
         }
     }
 
-    /// Of a body that failed.
+    /// Converts the failure of a body.
     pub fn in_answer(error: &(dyn Error + 'static)) -> Self {
         match (cause::<hyper::Error>(error), cause::<io::Error>(error).map(io::Error::kind)) {
             (None, _) => Self::Undecodable,
@@ -168,7 +168,7 @@ impl HttpProblem {
         }
     }
 
-    /// Of a handshake that failed.
+    /// Converts the failure of a handshake.
     pub fn of_tls(error: &rustls::Error) -> Self {
         use rustls::Error as Tls;
         match error {
@@ -190,7 +190,7 @@ impl HttpProblem {
     }
 }
 
-/// Whether the system's error says that no file can be opened any more.
+/// Returns true if the system's error means that no further file can be opened.
 fn is_want_of_descriptors(code: i32) -> bool {
     [Errno::MFILE, Errno::NFILE].map(Errno::raw_os_error).contains(&code)
 }
@@ -201,7 +201,7 @@ pub(super) fn cause<'e, E: Error + 'static>(error: &'e (dyn Error + 'static)) ->
     let mut next = Some(error);
     while let Some(error) = next {
         found = error.downcast_ref().or(found);
-        // `source` of an io::Error leaves out the error that it wraps, and goes on with that one's source.
+        // `source` of an io::Error skips the wrapped error and returns that error's own source.
         next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
             Some(wrapped) => Some(wrapped),
             None => error.source(),

@@ -1,4 +1,4 @@
-//! Which proxy a request goes through: none, unless the settings say so.
+//! Choice of the proxy for a request: none, unless the settings name one.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -14,7 +14,7 @@ use super::problem::HttpError;
 pub(super) struct Proxies {
     http: Option<Url>,
     https: Option<Url>,
-    /// What is reached without a proxy, as the variable `NO_PROXY` writes it.
+    /// Hosts that are reached without a proxy, in the form of the variable `NO_PROXY`.
     except: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl Proxies {
         }
         let environment = &context.environment;
         let except = variable(environment, "no_proxy").map(|(_, value)| value.to_owned());
-        // The client takes `*` for every name, but for no address.
+        // For the client `*` matches every name, but no address.
         if except.as_deref().is_some_and(|except| except.split(',').any(|entry| entry.trim() == "*")) {
             return Ok(Self::default());
         }
@@ -51,17 +51,17 @@ impl Proxies {
         })
     }
 
-    /// Whether a proxy itself is reached by TLS.
+    /// Returns true if a proxy itself uses TLS.
     pub(super) fn is_tls(&self) -> bool {
         [&self.http, &self.https].into_iter().flatten().any(|url| url.scheme() == "https")
     }
 
-    /// Whether there is a proxy for URLs of this kind; exceptions are not looked at.
+    /// Returns true if URLs of this kind have a proxy; ignores exceptions.
     pub(super) fn is_used_for(&self, url: &Url) -> bool {
         if url.scheme() == "https" { self.https.is_some() } else { self.http.is_some() }
     }
 
-    /// As rules for each server.
+    /// Returns the rules for each server.
     pub(super) fn matcher(&self) -> Matcher {
         let url = |url: &Option<Url>| url.as_ref().map(Url::to_string).unwrap_or_default();
         let except = self.except.clone().unwrap_or_default();
@@ -102,7 +102,8 @@ fn variable<'e>(environment: &'e BTreeMap<String, String>, name: &str) -> Option
     })
 }
 
-/// A proxy's URL; without a scheme it is one of HTTP. The reason never holds what was given: it may have a password.
+/// Reads a proxy's URL; without a scheme it is HTTP. The reason never repeats the setting, which may contain a
+/// password.
 fn proxy_url(setting: &str) -> Result<Url, String> {
     let setting = setting.trim();
     let url = match setting.contains("://") {
@@ -110,7 +111,7 @@ fn proxy_url(setting: &str) -> Result<Url, String> {
         false => Url::parse(&format!("http://{setting}")),
     };
     let url = url.map_err(|error| format!("it is no URL: {error}"))?;
-    // Rules are made of URIs, which take fewer characters: one that is none would be passed over in silence.
+    // Rules consist of URIs, which allow fewer characters than URLs: an invalid URI would be ignored silently.
     http::Uri::try_from(url.as_str()).map_err(|error| format!("it is no URL: {error}"))?;
     match url.scheme() {
         "http" | "https" if url.has_host() => Ok(url),

@@ -1,8 +1,8 @@
 //! A client of one server over HTTP/1.1, for answers that stream.
 //!
-//! `hyper` itself, not `reqwest`, so that the read buffer has a bound: `reqwest` has no setting for it, and by default it
-//! grows to 400 KiB for each stream that is not read as fast as it comes. A connection is driven by whoever waits for
-//! its answer: there is no task beside the turn's to wake for each piece of a stream.
+//! It uses `hyper` and not `reqwest`, so that the read buffer has a bound: `reqwest` has no setting for it, and
+//! by default the buffer grows to 400 KiB for each stream that is read too slowly. The future that waits for an
+//! answer also drives its connection, so no task beside the turn's has to wake for each piece of a stream.
 
 mod body;
 mod connection;
@@ -41,15 +41,16 @@ impl ServerClient {
         Self { server: server.clone(), host, proxy, connector, pool: Arc::default() }
     }
 
-    /// Sends a request, whose URI is one of this server in full, and returns when the head of the answer came.
+    /// Sends a request, whose URI is the full URI at this server, and returns when the head of the answer has
+    /// arrived.
     ///
-    /// A kept connection that proves closed before a byte of the request was written to it is replaced. A request of
-    /// which a byte was written is never sent a second time. To drop the future, or the body, before its end closes the
-    /// connection.
+    /// Replaces a pooled connection that was closed before a byte of the request was written. Never sends a
+    /// request twice after one byte of it was written. Dropping the future, or the body before its end, closes
+    /// the connection.
     ///
     /// # Errors
     ///
-    /// [`HttpError`]: there is no connection, or it was lost before the answer, or the answer is not HTTP.
+    /// [`HttpError`]: the connection could not be opened, or was lost before the answer, or the answer is not HTTP.
     pub async fn send(&self, request: Request<Bytes>) -> Result<Response<IncomingBody>, HttpError> {
         let mut request = self.addressed(request);
         while let Some(kept) = self.pool.take() {
@@ -68,7 +69,8 @@ impl ServerClient {
         Ok(self.decoded(answer, connection))
     }
 
-    /// As it is written to a connection: with a `Host`, and the URI in full for a proxy that reads the request.
+    /// Returns the request in its form on the wire: with a `Host`, and with the full URI for a proxy that reads
+    /// the request.
     fn addressed(&self, request: Request<Bytes>) -> Request<Full<Bytes>> {
         let (mut head, body) = request.into_parts();
         if let Some(host) = &self.host {

@@ -17,21 +17,21 @@ const MIN_LIFE_WITHOUT_WAITING: Duration = Duration::from_secs(60);
 /// refused, too.
 const MIN_AGE_TO_REPLACE: Duration = Duration::from_secs(30);
 
-/// What a caller asks for.
+/// A caller's request for a token.
 #[derive(Clone, Debug)]
 pub(super) struct TokenRequest {
     life: Duration,
     instead_of: Option<Secret>,
 }
 
-/// What to do with a login for one request.
+/// Decision about a login for one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RefreshDecision {
     /// Lend the current token.
     UseCurrent,
     /// Refresh it first.
     Refresh,
-    /// Tell the caller that there is no other token: a refresh is impossible, or would not help.
+    /// Report that the refused token is the only one: a refresh is impossible, or would not help.
     NoAlternative,
     /// Fail: the login has ended, for this reason.
     Ended(String),
@@ -72,12 +72,12 @@ impl TokenRequest {
         }
     }
 
-    /// Whether the token may be lent when a refresh failed.
+    /// Returns true if the token may be lent after a failed refresh.
     pub(super) fn is_usable(&self, login: &Login, now: SystemTime) -> bool {
         !self.refused(login) && is_alive(login, now)
     }
 
-    /// Whether the token is lent at once while another task or process refreshes it.
+    /// Returns true if the token is lent at once while another task or process refreshes it.
     pub(super) fn is_usable_without_waiting(&self, login: &Login, now: SystemTime) -> bool {
         let left = life_left(login, now);
         !self.refused(login) && left.is_none_or(|left| left >= self.life.max(MIN_LIFE_WITHOUT_WAITING))
@@ -93,7 +93,7 @@ impl TokenRequest {
     }
 }
 
-/// Whether the access token is still accepted, as far as its times tell.
+/// Returns true if the access token is still valid, as far as its times show.
 pub(super) fn is_alive(login: &Login, now: SystemTime) -> bool {
     life_left(login, now) != Some(Duration::ZERO)
 }
@@ -115,12 +115,13 @@ fn whole_life(login: &Login) -> Option<Duration> {
     login.expires_at.map(|end| end.duration_since(login.obtained_at).unwrap_or_default())
 }
 
-/// Whether three quarters of its lifetime remain: then a new token would hardly last longer.
+/// Returns true if three quarters of its lifetime remain: a new token would hardly last longer.
 fn is_mostly_ahead(login: &Login, left: Duration) -> bool {
     whole_life(login).is_some_and(|whole| !whole.is_zero() && left >= whole - whole / 4)
 }
 
-/// Whether it was obtained a moment ago. A token from the future was not: the clock has stepped.
+/// Returns true if it was obtained a moment ago. A token from the future does not count: the clock was set
+/// back.
 fn is_young(login: &Login, now: SystemTime) -> bool {
     now.duration_since(login.obtained_at).is_ok_and(|age| age < MIN_AGE_TO_REPLACE)
 }

@@ -1,14 +1,15 @@
-//! What a program awaits before it ends.
+//! Refreshes that a program awaits before it ends.
 
 use super::{in_flight::none_in_flight, shared::SharedState};
 
-/// Waits until no refresh of this process is in flight, of whichever credential manager, and tries once more to write
-/// refreshed logins that could not be written before. For programs that are about to end.
+/// Waits until no refresh of this process is in flight, from any credential manager, and tries once more to
+/// write refreshed logins whose write failed. For programs that are about to end.
 ///
-/// A refresh goes on when the future that began it is dropped, and ends with its runtime. A refresh that is cut off
-/// between the issuer's answer and the store loses the login, so a program that drops turns awaits this before it drops
-/// its runtime. A refresh takes up to 45 seconds for the issuer and 30 for the store; a sign-in or a log-out waits up to
-/// 100 seconds for another process's lock. A program that cannot wait that long sets its own timeout.
+/// A refresh continues after the future that began it is dropped, but ends with its runtime. A refresh that is
+/// interrupted between the issuer's answer and the store loses the login, so a program that drops turns awaits
+/// this before it drops its runtime. A refresh takes up to 45 seconds for the issuer and 30 for the store; a
+/// sign-in or a log-out waits up to 100 seconds for another process's lock. A program that cannot wait that
+/// long sets its own timeout.
 ///
 /// A refreshed login that still cannot be written is lost with the process, and logged as an error.
 pub async fn finish_refreshes() {

@@ -19,8 +19,8 @@ use crate::{
     store::{StoreError, StoredLogin, TokenStore},
 };
 
-/// How long the refresh lock is waited for. Source: our own choice, above the 75 seconds that one refresh may take: the
-/// issuer's 45 and the store's 30.
+/// Longest wait for the refresh lock. Source: our own choice, above the 75 seconds that one refresh may take:
+/// the issuer's 45 and the store's 30.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(100);
 
 /// Range of the time between two attempts at a busy lock, in milliseconds.
@@ -30,9 +30,9 @@ const POLL_INTERVAL_MS: std::ops::Range<u64> = 10..50;
 #[derive(Clone, Debug)]
 pub(super) struct ManagedLogin {
     pub(super) sign_in: Arc<dyn SignIn>,
-    /// Where the login is read, and written after a refresh.
+    /// Store from which the login is read, and to which a refresh writes it.
     pub(super) store: Arc<dyn TokenStore>,
-    /// Where a new sign-in is written.
+    /// Store to which a new sign-in writes.
     pub(super) store_of_new: Arc<dyn TokenStore>,
     pub(super) lock: Arc<RefreshLock>,
     pub(super) clock: Arc<dyn Clock>,

@@ -24,7 +24,7 @@ use crate::{
     store::{PreparedWrite, StoreError, StoredLogin, TokenStore},
 };
 
-/// How long the strategy may take for one refresh. Source: our own choice.
+/// Time limit of the strategy for one refresh. Source: our own choice.
 const LONGEST_REFRESH: Duration = Duration::from_secs(45);
 
 /// Answer to the request; `None` if the lock was lost before anything was spent.
@@ -55,7 +55,7 @@ enum RereadOutcome {
     Spend { lock: Box<HeldRefreshLock>, stored: Box<StoredLogin>, pending: Box<dyn PreparedWrite> },
 }
 
-/// Where a refreshed login is now.
+/// State of a refreshed login.
 #[allow(
     clippy::large_enum_variant,
     reason = "one lives at a time, and how large it is depends on the features of `serde_json` that others ask for"
@@ -178,7 +178,8 @@ async fn request_refresh(managed: &ManagedLogin, login: &Login) -> Result<Login,
     }
 }
 
-/// Whether a refreshed login names another account than the old one. One that names none is taken for the old one's.
+/// Returns true if a refreshed login names another account than the old one. Without a name it counts as the
+/// old account's.
 fn is_of_another(renewed: &Login, old: &Login) -> bool {
     let accounts = renewed.identity.account.as_ref().zip(old.identity.account.as_ref());
     accounts.is_some_and(|(renewed, old)| renewed != old)

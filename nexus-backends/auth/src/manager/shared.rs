@@ -1,5 +1,6 @@
-//! What all credential managers of one login in this process share: the queue for a refresh, the pause after a failure, a
-//! refusal that could not be noted, and a refreshed login that could not be written, which is retried here.
+//! State that all credential managers of one login in this process share: the queue for a refresh, the pause
+//! after a failure, a refusal whose note could not be written, and a refreshed login whose write is retried
+//! here.
 
 use std::{
     collections::BTreeMap,
@@ -14,7 +15,7 @@ use tokio::{runtime::Handle, task::JoinHandle, time::Instant};
 use super::{in_flight::OperationGuard, pending_write::PendingWrite, store_access::place_of};
 use crate::{RefreshError, store::StoredLogin};
 
-/// How long no refresh is attempted after one that failed. Source: our own choice.
+/// Pause without refreshes after a failed one. Source: our own choice.
 const PAUSE: Duration = Duration::from_secs(5);
 
 /// Time from a failed write to the next try: the first one, and the upper bound of the doubling.
@@ -69,7 +70,7 @@ impl SharedState {
         &self.refresh_queue
     }
 
-    /// The failure that began the current pause, if there is one.
+    /// Returns the failure that began the current pause.
     pub(super) fn pause(&self) -> Option<TransientFailure> {
         self.known().pause().cloned()
     }

@@ -19,16 +19,16 @@ use crate::{
     store::{StoreError, StoredLogin, TokenStore},
 };
 
-/// How long a revocation may take before the login is removed here all the same. Source: our own choice.
+/// Time limit of a revocation, after which the login is removed here all the same. Source: our own choice.
 const LONGEST_REVOCATION: Duration = Duration::from_secs(10);
 
 /// The result of a log-out.
 #[derive(Debug)]
 pub struct LogOut {
-    /// Whether there was one.
+    /// True if a login existed.
     pub was_logged_in: bool,
-    /// What the issuer was told; `None` if there was nothing to tell. Where it could not be told, what was handed out
-    /// lives on until it expires, unknown to anybody here.
+    /// Result of the revocation at the issuer; `None` if there was nothing to revoke. After an error the tokens
+    /// live on at the issuer until they expire, and this machine no longer knows them.
     pub revocation: Option<Result<Revocation, RefreshError>>,
 }
 
@@ -36,7 +36,7 @@ pub struct LogOut {
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum LoginError {
-    /// Nobody was signed in.
+    /// The sign-in failed.
     #[error(transparent)]
     SignIn(#[from] SignInError),
     /// The store cannot be used.
@@ -45,20 +45,19 @@ pub enum LoginError {
     /// Another process holds the refresh lock and does not release it.
     #[error("the login in {place} is in use by {holder}, for {} s at least", .waited.as_secs())]
     Busy {
-        /// Where it is.
+        /// Its location.
         place: String,
-        /// Who has it, as far as that is known.
+        /// Process that has it, as far as it is known.
         holder: String,
-        /// How long it was waited for.
+        /// Duration of the wait.
         waited: Duration,
     },
 }
 
 impl CredentialManager {
-    /// Signs a person in. Whether the login can be kept is found out before the person is bothered, and a login from
-    /// before stays in force until the new one is there. One that cannot be understood is moved aside then, and the screen says
-    /// where it is. A future that is dropped when the person is done leaves the
-    /// login to be written all the same.
+    /// Signs a person in. Checks first that the login can be stored. An earlier login stays valid until the new
+    /// one is written. An unreadable earlier login is then moved aside, and the screen shows its new path. If
+    /// the future is dropped after the person has finished, the login is written all the same.
     ///
     /// # Errors
     ///
@@ -75,8 +74,8 @@ impl CredentialManager {
         Ok(login)
     }
 
-    /// Ends the login: tells the issuer, if it can be told in time, and removes it here in any case. Once begun it is
-    /// done, also if the future is dropped.
+    /// Ends the login: revokes it at the issuer, if that works in time, and removes it here in any case. Once
+    /// begun it runs to its end, even if the future is dropped.
     ///
     /// # Errors
     ///
@@ -166,7 +165,7 @@ impl ManagedLogin {
                 Err(error) => {
                     let damaged = catching_panics(store, TokenStore::damaged)?.ok_or(error)?;
                     aside = Some(damaged.set_aside()?);
-                    // What an unfinished write left beside it may be whole.
+                    // The file of an unfinished write may have the whole login.
                     recover(store).and_then(|()| read(store))?
                 }
             };
@@ -193,7 +192,7 @@ impl ManagedLogin {
         let found = {
             let store = Arc::clone(&self.store);
             on_blocking_thread(self.place(), move || {
-                // Where the newest text cannot be put in its place, the one in place is told of.
+                // If the newest login cannot be moved to its path, the error names the login at that path.
                 let _ = recover(&*store);
                 read(&*store)
             })

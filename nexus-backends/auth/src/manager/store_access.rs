@@ -19,7 +19,7 @@ pub(super) fn catching_panics<T>(
         .unwrap_or_else(|_panic| Err(StoreError::new(place_of(store), PANICKED)))
 }
 
-/// Where a store keeps its text, for messages; never panics.
+/// Returns the location of a store, for messages; never panics.
 pub(super) fn place_of(store: &dyn TokenStore) -> String {
     catch_unwind(AssertUnwindSafe(|| store.place())).unwrap_or_else(|_panic| "its store".to_owned())
 }
@@ -51,7 +51,7 @@ pub(super) fn recover(store: &dyn TokenStore) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Runs blocking work where it holds up nobody.
+/// Runs blocking work on a thread for such work.
 pub(super) async fn on_blocking_thread<T: Send + 'static>(
     place: String,
     work: impl FnOnce() -> Result<T, StoreError> + Send + 'static,

@@ -23,7 +23,7 @@ use crate::{
     store::StoredLogin,
 };
 
-/// How long a task waits for the head of the queue before it tries the lock all the same.
+/// Time that a task waits for the head of the queue before it tries the lock all the same.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The result of one attempt to refresh.

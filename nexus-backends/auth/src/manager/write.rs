@@ -48,7 +48,7 @@ pub(super) fn replace_spent(
     })
 }
 
-/// Writes a login over whatever is in the store.
+/// Writes a login over the present content of the store.
 pub(super) fn overwrite(
     store: &dyn TokenStore,
     mut pending: Option<Box<dyn PreparedWrite>>,

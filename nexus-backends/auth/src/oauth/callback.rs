@@ -1,8 +1,8 @@
-//! The address on this machine that the browser is sent back to.
+//! The loopback address to which the browser returns.
 //!
-//! Everything runs within the future of the sign-in: dropped, it closes the port and every connection at once. Callers
-//! that say nothing hold up nobody: each has a connection to itself and a time, and beyond a number of them the oldest
-//! goes.
+//! Everything runs within the future of the sign-in: dropping it closes the port and every connection at once.
+//! Silent callers block nothing: each has its own connection and time limit, and above a number of connections
+//! the oldest is closed.
 
 use std::{future::Future, net::Ipv4Addr, time::Duration};
 
@@ -14,13 +14,14 @@ use super::issuer::Redirect;
 use super::page::BrowserPage;
 use super::redirect::{AuthorizationResponse, RedirectEvent, RedirectValidator};
 
-/// How long a issuer_client may take to say what it wants. Source: our own choice: a browser on this machine needs none.
+/// Time that a browser has to send its request. Source: our own choice: a browser on this machine needs almost
+/// none.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long a connection may last in all. Source: our own choice, above the time that an exchange may take.
+/// Longest life of a connection. Source: our own choice, above the longest time of an exchange.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(45);
-/// How long it is waited for until the browser has its page.
+/// Longest wait until the browser has its page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many callers there may be at once.
+/// Most callers at once.
 const MAX_CONNECTIONS: usize = 256;
 
 /// A port that is listened on.
@@ -42,7 +43,7 @@ pub(super) struct Callback {
 impl Port {
     /// Listens on the first of the registered ports that is free.
     ///
-    /// The reason names the ports and the way out.
+    /// The error names the ports, with advice.
     pub(super) async fn open(redirect: &Redirect) -> Result<Self, String> {
         if !matches!(redirect.host.as_str(), "127.0.0.1" | "localhost") {
             return Err(
@@ -73,7 +74,7 @@ impl Port {
         ))
     }
 
-    /// The address as it is told to the issuer, twice and the same.
+    /// Returns the address for the issuer, which must be the same in both requests.
     pub(super) fn redirect_uri(&self) -> &str {
         &self.redirect_uri
     }

@@ -1,8 +1,8 @@
-//! What a token says of itself, where it can be read.
+//! Claims of a token, if it can be read.
 //!
-//! Claims are decoded and not verified: they came from the issuer over TLS, they are shown to a person and sent back
-//! to the vendor, and nothing is decided by them. A token that cannot be read has no claims, which is no error: to us
-//! every token is opaque.
+//! Claims are decoded and not verified: they came from the issuer over TLS, they are shown to a person and sent
+//! back to the vendor, and no decision depends on them. An unreadable token has no claims, which is not an
+//! error: every token may be opaque.
 
 use std::time::Duration;
 
@@ -14,12 +14,12 @@ use crate::Identity;
 
 /// Longest value that is taken over from a claim, in bytes. Source: our own bound; an account is an UUID or less.
 const MAX_VALUE_BYTES: usize = 320;
-/// Longest life that is believed, beyond which a token is taken for one that does not expire. Source: our own bound.
+/// Longest plausible life. A token with a longer one counts as a token without an end. Source: our own bound.
 const MAX_LIFE: Duration = Duration::from_secs(10 * 366 * 24 * 3600);
 
-/// Which claims say whose a login is, each with alternatives in their order.
+/// Names of the claims that identify a login's owner, each with alternatives in order.
 ///
-/// The id token is looked into first, then the access token.
+/// The id token is searched first, then the access token.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IdentityClaims {
@@ -59,7 +59,7 @@ impl IdentityClaims {
         self
     }
 
-    /// Whose the tokens are, as far as they say.
+    /// Returns the owner of the tokens, as far as they name it.
     pub(super) fn read(&self, tokens: &[&Claims]) -> Identity {
         let find = |paths: &[ClaimPath], is_fit: fn(&str) -> bool| {
             tokens.iter().find_map(|claims| {
@@ -79,7 +79,7 @@ impl IdentityClaims {
 pub(super) struct Claims(Map<String, Value>);
 
 impl Claims {
-    /// Reads a token; one that is not a JWT has no claims. Neither its algorithm nor its signature matters.
+    /// Reads a token; a token that is not a JWT has no claims. Its algorithm and signature do not matter.
     pub(super) fn of(token: &Secret) -> Self {
         Self(jsonwebtoken::dangerous::insecure_decode_claims(token.expose()).unwrap_or_default())
     }
@@ -91,27 +91,28 @@ impl Claims {
         object?.get(last)?.as_str()
     }
 
-    /// How long the token lives from when it was issued, by the issuer's clock at both ends. Thus it makes no
-    /// difference how far that clock is from ours.
+    /// Returns the life of the token from its issue, by the issuer's clock at both ends. So the difference
+    /// between that clock and ours does not matter.
     pub(super) fn lifetime(&self) -> Option<Duration> {
         let seconds = |name: &str| self.0.get(name)?.as_f64().filter(|seconds| seconds.is_finite());
         plausible_life(seconds("exp")? - seconds("iat").or_else(|| seconds("nbf"))?)
     }
 }
 
-/// A life in seconds, if it is one: what has none from its first moment on says nothing that we could use.
+/// Returns a life in seconds, if it is plausible: a token that is expired from its first moment has no usable
+/// life.
 pub(super) fn plausible_life(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|life| *life >= Duration::from_secs(1) && *life <= MAX_LIFE)
 }
 
-/// Whether a header can carry it.
+/// Returns true if a header can contain it.
 fn fits_a_header(text: &str) -> bool {
     (1..=MAX_VALUE_BYTES).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// Whether it can be shown on a line.
+/// Returns true if it can be shown on one line.
 fn fits_a_line(text: &str) -> bool {
     (1..=MAX_VALUE_BYTES).contains(&text.len()) && super::sanitize::shown(text, &[]) == text
 }

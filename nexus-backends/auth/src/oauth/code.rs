@@ -1,12 +1,13 @@
-//! The way through a browser: an authorization code with PKCE (RFC 7636, S256 alone) and a state, brought back to a
+//! Sign-in through a browser: an authorization code with PKCE (RFC 7636, only S256) and a state, returned to a
 //! port of this machine (RFC 8252).
 //!
-//! The code is good for nobody else: it is exchanged with a verifier that never left this process. The state is
-//! checked before anything that a issuer_client says is looked at, so that a stranger can neither end nor steer a sign-in.
+//! The code is useless to others: its exchange needs a verifier that never left this process. The state is
+//! checked before any other part of a caller's request, so that a stranger can neither end nor influence a
+//! sign-in.
 //!
-//! At an issuer that registers a client here, everything behind the page is done as that client. At one that describes
-//! itself, what comes is believed with a verified ID token alone. A login that is not kept for such a reason is given
-//! up at the issuer.
+//! At an issuer that registers a client during the sign-in, all later requests use that client. At an issuer
+//! with a discovery document, a login is accepted only with a verified ID token. A login that is rejected for
+//! such a reason is revoked at the issuer.
 
 use nexus_core::Secret;
 use oauth2::{AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, RedirectUrl, Scope};
@@ -27,10 +28,9 @@ use super::{
 };
 use crate::{Login, LoginStep, SignInError};
 
-/// How many random bytes a verifier is made from. Source: recorded requests of a vendor's program;
-/// RFC 7636 takes 32 to 96.
+/// Random bytes of a verifier. Source: recorded requests of a vendor's program; RFC 7636 takes 32 to 96.
 const VERIFIER_BYTES: u32 = 64;
-/// How many random bytes a state is made from. Source: recorded requests of a vendor's program.
+/// Random bytes of a state. Source: recorded requests of a vendor's program.
 const STATE_BYTES: u32 = 32;
 /// Parameters of the page that are made here, and not the configuration's to set.
 const RESERVED: [&str; 9] = [
@@ -62,7 +62,7 @@ pub(super) async fn sign_in(
         return Err(unsupported(format!("the parameter `{name}` of the sign-in page is not one to be set")));
     }
     let authorize = issuer.endpoint(authorize).map_err(unsupported)?;
-    // What cannot be exchanged is not asked for.
+    // Do not request a code that cannot be exchanged.
     issuer.endpoint(&issuer.token_endpoint).map_err(unsupported)?;
 
     let port = Port::open(&issuer.redirect).await.map_err(|reason| SignInError::NoPort { reason })?;

@@ -1,7 +1,6 @@
-//! The way by another device: the device authorization grant, RFC 8628.
+//! Sign-in on another device: the device authorization grant, RFC 8628.
 //!
-//! A connection that fails while it is asked whether the person said yes is no answer: it is asked again, more slowly,
-//! until the code is stale.
+//! A failed connection during polling is not an answer: polling continues, more slowly, until the code expires.
 
 use std::{
     collections::BTreeMap,
@@ -28,11 +27,11 @@ use super::{
 };
 use crate::{Clock, Login, LoginStep, RefreshError, SignInError};
 
-/// Shortest time between two questions, whatever the issuer says.
+/// Shortest pause between two polls, at any issuer.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest time between two questions, whatever the issuer says.
+/// Longest pause between two polls, at any issuer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// How long `oauth2` may ask, by a clock that can be set. The time that counts is measured around it.
+/// Time limit for `oauth2`, which uses a clock that can be set. The real time limit is measured around it.
 const WITHOUT_END: Duration = Duration::from_secs(24 * 3600);
 
 /// Signs a person in on another device.
@@ -61,7 +60,7 @@ pub(super) async fn sign_in(
 
     let asker = Asker::new(issuer_client, issuer, on.clock, details.device_code().secret(), life);
     let asked = async {
-        // The pause comes before the first question as well: nobody enters a code at once.
+        // Also pause before the first poll: a person needs time to enter the code.
         pause(details.interval()).await;
         let request = client.exchange_device_access_token(&details);
         request.request_async(&asker, pause, Some(WITHOUT_END)).await
@@ -73,7 +72,7 @@ pub(super) async fn sign_in(
     }
 }
 
-/// What the person is shown: the page must be one that a browser may safely open, and the code a word.
+/// Returns the step for the person: the page must be safe to open in a browser, and the code a word.
 fn step(details: &StandardDeviceAuthorizationResponse, life: Duration) -> Result<LoginStep, SignInError> {
     let page = |text: &str| endpoint::parse(text).ok().map(|page: Endpoint| page.to_string());
     let url = page(details.verification_uri()).ok_or_else(|| SignInError::Malformed {
@@ -99,20 +98,20 @@ pub(super) async fn pause(wanted: Duration) {
     tokio::time::sleep(wanted.clamp(SHORTEST_PAUSE, LONGEST_PAUSE)).await;
 }
 
-/// Asks whether the person said yes: what passes is told to `oauth2` as a failed connection, which asks again; what
-/// does not is kept, with its status.
+/// Polls for the person's consent. `oauth2` gets a temporary problem as a failed connection, and polls again; a
+/// final answer is stored with its status.
 struct Asker<'a> {
     issuer_client: &'a IssuerClient,
     issuer: &'a Issuer,
     clock: &'a dyn Clock,
     /// The device code, which must not come back in an error.
     sent: [&'a str; 1],
-    /// How long the code is good for.
+    /// Life of the code.
     life: Duration,
     last: Mutex<Last>,
 }
 
-/// What became of the last question.
+/// Result of the last poll.
 struct Last {
     asked_at: SystemTime,
     /// Why it was not answered; of the one before, while it is under way.
@@ -161,7 +160,7 @@ impl<'a> Asker<'a> {
         let said = IssuerError::read(&reply.body, self.issuer, &self.sent);
         if said.is("authorization_pending") || said.is("slow_down") {
             self.last().failure = None;
-            // `oauth2` reads the code, whatever status it came with.
+            // With this status `oauth2` reads the code in the body, which may have come with another one.
             reply.status = StatusCode::BAD_REQUEST;
             return Ok(handed_on(reply));
         }
@@ -184,7 +183,7 @@ impl<'a> Asker<'a> {
         self.last().failure.take().unwrap_or_else(|| tokens::failure(error).into())
     }
 
-    /// Why it was asked too long.
+    /// Returns the error for a code that expired.
     fn too_late(&self) -> SignInError {
         self.last().failure.take().unwrap_or(SignInError::TimedOut { after: self.life })
     }

@@ -1,4 +1,4 @@
-//! What an issuer says of itself (OpenID Connect Discovery 1.0), asked for when it is needed.
+//! An issuer's description of itself (OpenID Connect Discovery 1.0), fetched when it is needed.
 
 use oauth2::{
     HttpRequest,
@@ -16,14 +16,14 @@ use crate::RefreshError;
 /// The description, as far as it is used. Each endpoint in it is at the issuer.
 #[derive(Deserialize)]
 pub(super) struct Discovered {
-    /// What the issuer calls itself in its tokens.
+    /// The issuer's name of itself in its tokens.
     pub(super) issuer: String,
     jwks_uri: Option<String>,
     revocation_endpoint: Option<String>,
 }
 
 impl Discovered {
-    /// Asks the issuer. A description of another issuer is none.
+    /// Fetches the description. Rejects a description of another issuer.
     pub(super) async fn fetch(issuer_client: &IssuerClient, issuer: &Issuer) -> Result<Self, RefreshError> {
         let unasked = |reason| RefreshError::Unasked { reason };
         let path = issuer.discovery_endpoint.as_deref();
@@ -45,7 +45,7 @@ impl Discovered {
         get(issuer_client, issuer, &endpoint.ok_or_else(|| malformed("it does not name its keys"))?).await
     }
 
-    /// Where it is told that a login is over, if it can be told.
+    /// Returns the endpoint for revocations, if the issuer has one.
     pub(super) fn revocation_endpoint(&self, issuer: &Issuer) -> Result<Option<Endpoint>, RefreshError> {
         self.at_issuer(self.revocation_endpoint.as_deref(), issuer)
     }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{Login, RefreshError};
 
-/// Exchanges an authorization code, once. `redirect_uri` is the one that the code was asked for with.
+/// Exchanges an authorization code, once. `redirect_uri` must equal that of the code's request.
 pub(super) async fn code(
     issuer_client: &IssuerClient,
     issuer: &Issuer,
@@ -40,8 +40,8 @@ pub(super) async fn code(
     answer.map_err(tokens::failure)?.granted()
 }
 
-/// The login that these tokens are. `asked_at` is when they were asked for, by our clock: they live at most as long
-/// from then on, whatever the issuer's clock says.
+/// Returns the login of these tokens. `asked_at` is the time of the request, by our clock: the tokens live at
+/// most as long from then on, with any clock of the issuer.
 pub(super) fn login(granted: Granted, issuer: &Issuer, asked_at: SystemTime) -> Login {
     let access = Claims::of(&granted.access_token);
     let id = granted.id_token.as_ref().map(Claims::of).unwrap_or_default();

@@ -12,10 +12,10 @@ use serde::Deserialize;
 use super::{discovery::Discovered, issuer::Issuer, issuer_client::IssuerClient};
 use crate::RefreshError;
 
-/// How far the issuer's clock may be from ours. Source: our own choice.
+/// Largest difference between the issuer's clock and ours. Source: our own choice.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(300);
 
-/// Verifies the ID token that came for a code, and gives whose it is (`sub`). The keys are asked for each time: a
+/// Verifies the ID token that came for a code, and returns its subject (`sub`). Fetches the keys each time: a
 /// person signs in rarely.
 pub(super) async fn verify(
     issuer_client: &IssuerClient,
@@ -96,7 +96,8 @@ impl KeySet {
 }
 
 impl SigningKey {
-    /// Whether it has signed this by the algorithm. The key says which one it is for, and not the token.
+    /// Returns true if the key made this signature by the algorithm. The key, not the token, names its
+    /// algorithm.
     fn has_signed(&self, algorithm: &str, signed: &[u8], signature: &[u8]) -> bool {
         let verified = match self {
             Self::Rsa { n, e } if algorithm == "RS256" => decoded(n).zip(decoded(e)).map(|(n, e)| {

@@ -8,12 +8,12 @@ use serde_json::{Map, Value};
 use super::{claims::IdentityClaims, endpoint};
 use crate::Login;
 
-/// An authorization server and our registration there. Nothing in it is secret: the clients are public ones.
+/// An authorization server and our registration there. It has no secrets: the clients are public clients.
 ///
-/// A login carries the issuer it is from, so that it is refreshed there whatever the configuration says later.
+/// A login stores its issuer, so that it is refreshed there even after the configuration changes.
 ///
-/// An endpoint that begins with `/` is below [`Issuer::url`]; any other is a whole URL. Each must be reached by
-/// `https`, or by `http` on a loopback address.
+/// An endpoint that begins with `/` is below [`Issuer::url`]; any other is a whole URL. Each must use `https`,
+/// or `http` on a loopback address.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Issuer {
@@ -21,47 +21,48 @@ pub struct Issuer {
     pub url: String,
     /// Our name there.
     pub client_id: String,
-    /// What is asked for.
+    /// Requested scopes.
     #[serde(default)]
     pub oauth_scopes: Vec<String>,
-    /// Where a person says yes, in a browser. `None`: it has no such page for us.
+    /// Page for a person's consent, in a browser. `None`: it has no such page for us.
     #[serde(default)]
     pub authorize_endpoint: Option<String>,
-    /// Where codes and refresh tokens are exchanged.
+    /// Endpoint that exchanges codes and refresh tokens.
     pub token_endpoint: String,
     /// The address on this machine that it sends the browser back to.
     #[serde(default)]
     pub redirect: Redirect,
-    /// What its page is told beside what the standard names.
+    /// Additional parameters of its page, beside those of the standard.
     #[serde(default)]
     pub authorize_parameters: BTreeMap<String, String>,
-    /// How a person says yes on another device.
+    /// Consent on another device.
     #[serde(default)]
     pub device_flow: DeviceFlow,
-    /// How it is told that a login is over.
+    /// Revocation of a login.
     #[serde(default)]
     pub revocation: RevocationStyle,
     /// Codes by which it says that a login is over, beside those of RFC 6749 section 5.2 (`invalid_grant`,
     /// `invalid_client`, `unauthorized_client`), which are final at every issuer.
     #[serde(default)]
     pub final_codes: Vec<String>,
-    /// What its status 401 means without such a code.
+    /// Meaning of its status 401 without such a code.
     #[serde(default)]
     pub plain_unauthorized: PlainUnauthorized,
     /// Claims of the access token that a refresh names again, where the token has them.
     #[serde(default)]
     pub refresh_claims: Vec<String>,
-    /// Which claims say whose a login is.
+    /// Claims that identify a login's owner.
     #[serde(default)]
     pub identity: IdentityClaims,
-    /// What the tokens are for (RFC 8707): named at its page, and with every code and every refresh token.
+    /// Resource that the tokens are for (RFC 8707): sent to its page, and with every code and every refresh
+    /// token.
     #[serde(default)]
     pub resource: Option<String>,
     /// Scopes without which a login is of no use. A sign-in through a browser that is not granted each of them fails.
     #[serde(default)]
     pub required_scopes: Vec<String>,
-    /// Where it describes itself (OpenID Connect Discovery 1.0). With it, a sign-in through a browser is believed only
-    /// with an ID token that the keys named there verify.
+    /// URL of its description of itself (OpenID Connect Discovery 1.0). With it, a sign-in through a browser
+    /// needs an ID token that its keys verify.
     #[serde(default)]
     pub discovery_endpoint: Option<String>,
     /// A person's first sign-in through a browser registers a client for them. [`Issuer::client_id`] is what that sign-in
@@ -70,7 +71,7 @@ pub struct Issuer {
     pub registration: Option<SignInRegistration>,
 }
 
-/// How the page where a person says yes registers a client: its answer names one, which all that follows is done as.
+/// Registration of a client by the consent page: its answer names a client, which all later requests use.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SignInRegistration {
@@ -78,7 +79,7 @@ pub struct SignInRegistration {
     pub host_parameter: String,
     /// The parameter by which a client that is not registered yet says its name.
     pub name_parameter: String,
-    /// That name.
+    /// Value of the parameter.
     pub name: String,
 }
 
@@ -109,7 +110,7 @@ pub struct Redirect {
     pub path: String,
 }
 
-/// How a person says yes on another device.
+/// Consent on another device.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -119,9 +120,9 @@ pub enum DeviceFlow {
     NotOffered,
     /// The device authorization grant, RFC 8628.
     Standard {
-        /// Where a code is asked for.
+        /// Endpoint that issues a code.
         endpoint: String,
-        /// What is told there beside what the standard names.
+        /// Additional parameters, beside those of the standard.
         #[serde(default)]
         parameters: BTreeMap<String, String>,
     },
@@ -130,18 +131,18 @@ pub enum DeviceFlow {
     /// its public source.
     #[serde(rename = "open_ai")]
     CodeWithVerifier {
-        /// Where a code is asked for.
+        /// Endpoint that issues a code.
         endpoint: String,
-        /// Where it is asked whether the person said yes.
+        /// Endpoint that is polled for the person's consent.
         poll_endpoint: String,
-        /// Where the person enters the code.
+        /// Page on which the person enters the code.
         page: String,
         /// The `redirect_uri` that the code is exchanged with.
         redirect: String,
     },
 }
 
-/// How an issuer is told that a login is over.
+/// Revocation of a login at its issuer.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -151,22 +152,22 @@ pub enum RevocationStyle {
     NotOffered,
     /// By a form, RFC 7009.
     Form {
-        /// Where to.
+        /// Its endpoint.
         endpoint: String,
     },
     /// By the same fields in JSON.
     Json {
-        /// Where to.
+        /// Its endpoint.
         endpoint: String,
     },
     /// By a form, where its description ([`Issuer::discovery_endpoint`]) says.
     Discovered,
 }
 
-/// What status 401 means for a login, where no code is beside it that says so.
+/// Meaning of status 401 for a login, without a code that decides it.
 ///
-/// Without a JSON object it never means anything: a proxy, a firewall or the page of a network answers like that, and
-/// none of them knows the login.
+/// Without a JSON object the status has no meaning for the login: a proxy, a firewall or a network's login page
+/// may have sent it.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -216,7 +217,7 @@ impl Issuer {
         self
     }
 
-    /// Replaces what is asked for.
+    /// Replaces the requested scopes.
     #[must_use]
     pub fn with_oauth_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.oauth_scopes = scopes.into_iter().map(Into::into).collect();
@@ -258,7 +259,7 @@ impl Issuer {
         self
     }
 
-    /// States how it is told that a login is over.
+    /// Sets the revocation of a login.
     #[must_use]
     pub fn with_revocation(mut self, revocation: RevocationStyle) -> Self {
         self.revocation = revocation;
@@ -321,7 +322,7 @@ impl Issuer {
         self
     }
 
-    /// As it is kept in a login.
+    /// Returns the form that a login stores.
     pub(super) fn to_origin(&self) -> Map<String, Value> {
         match serde_json::to_value(self) {
             Ok(Value::Object(origin)) => origin,
@@ -337,7 +338,7 @@ impl Issuer {
             .map_err(|_| "the login does not say which issuer it is from".into())
     }
 
-    /// An endpoint as a URL, if it is one that a secret may be sent to.
+    /// Returns an endpoint as a URL, if secrets may be sent to it.
     pub(super) fn endpoint(&self, endpoint: &str) -> Result<endpoint::Endpoint, String> {
         match endpoint.starts_with('/') {
             true => endpoint::parse(&format!("{}{endpoint}", self.url.trim_end_matches('/'))),

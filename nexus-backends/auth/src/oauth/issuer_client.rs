@@ -20,10 +20,9 @@ use crate::{
     http::{ClientPlan, HttpProblem, Network, ReadError, read_into},
 };
 
-/// How long a connection may take to be made. Source: our own choice.
+/// Time limit of connecting. Source: our own choice.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long one request may take in all. Source: our own choice; the vendors' programs give an issuer 15
-/// or 30 seconds.
+/// Time limit of one request. Source: our own choice; the vendors' programs give an issuer 15 or 30 seconds.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest answer that is read, in bytes. Source: our own bound, far above the few kilobytes that tokens need.
 const MAX_ANSWER_BYTES: usize = 1 << 20;
@@ -47,7 +46,7 @@ pub(super) struct IssuerReply {
 /// No answer, or not all of it.
 struct BrokenReply {
     why: RefreshError,
-    /// As far as it came.
+    /// Received part of the reply.
     begun: Option<IssuerReply>,
 }
 
@@ -61,7 +60,7 @@ impl IssuerReply {
         }
     }
 
-    /// What it means, if it is no success. None of `sent` gets out.
+    /// Returns the meaning of a reply without success. The error contains none of `sent`.
     pub(super) fn error(&self, issuer: &Issuer, sent: &[&str]) -> RefreshError {
         error_reply::meaning(self.status, &IssuerError::read(&self.body, issuer, sent), issuer)
     }
@@ -73,12 +72,12 @@ impl IssuerClient {
         Ok(Self { plan, tls: OnceCell::new(), plain: OnceCell::new() })
     }
 
-    /// Sends a request and reads the whole answer, whatever its status. There is no second try.
+    /// Sends a request and reads the whole answer, with any status. Never repeats a request.
     pub(super) async fn send(&self, request: HttpRequest) -> Result<IssuerReply, RefreshError> {
         self.send_keeping(request).await.map_err(|broken| broken.why)
     }
 
-    /// As [`IssuerClient::send`], and keeps what came of an answer that is not whole.
+    /// [`IssuerClient::send`] that also returns the received part of an incomplete answer.
     async fn send_keeping(&self, request: HttpRequest) -> Result<IssuerReply, BrokenReply> {
         let mut begun = None;
         let exchange = tokio::time::timeout(REQUEST_TIMEOUT, self.exchange(request, &mut begun)).await;
@@ -148,10 +147,10 @@ type ResponseFuture<'c> = Pin<Box<dyn Future<Output = Result<HttpResponse, Refre
 pub(super) struct SuccessOnly<'a> {
     pub(super) issuer_client: &'a IssuerClient,
     pub(super) issuer: &'a Issuer,
-    /// What the request holds that must not come back in an error.
+    /// Parts of the request that must not appear in an error.
     pub(super) sent: &'a [&'a str],
-    /// Why a success is not whole. Where it is given, what came of such a success is handed on: a refresh token was spent
-    /// for it.
+    /// Reason why a success is incomplete. If it is set, the received part of such a success is passed on: a
+    /// refresh token was spent for it.
     pub(super) broken: Option<&'a OnceLock<RefreshError>>,
 }
 

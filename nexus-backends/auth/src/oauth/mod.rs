@@ -56,21 +56,20 @@ use self::registration::Registration;
 use super::{Clock, Login, LoginScreen, RefreshError, Revocation, SignIn, SignInError, SystemClock};
 use crate::http::Network;
 
-/// How long a person is waited for, unless it is said otherwise. Source: our own choice; the vendors' programs wait
-/// between 10 and 15 minutes.
+/// Default wait for a person. Source: our own choice; the vendors' programs wait between 10 and 15 minutes.
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
 /// A person who is waited for.
 struct OnScreen<'a> {
-    /// Where the steps are shown.
+    /// Screen that shows the steps.
     screen: &'a mut dyn LoginScreen,
     /// Says when a login was obtained.
     clock: &'a dyn Clock,
-    /// How long the person is waited for.
+    /// Longest wait for the person.
     patience: Duration,
 }
 
-/// How a person says yes.
+/// Way of a person's consent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignInMethod {
     /// In a browser on this machine, which brings the answer back by itself.
@@ -115,18 +114,18 @@ pub struct OAuthSignIn {
     patience: Duration,
     clock: Arc<dyn Clock>,
     issuer_client: IssuerClient,
-    /// Where the client is kept that the issuer registers, if it does.
+    /// File with the client that the issuer registered, if it registers one.
     registration_file: PathBuf,
     registers_anew: bool,
 }
 
 impl OAuthSignIn {
-    /// Sign-in at `issuer`, in a browser. `name` names the login, `remedy` says how a person logs in anew. A client that
-    /// the issuer registers is kept below the home that `context` names.
+    /// Creates the sign-in at `issuer`, in a browser. `name` names the login, `remedy` is the command for
+    /// signing in again. A client that the issuer registers is stored below the home that `context` names.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] for what stands in `network`.
+    /// [`SettingsError`] for a fault in `network`.
     pub fn new(
         name: impl Into<String>,
         remedy: impl Into<String>,
@@ -183,12 +182,12 @@ impl OAuthSignIn {
         self
     }
 
-    /// Where it signs in.
+    /// Returns the issuer.
     pub fn issuer(&self) -> &Issuer {
         &self.issuer
     }
 
-    /// How a person says yes.
+    /// Returns the way of a person's consent.
     pub fn method(&self) -> SignInMethod {
         self.method
     }

@@ -1,6 +1,7 @@
-//! What a person sees in the browser when it comes back.
+//! The page that a person sees in the browser at the end.
 //!
-//! A page is whole by itself: it loads nothing, runs nothing, and is kept by no cache, since its address holds a code.
+//! A page is self-contained: it loads nothing, runs nothing, and no cache stores it, because its address
+//! contains a code.
 
 use hyper::{
     Response, StatusCode,
@@ -20,7 +21,7 @@ pub(super) enum BrowserPage {
     Declined(String),
     /// The code came, and was not exchanged: why.
     Failed(String),
-    /// The answer is not to the question that was asked, or to none.
+    /// The answer belongs to another request, or to none.
     WrongState,
     /// An answer came before this one.
     AlreadyAnswered,
@@ -88,7 +89,7 @@ impl BrowserPage {
         }
     }
 
-    /// What the issuer said, or what failed.
+    /// Returns the issuer's message, or the failure.
     fn details(&self) -> Option<&str> {
         match self {
             Self::Declined(details) | Self::Failed(details) => Some(details),

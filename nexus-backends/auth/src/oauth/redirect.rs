@@ -15,7 +15,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::page::BrowserPage;
 use super::sanitize;
 
-/// What the sign-in learns of requests to the callback server.
+/// Request to the callback server, as the sign-in sees it.
 pub(super) enum RedirectEvent {
     /// The issuer's redirect.
     Response(AuthorizationResponse),
@@ -25,15 +25,15 @@ pub(super) enum RedirectEvent {
 
 /// The issuer's response, and the channel of the page that the browser waits for.
 pub(super) struct AuthorizationResponse {
-    /// What the issuer says.
+    /// The issuer's answer.
     pub(super) answer: AuthorizationAnswer,
     /// The connection that it came on.
     pub(super) connection: Arc<HttpConnection>,
-    /// Where the page goes.
+    /// Receiver of the page.
     pub(super) page: oneshot::Sender<BrowserPage>,
 }
 
-/// What the issuer says.
+/// The issuer's answer.
 pub(super) enum AuthorizationAnswer {
     /// Yes: what is exchanged for tokens, and as which client, where the answer names one.
     Code { code: Secret, client_id: Option<String> },
@@ -43,11 +43,11 @@ pub(super) enum AuthorizationAnswer {
 
 /// Accepts one redirect and answers every other request with an error page.
 pub(super) struct RedirectValidator {
-    /// How this machine is called by those who mean us.
+    /// Host names of this machine in requests for this server.
     hosts: [String; 2],
     path: String,
     state: Secret,
-    /// What waits, until the answer is there.
+    /// The waiting sign-in, until the answer arrives.
     waiting: Mutex<Option<mpsc::Sender<RedirectEvent>>>,
     was_called_by_stranger: AtomicBool,
 }
@@ -124,7 +124,7 @@ impl RedirectValidator {
     }
 
     async fn hand_over(&self, answer: AuthorizationAnswer, connection: Arc<HttpConnection>) -> BrowserPage {
-        // Whoever is first takes the place; there is none for a second.
+        // Only the first answer counts.
         let Some(waiting) = self.waiting.lock().unwrap_or_else(PoisonError::into_inner).take() else {
             return BrowserPage::AlreadyAnswered;
         };
@@ -145,7 +145,7 @@ impl RedirectValidator {
         }
         let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(waiting) = &*waiting {
-            // There is room for it, and it matters only to those who still wait.
+            // The queue has room for it, and it matters only while the sign-in waits.
             let _ = waiting.try_send(RedirectEvent::Stranger);
         }
     }
@@ -169,7 +169,7 @@ impl RequestHandler for RedirectValidator {
     }
 }
 
-/// Whether two texts are the same, in a time that does not tell where they differ.
+/// Compares two texts in a time that does not depend on the position of a difference.
 fn is_same(one: &str, other: &str) -> bool {
     one.len() == other.len()
         && one.bytes().zip(other.bytes()).fold(0, |difference, (one, other)| difference | (one ^ other)) == 0

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{Login, RefreshError};
 
-/// Spends the refresh token of `login` at the issuer that it is from. `remedy` says how a person logs in anew.
+/// Spends the refresh token of `login` at its issuer. `remedy` is the command for signing in again.
 pub(super) async fn refresh(
     issuer_client: &IssuerClient,
     login: &Login,
@@ -52,7 +52,7 @@ pub(super) async fn refresh(
         Err(RequestTokenError::Parse(_, body)) => TokenAnswer::salvaged(&Zeroizing::new(body)),
         Err(error) => Err(tokens::failure(error)),
     };
-    // Where nothing can be used of an answer that broke off, that is the reason.
+    // If an incomplete answer has nothing usable, its incompleteness is the reason.
     let refreshed = refreshed.map_err(|error| broken.into_inner().unwrap_or(error))?;
     Ok(match refreshed {
         Refreshed::Tokens(granted) => {
@@ -74,7 +74,7 @@ pub(super) async fn refresh(
     })
 }
 
-/// Whether two access tokens name two persons. One that cannot be read names none.
+/// Returns true if two access tokens name two persons. An unreadable token counts as equal.
 fn is_of_another(old: &Claims, new: &Claims) -> bool {
     let subject = ["sub".to_owned()];
     old.text(&subject).zip(new.text(&subject)).is_some_and(|(old, new)| old != new)

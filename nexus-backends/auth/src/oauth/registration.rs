@@ -16,7 +16,7 @@ use crate::SignInError;
 /// Longest client id that is taken, in bytes. Source: our own bound.
 const MAX_CLIENT_ID_BYTES: usize = 200;
 
-/// What is kept of registrations.
+/// Stored registrations.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct KeptRegistration {
     /// Names this installation to the issuer: an URN, made once.
@@ -30,9 +30,9 @@ struct RegisteredClient {
     /// Where.
     issuer: String,
     client_id: String,
-    /// Whom it was registered for, once that was verified.
+    /// Person of the registration, once verified.
     subject: Option<String>,
-    /// Whether the last sign-in was not granted what is needed: the next one has the person asked again.
+    /// True if the last sign-in did not get the needed consent: the next one asks the person again.
     #[serde(default)]
     lacks_consent: bool,
 }
@@ -47,8 +47,8 @@ pub(super) struct Registration<'i> {
 }
 
 impl<'i> Registration<'i> {
-    /// What there is in `file`. An installation without a name gets one, which is written before it is told anybody.
-    /// `anew` leaves the client out that was registered before.
+    /// Reads `file`. An installation without a name gets a name, which is stored before it is sent. With
+    /// `anew`, an earlier client is not used again.
     pub(super) async fn open(
         file: &Path,
         issuer: &'i Issuer,
@@ -74,7 +74,7 @@ impl<'i> Registration<'i> {
         self.kept.client.as_ref().map_or(&self.issuer.client_id, |client| &client.client_id)
     }
 
-    /// What the page is told beside it.
+    /// Returns the additional parameters of the page.
     pub(super) fn parameters(&self) -> Vec<(&str, &str)> {
         let mut parameters = vec![(self.style.host_parameter.as_str(), self.kept.host_id.as_str())];
         match &self.kept.client {
@@ -85,7 +85,7 @@ impl<'i> Registration<'i> {
         parameters
     }
 
-    /// Takes the client that the answer of the page names, and keeps it whatever becomes of the sign-in.
+    /// Takes the client that the page's answer names, and stores it even if the sign-in fails.
     pub(super) async fn take(&mut self, named: Option<&str>) -> Result<(), SignInError> {
         let malformed = |reason: &str| Err(SignInError::Malformed { reason: reason.to_owned() });
         match (&self.kept.client, named) {
@@ -106,7 +106,7 @@ impl<'i> Registration<'i> {
         }
     }
 
-    /// Notes who has signed in, and whether they granted what is needed. Somebody else than before is refused.
+    /// Records the person who signed in, and the consent. Refuses another person than before.
     pub(super) async fn conclude(&mut self, subject: &str, lacks_consent: bool) -> Result<(), SignInError> {
         let Some(client) = &mut self.kept.client else { return Ok(()) };
         if client.subject.as_deref().is_some_and(|known| known != subject) {

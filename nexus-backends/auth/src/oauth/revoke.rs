@@ -20,8 +20,8 @@ use super::{
 };
 use crate::{Login, RefreshError, Revocation};
 
-/// Waits before an issuer that could not be reached is told once more: what was revoked already it takes as well. Source:
-/// our own choice.
+/// Pauses before an unreachable issuer is contacted again: a repeated revocation also succeeds. Source: our own
+/// choice.
 const WAITS: [Duration; 2] = [Duration::from_millis(300), Duration::from_secs(1)];
 
 /// Revokes the refresh token of `login`, and with it what was made from it; where it has none, the access token.

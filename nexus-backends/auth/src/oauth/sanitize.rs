@@ -5,8 +5,8 @@ use nexus_core::redact::Redactor;
 /// Longest text of a stranger that is shown, in characters.
 const MAX_SHOWN: usize = 300;
 
-/// How much of a secret must not be shown, in bytes. Source: our own choice: of a random token, 8 characters are never
-/// met by chance.
+/// Bytes of a secret that must not be shown. Source: our own choice: 8 characters of a random token never occur
+/// by chance.
 const TELLING_BYTES: usize = 8;
 
 /// `text` on one line, bounded, without what steers a terminal or turns the direction of writing, and without any
@@ -22,8 +22,8 @@ pub(super) fn shown(text: &str, secrets: &[&str]) -> String {
     String::from_utf8_lossy(&redacted).chars().take(MAX_SHOWN).collect()
 }
 
-/// A code such as `invalid_grant`: a short word without any of these secrets, and without a piece of one that is long
-/// enough to be told by. Anything else is no code.
+/// Returns a code such as `invalid_grant`: a short word without any of these secrets, and without a piece of a
+/// secret that is long enough to identify it. Anything else is not a code.
 pub(super) fn code(text: &str, secrets: &[&str]) -> Option<String> {
     let is_word = (1..=64).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.:".contains(&byte));
@@ -31,7 +31,8 @@ pub(super) fn code(text: &str, secrets: &[&str]) -> Option<String> {
     (is_word && !secrets.iter().any(tells)).then(|| text.to_owned())
 }
 
-/// Whether a piece of the secret stands in the text, in whatever case; of a short secret, the whole.
+/// Returns true if the text contains a piece of the secret in upper or lower case; of a short secret, the
+/// whole.
 fn shares_a_piece(text: &[u8], secret: &[u8]) -> bool {
     let length = secret.len().min(TELLING_BYTES);
     length > 0

@@ -34,7 +34,7 @@ pub(super) type OAuthClient = oauth2::Client<
     BasicRevocationErrorResponse,
 >;
 
-/// What the endpoint gave.
+/// Tokens from the endpoint.
 pub(super) struct Granted {
     pub(super) access_token: Secret,
     pub(super) refresh_token: Option<Secret>,
@@ -44,15 +44,15 @@ pub(super) struct Granted {
     pub(super) scope: Option<String>,
 }
 
-/// What the endpoint gave for a refresh token.
+/// Answer of the endpoint to a refresh token.
 pub(super) enum Refreshed {
     /// The next access token, and all that came with it.
     Tokens(Granted),
-    /// The next refresh token, without an access token that can be used. The one that was sent is spent.
+    /// The next refresh token, without a usable access token. The earlier refresh token is spent.
     RefreshTokenAlone {
         refresh_token: Secret,
         id_token: Option<Secret>,
-        /// What is wrong with the rest.
+        /// Fault of the rest.
         reason: RefreshError,
     },
 }
@@ -79,7 +79,7 @@ enum TextField<T> {
 }
 
 impl<T> TextField<T> {
-    /// Reads a value by itself: one that is odd, or no JSON at all, spoils no other.
+    /// Reads a value on its own: a malformed value, even invalid JSON, does not affect the others.
     fn read(value: &RawValue, from_text: impl FnOnce(String) -> T) -> Self {
         match serde_json::from_str(value.get()) {
             Ok(Value::Null) => Self::Absent,
@@ -90,7 +90,7 @@ impl<T> TextField<T> {
     }
 }
 
-/// A life in seconds, also where it is written as text. What is none, or none that is left, is not known.
+/// Returns a life in seconds, also if it is written as text. An invalid or expired life is unknown.
 fn seconds(value: &RawValue) -> Option<Duration> {
     let value: Value = serde_json::from_str(value.get()).ok()?;
     let seconds = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
@@ -159,11 +159,12 @@ impl TokenAnswer {
         Ok(Granted { access_token, refresh_token, id_token, lifetime, scope })
     }
 
-    /// What came for a refresh token. That one was spent for it, so whatever keeps the login alive is taken.
+    /// Returns the answer to a refresh token. The earlier token was spent for it, so any part that keeps the
+    /// login alive is used.
     pub(super) fn refreshed(self) -> Result<Refreshed, RefreshError> {
         let (refresh_token, id_token) = (self.refresh_token(), self.id_token());
         match (self.usable_access_token(), refresh_token) {
-            // A refresh token that is no text is none: the one that was sent stays the last that is known.
+            // A refresh token that is not a text does not count: the earlier one stays the last known.
             (Ok(access_token), refresh_token) => Ok(Refreshed::Tokens(Granted {
                 access_token,
                 refresh_token: refresh_token.ok().flatten(),
@@ -178,10 +179,11 @@ impl TokenAnswer {
         }
     }
 
-    /// What is in an answer that breaks off or goes on after its end, if a whole refresh token is.
+    /// Returns the tokens of an answer that breaks off or continues after its end, if it has a whole refresh
+    /// token.
     pub(super) fn salvaged(body: &[u8]) -> Result<Refreshed, RefreshError> {
         let mut answer = Self::empty();
-        // How far it can be read is all that is asked.
+        // Read as far as possible; the error does not matter.
         let _ = serde_json::Deserializer::from_slice(body).deserialize_map(TokenAnswerVisitor(&mut answer));
         match answer.refresh_token {
             TextField::Text(_) => answer.refreshed(),
@@ -234,12 +236,12 @@ fn malformed(reason: &str) -> RefreshError {
     RefreshError::Malformed { reason: reason.into() }
 }
 
-/// Whether a header can carry it.
+/// Returns true if a header can contain it.
 fn is_token(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// What `oauth2` makes of a request that did not give tokens. The answer that it could not read is overwritten.
+/// Converts an error of `oauth2` without tokens. Overwrites the answer that it could not read.
 pub(super) fn failure<E: ErrorResponse>(error: RequestTokenError<RefreshError, E>) -> RefreshError {
     let reason = match error {
         RequestTokenError::Request(error) => return error,
@@ -254,7 +256,7 @@ pub(super) fn failure<E: ErrorResponse>(error: RequestTokenError<RefreshError, E
 }
 
 impl Serialize for TokenAnswer {
-    /// `oauth2` wants it to be there; there is no use for it.
+    /// `oauth2` requires this method and never calls it here.
     fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
         Err(S::Error::custom("tokens are not written"))
     }

@@ -26,12 +26,12 @@ use super::{
 };
 use crate::{Login, LoginStep, RefreshError, SignInError};
 
-/// How long a code is good for. Source: the public source of a vendor's program.
+/// Life of a code. Source: the public source of a vendor's program.
 const LIFE: Duration = Duration::from_secs(15 * 60);
-/// How often it is asked where the issuer does not say. Source: RFC 8628 section 3.2.
+/// Default pause between two polls. Source: RFC 8628 section 3.2.
 const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Where the steps are taken.
+/// Endpoints of the steps.
 pub(super) struct VerifierDeviceEndpoints<'a> {
     pub(super) endpoint: &'a str,
     pub(super) poll_endpoint: &'a str,
@@ -39,7 +39,7 @@ pub(super) struct VerifierDeviceEndpoints<'a> {
     pub(super) redirect: &'a str,
 }
 
-/// What a person is to enter, and by what it is asked after.
+/// The code for the person, and the id for polling.
 #[derive(Deserialize)]
 struct Started {
     device_auth_id: String,
@@ -50,7 +50,7 @@ struct Started {
     interval: Value,
 }
 
-/// What comes when the person said yes. There is a challenge beside them, which says nothing that these do not.
+/// Answer after the person's consent. It also contains a challenge, which adds nothing to these fields.
 #[derive(Deserialize)]
 struct Approved {
     authorization_code: String,
@@ -67,7 +67,7 @@ pub(super) async fn sign_in(
     let at = |place| issuer.endpoint(place).map_err(|reason| SignInError::Unsupported { reason });
     let (start, poll) = (at(places.endpoint)?, at(places.poll_endpoint)?);
     let (page, redirect) = (at(places.page)?, at(places.redirect)?);
-    // What cannot be exchanged is not asked for.
+    // Do not request a code that cannot be exchanged.
     at(&issuer.token_endpoint)?;
 
     let reply = issuer_client.send(post(&start, &json!({ "client_id": issuer.client_id }))?).await?;
@@ -121,7 +121,8 @@ async fn asked(
             }
         };
         failure = match reply.and_then(|reply| {
-            // Pending is no error. A page of a firewall may have the same status: that shows by the time that passes.
+            // Pending is not an error. A firewall's page may have the same status, which the time limit
+            // reveals.
             match matches!(reply.status.as_u16(), 403 | 404) {
                 true => Ok(None),
                 false => success(reply, issuer, &[sent]).map(Some),

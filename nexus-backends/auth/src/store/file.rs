@@ -68,7 +68,7 @@ impl FileStore {
         self.path.file_name().ok_or_else(|| self.error("its path names no file"))
     }
 
-    /// The file, opened and checked to be accessible to its owner alone; `None` if there is none.
+    /// Opens the file, and checks that it is owner-only; `None` if it does not exist.
     fn open(&self, folder: &OwnerOnlyFolder) -> Result<Option<(File, Stat)>, StoreError> {
         open_private(folder, self.name()?, OFlags::RDONLY).map_err(|reason| self.error(reason))
     }
@@ -128,7 +128,7 @@ impl TokenStore for FileStore {
         self.damaged_by(&|_| false)
     }
 
-    /// Removes the file, whatever its content and mode: a file that is removed need not be trusted.
+    /// Removes the file with any content and mode: a removed file need not be trusted.
     fn remove(&self) -> Result<bool, StoreError> {
         let wrong = |reason: String| self.error(reason);
         let main = self.name()?;
@@ -170,7 +170,7 @@ impl PreparedWrite for PreparedFileWrite {
     }
 }
 
-/// Opens a file that only its owner may access; `None` if there is none.
+/// Opens an owner-only file; `None` if it does not exist.
 fn open_private(folder: &OwnerOnlyFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
     let Some((file, found)) = open_file(folder, name, how)? else { return Ok(None) };
     refuse_strangers(&found, "it belongs")?;
@@ -178,7 +178,7 @@ fn open_private(folder: &OwnerOnlyFolder, name: &OsStr, how: OFlags) -> Result<O
     Ok(Some((file, found)))
 }
 
-/// Opens a regular file; `None` if there is none.
+/// Opens a regular file; `None` if it does not exist.
 fn open_file(folder: &OwnerOnlyFolder, name: &OsStr, how: OFlags) -> Result<Option<(File, Stat)>, String> {
     // Without NONBLOCK, a pipe in its place would be waited for.
     let how = how | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -213,7 +213,7 @@ fn refuse_odd_types(found: &Stat) -> Result<(), String> {
     Err(format!("it is {what} and not a file: move it away"))
 }
 
-/// Refuses a file that no rename replaces, whatever its rights and those of its folder say.
+/// Refuses a file that a rename cannot replace, with any mode of it and of its folder.
 fn refuse_what_stays(folder: &OwnerOnlyFolder, name: &OsStr) -> Result<(), String> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {

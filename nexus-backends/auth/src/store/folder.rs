@@ -27,7 +27,7 @@ pub(super) struct OwnerOnlyFolder {
 }
 
 impl OwnerOnlyFolder {
-    /// Opens the folder; `None` if there is none. Errors say what is wrong and the way out.
+    /// Opens the folder; `None` if it does not exist. Errors name the fault, with advice.
     pub(super) fn open(path: &Path) -> Result<Option<Self>, String> {
         let Some(folder) = Self::open_whosever(path)? else { return Ok(None) };
         let found =
@@ -41,7 +41,7 @@ impl OwnerOnlyFolder {
         Ok(Some(folder))
     }
 
-    /// As [`OwnerOnlyFolder::open`], without the check of its mode.
+    /// [`OwnerOnlyFolder::open`] without the check of its mode.
     pub(super) fn open_whosever(path: &Path) -> Result<Option<Self>, String> {
         let how = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match openat(CWD, path, how, Mode::empty()) {
@@ -133,7 +133,7 @@ pub(super) fn refuse_others(found: &Stat, path: &Path) -> Result<(), String> {
     }
 }
 
-/// What failed, why, and where it helps what to do about it.
+/// Returns the failed operation, the reason, and advice if there is any.
 pub(super) fn explained(what: &str, error: Errno) -> String {
     let way_out = match error {
         Errno::NOSPC | Errno::DQUOT => ": free some space",

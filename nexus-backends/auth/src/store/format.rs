@@ -13,16 +13,17 @@
 //! }
 //! ```
 //!
-//! Times are in seconds since 1970, by our clock. What is not known is left out. `refused` is there once the issuer has
-//! refused to refresh the login. A text ends with `}` and a line feed, so one that was cut off is always seen to be.
+//! Times are in seconds since 1970, by our clock. Unknown values are left out. `refused` exists once the issuer
+//! has refused to refresh the login. A text ends with `}` and a line feed, so a truncated text is always
+//! recognised.
 //!
-//! **A field that is not known is refused**, not kept: it may be bound to the very tokens that a refresh replaces, so
-//! that carrying it over would be a guess, and dropping it a loss. Whoever adds one raises the version.
+//! **An unknown field is refused**, not carried over: it may belong to the very tokens that a refresh replaces,
+//! so carrying it over would be a guess, and dropping it a loss. A change that adds a field raises the version.
 //!
-//! **Where token text is while it is read and written**: in [`Secret`]s and buffers that are overwritten when dropped,
-//! and in the buffer of the system call. Out of reach: the pages that the file system or the keyring's daemon keep,
-//! blocks of a disk that a replaced file has left, and, for a token with characters that JSON escapes (no issuer known
-//! makes one), the scratch space in which `serde_json` unescapes.
+//! **Token text in memory**: it is in [`Secret`]s and buffers that are overwritten when dropped, and in the
+//! buffer of the system call. Out of reach are the pages of the file system or of the keyring's daemon, the
+//! disk blocks of a replaced file, and, for a token with characters that JSON escapes (no known issuer creates
+//! one), the scratch space in which `serde_json` unescapes.
 
 use std::{
     io,
@@ -43,10 +44,10 @@ const VERSION: u64 = 1;
 /// Latest time that is written or read, in seconds since 1970: the end of the year 9999.
 const LATEST_SECONDS: u64 = 253_402_300_799;
 
-/// What every text ends with.
+/// Last bytes of every text.
 const ENDING: &str = "}\n";
 
-/// The way out where a text cannot be parsed.
+/// Advice for a text that cannot be parsed.
 const WAY_OUT: &str = "put back a whole copy, or move it away and log in anew";
 
 /// A login as a store keeps it.
@@ -61,8 +62,8 @@ pub struct StoredLogin {
     pub refused: Option<String>,
 }
 
-// What bears a secret overwrites it when dropped, and a new field has to be judged: both are checked when this is
-// compiled.
+// Fields with a secret overwrite it when dropped, and a new field has to be judged: the compiler checks both
+// here.
 const _: fn(&StoredLogin) = |stored| {
     fn is_overwritten<T: ZeroizeOnDrop>(_: &T) {}
 
@@ -173,11 +174,11 @@ pub(super) fn keyring_pointer() -> Secret {
     written(&serde_json::json!({ "version": VERSION, STORED_IN: "keyring" }))
 }
 
-/// Whether a text is [`keyring_pointer`]'s. What is no login either is left to whoever reads it as one.
+/// Returns true if a text is that of [`keyring_pointer`]. Leaves other texts to the reader of logins.
 ///
 /// # Errors
 ///
-/// The text names a place that is not known. What is wrong, and what to do about it.
+/// The text names an unknown location. The error has the fault and advice.
 pub(super) fn points_to_keyring(text: &Secret) -> Result<bool, String> {
     let Ok(fields) = UnreadFields::of(text.expose()) else { return Ok(false) };
     if !fields.has(STORED_IN) {
@@ -192,12 +193,12 @@ pub(super) fn points_to_keyring(text: &Secret) -> Result<bool, String> {
     }
 }
 
-/// Whether a text was written to its end.
+/// Returns true if a text was written to its end.
 pub(super) fn is_whole(text: &Secret) -> bool {
     text.expose().ends_with(ENDING) && UnreadFields::of(text.expose()).is_ok()
 }
 
-/// Whether a text of our version, or one that was cut off or overwritten, can be understood by nobody.
+/// Returns true if a text of our version, or a truncated or overwritten text, cannot be read.
 pub(super) fn is_damaged(text: &Secret) -> bool {
     match versioned(text) {
         _ if !is_whole(text) => true,

@@ -22,9 +22,9 @@ use zeroize::Zeroizing;
 
 use super::{DamagedText, PreparedWrite, StoreError, TokenStore};
 
-/// How long one answer of the keyring is waited for. Once its token is spent, a login's refresh asks four times (what is
-/// there, then the three of a [write](KeyringStore::write)), or for a second try five times; others wait for it under the
-/// refresh lock.
+/// Longest wait for one answer of the keyring. After its token is spent, a login's refresh makes four requests
+/// (the present content, then the three of a [write](KeyringStore::write)), or five with a second try; other
+/// tasks wait for it under the refresh lock.
 const ANSWER_WITHIN: Duration = Duration::from_secs(5);
 
 /// The service name of all entries.
@@ -38,7 +38,7 @@ pub struct KeyringStore {
 }
 
 impl KeyringStore {
-    /// The store in the entry of `service` and `user`. Nothing is asked yet.
+    /// Creates the store in the entry of `service` and `user`. Sends no request yet.
     pub fn new(service: impl Into<String>, user: impl Into<String>) -> Self {
         Self { service: service.into(), user: user.into() }
     }
@@ -59,7 +59,7 @@ impl KeyringStore {
         Ok(found.unwrap_or_default())
     }
 
-    /// Asks on a thread of its own; `None` if there is no such entry.
+    /// Sends a request on a thread of its own; `None` if the entry does not exist.
     fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&Entry) -> Result<T, Error> + Send + 'static,
@@ -69,7 +69,7 @@ impl KeyringStore {
         let began = Instant::now();
         let asked = thread::Builder::new().name("nexus-keyring".to_owned()).spawn(move || {
             let entry = Entry::new(&service, &user);
-            // Nobody listens any more once the time is up, and what nobody waits for is not done.
+            // After its time the caller is gone, and the request is not sent.
             if began.elapsed() < ANSWER_WITHIN {
                 let _ = answer.send(entry.and_then(|entry| question(&entry)));
             }
@@ -163,7 +163,7 @@ impl PreparedWrite for PendingEntry {
     }
 }
 
-/// What is wrong, and the way out. Errors that carry what was stored are not printed themselves.
+/// Returns the fault, with advice. Errors that contain stored text are not printed themselves.
 fn reason(error: &Error) -> String {
     match error {
         Error::NoDefaultStore => match Entry::store_status() {

@@ -19,12 +19,12 @@ pub struct KeyringKey {
 }
 
 impl KeyringKey {
-    /// The key of this name. Nothing is asked yet.
+    /// Creates the key of this name. Sends no request yet.
     ///
     /// # Errors
     ///
-    /// [`StoreError`] for a name with other characters than ASCII letters, digits, `-`, `_` and `.`. So no key ever
-    /// takes the place of a login.
+    /// [`StoreError`] for a name with other characters than ASCII letters, digits, `-`, `_` and `.`. So a key
+    /// never replaces a login.
     pub fn named(name: &str) -> Result<Self, StoreError> {
         if nexus_core::looks_like_key(name) {
             let reason = "what looks like a key is no name of one, and is not shown: name it, such as `work`, and give the key itself \
@@ -62,12 +62,12 @@ impl KeyringKey {
         &self.name
     }
 
-    /// Where it is, for messages.
+    /// Returns its location, for messages.
     pub fn place(&self) -> String {
         self.store.place()
     }
 
-    /// Reads the key; `None` if there is none. Blocks.
+    /// Reads the key; `None` if it does not exist. Blocks.
     ///
     /// # Errors
     ///

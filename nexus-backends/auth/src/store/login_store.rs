@@ -15,7 +15,7 @@ use nexus_core::Secret;
 
 use super::{DamagedText, FileStore, PreparedWrite, StoreError, TokenStore, format, pending};
 
-/// Where a login may be kept.
+/// Location of a login.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StorePlace {
     /// A file that only its owner can read.
@@ -41,9 +41,9 @@ pub struct LoginStore {
     file: FileStore,
     home: PathBuf,
     name: String,
-    /// Where it is put, wherever it is; `None`: where it is.
+    /// Location for the next write; `None`: its present location.
     moving_to: Option<StorePlace>,
-    /// Where the login was when it was last looked for, for messages.
+    /// True if the last look found the login in the keyring, for messages.
     was_in_keyring: Arc<AtomicBool>,
 }
 
@@ -69,7 +69,7 @@ impl LoginStore {
         Self { moving_to: Some(place), ..self }
     }
 
-    /// Where the login is; `None` if there is none.
+    /// Returns the login's location; `None` if it does not exist.
     fn present_place(&self) -> Result<Option<StorePlace>, StoreError> {
         let Some(text) = self.file.read()? else {
             self.was_in_keyring.store(false, Ordering::Relaxed);
@@ -121,7 +121,7 @@ impl TokenStore for LoginStore {
         }
     }
 
-    /// That of its file, wherever the login is.
+    /// The identity is that of its file, even if the login is in the keyring.
     fn identity(&self) -> String {
         self.file.identity()
     }
@@ -160,7 +160,7 @@ impl TokenStore for LoginStore {
         }
     }
 
-    /// What is whole and cannot be understood, on either side, is left for a person to look at.
+    /// A whole but unreadable text, on either side, is left for a person to look at.
     fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         self.file.recover_by(&|found, current| {
             if !format::is_whole(found) {
@@ -178,13 +178,13 @@ impl TokenStore for LoginStore {
         })
     }
 
-    /// A login in the keyring is none: what is in there is not ours to move.
+    /// A login in the keyring does not count: its content is not ours to move.
     fn damaged(&self) -> Result<Option<DamagedText>, StoreError> {
         self.file.damaged_by(&format::is_damaged)
     }
 
-    /// Also what cannot be trusted or understood. Only a keyring that holds the login and does not answer is in the
-    /// way: without the file, nobody would look there again.
+    /// Also removes untrusted and unreadable texts. Only a keyring that has the login and does not answer
+    /// prevents it: without the file, later calls would not look there again.
     fn remove(&self) -> Result<bool, StoreError> {
         let is_in_keyring = match self.file.peek() {
             Some(text) => format::points_to_keyring(&text).unwrap_or(false),

@@ -77,7 +77,7 @@ impl TokenStore for MemoryStore {
         Ok(Box::new(PendingMemory(self.clone())))
     }
 
-    /// There is no half-written text in memory.
+    /// A text in memory is never half-written.
     fn recover(&self, _is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError> {
         Ok(false)
     }

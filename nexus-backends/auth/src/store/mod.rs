@@ -44,7 +44,7 @@ const MAX_TEXT_BYTES: u64 = 1 << 20;
 ///
 /// A writer holds the login's refresh lock; a reader need not.
 pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
-    /// Where it is, for messages.
+    /// Returns its location, for messages.
     fn place(&self) -> String;
 
     /// Identifies the login, at least within this process. Stores that keep the same text return the same value, and stores
@@ -52,11 +52,11 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     /// wrapper returns the value of the store that it wraps.
     fn identity(&self) -> String;
 
-    /// Reads the text; `None` if there is none.
+    /// Reads the text; `None` if it does not exist.
     ///
     /// # Errors
     ///
-    /// [`StoreError`]. Nothing was changed: a text that cannot be read is never treated as missing.
+    /// [`StoreError`]. Nothing was changed: an unreadable text is never treated as missing.
     fn read(&self) -> Result<Option<Secret>, StoreError>;
 
     /// Makes sure, before anything is spent, that a text can be written: the space for it is taken, and what keeps
@@ -75,15 +75,15 @@ pub trait TokenStore: fmt::Debug + Send + Sync + 'static {
     /// [`StoreError`].
     fn recover(&self, is_newer: &dyn Fn(&Secret, Option<&Secret>) -> bool) -> Result<bool, StoreError>;
 
-    /// The text, where it cannot be understood and can be moved out of the way of a new one; `None` if there is none, it can
-    /// be understood, or the store keeps none that cannot.
+    /// Returns the text if it is unreadable and can be moved away for a new one; `None` if it does not exist or
+    /// is readable, or the store never stores unreadable texts.
     ///
     /// # Errors
     ///
-    /// [`StoreError`]. Nothing was changed: what is wrong is not the text.
+    /// [`StoreError`]. Nothing was changed: the fault is not in the text.
     fn damaged(&self) -> Result<Option<DamagedText>, StoreError>;
 
-    /// Removes the text, and whatever else was kept of it. Returns whether there was one.
+    /// Removes the text, with any leftovers. Returns true if a text existed.
     ///
     /// # Errors
     ///
@@ -106,9 +106,9 @@ pub trait PreparedWrite: fmt::Debug + Send {
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {reason}")]
 pub struct StoreError {
-    /// Where it is.
+    /// Its location.
     pub place: String,
-    /// What is wrong, and the way out.
+    /// The fault, with advice.
     pub reason: String,
 }
 

@@ -19,7 +19,7 @@ use rustix::{
 use super::MAX_TEXT_BYTES;
 use super::folder::{OwnerOnlyFolder, explained, refuse_others};
 
-/// How many names are tried, where files of dead writers have the earlier ones.
+/// Most names that are tried while files of dead writers have the earlier ones.
 const MAX_NAMES: usize = 1000;
 
 /// Ends the name of a pending file.

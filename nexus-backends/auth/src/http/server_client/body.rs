@@ -83,7 +83,7 @@ impl IncomingBody {
     }
 
     fn give_back(&mut self, context: &mut Context<'_>) {
-        // One that still writes the request, or is closed, is of no use to the next.
+        // A connection that still writes the request, or is closed, cannot be used again.
         if let Some(mut connection) = self.connection.take()
             && let Some(pool) = self.pool.upgrade()
             && connection.is_free(context)

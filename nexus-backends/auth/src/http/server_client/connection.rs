@@ -21,9 +21,10 @@ use crate::http::problem::{MAX_HEADERS, MAX_READ_BYTES};
 /// A connection, driven by the one who waits for its answer.
 pub(super) struct Connection {
     sender: http1::SendRequest<Full<Bytes>>,
-    /// `None`: it is closed. What was read from it may still be with whoever reads the answer.
+    /// `None`: it is closed. The reader of the answer may still have bytes that were read from it.
     driver: Option<http1::Connection<Stream, Full<Bytes>>>,
-    /// The runtime that tells of what arrives. Where it rests, nothing arrives, whoever waits for it.
+    /// The runtime that reports its events. While that runtime is idle, the connection makes no progress in any
+    /// other.
     runtime: Option<Id>,
 }
 
@@ -42,7 +43,7 @@ impl Connection {
         Ok(Box::new(Self { sender, driver: Some(driver), runtime: runtime() }))
     }
 
-    /// Whether it can be used in this runtime.
+    /// Returns true if it can be used in this runtime.
     pub(super) fn is_of(&self, runtime: Option<Id>) -> bool {
         self.runtime == runtime
     }
@@ -64,7 +65,7 @@ impl Connection {
 
     /// Writes and reads as far as it goes.
     pub(super) fn drive(&mut self, context: &mut Context<'_>) {
-        // An error is told to whoever waits for the answer or reads it.
+        // The future that waits for the answer, or the reader of the body, gets the error.
         if let Some(driver) = &mut self.driver
             && Pin::new(driver).poll(context).is_ready()
         {
@@ -72,7 +73,7 @@ impl Connection {
         }
     }
 
-    /// Whether it is open and has nothing left to write or to read.
+    /// Returns true if it is open, and nothing is left to write or to read.
     pub(super) fn is_free(&mut self, context: &mut Context<'_>) -> bool {
         self.drive(context);
         self.driver.is_some() && matches!(self.sender.poll_ready(context), Poll::Ready(Ok(())))

@@ -16,7 +16,7 @@ use tokio::{
 use super::connection::{Connection, runtime};
 use crate::http::client::POOL_IDLE;
 
-/// How often kept connections are looked after. Source: our own choice.
+/// Pause between two sweeps of idle connections. Source: our own choice.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The kept connections of one server.
@@ -26,7 +26,7 @@ pub(super) struct Pool(Mutex<IdleConnections>);
 /// Idle connections, and the tasks that close them.
 #[derive(Default)]
 struct IdleConnections {
-    /// The one that was used last is used first: the others may grow old.
+    /// The connection that was used last is used first, so that the others can expire.
     connections: Vec<(Box<Connection>, Instant)>,
     /// Close what the server closed or what has grown old, as long as there is anything: one in each runtime that keeps
     /// connections, as any of them may rest.
@@ -51,7 +51,7 @@ impl Pool {
 
     /// Keeps a connection that is free.
     pub(super) fn put(self: &Arc<Self>, connection: Box<Connection>) {
-        // Without a runtime nobody would close it.
+        // Without a runtime the connection would never be closed.
         let Ok(runtime) = Handle::try_current() else { return };
         let mut kept = self.kept();
         kept.connections.push((connection, Instant::now()));

@@ -14,7 +14,7 @@ use crate::store::{
     folder::{OwnerOnlyFolder, explained},
 };
 
-/// How many names are tried, where earlier ones are taken.
+/// Most names that are tried while earlier ones are taken.
 const MAX_NAMES: usize = 1000;
 
 /// A text that cannot be understood. The caller holds the refresh lock.
@@ -22,7 +22,7 @@ const MAX_NAMES: usize = 1000;
 pub struct DamagedText(FileStore);
 
 impl FileStore {
-    /// Its text, if it is none or `is_damaged`.
+    /// Returns its text, if it is malformed or `is_damaged`.
     pub(in crate::store) fn damaged_by(
         &self,
         is_damaged: &dyn Fn(&Secret) -> bool,

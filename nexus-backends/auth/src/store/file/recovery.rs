@@ -22,7 +22,7 @@ use crate::store::{
     pending::{is_at, is_being_written, is_pending},
 };
 
-/// How long the writer of a whole text may take to put it in place, or the kernel to release its lock.
+/// Time that the writer of a whole text has to move it to its path, or the kernel to release its lock.
 const PLACED_OR_FREED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Poll interval for such a text.
@@ -41,7 +41,8 @@ struct FoundWrite<'a> {
 }
 
 impl FileStore {
-    /// As [`TokenStore::recover`](super::TokenStore::recover), with a judge that may not know. Then nothing is changed.
+    /// [`TokenStore::recover`](super::TokenStore::recover) with a judge that may not know the answer. Then
+    /// nothing is changed.
     pub(in crate::store) fn recover_by(&self, is_newer: &IsNewer<'_>) -> Result<bool, StoreError> {
         let wrong = |reason: String| self.error(reason);
         let main = self.name()?;
@@ -67,7 +68,7 @@ impl FileStore {
 }
 
 impl FoundWrite<'_> {
-    /// Whether its writer is gone and the file still exists. A writer that is still writing is not disturbed.
+    /// Returns true if its writer is gone and the file still exists. Does not disturb a live writer.
     fn is_left(&self) -> Result<bool, StoreError> {
         let began = Instant::now();
         while is_being_written(&self.file) {
@@ -123,7 +124,8 @@ impl FoundWrite<'_> {
     }
 }
 
-/// The text in what a writer left behind, without the zeros that held its place; `None` if there is none.
+/// Returns the text that a writer left behind, without the zeros that reserved its space; `None` without a
+/// text.
 fn left_behind(file: &File, found: &Stat) -> Result<Option<Secret>, String> {
     if u64::try_from(found.st_size).unwrap_or(u64::MAX) > MAX_TEXT_BYTES {
         return Ok(None);
