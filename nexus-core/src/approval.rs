@@ -1,4 +1,4 @@
-//! Approval: what an agent may do only if somebody says so, and who is asked.
+//! Approval: calls of an agent that need somebody's consent, and the host that decides on them.
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, path::PathBuf, sync::Arc, time::Duration};
 
@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use crate::{id::ParticipantId, turn::ToolOrigin};
 
-/// How long an answer is waited for where nothing else was set.
+/// Default wait for an answer.
 const TIME_LIMIT: Duration = Duration::from_secs(300);
 
-/// What a call is for whose approval is asked for.
+/// Kind of action that a call needs approval for.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,20 +33,20 @@ pub enum ApprovalAction {
 
 /// One call that waits for an approval.
 ///
-/// What it says comes from the model, and from the vendor's program: whoever shows it to a person takes care of what a terminal or
-/// a page would take for more than text.
+/// Its texts come from the model and from the vendor's program: before you show them to a person, escape
+/// everything that a terminal or a page would treat as more than text.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ApprovalRequest {
-    /// Whose session it is.
+    /// Participant of the session.
     pub participant: ParticipantId,
     /// The tool.
     pub tool: String,
-    /// Whose tool it is.
+    /// Owner of the tool.
     pub origin: ToolOrigin,
-    /// What it is for.
+    /// Kind of action.
     pub action: ApprovalAction,
-    /// What the program calls it, such as the command line.
+    /// The program's own title of the call, such as the command line.
     pub title: Option<String>,
     /// The files that it names, if the program names any. A command may touch others.
     pub paths: Vec<PathBuf>,
@@ -83,7 +83,7 @@ impl ApprovalRequest {
     }
 }
 
-/// What the host says of a call that waits for an approval.
+/// The host's decision on a call that waits for an approval.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Approval {
@@ -112,25 +112,28 @@ pub enum NotApproved {
     Failed,
     /// The host has no approver.
     NobodyAsked,
-    /// There is no answer yet, or the turn ended before there was one.
+    /// No answer yet, or the turn ended without an answer.
     Unanswered,
 }
 
-/// Asks the host about calls that need an approval: set by [`TurnHost::with_approver`](crate::TurnHost::with_approver).
+/// Asks the host about calls that need an approval: set by
+/// [`TurnHost::with_approver`](crate::TurnHost::with_approver).
 ///
-/// Asked are the calls of the caller's tools that are marked with
-/// [`ToolDefinition::needs_approval`](crate::ToolDefinition::needs_approval), on every backend; and calls of a program's own tools
-/// that its access level neither allows nor forbids, on the backends whose
-/// [`Capabilities::approvals`](crate::Capabilities::approvals) say so. What a level forbids is not asked, so no yes allows it; but a
-/// command that is approved may do whatever its user may, where the program has no sandbox of its own. Without an approver, when it does not answer within its time limit (5 minutes unless set), and when it
-/// panics, the answer is no; the model is told, and goes on. Every answer is in [`Session::decisions`](crate::Session::decisions).
+/// It decides on calls of the caller's tools that are marked with
+/// [`ToolDefinition::needs_approval`](crate::ToolDefinition::needs_approval), on every backend. It also decides
+/// on calls of a program's own tools that the access level neither allows nor forbids, on backends with
+/// [`Capabilities::approvals`](crate::Capabilities::approvals). A call that the level forbids is never
+/// presented, so no approval can allow it. An approved command may do everything that its user may, if the
+/// program has no sandbox of its own. A call is refused without an approver, after the approver's time limit (5
+/// minutes by default), and if the approver panics; the model gets the refusal and continues.
+/// [`Session::decisions`](crate::Session::decisions) records every answer.
 ///
-/// Several calls may wait at the same time; an answer that is to be handed in waits for them. The turn's deadline, its limit on the
-/// silence of tools and its cancellation hold meanwhile, and the question's future is dropped then. A turn that ends so counts the effects
-/// of the call as if it had been made.
+/// Several calls may wait at the same time; submitting an answer waits for them. The turn's deadline, its limit
+/// on silent tools and its cancellation apply meanwhile, and drop the approver's future. A turn that ends so
+/// counts the effects of the call as if it had been made.
 ///
-/// The future is polled within the turn: one that blocks its thread, as by reading from a terminal, holds up the turn and every limit of
-/// it. Put such work on a thread of its own.
+/// The future is polled within the turn. A future that blocks its thread, for example by reading from a
+/// terminal, blocks the turn and all of its limits: do such work on a thread of its own.
 ///
 /// ```
 /// use nexus_core::{Approval, ApprovalAction, Approver, TurnHost};

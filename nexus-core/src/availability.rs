@@ -1,36 +1,36 @@
-//! Whether a turn could start now.
+//! Readiness of a backend to start a turn.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// What [`ExecutionBackend::probe`](crate::ExecutionBackend::probe) found, without a model call.
+/// Result of [`ExecutionBackend::probe`](crate::ExecutionBackend::probe), which makes no model call.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum Availability {
     /// A turn could start.
     Ready {
-        /// The version of the program or service, in its own words, where there is one.
+        /// The version of the program or service, in its own words, if it has one.
         version: Option<String>,
-        /// What is worth knowing before it is used, such as an untested version. Empty when nothing is.
+        /// Remarks for its user, such as an untested version.
         notes: Vec<String>,
     },
     /// The program is not there.
     NotInstalled {
-        /// Where it was looked for.
+        /// Paths that were searched.
         looked_in: Vec<PathBuf>,
-        /// What to do about it.
+        /// Advice.
         remedy: String,
     },
-    /// There is no credential, or it cannot be used.
+    /// The credential is missing or unusable.
     Unauthenticated {
-        /// What to do about it.
+        /// Advice.
         remedy: String,
     },
     /// It is there, and cannot be used for another reason.
     Unusable {
-        /// The reason, and the way out.
+        /// The reason, with advice.
         reason: String,
     },
 }
@@ -41,7 +41,7 @@ impl Availability {
         Self::Ready { version, notes: Vec::new() }
     }
 
-    /// Whether a turn could start.
+    /// Returns true if a turn could start.
     pub fn is_ready(&self) -> bool {
         matches!(self, Self::Ready { .. })
     }

@@ -184,8 +184,8 @@ macro_rules! backend_behind {
                 (**self).probe().await
             }
 
-            // As `async_trait` would write it, without a future of its own around the other: that one would hold a request
-            // as long as the turn lasts.
+            // Written out as `async_trait` would write it, without a second future around the first, which
+            // would store the request for as long as the turn lasts.
             fn run_turn<'s, 'e, 't>(
                 &'s self,
                 request: TurnRequest,
@@ -208,10 +208,11 @@ macro_rules! backend_behind {
 }
 backend_behind!(Arc, Box);
 
-/// What lives beside a request while its turn runs.
+/// Objects that live beside a request while its turn runs.
 ///
-/// The caller's tools are always behind a [`Session`]: no backend is handed the tools themselves. Clones share the session,
-/// its budget and its decisions; what is told apart, such as the seats of a panel, gets a session each.
+/// The caller's tools are always behind a [`Session`]: no backend gets the tools themselves. Clones share the
+/// session, its budget and its decisions; give participants that must be distinguished, such as the seats of a
+/// panel, a session each.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -237,7 +238,8 @@ pub struct TurnHost {
     session: Arc<Session>,
     /// Stops the turn from outside.
     pub cancel: CancelToken,
-    /// Names the turn's span to the programs that run it. A server is told nothing of it: it belongs to somebody else.
+    /// Context of the turn's span, for the programs that run it. It is not sent to servers, which belong to
+    /// other people.
     pub trace_context: Option<TraceContext>,
     /// Puts back what a failed attempt changed, for the fallback rule `restore`. A backend leaves it alone.
     pub before_retry: Option<BeforeRetry>,
@@ -247,12 +249,12 @@ pub struct TurnHost {
     pub approver: Option<Approver>,
     /// Says something to the agent while the turn runs. A backend reads it by [`TurnHost::steered`].
     pub steering: Option<Steering>,
-    /// What this turn and others may use together. The router keeps it, and hands a backend none.
+    /// Resources that this turn shares with others. The router enforces it, and passes no budget to a backend.
     pub budget: Option<Budget>,
 }
 
 impl TurnHost {
-    /// No tools, and a token that nobody else holds.
+    /// Creates a host without tools, and with a cancel token of its own.
     pub fn new() -> Self {
         Self {
             session: unscoped(Arc::new(NoTools)),
@@ -296,15 +298,15 @@ impl TurnHost {
         self
     }
 
-    /// Lets `hook` put back what a failed attempt changed, before another backend is given the turn. The fallback rule
-    /// `restore` needs it; no other rule calls it.
+    /// Lets `hook` restore the state before a failed attempt, before another backend gets the turn. Only the
+    /// fallback rule `restore` needs and calls it.
     ///
     /// ```
     /// use nexus_core::{BeforeRetry, FailedAttempt, TurnHost};
     ///
     /// let host = TurnHost::new().with_before_retry(BeforeRetry::new(|attempt: FailedAttempt| async move {
     ///     println!("{} failed ({}): the tree goes back before {} runs", attempt.backend, attempt.reason, attempt.next);
-    ///     // Put back what the attempt may have written, and what it handed in.
+    ///     // Restore the files that the attempt may have changed, and withdraw its submitted answer.
     ///     Ok::<(), std::io::Error>(())
     /// }));
     /// # let _ = host;
@@ -315,17 +317,19 @@ impl TurnHost {
         self
     }
 
-    /// Lets `hook` say what changed in the turn's files, to a backend that goes on with what another one began. The fallback rule
-    /// `continue` calls it; without it that backend is told of the calls alone.
+    /// Lets `hook` describe the changes in the turn's files for a backend that continues the work of another
+    /// one. The fallback rule `continue` calls it; without it that backend gets only the calls.
     ///
-    /// What changed while a backend says that it changed nothing ends the turn. So whoever else changes files there has that effect, too.
+    /// A change during the run of a backend that reports no effects ends the turn. So a change by another
+    /// program has the same result.
     #[must_use]
     pub fn with_file_changes(mut self, hook: FileChanges) -> Self {
         self.file_changes = Some(hook);
         self
     }
 
-    /// Has `approver` decide on the calls that need an approval. Without one the answer to each is no.
+    /// Lets `approver` decide on the calls that need an approval. Without an approver every such call is
+    /// refused.
     #[must_use]
     pub fn with_approver(mut self, approver: Approver) -> Self {
         self.approver = Some(approver);
@@ -340,15 +344,16 @@ impl TurnHost {
         self
     }
 
-    /// Begins a turn that can be steered, or that cannot, for whoever runs it. It ends when this is dropped, so it is kept until the
-    /// turn's outcome is known; a layer above backends, such as a router, keeps one of its own around them.
+    /// Begins to accept steering input, or to refuse it, for the code that runs the turn. It ends when the
+    /// returned value is dropped, so store that value until the turn's outcome is known. A layer above
+    /// backends, such as a router, has one of its own around them.
     #[must_use = "the turn ends for its senders when this is dropped"]
     pub fn steered(&self, support: Support) -> SteeredTurn {
         SteeredTurn::begin(self.steering.clone(), support)
     }
 
-    /// Has the turn counted in a budget that it shares with others, and bounded by what is left of it. The router does that;
-    /// whoever runs a backend without one reserves and settles by itself ([`Budget::reserve`]).
+    /// Counts the turn in a budget that it shares with others, and limits it by the rest. The router does that;
+    /// a program that runs a backend without a router reserves and settles on its own ([`Budget::reserve`]).
     #[must_use]
     pub fn with_budget(mut self, budget: Budget) -> Self {
         self.budget = Some(budget);
@@ -365,11 +370,12 @@ impl TurnHost {
         Session::router(&self.session)
     }
 
-    /// The session of one turn: what a backend serves the caller's tools from. It ends when it is dropped, and keeps
-    /// the limit on tool calls that `request` sets, whatever else the session allows. It asks the host's approver.
+    /// Opens the session of one turn, from which a backend serves the caller's tools. It ends when it is
+    /// dropped. It enforces the limit on tool calls of `request` in addition to the session's own rules, and
+    /// asks the host's approver.
     ///
-    /// A layer that gives one request to several backends, one after the other, lowers that limit by what the earlier
-    /// ones called. The budget of the caller's session holds over all of them by itself.
+    /// A layer that gives one request to several backends, one after the other, lowers that limit by the number
+    /// of earlier calls. The budget of the caller's session covers all of them.
     pub fn open_turn(&self, request: &TurnRequest) -> TurnSession {
         self.session.for_turn_asking(request.limits.tool_calls, self.approver.as_ref())
     }

@@ -22,11 +22,11 @@ use crate::{
 
 /// Ways to run a turn that every backend has.
 pub trait ExecutionBackendExt: ExecutionBackend {
-    /// Runs a turn whose events nobody wants to see, and returns its result.
+    /// Runs a turn without observing its events, and returns its result.
     ///
     /// # Errors
     ///
-    /// As [`ExecutionBackend::run_turn`].
+    /// Those of [`ExecutionBackend::run_turn`].
     fn run_text(
         &self,
         request: TurnRequest,

@@ -1,4 +1,4 @@
-//! What a host does between a backend that failed and the next one: it puts back what the first one changed.
+//! The host's hook between a failed backend and the next one: it restores the earlier state.
 
 use std::{error::Error, fmt, future::Future, sync::Arc};
 
@@ -6,7 +6,8 @@ use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 
 use crate::{error::ErrorKind, id::BackendId, turn::Effects};
 
-/// A backend that had the turn and failed after it changed something or handed in an answer, and the one that is about to take over.
+/// A backend that failed after it changed something or submitted an answer, and the backend that is about to
+/// take over.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedAttempt {
@@ -16,10 +17,10 @@ pub struct FailedAttempt {
     pub kind: ErrorKind,
     /// Why, in the vendor's own words where there are any.
     pub reason: String,
-    /// What it may have changed: [`Effects::Wrote`] or [`Effects::Unknown`], or less if all that it did was to hand in an
+    /// Its possible effects: [`Effects::Wrote`] or [`Effects::Unknown`], or less if it only submitted an
     /// answer.
     pub effects: Effects,
-    /// The backend that takes over once everything is put back.
+    /// The backend that takes over after the restoration.
     pub next: BackendId,
 }
 
@@ -36,12 +37,12 @@ impl FailedAttempt {
     }
 }
 
-/// Puts back what a failed attempt changed, before another backend is given the turn: the host's part of the fallback rule
-/// `restore`, set by [`TurnHost::with_before_retry`](crate::TurnHost::with_before_retry).
+/// Restores the state before a failed attempt, before another backend gets the turn: the host's part of the
+/// fallback rule `restore`, set by [`TurnHost::with_before_retry`](crate::TurnHost::with_before_retry).
 ///
-/// It is called once for each attempt that changed something or handed in an answer, and only when the next backend is about to run. The turn's
-/// deadline and cancellation hold while it runs: its future is dropped then, and must bear that. An error or a panic of it
-/// ends the turn.
+/// It is called once for each attempt that changed something or submitted an answer, and only when the next
+/// backend is about to run. The turn's deadline and cancellation apply while it runs: they drop its future,
+/// which must tolerate that. An error or a panic in it ends the turn.
 #[derive(Clone)]
 pub struct BeforeRetry(Arc<Hook>);
 
@@ -59,11 +60,11 @@ impl BeforeRetry {
         Self(Arc::new(move |attempt| hook(attempt).map_err(Into::into).boxed()))
     }
 
-    /// Has the host put back what this attempt changed.
+    /// Lets the host restore the state before this attempt.
     ///
     /// # Errors
     ///
-    /// The hook's own: what was changed is not put back, or not all of it.
+    /// The hook's own: the changes were not restored, or only in part.
     pub async fn call(&self, attempt: FailedAttempt) -> Result<(), Box<dyn Error + Send + Sync>> {
         (self.0)(attempt).await
     }

@@ -1,4 +1,4 @@
-//! What many turns may use together.
+//! Resources that many turns share.
 
 use std::{
     fmt,
@@ -12,25 +12,26 @@ use crate::{
     turn::{Cost, Limits, Usage, Usd},
 };
 
-/// What many turns may use together, in money, in output tokens, or in both. Clones share one account: give each host of a
-/// task a clone ([`TurnHost::with_budget`](crate::TurnHost::with_budget)).
+/// Resources that many turns share: money, output tokens, or both. Clones share one account: give each host of
+/// a task a clone ([`TurnHost::with_budget`](crate::TurnHost::with_budget)).
 ///
-/// The router asks it before each turn, gives the turn the rest as its [`Limits`], and books what the turn used in the end:
-/// also one that failed, and with every attempt of a chain. A turn that begins while others run gets what those have not
-/// reserved, so that together they cannot use more than there is: a turn without a limit of its own reserves all of it, and
-/// whoever runs several at once gives each a limit (the seats of a panel get equal shares). What is over at most is what
-/// a turn is over its own limit: limits are checked after each model call. A turn that is dropped is booked with all that it
-/// had reserved, since nobody knows what it used, or with nothing if no backend was given it; one that is cancelled, with what it
-/// used.
+/// Before each turn the router reserves the rest of the budget, passes it to the turn as [`Limits`], and books
+/// the turn's usage at its end: also that of a failed turn, and of every attempt of a chain. A turn that begins
+/// while others run gets only the unreserved part, so that together they cannot exceed the budget. A turn
+/// without a limit of its own reserves all of it: give each of several concurrent turns a limit (the seats of a
+/// panel get equal shares). The budget is exceeded by at most as much as a turn exceeds its own limit: limits
+/// are checked after each model call. A dropped turn is booked with its whole reservation, because its usage is
+/// unknown, or with nothing if no backend got it; a cancelled turn with its usage.
 ///
-/// A backend that cannot keep such a limit is not given the turn, and what no vendor reports is not counted.
+/// A turn is not given to a backend that cannot enforce such a limit. Usage that a vendor does not report is
+/// not counted.
 ///
 /// ```
 /// use nexus_core::{Budget, Cost, CostSource, Limits, TurnHost, Usage, Usd};
 ///
 /// let budget = Budget::new().with_cost(Usd(2.0));
 /// let host = TurnHost::new().with_budget(budget.clone());
-/// // Any number of turns with clones of the host. What the router does around each:
+/// // Any number of turns with clones of the host. The router does this around each:
 /// let mut limits = Limits::new();
 /// let reservation = budget.reserve(&mut limits)?;
 /// assert_eq!(limits.cost, Some(Usd(2.0)));
@@ -66,7 +67,7 @@ struct Booked {
     running: u64,
 }
 
-/// What turns have used of a budget, or what is left of it.
+/// Used or remaining part of a budget.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BudgetAmount {
@@ -80,9 +81,9 @@ pub struct BudgetAmount {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub struct BudgetUsedUp {
-    /// What is used up: [`Limit::Cost`] or [`Limit::OutputTokens`].
+    /// Exhausted resource: [`Limit::Cost`] or [`Limit::OutputTokens`].
     pub limit: Limit,
-    /// What turns have used so far.
+    /// Usage of all turns so far.
     pub spent: BudgetAmount,
     /// Turns that have reserved a part, and still run.
     pub running: u64,
@@ -110,12 +111,12 @@ impl Budget {
         Self(Arc::new(Account { most, booked: Mutex::default() }))
     }
 
-    /// What was used so far.
+    /// Returns the usage so far.
     pub fn spent(&self) -> BudgetAmount {
         self.booked().spent()
     }
 
-    /// What no turn has used or reserved.
+    /// Returns the part that no turn has used or reserved.
     pub fn left(&self) -> BudgetAmount {
         let left = self.free(&self.booked());
         BudgetAmount { cost: left.cost.map(usd), output_tokens: left.output_tokens }
@@ -132,7 +133,7 @@ impl Budget {
         self.booked().book(cost, usage.all_output_tokens().unwrap_or(0));
     }
 
-    /// Whether both are clones of one budget.
+    /// Returns true if both are clones of one budget.
     pub fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -219,7 +220,7 @@ impl Booked {
     }
 }
 
-/// What one turn has reserved of a budget. Dropped unsettled, all of it counts as used.
+/// One turn's reservation of a budget. Dropping it unsettled counts all of it as used.
 #[derive(Debug)]
 #[must_use = "a reservation that is dropped counts as used"]
 pub struct BudgetReservation {
@@ -238,7 +239,7 @@ impl BudgetReservation {
         self.end(cost, usage.all_output_tokens().unwrap_or(0));
     }
 
-    /// Whether a limit of the turn is the rest of the budget, and not the turn's own.
+    /// Returns true if a limit of the turn is the rest of the budget, and not the turn's own.
     pub fn sets(&self, limit: Limit) -> bool {
         match limit {
             Limit::Cost => self.is_cost_limit,
@@ -283,7 +284,7 @@ impl fmt::Display for BudgetUsedUp {
     }
 }
 
-/// A sum that is none, such as a negative one, counts as nothing; one beyond all bounds as the greatest.
+/// An invalid sum, such as a negative one, counts as zero; a sum above all bounds as the largest.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a cast from a float saturates")]
 fn billionths(cost: Usd) -> u64 {
     (cost.0 * 1e9).round() as u64

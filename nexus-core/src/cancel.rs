@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub struct CancelToken(CancellationToken);
 
 impl CancelToken {
-    /// A token that nobody has cancelled yet.
+    /// Creates a token that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
@@ -36,7 +36,7 @@ impl CancelToken {
         self.0.cancel();
     }
 
-    /// Whether [`CancelToken::cancel`] was called.
+    /// Returns true if [`CancelToken::cancel`] was called.
     pub fn is_cancelled(&self) -> bool {
         self.0.is_cancelled()
     }

@@ -1,4 +1,4 @@
-//! What a backend says it can do. What differs between backends is declared here, and never found by
+//! A backend's declaration of its abilities. Differences between backends are declared here, and never found by
 //! comparing names.
 
 use std::fmt;
@@ -11,65 +11,66 @@ use crate::{
     turn::{ConversationMode, Effort, Limits, PromptBlock, ToolAccess, TurnRequest},
 };
 
-/// What a backend supports. The answer never changes for a given value of a backend.
+/// Abilities of a backend. They never change for a given value of a backend.
 ///
-/// [`Capabilities::new`] claims nothing; a backend adds what it has. The conformance suite holds it to that.
+/// [`Capabilities::new`] declares nothing; a backend adds its abilities. The conformance suite verifies them.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Capabilities {
-    /// Who owns the loop of model calls and tool calls.
+    /// Owner of the loop of model calls and tool calls.
     pub mode: LoopMode,
     /// The vendor whose model answers, by the name that the OpenTelemetry conventions for generative AI give it
     /// (`gen_ai.provider.name`), for traces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    /// The server that is asked, where it is known: two backends at one server are one opinion, whatever their vendors are called.
+    /// The server behind the backend, if it is known: two backends at one server count as one opinion, even if
+    /// their vendors have different names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerAddress>,
-    /// How finely text arrives.
+    /// Granularity of text events.
     pub text: TextGranularity,
-    /// Whether thinking is shown.
+    /// Events with the model's thinking.
     pub thinking: Support,
-    /// Whether prompts may hold pictures.
+    /// Pictures in prompts.
     pub images: Support,
-    /// Whether instructions can stand above the prompt.
+    /// Instructions above the prompt.
     pub system: Support,
-    /// How an output schema is kept.
+    /// Enforcement of an output schema.
     pub output: OutputSupport,
-    /// Whether a conversation can be kept and taken up again.
+    /// Storing a conversation and resuming it.
     pub resume: Support,
-    /// Whether a conversation that was kept can be deleted by its handle.
+    /// Deleting a stored conversation by its handle.
     pub forget: ForgetSupport,
-    /// Whether the caller's own tools reach the agent.
+    /// Offering the caller's own tools to the agent.
     pub caller_tools: Support,
-    /// Whether the harness brings tools of its own, such as a shell.
+    /// Tools of the harness itself, such as a shell.
     pub harness_tools: Support,
-    /// Whether the host's [`Approver`](crate::Approver) is asked about calls of the harness's own tools that the access level
-    /// neither allows nor forbids. Without that they are refused.
+    /// Asking the host's [`Approver`](crate::Approver) about calls of the harness's own tools that the access
+    /// level neither allows nor forbids. Without it such calls are refused.
     pub approvals: Support,
-    /// Whether what is sent by [`Steering`](crate::Steering) reaches the agent between its tool calls. No request needs it:
+    /// Passing input of [`Steering`](crate::Steering) to the agent between its tool calls. No request needs it:
     /// without it, every input is refused at once.
     #[serde(default = "not_supported")]
     pub steering: Support,
-    /// Whether folders beside the working directory can be opened to the agent.
+    /// Opening folders beside the working directory to the agent.
     pub extra_roots: Support,
     /// The steps of effort that some model of the vendor's takes. Empty: effort is not supported.
     pub efforts: Vec<Effort>,
-    /// Who keeps the sandbox of each access level.
+    /// Enforcer of each access level's sandbox.
     pub access: AccessTable,
-    /// Who keeps each limit.
+    /// Enforcer of each limit.
     pub limits: LimitSupport,
-    /// Whether the cost of a turn is known.
+    /// Knowledge of a turn's cost.
     pub cost: CostReport,
-    /// What ends the processes of a turn on this machine, at least; [`Provenance`](crate::Provenance) says what ended those of
+    /// Weakest containment of a turn's processes on this machine; [`Provenance`](crate::Provenance) has that of
     /// one turn. `None`: a turn has no processes.
     pub containment: Option<Containment>,
 }
 
-/// Where a server listens, by its name: nothing is looked up.
+/// Address of a server, by its name: no name service is used.
 ///
-/// The name is in one spelling: in small letters and ASCII, without a dot at its end; `localhost` for every address of this machine's
-/// own (127.0.0.0/8, `::1`, and the unspecified ones, which lead there too).
+/// The name has one spelling: lower-case ASCII, without a dot at its end; `localhost` for every address of this
+/// machine (127.0.0.0/8, `::1`, and the unspecified ones, which lead there too).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ServerAddress {
     /// The name, or the address without brackets.
@@ -78,12 +79,12 @@ pub struct ServerAddress {
     pub port: u16,
 }
 
-/// What one says that does not know the question.
+/// Default of a capability that an older program does not know.
 fn not_supported() -> Support {
     Support::No
 }
 
-/// Who keeps the sandbox of each access level.
+/// Enforcer of each access level's sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessTable {
     /// [`ToolAccess::ScopedOnly`].
@@ -142,10 +143,10 @@ impl Capabilities {
 }
 
 impl Capabilities {
-    /// What a turn needs and this backend does not have: everything, most basic first; empty if it can run. `tools` are
-    /// those of the caller.
+    /// Returns everything that a turn needs and this backend lacks, the most basic first; empty if it can run.
+    /// `tools` are the caller's.
     ///
-    /// Backends ask this before anything is spent, and routers before they choose.
+    /// Backends call this before any cost arises, and routers before they choose.
     pub fn unmet(&self, request: &TurnRequest, tools: &[ToolDefinition]) -> Vec<Unmet> {
         // Every field is named, so that a new one cannot be forgotten here.
         let TurnRequest {
@@ -203,7 +204,7 @@ pub enum Unmet {
     ExtraRoots,
     /// [`Capabilities::access`], at this level.
     Access(ToolAccess),
-    /// [`Capabilities::limits`]: nobody keeps this limit.
+    /// [`Capabilities::limits`]: the limit has no enforcer.
     Limit(Limit),
 }
 
@@ -230,7 +231,7 @@ impl fmt::Display for Unmet {
     }
 }
 
-/// Who owns the loop of model calls and tool calls.
+/// Owner of the loop of model calls and tool calls.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -241,7 +242,7 @@ pub enum LoopMode {
     Native,
 }
 
-/// Whether something is supported.
+/// Support of one ability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Support {
@@ -252,27 +253,27 @@ pub enum Support {
 }
 
 impl Support {
-    /// Whether it is supported.
+    /// Returns true if it is supported.
     pub fn is_yes(self) -> bool {
         self == Self::Yes
     }
 }
 
-/// Whether a conversation that was kept can be deleted by its handle.
+/// Support of deleting a stored conversation by its handle.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ForgetSupport {
-    /// What is stored of it is deleted, and no handle of it can be resumed any more.
+    /// The stored conversation is deleted, and none of its handles can be resumed any more.
     Deletes,
-    /// Nothing is stored: the handle holds the conversation, and whoever drops it has forgotten it. An older handle forks the
-    /// conversation; without this, it resumes the conversation behind its last turn.
+    /// Nothing is stored: the handle contains the conversation, and dropping it forgets the conversation. An
+    /// older handle forks the conversation; without this, it resumes the conversation after its last turn.
     InHandle,
     /// It cannot be deleted; [`ForgetError::Unsupported`](crate::ForgetError::Unsupported).
     Unsupported,
 }
 
-/// How finely text arrives.
+/// Granularity of text events.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -283,20 +284,20 @@ pub enum TextGranularity {
     Messages,
 }
 
-/// How an output schema is kept. In every case the answer is checked on our side.
+/// Enforcement of an output schema. In every case the answer is also checked here.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutputSupport {
     /// The vendor is given the schema.
     Native,
-    /// The model is told the schema, and told again when its answer does not fit.
+    /// The model gets the schema as an instruction, and gets it again if its answer does not fit.
     Instructed,
     /// Not at all.
     Unsupported,
 }
 
-/// Who keeps the agent inside its access level.
+/// Enforcer of an access level.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -305,11 +306,11 @@ pub enum AccessEnforcer {
     Os,
     /// The vendor's program, by its own rules.
     Vendor,
-    /// Nobody; there is nothing to keep in.
+    /// No enforcer is needed: the agent has no tools of its own.
     None,
 }
 
-/// Whether an access level can be kept, and by whom.
+/// Support of an access level, with its enforcer.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -320,7 +321,7 @@ pub enum AccessSupport {
     Unsupported,
 }
 
-/// Who keeps a limit.
+/// Enforcer of a limit.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -329,12 +330,13 @@ pub enum Enforcement {
     Vendor,
     /// We do, by watching and stopping.
     Ours,
-    /// Nobody can; a request that sets it is [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
+    /// The limit cannot be enforced; a request that sets it is
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported).
     #[default]
     Unsupported,
 }
 
-/// Who keeps each limit of [`Limits`]. The deadline and the idle limits every backend keeps.
+/// Enforcer of each limit of [`Limits`]. Every backend enforces the deadline and the idle limits.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitSupport {
@@ -349,7 +351,7 @@ pub struct LimitSupport {
 }
 
 impl LimitSupport {
-    /// Nobody keeps any limit.
+    /// Declares that no limit can be enforced.
     pub fn new() -> Self {
         Self::default()
     }
@@ -382,7 +384,7 @@ impl LimitSupport {
         self
     }
 
-    /// The limits that are set and that nobody keeps.
+    /// Returns the limits that are set and have no enforcer.
     fn unmet(&self, limits: &Limits) -> impl Iterator<Item = Unmet> + use<> {
         let Limits { deadline: _, idle: _, tool_calls, model_calls, output_tokens, cost } = limits;
         let set = [
@@ -397,7 +399,7 @@ impl LimitSupport {
     }
 }
 
-/// What ends the processes of a turn with it, also those that walk away from it. A later one is stronger.
+/// Mechanism that ends all processes of a turn, including daemons. A later variant is stronger.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -409,8 +411,8 @@ pub enum Containment {
     Subreaper,
     /// A control group, which the kernel ends as a whole.
     Cgroup,
-    /// A PID namespace within a user namespace. The kernel ends it as a whole, also when this program is killed. Programs
-    /// inside gain no privileges, and files of other users seem to be nobody's.
+    /// A PID namespace within a user namespace. The kernel ends it as a whole, even if this program is killed.
+    /// Programs inside gain no privileges, and files of other users seem to have no owner.
     UserNamespace,
     /// A PID namespace. The kernel ends it as a whole, also when this program is killed.
     PidNamespace,
@@ -428,7 +430,7 @@ impl fmt::Display for Containment {
     }
 }
 
-/// Whether the cost of a turn is known.
+/// Knowledge of a turn's cost.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,4 +1,4 @@
-//! What time it is, passed in so that a test needs no waiting.
+//! The time, passed in so that a test need not wait.
 
 use std::{fmt, time::SystemTime};
 

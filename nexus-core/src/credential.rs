@@ -4,13 +4,14 @@ use std::time::SystemTime;
 
 use crate::secret::Secret;
 
-/// What a backend is lent for one turn: an access token or a key, never anything that can make new ones.
+/// Credential that a backend borrows for one turn: an access token or a key, never a secret that can create new
+/// ones.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct Credential {
     /// The token.
     pub token: Secret,
-    /// When it stops being accepted, where that is known.
+    /// Time of its expiry, if it is known.
     pub expires_at: Option<SystemTime>,
     /// The account it belongs to, where the vendor wants it named beside the token.
     pub account: Option<String>,

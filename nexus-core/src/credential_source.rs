@@ -1,4 +1,4 @@
-//! Where a backend asks for a credential.
+//! Source of a backend's credentials.
 
 use std::{
     fmt,
@@ -9,13 +9,14 @@ use async_trait::async_trait;
 
 use crate::credential::Credential;
 
-/// Lends credentials. Implementations own whatever it takes to keep them fresh; a borrower sees none of it.
+/// Lends credentials. An implementation owns the secrets that keep them fresh; a borrower never sees these.
 ///
-/// A source of your own is named in [`BuildContext::with_credential_source`](crate::BuildContext::with_credential_source),
-/// and any backend takes it by that name: `credential: { source: NAME }`.
+/// Name a source of your own in
+/// [`BuildContext::with_credential_source`](crate::BuildContext::with_credential_source), and any backend can
+/// use it by that name: `credential: { source: NAME }`.
 #[async_trait]
 pub trait CredentialSource: fmt::Debug + Send + Sync + 'static {
-    /// Where the credential comes from, for messages: never the credential.
+    /// Describes the origin of the credential, for messages; never the credential itself.
     fn describe(&self) -> String;
 
     /// Says whether there is something to lend, without spending or asking anything: no refresh, no network.
@@ -26,18 +27,20 @@ pub trait CredentialSource: fmt::Debug + Send + Sync + 'static {
     /// known beforehand that nothing can be lent.
     async fn standing(&self) -> Result<Standing, CredentialError>;
 
-    /// Lends a credential that lives at least `life` longer, if the source can tell and the vendor grants as much.
+    /// Lends a credential that lives at least `life` longer, if the source knows its life and the vendor grants
+    /// as much.
     ///
     /// # Errors
     ///
-    /// Any [`CredentialError`]. A refresh that fails is none as long as the token at hand is alive.
+    /// Any [`CredentialError`]. A failed refresh is not an error while the present token is valid.
     async fn credential(&self, life: Duration) -> Result<Credential, CredentialError>;
 
-    /// Lends another credential in place of `refused`, which the vendor did not accept. `None`: there is no other.
+    /// Lends another credential in place of `refused`, which the vendor did not accept. `None`: no other
+    /// credential exists.
     ///
     /// # Errors
     ///
-    /// As [`CredentialSource::credential`].
+    /// Those of [`CredentialSource::credential`].
     async fn renewed(
         &self,
         refused: &Credential,
@@ -45,18 +48,18 @@ pub trait CredentialSource: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Option<Credential>, CredentialError>;
 }
 
-/// What a source can say of its credential without opening it to anyone.
+/// Properties of a credential that a source can report without revealing it.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// When the token at hand stops being accepted, where that is known.
+    /// Time of the present token's expiry, if it is known.
     pub expires_at: Option<SystemTime>,
-    /// Whether a new one can be had without a person.
+    /// True if a new credential can be obtained without a person.
     pub is_renewable: bool,
 }
 
 impl Standing {
-    /// There is one, with this end, if it has one that is known.
+    /// Describes a present credential, with its expiry if it is known.
     pub fn new(expires_at: Option<SystemTime>, is_renewable: bool) -> Self {
         Self { expires_at, is_renewable }
     }
@@ -66,26 +69,26 @@ impl Standing {
 #[non_exhaustive]
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
-    /// There is none.
+    /// The credential is missing.
     #[error("there is no credential in {place}: {remedy}")]
     Missing {
-        /// Where it was looked for.
+        /// Location that was searched.
         place: String,
-        /// What to do about it.
+        /// Advice.
         remedy: String,
     },
-    /// There is one that cannot be read, or a new one could not be kept. Nothing was changed.
+    /// The credential cannot be read, or a new one could not be stored. Nothing was changed.
     #[error("the credential in {place} cannot be used: {reason}")]
     Unreadable {
-        /// Where it is.
+        /// Its location.
         place: String,
-        /// Why not, and the way out.
+        /// The reason, with advice.
         reason: String,
     },
     /// The issuer refused to refresh it: the login is over.
     #[error("the login in {place} is over, {reason}: {remedy}")]
     Refused {
-        /// Where it is.
+        /// Its location.
         place: String,
         /// The issuer's reason, in its own code.
         reason: String,
@@ -95,17 +98,17 @@ pub enum CredentialError {
     /// The issuer could not be reached, and the token at hand is no longer alive.
     #[error("the login in {place} could not be renewed: {reason}")]
     Unreachable {
-        /// Where it is.
+        /// Its location.
         place: String,
-        /// What failed.
+        /// The failure.
         reason: String,
     },
     /// The issuer sent what cannot be read, and the token at hand is no longer alive.
     #[error("the login in {place} could not be renewed, as the issuer's answer makes no sense: {reason}")]
     Malformed {
-        /// Where it is.
+        /// Its location.
         place: String,
-        /// What is wrong with the answer, without any of it that may be secret.
+        /// The fault of the answer, without any part that may be secret.
         reason: String,
     },
 }

@@ -1,14 +1,15 @@
-//! What a host says of the files of a turn: what changed in them since it began.
+//! The host's report on changes of a turn's files since it began.
 
 use std::{error::Error, fmt, future::Future, sync::Arc};
 
 use futures::{FutureExt as _, TryFutureExt as _, future::BoxFuture};
 
-/// Says what changed in the files of a turn since it began, for a backend that goes on with work which another one began: the host's
-/// part of the fallback rule `continue`, set by [`TurnHost::with_file_changes`](crate::TurnHost::with_file_changes).
+/// Describes the changes in a turn's files since it began, for a backend that continues the work of another
+/// one: the host's part of the fallback rule `continue`, set by
+/// [`TurnHost::with_file_changes`](crate::TurnHost::with_file_changes).
 ///
-/// It is called before each backend that goes on. The turn's deadline and cancellation hold while it runs: its future is dropped then, and
-/// must bear that. An error or a panic of it ends the turn.
+/// It is called before each backend that continues. The turn's deadline and cancellation apply while it runs:
+/// they drop its future, which must tolerate that. An error or a panic in it ends the turn.
 #[derive(Clone)]
 pub struct FileChanges(Arc<ChangesHook>);
 
@@ -25,11 +26,11 @@ impl FileChanges {
         Self(Arc::new(move || hook().map_err(Into::into).boxed()))
     }
 
-    /// What changed so far.
+    /// Returns the changes so far.
     ///
     /// # Errors
     ///
-    /// The hook's own: it cannot be told.
+    /// The hook's own: the changes are unknown.
     pub async fn call(&self) -> Result<String, Box<dyn Error + Send + Sync>> {
         (self.0)().await
     }

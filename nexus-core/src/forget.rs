@@ -1,4 +1,4 @@
-//! What comes of deleting a kept conversation.
+//! Result of deleting a stored conversation.
 
 use std::{io, path::PathBuf, sync::Arc};
 
@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{id::BackendId, turn::ResumeHandle};
 
-/// What became of a conversation that was to be forgotten: nothing of it is stored by the backend any more.
+/// State of a conversation after [`forget`](crate::ExecutionBackend::forget): the backend stores nothing of it
+/// any more.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -20,7 +21,7 @@ pub enum Forgotten {
     },
     /// It was not there any more.
     WasGone,
-    /// It is in the handle and nowhere else: whoever drops the handle has forgotten it. Resumed by a copy, it goes on.
+    /// Only the handle contains it: dropping the handle forgets it. A copy of the handle can still resume it.
     InHandle,
 }
 
@@ -31,7 +32,7 @@ pub enum ForgetError {
     /// The handle names no conversation that this backend kept. Nothing was deleted.
     #[error("{backend}: the handle names no conversation that was kept here, so nothing is deleted")]
     InvalidHandle {
-        /// The backend that was asked.
+        /// The backend that got the request.
         backend: BackendId,
     },
     /// A turn works in the conversation. Nothing was deleted: ask again when it has ended.
@@ -46,7 +47,7 @@ pub enum ForgetError {
         /// The backend.
         backend: BackendId,
     },
-    /// Nobody here knows the backend that made the handle, such as one that the configuration does not have.
+    /// The backend that made the handle is unknown here, for example because the configuration lacks it.
     #[error("{backend}: {reason}; the conversation cannot be forgotten without it")]
     NoBackend {
         /// The backend that made the handle.
@@ -59,7 +60,7 @@ pub enum ForgetError {
     Failed {
         /// The backend.
         backend: BackendId,
-        /// What could not be deleted.
+        /// Path that could not be deleted.
         place: PathBuf,
         /// Why.
         #[source]

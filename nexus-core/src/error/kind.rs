@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
-    /// The program is missing, or is not one that can be run. Install it, or name where it is.
+    /// The program is missing or cannot be run. Install it, or set its path.
     NotInstalled,
     /// No credential was found, or the vendor refused it. Log in again.
     Unauthenticated,
-    /// The credential is good and may not do this. Ask whoever administers the account.
+    /// The credential is valid but lacks the permission. Ask the administrator of the account.
     Forbidden,
     /// The vendor asked for patience. [`TurnError::retry`](super::TurnError::retry) says how much.
     RateLimited,
@@ -29,7 +29,8 @@ pub enum ErrorKind {
     Unsupported,
     /// The model, or the vendor's filter, declined to answer.
     Refused,
-    /// The answer broke off, as at the output limit, or there was none. The partial has what came.
+    /// The answer broke off, for example at the output limit, or is missing. The partial result has the
+    /// received part.
     Incomplete,
     /// The answer does not have the shape asked for, after every repair.
     OutputInvalid,
@@ -37,13 +38,13 @@ pub enum ErrorKind {
     ConversationLost,
     /// The caller's tools did not reach the agent.
     ToolsUnavailable,
-    /// The agent asked for an approval that nobody can give.
+    /// The agent needs an approval that nobody can give.
     ApprovalRequired,
     /// The credential would be billed otherwise than the configuration says. Nothing was spent.
     BillingMismatch,
     /// A limit of the request was reached.
     LimitReached(Limit),
-    /// Nothing was heard for as long as the request allows in this phase.
+    /// Nothing arrived for as long as the request allows in this phase.
     Starved(Phase),
     /// The caller cancelled the turn.
     Cancelled,
@@ -60,10 +61,11 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
-    /// Whether the backend could not run the turn, so that another one may: it is not set up, refuses for now, lacks
-    /// something, or broke. Answers, the caller's own limits and requests that must change are no reason to ask another.
+    /// Returns true if the backend could not run the turn, so that another one may: it is not set up, refuses
+    /// for now, lacks something, or failed. Returns false for answers, the caller's own limits, and requests
+    /// that must change.
     pub fn could_not_run(self) -> bool {
-        // Without a wildcard: whoever adds a kind decides here whether fallback goes on after it.
+        // No wildcard: a new kind needs a decision here about fallback.
         match self {
             Self::NotInstalled
             | Self::Unauthenticated
@@ -139,7 +141,7 @@ impl ErrorKind {
     }
 }
 
-/// Which limit of [`Limits`](crate::Limits) was reached.
+/// Limit of [`Limits`](crate::Limits) that was reached.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -154,7 +156,7 @@ pub enum Limit {
     OutputTokens,
     /// Too expensive.
     Cost,
-    /// What is left of the [`Budget`](crate::Budget) that many turns share.
+    /// The rest of the [`Budget`](crate::Budget) that many turns share.
     Budget,
     /// The model made one call over and over, and got the same answer each time.
     RepeatedCalls,
@@ -165,7 +167,7 @@ pub enum Limit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Until whoever runs the turn shows a first sign of life.
+    /// Until the program or server shows a first sign of life.
     Start,
     /// From a model call to the first sign of an answer.
     FirstByte,

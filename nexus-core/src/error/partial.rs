@@ -1,10 +1,10 @@
-//! What a failed turn had produced.
+//! Partial result of a failed turn.
 
 use serde::{Deserialize, Serialize};
 
 use crate::turn::{Cost, Effects, Message, Provenance, ResumeHandle, ToolCallRecord, Usage};
 
-/// What a turn had produced before it failed.
+/// Output of a turn before it failed.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Partial {
@@ -16,12 +16,12 @@ pub struct Partial {
     pub tool_calls: Vec<ToolCallRecord>,
     /// Tokens used, as far as reported.
     pub usage: Usage,
-    /// What it cost, where that is known.
+    /// Its cost, if it is known.
     pub cost: Option<Cost>,
-    /// What the turn may have changed.
+    /// Possible effects of the turn.
     pub effects: Effects,
-    /// How to go on, where the conversation was kept.
+    /// Handle for resuming, if the conversation was stored.
     pub resume: Option<ResumeHandle>,
-    /// Who ran it, if anyone did.
+    /// Backend that ran it, if any did.
     pub provenance: Option<Provenance>,
 }

@@ -1,10 +1,10 @@
-//! How the process of a turn ended.
+//! End of a turn's process.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How a process ended.
+/// Exit of a process.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -13,7 +13,7 @@ pub enum ProcessExit {
     Code(i32),
     /// By this signal.
     Signal(i32),
-    /// Nobody could tell.
+    /// The exit is unknown.
     Unknown,
 }
 
@@ -44,15 +44,15 @@ impl Survivor {
     }
 }
 
-/// What is known of the process that ran a turn.
+/// Report on the process that ran a turn.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessReport {
-    /// How it ended, if it did.
+    /// Its exit, if it ended.
     pub exit: Option<ProcessExit>,
     /// The end of what it wrote to standard error, redacted.
     pub stderr_tail: String,
-    /// What could not be ended.
+    /// Processes that could not be ended.
     pub survivors: Vec<Survivor>,
 }
 

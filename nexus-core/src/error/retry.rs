@@ -1,4 +1,4 @@
-//! When to try again.
+//! Time of the next attempt.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ErrorKind, Phase};
 
-/// When the same request may be tried again.
+/// Time at which the same request may be tried again.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -32,24 +32,24 @@ const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 3_600);
 const LONGEST_PLAN: Duration = Duration::from_secs(400 * 24 * 3_600);
 
 impl Retry {
-    /// How long a rate limit is guessed to last where the vendor does not say.
+    /// Guessed duration of a rate limit, if the vendor names none.
     pub const RATE_LIMIT_GUESS: Duration = Duration::from_secs(60);
-    /// How long an overload, or another failure at the vendor's, is guessed to last where the vendor does not say.
+    /// Guessed duration of an overload or another failure of the vendor, if the vendor names none.
     pub const SERVER_GUESS: Duration = Duration::from_secs(30);
 
-    /// When a request that failed as `kind` may be tried again: the policy of every backend. `named` is the vendor's own
-    /// time, if it named one.
+    /// Returns the time at which a request that failed as `kind` may be tried again: the policy of every
+    /// backend. `named` is the vendor's own time, if it named one.
     ///
     /// | kind | without a named time |
     /// | --- | --- |
     /// | [`RateLimited`](ErrorKind::RateLimited) | [`Retry::Guessed`], 60 s |
     /// | [`Overloaded`](ErrorKind::Overloaded), [`VendorFailure`](ErrorKind::VendorFailure) | [`Retry::Guessed`], 30 s |
-    /// | [`Starved`](ErrorKind::Starved), but by a tool | [`Retry::Guessed`], 30 s |
+    /// | [`Starved`](ErrorKind::Starved), except by a tool | [`Retry::Guessed`], 30 s |
     /// | [`Transport`](ErrorKind::Transport) | [`Retry::Now`] |
     /// | [`UsageLimit`](ErrorKind::UsageLimit) | [`Retry::Never`] |
     /// | any other | [`Retry::Never`], also with a named time |
     ///
-    /// A vendor that asks for patience is never asked again at once.
+    /// A vendor that names a wait is never contacted again at once.
     ///
     /// ```
     /// use std::time::Duration;
@@ -68,7 +68,7 @@ impl Retry {
         let guess = match kind {
             ErrorKind::RateLimited => Self::Guessed(Self::RATE_LIMIT_GUESS),
             ErrorKind::Overloaded | ErrorKind::VendorFailure => Self::Guessed(Self::SERVER_GUESS),
-            // Who fell silent may speak again. A tool that hangs does so for the same request.
+            // A silent program or server may recover. A tool that hangs does so again for the same request.
             ErrorKind::Starved(Phase::Start | Phase::FirstByte | Phase::Model) => {
                 Self::Guessed(Self::SERVER_GUESS)
             }
@@ -91,12 +91,13 @@ impl Retry {
         self.delay(now).filter(|wait| *wait > longest).map(|_| (capped, longest))
     }
 
-    /// Whether the time is our own guess, because the vendor named none.
+    /// Returns true if the time is our own guess, because the vendor named none.
     pub fn is_guessed(&self) -> bool {
         matches!(self, Self::Guessed(_))
     }
 
-    /// How long to wait from `now` on: nothing if the time has passed, `None` if the same request is not to be repeated.
+    /// Returns the wait from `now` on: zero if the time has passed, `None` if the same request must not be
+    /// repeated.
     ///
     /// ```
     /// use std::time::{Duration, SystemTime};

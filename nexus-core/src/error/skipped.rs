@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::ErrorKind;
 use crate::id::BackendId;
 
-/// What became of the work of a backend that tried in vain, before the next one ran.
+/// Fate of a failed backend's work before the next backend ran.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -15,9 +15,9 @@ pub enum Handover {
     /// It did nothing that is known, or no other backend ran.
     #[default]
     Nothing,
-    /// The host put them back, and the next backend began anew.
+    /// The host restored the earlier state, and the next backend started from the beginning.
     Restored,
-    /// What it did stands: the next backend was told of it, and went on.
+    /// The changes stay: the next backend learned of them, and continued.
     Continued,
 }
 
@@ -31,9 +31,9 @@ pub struct Skipped {
     pub kind: Option<ErrorKind>,
     /// Why, in the vendor's own words where there are any.
     pub reason: String,
-    /// Until when it is set aside.
+    /// End of its suspension.
     pub until: Option<SystemTime>,
-    /// What became of its changes.
+    /// Fate of its changes.
     #[serde(default)]
     pub handover: Handover,
 }
@@ -51,7 +51,7 @@ impl Skipped {
         self
     }
 
-    /// States until when it is set aside.
+    /// Sets the end of its suspension.
     #[must_use]
     pub fn with_until(mut self, until: Option<SystemTime>) -> Self {
         self.until = until;

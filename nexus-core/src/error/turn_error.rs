@@ -64,8 +64,7 @@ impl TurnError {
         self
     }
 
-    /// Adds what happened, in the vendor's words or, where it is our own finding, in ours with the way out.
-    /// It must hold no secret.
+    /// Adds a message: in the vendor's words, or in our own words with advice. It must contain no secret.
     #[must_use]
     pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.0.message = Some(message.into());
@@ -105,37 +104,37 @@ impl TurnError {
         self.0.kind
     }
 
-    /// Who failed.
+    /// Returns the backend that failed.
     pub fn backend(&self) -> &BackendId {
         &self.0.backend
     }
 
-    /// When the same request may be tried again.
+    /// Returns the time at which the same request may be tried again.
     pub fn retry(&self) -> Retry {
         self.0.retry
     }
 
-    /// What happened, in the vendor's words or ours.
+    /// Returns the message, in the vendor's words or ours.
     pub fn message(&self) -> Option<&str> {
         self.0.message.as_deref()
     }
 
-    /// What the turn had produced.
+    /// Returns the partial result.
     pub fn partial(&self) -> &Partial {
         &self.0.partial
     }
 
-    /// What the turn had produced, to change it on the way up.
+    /// Returns the partial result, so that a layer above can change it.
     pub fn partial_mut(&mut self) -> &mut Partial {
         &mut self.0.partial
     }
 
-    /// What is known of the process, if there was one.
+    /// Returns the report on the process, if the turn had one.
     pub fn process(&self) -> Option<&ProcessReport> {
         self.0.process.as_ref()
     }
 
-    /// Who was passed over or tried in vain.
+    /// Returns the backends that were skipped or failed before.
     pub fn skipped(&self) -> &[Skipped] {
         &self.0.skipped
     }
@@ -198,17 +197,17 @@ impl Error for TurnError {
 pub struct TurnErrorReport {
     /// Why it failed.
     pub kind: ErrorKind,
-    /// Who failed.
+    /// Backend that failed.
     pub backend: BackendId,
-    /// When the same request may be tried again.
+    /// Time at which the same request may be tried again.
     pub retry: Retry,
-    /// What happened.
+    /// Message.
     pub message: Option<String>,
-    /// What the turn had produced.
+    /// Partial result.
     pub partial: Partial,
-    /// What is known of the process.
+    /// Report on the process.
     pub process: Option<ProcessReport>,
-    /// Who was passed over or tried in vain.
+    /// Backends that were skipped or failed before.
     pub skipped: Vec<Skipped>,
     /// The chain of causes, outermost first.
     pub causes: Vec<String>,

@@ -1,4 +1,4 @@
-//! What the tools say: names, lines up to a bound, and what to do about what went wrong.
+//! Answers of the tools: names, lines up to a bound, and advice for errors.
 
 use std::{borrow::Cow, fmt::Write as _, io::ErrorKind, io::Read as _};
 
@@ -11,10 +11,11 @@ use crate::{
 /// Largest file that is read, searched or changed, in bytes. Source: our own bound.
 pub(super) const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// What is kept free in an answer for its last lines, in bytes.
+/// Bytes that are reserved in an answer for its last lines.
 const END_BYTES: usize = 1_200;
 
-/// How much of a path is shown, in bytes. Source: our own bound; what is written as a JSON string takes up to six times the path's.
+/// Bytes of a path that are shown. Source: our own bound; a JSON string takes up to six times the bytes of the
+/// path.
 const MAX_NAME_BYTES: usize = 1_000;
 
 /// Most places that are named at once.
@@ -41,7 +42,7 @@ impl BoundedAnswer {
         fits
     }
 
-    /// How many bytes still fit.
+    /// Returns the number of bytes that still fit.
     pub(super) fn room(&self) -> usize {
         self.most.saturating_sub(self.text.len())
     }
@@ -59,14 +60,14 @@ impl BoundedAnswer {
     }
 }
 
-/// A path as it stands in a line: one that could be taken for something else is written as a JSON string. What is too long
-/// to be shown ends with `…`.
+/// Returns a path for a line: as a JSON string if it could be mistaken for other text. A path that is too long
+/// ends with `…`.
 pub(super) fn name(path: &str) -> Cow<'_, str> {
-    // Behind a colon stands what is said of a path, such as the line of a match.
+    // A colon separates a path from its remark, such as the line of a match.
     let is_plain = |character: char| {
         !character.is_control() && !matches!(character, '"' | ':') && !is_invisible(character)
     };
-    // So begin remarks, and what is said of an entry.
+    // Remarks, and descriptions of entries, begin like this.
     let is_said = path.starts_with('[') || path.contains("  (");
     let is_shown = path.trim() == path && !path.is_empty() && path.len() <= MAX_NAME_BYTES;
     if is_shown && !is_said && path.chars().all(is_plain) {
@@ -94,7 +95,7 @@ pub(super) fn name(path: &str) -> Cow<'_, str> {
     Cow::Owned(text)
 }
 
-/// What went wrong, and what to do about it.
+/// Returns the failure, with advice.
 pub(super) fn fault(path: &str, error: &FileError) -> String {
     let path = name(path);
     match error {
@@ -135,11 +136,11 @@ pub(super) fn stale(path: &str) -> String {
 /// Bytes of a file that a tool changes or shows.
 pub(super) struct FileBytes {
     pub(super) bytes: Vec<u8>,
-    /// Whether there is more of it than is read.
+    /// True if the file is longer than the part that was read.
     pub(super) is_cut: bool,
 }
 
-/// What is in a file, up to the bound.
+/// Reads a file, up to the bound.
 pub(super) fn read(shared: &ToolContext, path: &str) -> Result<FileBytes, String> {
     let fault = |error: FileError| fault(path, &error);
     let file = shared.files.open_file(path).map_err(fault)?;
@@ -152,7 +153,7 @@ pub(super) fn read(shared: &ToolContext, path: &str) -> Result<FileBytes, String
     Ok(FileBytes { bytes, is_cut })
 }
 
-/// What is in a file that is to be changed, if it is what the model has read; and its hash.
+/// Reads a file before a change, if it still has the content that the model has read; also returns its hash.
 pub(super) fn read_expected(
     shared: &ToolContext,
     path: &str,
@@ -175,7 +176,7 @@ pub(super) fn read_expected(
     if hash.to_string().starts_with(&given) { Ok((content.bytes, hash)) } else { Err(stale(&name(path))) }
 }
 
-/// What a walk did not see, in words.
+/// Describes the parts that a walk skipped.
 pub(super) fn passed_over(passed_over: &PassedOver, remarks: &mut Vec<String>) {
     if passed_over.not_unicode > 0 {
         remarks.push(format!("{} names are not Unicode, and left out", passed_over.not_unicode));
@@ -197,7 +198,7 @@ pub(super) fn unreadable(errors: &[FileError]) -> String {
     first.join("; ")
 }
 
-/// Which bound was reached, and what to do about it.
+/// Describes the bound that was reached, with advice.
 pub(super) fn stopped(bound: Bound) -> &'static str {
     match bound {
         Bound::Entries => {

@@ -1,5 +1,5 @@
-//! What the tools take, and how the model is told so. The schemas are written by hand, in what every vendor takes: types and
-//! descriptions, nothing optional by `null`.
+//! Arguments of the tools, and their schemas for the model. The schemas are written by hand, in the subset that
+//! every vendor accepts: types and descriptions, and no optional values by `null`.
 
 use std::borrow::Cow;
 

@@ -91,7 +91,7 @@ fn places_of(content: &[u8], text: &[u8]) -> (usize, Vec<usize>) {
     (finder.find_iter(content).count(), first)
 }
 
-/// Whether each line ends with CR LF.
+/// Returns true if each line ends with CR LF.
 fn ends_with_returns(content: &[u8]) -> bool {
     let mut ends = memchr::memchr_iter(b'\n', content).peekable();
     ends.peek().is_some() && ends.all(|end| end > 0 && content.get(end - 1) == Some(&b'\r'))
@@ -125,7 +125,7 @@ fn not_found(content: &[u8], old: &str) -> String {
     }
 }
 
-/// Where the lines of a text are, if white space at their ends does not count.
+/// Returns the position of a text's lines, ignoring white space at their ends.
 fn near_miss(content: &[u8], text: &str) -> Option<usize> {
     let wanted: Vec<&[u8]> =
         lines_of(text.as_bytes()).map(<[u8]>::trim_ascii).take(MAX_COMPARED + 1).collect();

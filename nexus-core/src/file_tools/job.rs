@@ -13,13 +13,13 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::harness::has_thread;
 
-/// Work under way. One that is dropped is not begun any more; one that has begun and changes something is waited for, so that
-/// nothing is changed after a turn has ended.
+/// A running job. Dropping it prevents a start; if the job has started and changes something, the drop waits
+/// for it, so that nothing changes after the turn has ended.
 #[derive(Debug)]
 pub(super) struct BlockingWork {
     work: WorkProgress,
-    /// Set by the work when it begins, or by the drop: whichever comes first. Work that still waits for a thread is none to
-    /// wait for, as the threads may be taken by what waits for this one.
+    /// Set by the work when it begins, or by the drop, whichever comes first. Work that still waits for a
+    /// thread must not be waited for, because the threads may be busy waiting for this job.
     is_settled: Arc<AtomicBool>,
     /// Its other end goes with the work.
     ended: Receiver<()>,
@@ -58,7 +58,7 @@ impl BlockingWork {
         Self { work, is_settled, ended, changes }
     }
 
-    /// What comes of it.
+    /// Returns the result of the job.
     pub(super) async fn answer(mut self) -> Result<String, String> {
         let ending = || Err("the program is ending; nothing was done".to_owned());
         match &mut self.work {

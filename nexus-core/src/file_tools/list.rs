@@ -14,7 +14,7 @@ pub(super) const DESCRIPTION: &str = "Lists files and folders, in the order of t
     ends with /. Symbolic links are named and not followed. What you may not read is not listed. If the list is long, the \
     last line says how to go on.";
 
-/// How deep it goes if nothing is said.
+/// Default depth of a listing.
 const DEPTH: usize = 2;
 
 /// The answer of `list_files`.

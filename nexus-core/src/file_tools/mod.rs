@@ -32,7 +32,7 @@ use crate::{
 /// The least that an answer may be bounded to: its beginning, its end and a line have to fit. Source: our own bound.
 const LEAST_ANSWER_BYTES: usize = 4_000;
 
-/// How long a call may take that goes through folders. Source: our own bound.
+/// Time limit of a call that walks through folders. Source: our own bound.
 const TIME: Duration = Duration::from_secs(10);
 
 /// Tools for the files of a scope: `list_files`, `read_file`, `search_files`, `write_file`, `edit_file` and `delete_file`.
@@ -88,15 +88,17 @@ impl FileTools {
         }))
     }
 
-    /// How much a tool answers at once, in bytes; at least 4,000. Some vendors' programs cut what is longer than 10,000.
+    /// Sets the size of a tool's answer, in bytes; at least 4,000. Some vendors' programs cut answers longer
+    /// than 10,000.
     #[must_use]
     pub fn with_answer_bytes(mut self, most: usize) -> Self {
         Arc::make_mut(&mut self.0).answer_bytes = most.max(LEAST_ANSWER_BYTES);
         self
     }
 
-    /// Folders that are listed and not gone into, by their names at any depth, such as `target` or `node_modules`, instead of
-    /// `.git` alone. It keeps nobody off: what is in such a folder is found once the folder is asked for by its path.
+    /// Sets folders that are listed but not entered, by their names at any depth, such as `target` or
+    /// `node_modules`, in place of only `.git`. This is not an access rule: the content of such a folder is
+    /// shown when a call names its path.
     #[must_use]
     pub fn leaving_out<N: Into<String>>(mut self, folders: impl IntoIterator<Item = N>) -> Self {
         Arc::make_mut(&mut self.0).left_out = folders.into_iter().map(Into::into).collect();
@@ -123,7 +125,7 @@ impl FileTools {
         tools.map(|tool| tool.writing("/path").with_effects(Effects::Wrote))
     }
 
-    /// All six. Those that a scope does not allow are not offered in its session.
+    /// Returns all six tools. A session offers only the tools that its scope allows.
     pub fn toolbox(&self) -> Toolbox {
         self.reading().into_iter().chain(self.writing()).fold(Toolbox::new(), Toolbox::with)
     }
@@ -152,12 +154,12 @@ impl ToolContext {
         self.files.relative(Path::new(given))
     }
 
-    /// Where to look: the place that was asked for, or all that may be read.
+    /// Returns the paths to search: the given path, or all readable ones.
     fn places(&self, given: Option<&str>) -> Vec<String> {
         given.map_or_else(|| self.files.readable(), |given| vec![self.path(given)])
     }
 
-    /// How far a walk goes that may take until `until`.
+    /// Returns the limits of a walk that must end at `until`.
     fn walk_options(&self, until: Instant) -> WalkOptions {
         let time = until.saturating_duration_since(Instant::now());
         WalkOptions { not_entered: self.left_out.clone(), time, ..WalkOptions::default() }

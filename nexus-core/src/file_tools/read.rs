@@ -12,10 +12,10 @@ pub(super) const DESCRIPTION: &str = "Reads a text file by lines. The first line
     before it, which are not part of the file. A long file comes in parts: the last line of the answer says with which offset \
     to go on. A long line is cut, which is marked; with limit 1 more of it is shown.";
 
-/// How much of a line is shown among others, in bytes. Source: our own bound.
+/// Bytes of a line that are shown among others. Source: our own bound.
 const LINE_BYTES: usize = 2_000;
 
-/// How much of a file is looked at to tell whether it is text, in bytes. Source: what git looks at.
+/// Bytes of a file that are checked to recognise text. Source: git's own number.
 const LOOKED_AT: usize = 8_000;
 
 /// The answer of `read_file`.
@@ -57,7 +57,7 @@ pub(super) fn read_file(shared: &ToolContext, asked: &ReadFile) -> Result<String
     Ok(answer.end(&remarks))
 }
 
-/// What the file is.
+/// Describes the file.
 fn head(path: &str, bytes: &[u8], is_cut: bool, lines: usize) -> String {
     if is_cut {
         return format!("{path}: more than {} bytes, {lines} lines in the first of them", bytes.len());

@@ -14,10 +14,10 @@ pub(super) const DESCRIPTION: &str = "Searches files for lines that have a patte
     search less. Binary files are left out, and symbolic links are not followed. The last lines of the answer say how many files \
     were searched, and what was left out.";
 
-/// How many lines are found if nothing is said.
+/// Default number of matching lines.
 const MATCHES: usize = 100;
 
-/// How much of a line is shown, in bytes. Source: our own bound.
+/// Bytes of a line that are shown. Source: our own bound.
 const SHOWN_BYTES: usize = 300;
 
 /// The answer of `search_files`.
@@ -72,7 +72,7 @@ pub(super) fn search_files(shared: &ToolContext, asked: &SearchFiles) -> Result<
     Ok(answer.end(&remarks))
 }
 
-/// What was not searched.
+/// Describes the parts that were not searched.
 fn remark_on(search: &Search, remarks: &mut Vec<String>) {
     remarks.extend(search.stopped.map(|bound| stopped(bound).to_owned()));
     if search.binary_files > 0 {

@@ -41,7 +41,7 @@ pub(super) fn delete_file(shared: &ToolContext, asked: &DeleteFile) -> Result<St
     Ok(format!("deleted {}", name(&path)))
 }
 
-/// What a file is now.
+/// Describes the written file.
 pub(super) fn written_as(path: &str, content: &[u8]) -> String {
     let (lines, hash) = (lines_of(content).count(), ContentHash::of(content).short());
     format!("wrote {}: {lines} lines, {} bytes, hash {hash}", name(path), content.len())

@@ -6,17 +6,19 @@ use crate::{BackendId, Capabilities, ErrorKind, TurnHost, TurnRequest};
 
 use super::{Failure, is_submitted};
 
-/// Refuses what the backend `id` with these capabilities cannot run. It looks at the file system, and spends nothing.
+/// Refuses a turn that the backend `id` with these capabilities cannot run. Reads the file system, and causes
+/// no cost.
 ///
 /// # Errors
 ///
-/// The first of these that holds:
+/// The first of these that applies:
 ///
 /// - [`ErrorKind::Cancelled`]: the turn was cancelled before it began.
-/// - [`ErrorKind::Unsupported`]: the request, or the tools of the host, need what the capabilities do not offer.
-/// - [`ErrorKind::InvalidRequest`]: the prompt is empty, the conversation to resume belongs to another backend, the
-///   working directory or an extra root is no folder, or an answer was handed in before in the host's session and the request
-///   has no output schema: every call would be denied, and the turn could not end with an answer of its own.
+/// - [`ErrorKind::Unsupported`]: the request, or the tools of the host, need more than the capabilities offer.
+/// - [`ErrorKind::InvalidRequest`]: the prompt is empty, the conversation to resume belongs to another backend,
+///   the working directory or an extra
+/// root is not a folder, or the host's session already has a submitted answer and the request has no output
+/// schema: every call would be denied, and the turn could not end with an answer of its own.
 pub fn admit(
     id: &BackendId,
     capabilities: &Capabilities,

@@ -1,4 +1,4 @@
-//! Checks an answer against the output schema of the request, and bounds how often the model is asked again.
+//! Checks an answer against the output schema of the request, and limits the repairs.
 
 use crate::{
     ErrorKind, MessageId, OutputSchema,
@@ -23,8 +23,8 @@ pub enum Checked {
     Fits(Option<Value>),
     /// It does not fit: its message is voided, and this instruction goes to the model.
     AskAgain(String),
-    /// It does not fit, and no repair is left: [`ErrorKind::OutputInvalid`]; or there is none, or nothing but blanks, where
-    /// any answer would fit: [`ErrorKind::Incomplete`].
+    /// The answer does not fit, and no repair is left: [`ErrorKind::OutputInvalid`]; or it is missing or blank
+    /// although any answer would fit: [`ErrorKind::Incomplete`].
     Useless(Failure),
 }
 

@@ -100,7 +100,8 @@ impl<T> Drop for CancellableTask<T> {
     }
 }
 
-/// Whether the system has a thread to give. The runtime panics where it has no blocking thread yet and gets none.
+/// Returns true if the system can start a thread. The runtime panics if it has no blocking thread yet and
+/// cannot start one.
 pub(crate) fn has_thread() -> bool {
     let trial = thread::Builder::new().name("nexus-trial".to_owned()).stack_size(SMALLEST_BYTES).spawn(|| ());
     if let Err(error) = &trial {

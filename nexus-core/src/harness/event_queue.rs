@@ -8,12 +8,12 @@ use std::{
 
 use crate::turn::{EventEnvelope, EventSink};
 
-/// Events held before the turn is told that the queue is not ready.
+/// Events in the queue above which it reports that it is not ready.
 const CAPACITY: usize = 64;
 
 /// A bounded queue of events: the sink of a turn at one end, a reader at the other. Clones share it.
 ///
-/// It is for whoever polls the turn itself and wants its events in hand, such as a stream, or a panel that
+/// It serves code that polls the turn itself and takes its events directly, such as a stream, or a panel that
 /// runs several turns at once.
 #[derive(Clone, Debug, Default)]
 pub struct EventQueue(Arc<Mutex<QueuedEvents>>);
@@ -41,7 +41,7 @@ impl EventQueue {
         Some(event)
     }
 
-    /// Whether no event waits.
+    /// Returns true if the queue has no event.
     pub fn is_empty(&self) -> bool {
         self.lock().events.is_empty()
     }

@@ -14,9 +14,9 @@ use crate::credential_source::CredentialError;
 pub struct Failure {
     /// Named for what the caller can do.
     pub kind: ErrorKind,
-    /// When the same request may be tried again.
+    /// Time at which the same request may be tried again.
     pub retry: Retry,
-    /// What happened, in the vendor's words or ours, without secrets.
+    /// Message, in the vendor's words or ours, without secrets.
     pub message: Option<String>,
     /// The cause.
     pub source: Option<Box<dyn std::error::Error + Send + Sync>>,
@@ -64,7 +64,7 @@ impl Failure {
         self
     }
 
-    /// States when the same request may be tried again, whatever the policy says.
+    /// Sets the time at which the same request may be tried again, in place of the policy's.
     #[must_use]
     pub fn with_retry(mut self, retry: Retry) -> Self {
         self.retry = retry;

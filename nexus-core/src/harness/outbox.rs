@@ -23,7 +23,7 @@ pub struct Outbox {
     waiting_delta_bytes: usize,
     bound_bytes: usize,
     warned: bool,
-    /// Whether the sink was not ready when it was last asked.
+    /// True if the sink was not ready at the last check.
     is_sink_slow: bool,
     next_sequence: u64,
     started: Instant,
@@ -76,12 +76,12 @@ impl Outbox {
         }
     }
 
-    /// Whether so much waits that the sink should be asked before more is added.
+    /// Returns true if the sink should be polled before more events are added.
     pub fn is_half_full(&self) -> bool {
         self.waiting_delta_bytes >= self.bound_bytes / 2
     }
 
-    /// Whether every event has been handed over.
+    /// Returns true if every event has reached the sink.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }

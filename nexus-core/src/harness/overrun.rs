@@ -6,9 +6,10 @@ use super::Failure;
 
 /// Decides when calls beyond the budget of a session end the turn.
 ///
-/// The session denies every call beyond the budget. The first reply with such calls is made in ignorance: the model is
-/// told what it may still call, and can hand its answer in. Where it has no tool to hand it in by, or calls others all the
-/// same, its turn is over. So it is once as many submissions were refused as the session bears: nothing can be handed in any more.
+/// The session denies every call beyond the budget. After the first reply with such calls the model only learns
+/// its remaining calls, and can submit its answer. If it has no tool for submitting, or makes such calls again,
+/// its turn is over. It is also over after as many refused submissions as the session allows: nothing can be
+/// submitted any more.
 #[derive(Debug, Default)]
 pub struct Overrun {
     /// Denials that the model has read.

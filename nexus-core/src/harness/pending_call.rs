@@ -24,7 +24,7 @@ enum AnswerSource<'a> {
     Caller(&'a Session),
     /// A tool of the backend's own.
     Harness(Effects, BoxFuture<'a, ToolResult>),
-    /// Nobody: it is not let through, for this reason.
+    /// Nothing: the call is denied, for this reason.
     Denied(ToolOrigin, String),
 }
 
@@ -42,9 +42,9 @@ pub(super) struct CallResult {
 }
 
 impl<'a> PendingCall<'a> {
-    /// A call of a tool of the caller's: when the call runs, the session decides on it and its tool is asked.
+    /// A call of a caller's tool: when the call runs, the session decides on it and then runs the tool.
     ///
-    /// Arguments that are no JSON are passed as the JSON string that they are: the session tells the model what is wrong.
+    /// Malformed arguments are passed on as a JSON string: the session reports the fault to the model.
     pub fn of_caller(session: &'a Session, call: ToolCall) -> Self {
         Self { call, answers: AnswerSource::Caller(session) }
     }
@@ -58,17 +58,17 @@ impl<'a> PendingCall<'a> {
         Self { call, answers: AnswerSource::Harness(effects, Box::pin(answer)) }
     }
 
-    /// A call that is not let through: the model is told the `reason`.
+    /// A denied call: the model gets the `reason`.
     pub fn denied(origin: ToolOrigin, call: ToolCall, reason: impl Into<String>) -> Self {
         Self { call, answers: AnswerSource::Denied(origin, reason.into()) }
     }
 
-    /// Whether it is of a tool of the backend's own.
+    /// Returns true if it is a call of the backend's own tool.
     pub(super) fn is_own(&self) -> bool {
         matches!(self.answers, AnswerSource::Harness(..) | AnswerSource::Denied(ToolOrigin::Harness, _))
     }
 
-    /// Whether it may hand in the answer.
+    /// Returns true if it may submit the answer.
     pub(super) fn is_terminal(&self) -> bool {
         matches!(self.answers, AnswerSource::Caller(session) if session.is_terminal(&self.call.name))
     }

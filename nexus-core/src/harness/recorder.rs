@@ -11,27 +11,28 @@ use crate::{
     },
 };
 
-/// Keeps the record of a turn from its events, so that a result and a partial say the same as what was seen.
+/// Builds the record of a turn from its events, so that a result and a partial result agree with the events.
 ///
-/// A backend feeds it every event, also those that a slow sink never gets, and adds what events do not carry.
+/// A backend passes it every event, even those that a slow sink never gets, and adds the data that events do
+/// not have.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     messages: Vec<Message>,
-    /// Where each message stands in `messages`.
+    /// Index of each message in `messages`.
     message_places: HashMap<MessageId, usize>,
     tool_calls: Vec<ToolCallRecord>,
-    /// Where each call stands in `tool_calls`; the newest, if a name was used twice.
+    /// Index of each call in `tool_calls`; of the newest, if a name was used twice.
     call_places: HashMap<CallId, usize>,
     /// Beside those of the calls.
     effects: Effects,
     is_without_tools: bool,
     usage_by_message: Usage,
     usage_of_turn: Option<Usage>,
-    /// What it cost, where that is known.
+    /// Its cost, if it is known.
     pub cost: Option<Cost>,
-    /// How to go on.
+    /// Handle for resuming.
     pub resume: Option<ResumeHandle>,
-    /// Who runs it.
+    /// Backend that runs it.
     pub provenance: Option<Provenance>,
 }
 
@@ -41,7 +42,7 @@ impl Recorder {
         Self::default()
     }
 
-    /// Whether a finished message is another text than the deltas that were shown of it, if any were.
+    /// Returns true if a finished message differs from its shown deltas, if any were shown.
     pub(super) fn differs(&self, ended: &MessageEnded) -> bool {
         let newest = self.messages.last().filter(|message| message.id == ended.message);
         let known = || self.messages.get(*self.message_places.get(&ended.message)?);
@@ -104,7 +105,7 @@ impl Recorder {
                     }
                 }
             }
-            // What everybody before had changed was put back.
+            // The host restored the changes of all earlier backends.
             TurnEvent::Fallback(fallback) if fallback.skipped.handover == Handover::Restored => {
                 self.tool_calls.iter_mut().for_each(|call| call.is_undone = true);
                 self.effects = Effects::None;
@@ -132,8 +133,8 @@ impl Recorder {
         self.usage_of_turn.unwrap_or(self.usage_by_message)
     }
 
-    /// What the turn may have changed so far. What was not understood may have changed anything. A call that was denied changed
-    /// nothing, whatever was said when it began, and what was put back counts no more.
+    /// Returns the possible effects of the turn so far. An event that was not understood may have any effect. A
+    /// denied call had none, even if its first event announced some, and restored changes count no more.
     pub fn effects(&self) -> Effects {
         let standing = self.tool_calls.iter().filter(|call| !call.is_undone);
         standing.fold(self.effects, |effects, call| effects.and(call.effects))

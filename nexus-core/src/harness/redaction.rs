@@ -36,7 +36,7 @@ struct WithheldText {
     text: String,
 }
 
-/// What is shown in place of a text; `None` if it may be shown.
+/// Returns the replacement of a text; `None` if it may be shown.
 type Other<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 impl Redaction {
@@ -111,14 +111,14 @@ impl Redaction {
         !text.is_empty()
     }
 
-    /// Whether anything is held back.
+    /// Returns true if any text is withheld.
     #[inline]
     pub(super) fn holds(&self) -> bool {
         !self.held.is_empty()
     }
 
-    /// What is held back and has to be shown before `event`: of the message that it ends. Of one that is taken back, nothing
-    /// is shown any more.
+    /// Returns the withheld text that must precede `event`: that of the message which the event ends. The
+    /// withheld text of a voided message is never shown.
     pub(super) fn before(&mut self, event: &TurnEvent) -> Vec<TurnEvent> {
         match event {
             TurnEvent::MessageEnded(ended) => self.release(Some(&ended.message)),
@@ -130,7 +130,7 @@ impl Redaction {
         }
     }
 
-    /// What is held back of `message`, or of all: no more of it comes.
+    /// Returns the withheld text of `message`, or of all messages: no more of it will come.
     pub(super) fn release(&mut self, message: Option<&MessageId>) -> Vec<TurnEvent> {
         let is_its = |held: &mut WithheldText| message.is_none_or(|message| held.message == *message);
         let released =
