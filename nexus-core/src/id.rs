@@ -19,7 +19,7 @@ name_type! {
     pub struct CallId;
 }
 name_type! {
-    /// Names one participant: whoever acts in a session, such as `reviewer-2`.
+    /// Names one participant of a session, such as `reviewer-2`.
     pub struct ParticipantId;
 }
 name_type! {

@@ -19,11 +19,11 @@ pub(crate) type Violation = (String, String);
 
 #[cfg(feature = "schema")]
 impl SchemaChecker {
-    /// Checks `schema` and makes it ready. References to other documents are not followed.
+    /// Checks and compiles `schema`. Does not follow references to other documents.
     ///
     /// # Errors
     ///
-    /// Where it is no JSON Schema, and why.
+    /// The position and the reason, if it is not a JSON Schema.
     pub(crate) fn new(schema: &Value) -> Result<Self, String> {
         let library = jsonschema::validator_for(schema).map_err(|error| {
             let place = error.instance_path().to_string();
@@ -41,7 +41,7 @@ impl SchemaChecker {
 
 #[cfg(not(feature = "schema"))]
 impl SchemaChecker {
-    /// There is no checker to ask.
+    /// Without the feature `schema` nothing can be checked.
     pub(crate) fn violations(&self, _value: &Value, _limit: usize) -> Vec<Violation> {
         match self.0 {}
     }

@@ -1,31 +1,32 @@
-//! The seam of Nexus: what it means to run one turn of agent work, whoever runs it.
+//! The seam of Nexus: the interface for one turn of agent work, on any backend.
 //!
-//! A program hands a [`TurnRequest`] to an [`ExecutionBackend`] and gets [`TurnEvent`]s while the work
-//! goes on, then one [`TurnResult`] or one [`TurnError`]. Everything here is neutral: this crate names no
-//! vendor, opens no socket, spawns no process and reads no configuration file.
+//! A program passes a [`TurnRequest`] to an [`ExecutionBackend`] and gets [`TurnEvent`]s during the work, then one
+//! [`TurnResult`] or one [`TurnError`]. Everything here is neutral: this crate names no vendor, opens no socket, spawns no
+//! process and reads no configuration file.
 //!
 //! | to | see |
 //! | --- | --- |
 //! | run a turn | [`ExecutionBackend`], [`ExecutionBackendExt`] |
-//! | say what the turn is | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`] |
+//! | describe the turn | [`TurnRequest`], [`Limits`], [`ToolAccess`], [`ConversationMode`] |
 //! | watch it | [`TurnEvent`], [`EventSink`] |
 //! | read how it ended | [`TurnResult`], [`TurnError`], [`ErrorKind`], [`Retry`], [`Partial`] |
-//! | delete a conversation that was kept | [`ExecutionBackend::forget`], [`Forgotten`] |
-//! | write down what turns were, and read it | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
-//! | bound what many turns use together | [`Budget`], [`TurnHost::with_budget`] |
+//! | delete a stored conversation | [`ExecutionBackend::forget`], [`Forgotten`] |
+//! | record turns, and read the records | [`RecordFile`], [`RecordLog`], [`TurnRecord`] |
+//! | limit the cost of many turns together | [`Budget`], [`TurnHost::with_budget`] |
 //! | offer tools | [`Toolbox`], [`Tool`], or [`ToolRouter`] itself |
 //! | offer tools for files | `FileTools` (feature `files`), over [`ScopedFiles`] |
-//! | have the answer handed in as a value, which ends the turn | [`Tool::submit`], [`Submission`] |
-//! | hold an agent to a scope | [`ParticipantScope`], [`Session`], [`TurnHost::with_session`] |
-//! | have the calls of a turn decided on elsewhere than it runs | [`RemoteSession`], [`Session::remote`] |
-//! | say something to an agent while its turn runs | [`Steering`], [`TurnHost::with_steering`] |
-//! | have a person decide on single calls | [`Approver`], [`TurnHost::with_approver`] |
-//! | see what it called, and what it was denied | [`Session::decisions`], [`Decision`], [`Denial`] |
+//! | let the model submit a typed answer, which ends the turn | [`Tool::submit`], [`Submission`] |
+//! | restrict an agent to a scope | [`ParticipantScope`], [`Session`], [`TurnHost::with_session`] |
+//! | decide on a turn's calls on another machine | [`RemoteSession`], [`Session::remote`] |
+//! | steer an agent while its turn runs | [`Steering`], [`TurnHost::with_steering`] |
+//! | let a person approve single calls | [`Approver`], [`TurnHost::with_approver`] |
+//! | list its calls and the denied ones | [`Session::decisions`], [`Decision`], [`Denial`] |
 //! | lend credentials of your own | [`CredentialSource`] |
 //! | write a backend | the contract of [`ExecutionBackend`], then [`harness`] |
 //!
-//! Three features are on by default: `schema` (output schemas, and tools whose schema was written by hand), `globs` (globs in
-//! what must not be touched) and `files` (searching files of a scope, replacing them by hash, and `FileTools`). A feature adds items. Without it, what it would have to check or to protect is refused.
+//! Three features are on by default: `schema` (output schemas, and tools with a hand-written schema), `globs` (globs for protected
+//! paths) and `files` (searching files of a scope, replacing them by hash, and `FileTools`). A feature adds items. Without it, a request
+//! that needs its checks is refused.
 
 pub mod approval;
 pub mod availability;

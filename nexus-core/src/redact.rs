@@ -26,7 +26,7 @@ pub(crate) use secrets::Secrets;
 
 const REDACTED: &[u8] = b"[redacted]";
 
-/// What begins a token, and how many token characters must follow.
+/// Prefixes of tokens, each with the number of token characters that must follow.
 const SHAPES: [(&[u8], usize); 9] = [
     (b"Bearer ", 8),
     (b"bearer ", 8),
@@ -43,14 +43,14 @@ const SHAPES: [(&[u8], usize); 9] = [
 /// stretch is taken out as it comes.
 const LONGEST_TOKEN_BYTES: usize = 16 << 10;
 
-/// How many token characters must follow a prefix of [`Redactor::with_key_prefixes`].
+/// Number of token characters that must follow a prefix of [`Redactor::with_key_prefixes`].
 const KEY_BYTES: usize = 16;
 
 /// Longest beginning of a token that is not yet told apart from other text.
 const UNDECIDED_BYTES: usize = 40;
 
-/// Finds secrets in bytes. Clones know the same secrets, also those that are learnt later. `Debug` shows how many
-/// it knows.
+/// Finds secrets in bytes. Clones know the same secrets, also secrets that are added later. `Debug` shows only
+/// their number.
 #[derive(Clone, Default)]
 pub struct Redactor {
     known: Arc<KnownSecrets>,
@@ -61,7 +61,7 @@ pub struct Redactor {
 #[derive(Default)]
 struct KnownSecrets {
     secrets: RwLock<Secrets>,
-    /// How many there are: who keeps a copy sees without a lock that it is old.
+    /// Number of secrets, from which the owner of a copy sees without a lock that it is outdated.
     count: AtomicUsize,
 }
 
@@ -98,7 +98,7 @@ impl Redactor {
         self.known.secrets.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What it knows, if that is more than `count` secrets.
+    /// Returns the known secrets, if they are more than `count`.
     #[inline]
     pub(crate) fn more_than(&self, count: usize) -> Option<(usize, Secrets)> {
         let is_more = self.known.count.load(Ordering::Acquire) != count;
@@ -120,19 +120,20 @@ impl Redactor {
         self.text_without(text, &self.matches(text.as_bytes())).unwrap_or_else(|| text.to_owned())
     }
 
-    /// As [`Redactor::redact_text`]; `None` if nothing is replaced.
+    /// [`Redactor::redact_text`] that returns `None` if nothing is replaced.
     pub(crate) fn redacted(&self, text: &str) -> Option<String> {
         self.text_without(text, &self.matches(text.as_bytes()))
     }
 
-    /// `text` with every given secret replaced, and nothing that only looks like one: for what has to stay as it is, such
-    /// as the model's words and the arguments of its calls. `None` if there is no secret in it.
+    /// Returns `text` with every known secret replaced, but not text that only looks like a token: for text
+    /// that must stay exact, such as the model's words and the arguments of its calls. `None` if it contains no
+    /// secret.
     #[must_use]
     pub fn without_secrets(&self, text: &str) -> Option<String> {
         self.text_without(text, &merged(self.secrets().places(text.as_bytes())))
     }
 
-    /// As [`Redactor::without_secrets`], for every string and every key of a value.
+    /// [`Redactor::without_secrets`] for every string and every key of a value.
     #[must_use]
     pub fn value_without_secrets(&self, value: &Value) -> Option<Value> {
         let is_clean = |text: &str| self.without_secrets(text).is_none();
@@ -149,12 +150,12 @@ impl Redactor {
         (!places.is_empty()).then(|| String::from_utf8_lossy(&shown()).into_owned())
     }
 
-    /// What looks like a token: what begins it, and how many token characters must follow.
+    /// Returns the shapes of tokens: a prefix, and the number of token characters that must follow.
     fn shapes(&self) -> impl Iterator<Item = (&'static [u8], usize)> {
         SHAPES.into_iter().chain(self.key_prefixes.iter().map(|prefix| (prefix.as_bytes(), KEY_BYTES)))
     }
 
-    /// Longest beginning of a token or secret that cannot be told from other text yet.
+    /// Returns the length of the longest beginning of a token or secret that still looks like other text.
     fn undecided(&self) -> usize {
         let prefix = self.key_prefixes.iter().map(|prefix| prefix.len() + KEY_BYTES).max().unwrap_or(0);
         UNDECIDED_BYTES.max(prefix).max(self.longest().saturating_sub(1))
@@ -164,7 +165,7 @@ impl Redactor {
         self.secrets().longest()
     }
 
-    /// Where secrets stand, in order and without overlap.
+    /// Returns the positions of secrets, in order and without overlap.
     fn matches(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut ranges = self.secrets().places(bytes);
         for (prefix, least) in self.shapes() {
@@ -205,7 +206,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// Whether every string and every key of a value is such.
+/// Returns true if the condition holds for every string and every key of a value.
 fn is_all(value: &Value, is_such: &dyn Fn(&str) -> bool) -> bool {
     match value {
         Value::String(text) => is_such(text),
@@ -235,7 +236,7 @@ pub(crate) fn replace_in(value: &mut Value, other: &dyn Fn(&str) -> Option<Strin
     }
 }
 
-/// Ranges in order, those that overlap as one.
+/// Returns the ranges in order, with overlapping ones merged.
 fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_by_key(|range| range.start);
     let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());

@@ -1,4 +1,4 @@
-//! Which kinds of backend there are, and how one is built from its settings.
+//! Kinds of backends, and their construction from settings.
 
 use std::{collections::BTreeMap, fmt, path::PathBuf, sync::Arc};
 
@@ -56,11 +56,11 @@ pub trait ConfigSection: fmt::Debug + Send + Sync + 'static {
     fn check(&self, value: &Value) -> Result<(), SettingsError>;
 }
 
-/// Builds backends whose turns run in a pool of workers, on other machines than this one.
+/// Builds backends whose turns run in a pool of workers on other machines.
 ///
-/// A backend of `nexus.yaml` that has a `pool` is built by its kind first, then by this. How the pools are reached is said in
-/// a section of the file, which is this one's own: its [`check`](ConfigSection::check) has accepted the value before
-/// [`build`](Self::build) is called.
+/// A backend of `nexus.yaml` with a `pool` is built by its kind first, then by this. A section of the file,
+/// which belongs to this type, configures the pools: its [`check`](ConfigSection::check) has accepted the value
+/// before [`build`](Self::build) is called.
 pub trait Pools: ConfigSection {
     /// Builds the backend that takes the place of `local`: no process and no network, which wait for a turn.
     ///
@@ -89,16 +89,16 @@ pub trait Pools: ConfigSection {
     fn shared_logins(&self, section: &Value, context: &BuildContext) -> Result<SharedLogins, SettingsError>;
 }
 
-/// What lends each shared login, by the login's word.
+/// Sources of shared logins, by the login's name.
 pub type SharedLogins = BTreeMap<String, Arc<dyn CredentialSource>>;
 
-/// What a backend is built into.
+/// Context in which a backend is built.
 #[non_exhaustive]
 #[derive(Clone)]
 pub struct BuildContext {
-    /// Where Nexus keeps what outlives a turn: kept conversations, the run registry.
+    /// Folder for everything that outlives a turn: stored conversations, the run registry.
     pub home: PathBuf,
-    /// What relative paths in settings are relative to: the folder of the configuration file.
+    /// Base of relative paths in settings: the folder of the configuration file.
     pub base_directory: PathBuf,
     /// The host's environment. Nothing of it reaches a child but by a rule.
     pub environment: BTreeMap<String, String>,
@@ -121,9 +121,10 @@ impl BuildContext {
         }
     }
 
-    /// The context of this process: `$NEXUS_HOME` or `~/.nexus`, the current folder, the whole environment.
-    /// Variables that are not Unicode are left out. Without `HOME` the system's own entry of the user counts, and
-    /// without that there is no home: never a folder that others could have prepared.
+    /// Returns the context of this process: `$NEXUS_HOME` or `~/.nexus`, the current folder, the whole
+    /// environment. Leaves out variables that are not Unicode. Without `HOME` the system's own entry of the
+    /// user counts, and without that entry the context has no home: never a folder that other users could have
+    /// prepared.
     pub fn from_process() -> Self {
         let environment: BTreeMap<String, String> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
@@ -191,7 +192,7 @@ impl fmt::Debug for BuildContext {
 pub struct SettingsError {
     /// The keys that lead to the setting; empty for the settings as a whole.
     pub path: Vec<String>,
-    /// What is wrong with it, and what would be right.
+    /// The fault, and a correct value.
     pub reason: String,
 }
 
@@ -205,7 +206,7 @@ impl SettingsError {
     ///
     /// # Errors
     ///
-    /// The first key, with the keys and positions above it, that is none of a `T`.
+    /// The first key that does not fit a `T`, with the keys and positions above it.
     pub fn reading<T: DeserializeOwned>(value: &Value) -> Result<T, Self> {
         serde_path_to_error::deserialize(value).map_err(|error| {
             let path = error.path().iter().filter_map(|segment| match segment {
@@ -286,13 +287,13 @@ impl Registry {
         self.with_section(pools)
     }
 
-    /// What builds the backends that have a `pool`. Without it a configuration may not have any.
+    /// Returns the builder of pooled backends. Without it a configuration must not have any.
     pub fn pools(&self) -> Option<&Arc<dyn Pools>> {
         self.pools.as_ref()
     }
 
-    /// Adds what is done once where a program starts to use these kinds, whichever of them it configures: such as ending
-    /// what an earlier program left behind when it was killed. It may block for some milliseconds.
+    /// Adds work that is done once when a program starts to use these kinds, with any configuration: such as
+    /// ending processes that a killed program left behind. It may block for some milliseconds.
     #[must_use]
     pub fn with_start(mut self, start: fn(&BuildContext)) -> Self {
         self.start.push(start);

@@ -13,8 +13,8 @@ use crate::{
 
 /// Builds the record of a turn from its events, so that a result and a partial result agree with the events.
 ///
-/// A backend passes it every event, even those that a slow sink never gets, and adds the data that events do
-/// not have.
+/// A backend passes it every event, including events that a slow sink never gets, and adds the data that events
+/// do not have.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     messages: Vec<Message>,

@@ -135,7 +135,7 @@ impl Redaction {
         let is_its = |held: &mut WithheldText| message.is_none_or(|message| held.message == *message);
         let released =
             self.held.extract_if(.., is_its).map(|WithheldText { message, parent, is_thinking, text }| {
-                // A secret of which most came is one.
+                // A text with most of a secret counts as the whole secret.
                 let text = self.redactor.without_secrets(&text).unwrap_or(text);
                 match is_thinking {
                     true => ThinkingDelta::new(message, text).with_parent(parent).into(),
@@ -258,7 +258,7 @@ impl Redaction {
             causes = format!("{causes}: {error}");
             cause = error.source();
         }
-        // What a cause says cannot be changed, so it becomes a cause that says the rest.
+        // The text of a cause cannot be changed, so a new cause with the redacted text replaces it.
         if let Some(clean) = self.redactor.redacted(&causes) {
             failure.source = Some(clean.into());
         }

@@ -1,26 +1,27 @@
-//! What a turn does about a credential that the vendor refuses: another one, once.
+//! Renewal of a credential that the vendor refuses, once per turn.
 
 use std::time::Duration;
 
 use super::TurnLog;
 use crate::{Credential, CredentialError, CredentialSource, ErrorKind, turn::Retrying};
 
-/// Asks for another credential in place of a refused one, once in a turn, whoever owns the loop. A second refusal is final.
+/// Requests another credential in place of a refused one, once in a turn, for loops of both kinds. A second
+/// refusal is final.
 ///
-/// A loop of one's own makes the refused request again. A program that runs the loop itself is started again, if its turn
-/// had no effect so far. Either says so by [`TurnLog::renewed`].
+/// A native loop repeats the refused request. A program that runs the loop itself is started again, if its turn
+/// had no effect so far. Both report it by [`TurnLog::renewed`].
 #[derive(Debug, Default)]
 pub struct Renewal {
     is_spent: bool,
 }
 
 impl Renewal {
-    /// Another credential in place of `refused`, good for `life`. `None`: the source has no other, as for an API key, or one
-    /// was asked for in this turn already.
+    /// Returns another credential in place of `refused`, valid for `life`. `None`: the source has no other, as
+    /// for an API key, or this turn already requested one.
     ///
     /// # Errors
     ///
-    /// As [`CredentialSource::renewed`].
+    /// Those of [`CredentialSource::renewed`].
     pub async fn replace(
         &mut self,
         source: &dyn CredentialSource,
@@ -36,8 +37,8 @@ impl Renewal {
 }
 
 impl TurnLog {
-    /// Says that the model is asked again, for the `attempt`-th time, with another credential of `place`, as one was refused
-    /// with the words `refusal`. The refusal is over: it explains nothing that happens from now on.
+    /// Reports the `attempt`-th request to the model, with another credential of `place` after a refusal with
+    /// the words `refusal`. From now on the refusal explains no later failure.
     pub fn renewed(&mut self, attempt: u32, place: &str, refusal: &str) {
         let reason = format!("{refusal}; another credential of {place} is used");
         let retrying = Retrying::new(attempt, reason)

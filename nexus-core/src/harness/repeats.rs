@@ -6,8 +6,8 @@ use crate::{ErrorKind, Limit};
 
 use super::Failure;
 
-/// Counts rounds of tool calls that are the same as the one before: the same calls, with the same arguments
-/// and the same answers. Asking again whether something is done yet is no loop once the answer differs.
+/// Counts repeated rounds of tool calls: the same calls, with the same arguments and the same answers. Polling
+/// until work is done does not count, because the last answer differs.
 #[derive(Debug)]
 pub struct Repeats {
     allowed: u32,
@@ -27,7 +27,7 @@ impl Round {
 }
 
 impl Repeats {
-    /// Ends a turn in which a round occurs more than `allowed` times in a row; 0 is no limit.
+    /// Ends a turn in which a round occurs more than `allowed` times in a row; 0 means unlimited.
     pub fn new(allowed: u32) -> Self {
         Self { allowed, last: None, count: 0 }
     }

@@ -1,4 +1,5 @@
-//! Why a model is asked again, kept until it answers: what ends the turn meanwhile is judged by it.
+//! Reason for repeating a request to the model, stored until it answers: an end of the turn meanwhile is judged
+//! by it.
 
 use std::time::{Duration, Instant};
 
@@ -69,7 +70,7 @@ impl RetryCause {
 
 impl Cause {
     fn failure(&self, what_followed: &str) -> Failure {
-        // What was waited already is over.
+        // Subtract the wait so far.
         let left = self.delay.map(|delay| delay.saturating_sub(self.since.elapsed()));
         let named = left.filter(|left| !left.is_zero()).map(Retry::After);
         Failure::new(self.kind, format!("{}; {what_followed}", self.reason)).with_named_retry(named)

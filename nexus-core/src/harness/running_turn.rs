@@ -20,7 +20,7 @@ use crate::{
     turn::{InputReceived, MessageVoided, ToolOrigin, VoidCause},
 };
 
-/// How often in a row a turn may make the same calls with the same answers. Source: our own choice.
+/// Most repetitions of the same calls with the same answers in a row. Source: our own choice.
 const MAX_REPEATS: u32 = 10;
 
 /// One turn of a backend that owns its loop.
@@ -30,7 +30,7 @@ const MAX_REPEATS: u32 = 10;
 /// the span of the turn: [`TurnSpan`].
 #[derive(Debug)]
 pub struct RunningTurn<'e> {
-    /// What was asked.
+    /// The request.
     pub request: TurnRequest,
     /// The caller's tools for this turn.
     pub session: TurnSession,
@@ -179,14 +179,14 @@ impl<'e> RunningTurn<'e> {
         self.run_calls(calls).await
     }
 
-    /// As [`RunningTurn::answer_calls`], for a backend with tools of its own. Every call has an id of its own:
-    /// [`RunningTurn::call_id`]. They run all at once, but for [`batches`].
+    /// [`RunningTurn::answer_calls`] for a backend with tools of its own. Every call needs an id of its own:
+    /// [`RunningTurn::call_id`]. All calls run at once, except as [`batches`] separates them.
     ///
     /// # Errors
     ///
-    /// As [`RunningTurn::wait`]; and [`ErrorKind::LimitReached`] with [`Limit::ToolCalls`](crate::Limit::ToolCalls): before
-    /// anything runs, if the backend's own calls exceed the limit, and afterwards as [`Overrun::check`] and
-    /// [`Repeats::observe`] say.
+    /// Those of [`RunningTurn::wait`]; and [`ErrorKind::LimitReached`] with
+    /// [`Limit::ToolCalls`](crate::Limit::ToolCalls): before anything runs, if the backend's own calls exceed
+    /// the limit, and afterwards by [`Overrun::check`] and [`Repeats::observe`].
     pub async fn run_calls(&mut self, calls: Vec<PendingCall<'_>>) -> Result<Vec<ToolResult>, Failure> {
         self.check_own_calls(&calls)?;
         self.log.model_call_ended(&ModelCall::new());
@@ -208,7 +208,7 @@ impl<'e> RunningTurn<'e> {
                 results.insert(index, answer.result);
             }
         }
-        // A reply that hands the answer in is no overrun, whatever else it calls.
+        // A reply that submits the answer never counts as an overrun, even with other calls.
         if !self.session.is_handed_in()
             && let Some(failure) = self.overrun.check(&self.session)
         {
@@ -233,9 +233,9 @@ impl<'e> RunningTurn<'e> {
         over_limit_with(made, &self.log, &self.request.limits).map_or(Ok(()), Err)
     }
 
-    /// What was sent to the agent meanwhile, told as handed over: for a backend that can be steered. Call it when nothing stands in the
-    /// way of the next model call any more, and add each text to that call, as words of the user, after the answers to the calls
-    /// before.
+    /// Returns the steering input since the last call, and reports it as received: for a backend that can be
+    /// steered. Call it when the next model call is certain, and add each text to that call, as words of the
+    /// user, after the answers to the earlier calls.
     pub fn input(&mut self) -> Vec<String> {
         let mut texts = Vec::new();
         while let Some(input) = self.steered.take() {
@@ -246,8 +246,8 @@ impl<'e> RunningTurn<'e> {
         texts
     }
 
-    /// Whether the turn is over because its answer was handed in: the model is not asked again, and the turn ends with
-    /// [`FinishReason::Submitted`].
+    /// Returns true if the turn is over because its answer was submitted: the model is not called again, and
+    /// the turn ends with [`FinishReason::Submitted`].
     pub fn is_submitted(&self) -> bool {
         is_submitted(&self.session, &self.request)
     }
@@ -257,7 +257,7 @@ impl<'e> RunningTurn<'e> {
         self.answer.check(output, &mut self.log)
     }
 
-    /// Takes back the messages that have not ended, as when a reply breaks off and is asked for again.
+    /// Voids the messages that have not ended, for example when a reply breaks off and the request is repeated.
     pub fn void_open_messages(&mut self, cause: VoidCause) {
         let open = self.log.recorder.messages().iter().filter(|message| !message.complete);
         let open: Vec<MessageId> = open.map(|message| message.id.clone()).collect();
@@ -267,8 +267,8 @@ impl<'e> RunningTurn<'e> {
         }
     }
 
-    /// Hands over the events that wait, and gives the turn its end: why the model stopped and the checked value, or a
-    /// failure. A turn whose answer was handed in ends well, whatever the outcome says.
+    /// Sends the remaining events to the sink, and ends the turn: with the model's stop reason and the checked
+    /// value, or a failure. A turn with a submitted answer ends well with any outcome.
     ///
     /// # Errors
     ///

@@ -1,13 +1,13 @@
-//! The end of a turn whose answer was handed in by a terminal tool.
+//! End of a turn whose answer was submitted by a terminal tool.
 
 use serde_json::Value;
 
 use super::Failure;
 use crate::{FinishReason, Session, TurnRequest};
 
-/// The calls of one reply in batches: those of a batch may run at once, and a batch is decided on and answered before the
-/// next. A call that may hand in the answer is alone in its batch, so that nothing is at work when it is handed in, and
-/// what is called after it is denied.
+/// Splits the calls of one reply into batches: the calls of a batch may run at once, and each batch is decided
+/// on and answered before the next. A call that may submit the answer is alone in its batch, so that no other
+/// call runs when it submits, and later calls are denied.
 pub fn batches<T>(calls: Vec<T>, is_terminal: impl Fn(&T) -> bool) -> Vec<Vec<T>> {
     let mut batches: Vec<Vec<T>> = Vec::new();
     let mut may_join = false;
@@ -22,13 +22,13 @@ pub fn batches<T>(calls: Vec<T>, is_terminal: impl Fn(&T) -> bool) -> Vec<Vec<T>
     batches
 }
 
-/// Whether the turn of `session` is over because its answer was handed in. Where the request has an output schema it is not:
-/// that answer is still owed as text.
+/// Returns true if the turn of `session` is over because its answer was submitted. With an output schema it is
+/// not over: that answer must still come as text.
 pub fn is_submitted(session: &Session, request: &TurnRequest) -> bool {
     session.is_handed_in() && request.output.is_none()
 }
 
-/// How a turn ends: well, if its answer was handed in, whatever happened afterwards.
+/// Returns the end of a turn: success if its answer was submitted, after any later failure.
 pub fn with_submission(
     outcome: Result<(FinishReason, Option<Value>), Failure>,
     is_submitted: bool,

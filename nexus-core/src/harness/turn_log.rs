@@ -1,4 +1,4 @@
-//! What a turn has said and done so far, and its result or error at the end.
+//! Events and record of a turn so far, and its result or error at the end.
 
 use std::{
     future::{Future, poll_fn},
@@ -19,35 +19,36 @@ use crate::{
     turn::Started,
 };
 
-/// How long a sink that is not ready may hold up the return of a cancelled turn.
+/// Longest time that a sink which is not ready may delay the return of a cancelled turn.
 const CANCELLED_FLUSH: Duration = Duration::from_millis(250);
 
 /// Warning about a finished message whose deltas do not add up to it.
 const OTHER_TEXT: &str =
     "the text of a finished message differs from what was shown of it as it came; the finished one counts";
 
-/// The events of a turn on their way to the sink, and the record kept of them.
+/// The events of a turn on their way to the sink, and their record.
 ///
-/// Every event goes through [`TurnLog::event`], so that what was seen and what is returned say the same. Everything that a
-/// backend learns beside the events it writes into the fields.
+/// Every event passes through [`TurnLog::event`], so that the shown events and the returned result agree. A
+/// backend writes everything else that it learns into the fields.
 ///
-/// Everything leaves by here, and so the secrets of the turn are taken out here: of events, of the result or the error, and of
-/// the spans. They are those that the redactor of [`TurnLog::redact_with`] knows.
+/// All output leaves through this type, so it removes the secrets of the turn: from events, the result or
+/// error, and spans. The redactor of [`TurnLog::redact_with`] knows these secrets.
 #[derive(Debug)]
 pub struct TurnLog {
     /// Events that the sink has not taken yet.
     pub outbox: Outbox,
     /// The record kept from the events.
     pub recorder: Recorder,
-    /// Who runs the turn. The model and the version are stated in the first event, as far as known by then.
+    /// Backend that runs the turn. The first event has the model and the version, as far as they are known by
+    /// then.
     pub provenance: Provenance,
     /// Model calls so far, as far as the backend makes them or the vendor shows them.
     pub model_calls: u32,
-    /// How the conversation can be taken up again.
+    /// Handle for resuming the conversation.
     pub resume: Option<ResumeHandle>,
-    /// What is known of the last process, if there was one.
+    /// Report on the last process, if there was one.
     pub process: Option<ProcessReport>,
-    /// Why the model is asked again just now, as long as it has not answered.
+    /// Reason for repeating the present request to the model, until it answers.
     pub retry_cause: RetryCause,
     has_started: bool,
     redaction: Redaction,
@@ -82,8 +83,9 @@ impl TurnLog {
         self
     }
 
-    /// Takes the secrets that `redactor` knows, and those that it learns from now on, out of everything that the turn says.
-    /// [`Session::redactor`](crate::Session::redactor) is the one of the turn: the arguments of calls pass it as well.
+    /// Removes the secrets that `redactor` knows, and the ones that it learns later, from all output of the
+    /// turn. Use the turn's own redactor, [`Session::redactor`](crate::Session::redactor), which also checks
+    /// the arguments of calls.
     pub fn redact_with(&mut self, redactor: Redactor) {
         self.redaction = Redaction::new(redactor);
     }
@@ -105,7 +107,7 @@ impl TurnLog {
         Some(trace)
     }
 
-    /// For the trace: the model is asked. The call ends with a message that states its usage or why the model stopped, with
+    /// Begins a model call in the trace. The call ends with a message that has its usage or stop reason, with
     /// [`TurnLog::model_call_ended`], or with the next call.
     pub fn model_asked(&mut self) {
         if let Some(trace) = self.trace() {
@@ -179,7 +181,7 @@ impl TurnLog {
         self.outbox.push(held);
     }
 
-    /// Records what was held back because a secret might begin there: nothing more is said.
+    /// Records text that was withheld as the possible beginning of a secret: no more text will come.
     fn record_held(&mut self) {
         for held in self.redaction.release(None) {
             self.record(held);
@@ -199,8 +201,9 @@ impl TurnLog {
         self.outbox.push(started);
     }
 
-    /// The failure of a turn that ran out of time: `kind` is what [`Watch::ran_out`] returned. Where the model was being asked
-    /// again, what made that necessary is the cause, and its time the time to retry.
+    /// Returns the failure of a turn that ran out of time: `kind` is the result of [`Watch::ran_out`]. If a
+    /// request to the model was being repeated, the reason for that is the cause, and its time is the time of
+    /// the next attempt.
     pub fn out_of_time(&self, kind: ErrorKind, watch: &Watch) -> Failure {
         let failure = Failure::out_of_time(kind, watch.elapsed());
         self.retry_cause.explain(failure)

@@ -6,12 +6,13 @@ use tracing::{Instrument as _, Span, field::Empty};
 
 use crate::{BackendId, Capabilities, ModelId, TurnRequest, Usage};
 
-/// The span that a turn runs in, at level `INFO`, as the OpenTelemetry conventions for generative AI describe the span of an
-/// agent's invocation (`invoke_agent`, version 1.41). [`TurnLog::in_span`](super::TurnLog::in_span) has the spans of model
-/// calls and tool calls stand below it, and its usage, model and error recorded.
+/// The span that a turn runs in, at level `INFO`, as the OpenTelemetry conventions for generative AI describe
+/// the span of an agent's invocation (`invoke_agent`, version 1.41).
+/// [`TurnLog::in_span`](super::TurnLog::in_span) makes the spans of model calls and tool calls its children,
+/// and records usage, model and error.
 ///
-/// Fields that begin with `otel.` are for `tracing-opentelemetry`: name, kind and status of the span. What is said in a turn
-/// is in no field.
+/// Fields that begin with `otel.` are for `tracing-opentelemetry`: name, kind and status of the span. No field
+/// contains text of the turn.
 #[derive(Clone, Debug)]
 pub struct TurnSpan {
     pub(super) span: Span,
@@ -80,7 +81,7 @@ pub(super) fn record_usage(span: &Span, usage: &Usage) {
     }
 }
 
-/// Says that what the span stands for failed. What the error says is left out: it may repeat what was said.
+/// Marks a span as failed. Leaves out the error's message, which may repeat text of the turn.
 pub(super) fn record_error(span: &Span, kind: impl std::fmt::Debug) {
     span.record("error.type", format!("{kind:?}"));
     span.record("otel.status_code", "ERROR");

@@ -1,8 +1,9 @@
-//! The tracing spans of the model calls and tool calls of a turn, made from its events.
+//! The tracing spans of a turn's model calls and tool calls, created from its events.
 //!
-//! Every backend has the same tree, whoever owns its loop: `invoke_agent` > `chat`, one per model call > `execute_tool`, the
-//! calls that its reply asked for. A sub-agent's `chat` stands below the call that started it. Source of names, kinds and
-//! attributes: OpenTelemetry semantic conventions for generative AI, version 1.41 (status: development).
+//! Every backend has the same tree, with loops of both kinds: `invoke_agent` > `chat`, one per model call >
+//! `execute_tool`, the calls of its reply. A sub-agent's `chat` is a child of the call that started it. Source
+//! of names, kinds and attributes: OpenTelemetry semantic conventions for generative AI, version 1.41 (status:
+//! development).
 
 use std::collections::HashMap;
 
@@ -26,7 +27,7 @@ const MAX_ATTRIBUTE_BYTES: usize = 256;
 pub struct ModelCall {
     /// The call of the sub-agent that asked; `None` is the turn's own agent.
     pub parent: Option<CallId>,
-    /// What it used.
+    /// Its usage.
     pub usage: Option<Usage>,
     /// Why the model stopped.
     pub finish: Option<FinishReason>,
@@ -66,7 +67,7 @@ pub(super) struct TurnTrace {
     turn: TurnSpan,
     agents: HashMap<Option<CallId>, AgentSpans>,
     tools: HashMap<CallId, CallSpan>,
-    /// Whether model calls begin where events show it. A loop of ours says it by itself.
+    /// True if model calls are inferred from events. A native loop reports them itself.
     infers: bool,
     /// The model that answers, where it is known, and the conversation.
     model: Option<ModelId>,
@@ -81,7 +82,7 @@ struct AgentSpans {
     /// The last model call that has ended: calls that its reply asked for may be reported later.
     last: Option<Span>,
     running: usize,
-    /// Whether tools were called since the model was asked: their results are what it is asked with next.
+    /// True if tools were called since the last model call: the next call sends their results.
     has_called: bool,
 }
 
@@ -129,7 +130,7 @@ impl TurnTrace {
         }
     }
 
-    /// The turn's own agent asks the model. Where calls are inferred, one that is under way is this one.
+    /// Begins a model call of the turn's own agent. If calls are inferred, a running call is this call.
     pub(super) fn model_asked(&mut self) {
         if !self.infers {
             self.end_chat(None, None, None);
@@ -224,7 +225,7 @@ impl TurnTrace {
         self.ask_again(agent.as_ref());
     }
 
-    /// Where all calls of a reply are answered, the model is asked again.
+    /// After the answers to all calls of a reply the next model call begins.
     fn ask_again(&mut self, agent: Option<&CallId>) {
         let is_answered = |agent: &AgentSpans| agent.chat.is_none() && agent.running == 0 && agent.has_called;
         if self.infers && self.agents.get(&agent.cloned()).is_some_and(is_answered) {
@@ -333,8 +334,8 @@ impl Drop for TurnTrace {
     }
 }
 
-/// What a span says of a name that a vendor or a model gave: a collector refuses requests that are too large, with all that is
-/// in them.
+/// Shortens a name from a vendor or a model for a span: a collector rejects requests that are too large, with
+/// all of their spans.
 fn brief(name: &str) -> &str {
     &name[..name.floor_char_boundary(MAX_ATTRIBUTE_BYTES)]
 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 #[derive(Debug)]
 pub struct Watch {
     started: Instant,
-    /// The deadline that was asked for.
+    /// Deadline of the request.
     asked_deadline: Option<Instant>,
     /// The same, or an earlier one.
     deadline: Option<Instant>,
@@ -35,18 +35,19 @@ impl Watch {
         }
     }
 
-    /// Starts the silence anew, in [`Phase::Start`], as for a further process. The deadline stands.
+    /// Restarts the measurement of silence in [`Phase::Start`], as for a further process. Does not change the
+    /// deadline.
     pub fn restart(&mut self) {
         self.heard(Phase::Start);
     }
 
-    /// Call this when something was heard: silence counts from now on, with the limit of `phase`.
+    /// Records a sign of life: silence counts from now on, with the limit of `phase`.
     pub fn heard(&mut self, phase: Phase) {
         self.heard = Instant::now();
         self.phase = Some(phase);
     }
 
-    /// Whether the turn is in `phase` now.
+    /// Returns true if the turn is in `phase` now.
     pub fn is_in(&self, phase: Phase) -> bool {
         self.phase == Some(phase)
     }
@@ -56,7 +57,7 @@ impl Watch {
         self.phase = None;
     }
 
-    /// Moves the deadline to `left` from now, if it is later or there is none; whether it was moved.
+    /// Moves the deadline to `left` from now, unless it is earlier. Returns true if it was moved.
     pub fn shorten(&mut self, left: Duration) -> bool {
         let is_shorter = self.remaining().is_none_or(|remaining| left < remaining);
         if is_shorter {
@@ -65,12 +66,12 @@ impl Watch {
         is_shorter
     }
 
-    /// Takes back what [`Watch::shorten`] did: the deadline is the one that was asked for.
+    /// Reverts [`Watch::shorten`]: the deadline is that of the request.
     pub fn restore_deadline(&mut self) {
         self.deadline = self.asked_deadline;
     }
 
-    /// What has run out by now, if anything: [`ErrorKind::LimitReached`] with [`Limit::Deadline`], else
+    /// Returns the limit that has run out by now: [`ErrorKind::LimitReached`] with [`Limit::Deadline`], else
     /// [`ErrorKind::Starved`].
     pub fn ran_out(&self) -> Option<ErrorKind> {
         let now = Instant::now();
@@ -81,12 +82,13 @@ impl Watch {
         self.idle_until().filter(|until| *until <= now).map(|_| ErrorKind::Starved(phase))
     }
 
-    /// When to ask [`Watch::ran_out`] again, unless something is heard before. `None`: no limit counts.
+    /// Returns the time to call [`Watch::ran_out`] again, unless there is a sign of life before. `None`: no
+    /// limit applies.
     pub fn next(&self) -> Option<StdInstant> {
         [self.deadline, self.idle_until()].into_iter().flatten().min().map(Instant::into_std)
     }
 
-    /// Time left until the deadline, if there is one.
+    /// Returns the time left until the deadline, if the turn has one.
     pub fn remaining(&self) -> Option<Duration> {
         self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
@@ -101,7 +103,7 @@ impl Watch {
     }
 }
 
-/// Completes at `at`; never, if there is no such time.
+/// Completes at `at`; never without a time.
 pub async fn sleep_until(at: Option<StdInstant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,

@@ -1,4 +1,5 @@
-//! Makes what is said of a turn fit for a file: secrets out, long texts cut, values that can be read back.
+//! Prepares the texts of a turn for a file: removes secrets, cuts long texts, and limits values so that they
+//! can be read back.
 
 use std::{
     borrow::Cow,
@@ -17,12 +18,12 @@ use crate::{
     },
 };
 
-/// Texts that are this short are kept, whatever else a line has: names, mostly.
+/// Texts up to this length, mostly names, are always stored, with any other content of the line.
 const SHORT_BYTES: usize = 256;
 /// Deepest nesting of a JSON value that stays one. A reader takes 128 levels, those of the line among them.
 const MAX_DEPTH: usize = 64;
 
-/// What is cut of one line, and how much it may still hold.
+/// Cuts of one line, and the bytes that it may still have.
 #[derive(Debug)]
 pub(super) struct Bounded<'a> {
     redactor: &'a Redactor,
@@ -68,7 +69,7 @@ impl<'a> Bounded<'a> {
         }
     }
 
-    /// What is too large, or too deep to be read back, becomes the beginning of its text.
+    /// A value that is too large, or too deep to be read back, becomes the beginning of its text.
     fn value(&mut self, field: &str, value: &mut Value) {
         if let Some(clean) = self.redactor.value_without_secrets(value) {
             *value = clean;
@@ -277,7 +278,7 @@ impl<'a> Bounded<'a> {
         }
     }
 
-    /// A handle is whole or not there: nobody can go on from a piece.
+    /// A handle is stored whole or not at all: a piece of it is useless.
     fn resume(&mut self, resume: &mut Option<ResumeHandle>) {
         let Some(handle) = resume else { return };
         let clean = self.redactor.value_without_secrets(handle.state());
@@ -306,7 +307,7 @@ fn since_1970(time: &mut SystemTime) {
     *time = (*time).max(UNIX_EPOCH);
 }
 
-/// How deep a value is nested, without recursion: it may come from anywhere.
+/// Returns the depth of a value, without recursion, because a hostile value may be very deep.
 fn depth(value: &Value) -> usize {
     let (mut deepest, mut open) = (0, vec![(value, 1)]);
     while let Some((value, depth)) = open.pop() {

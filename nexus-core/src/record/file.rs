@@ -23,7 +23,7 @@ use crate::{
     turn::{EventEnvelope, EventSink, TurnRequest, TurnResult},
 };
 
-/// How much of a file is looked at, to see whether it is one of records, in bytes.
+/// Bytes of a file that are checked to recognise a file of records.
 const LOOKED_AT_BYTES: u64 = 64 << 10;
 
 /// A file of records, open for more. Clones share it: turns that run at once may be written by one, and by several processes.
@@ -67,7 +67,7 @@ pub enum RecordError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why, and the way out.
+        /// The reason, with advice.
         reason: String,
     },
     /// Lines could not be written.
@@ -75,13 +75,13 @@ pub enum RecordError {
     Unwritten {
         /// The file.
         path: PathBuf,
-        /// How many.
+        /// Number of lines.
         lines: u64,
         /// Why the first was not.
         #[source]
         source: Arc<io::Error>,
     },
-    /// The handle to go on with is larger than a record takes. The rest of the turn is written.
+    /// The resume handle is larger than a record allows. The rest of the turn is written.
     #[error("{path}: the handle to go on with has {bytes} bytes, and is left out", path = path.display())]
     HandleTooLarge {
         /// The file.
@@ -92,11 +92,11 @@ pub enum RecordError {
 }
 
 impl RecordFile {
-    /// Opens the file at `path` to append to, or makes it. It is then its owner's alone, mode 0600, whatever it was before.
+    /// Opens the file at `path` for appending, or creates it. Changes its mode to 0600, owner-only.
     ///
     /// # Errors
     ///
-    /// [`RecordError::Unusable`]: the file system refuses, or there is something that is no record, which stays as it is.
+    /// [`RecordError::Unusable`]: an error of the file system, or the file is not a record; it is not changed.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let path = path.into();
         let unusable = |reason: String| RecordError::Unusable { path: path.clone(), reason };
@@ -191,10 +191,10 @@ impl RecordFile {
     }
 }
 
-/// Writes one turn down. It is an [`EventSink`] that is always ready.
+/// Records one turn. It is an [`EventSink`] that is always ready.
 ///
-/// A line that cannot be written is counted, and the turn goes on; [`TurnRecording::end`] says so. Dropped without an end, the
-/// turn is one that was interrupted.
+/// A line that cannot be written is counted, and the turn continues; [`TurnRecording::end`] returns the count.
+/// A recording that is dropped without an end shows the turn as interrupted.
 #[derive(Debug)]
 pub struct TurnRecording {
     file: RecordFile,
@@ -327,7 +327,7 @@ fn make_private(_file: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a file holds a record, or nothing yet. A first line that was torn is a record's, too.
+/// Returns true if a file is empty or has a record. A truncated first line counts as a record too.
 fn is_record(file: &mut File) -> io::Result<bool> {
     if file.metadata()?.len() == 0 {
         return Ok(true);
@@ -341,7 +341,7 @@ fn is_record(file: &mut File) -> io::Result<bool> {
     Ok(beginning.trim_ascii_start().starts_with(b"{\"turn\":\""))
 }
 
-/// A name for a turn: 64 random bits. It is no secret.
+/// Returns a name for a turn: 64 random bits. It is not a secret.
 fn new_id() -> String {
     let mut bytes = [0; 8];
     if getrandom::fill(&mut bytes).is_err() {

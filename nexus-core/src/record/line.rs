@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::RecordedRequest;
 use crate::{error::TurnErrorReport, turn::TurnResult};
 
-/// The version of the lines, in the one that begins a turn.
+/// The version of the lines, stored in the first line of a turn.
 pub(super) const VERSION: u32 = 1;
 
 /// Types of lines.
@@ -36,7 +36,7 @@ pub(super) struct Line {
 pub struct Cut {
     /// Where: the part of the record and the field, such as `event 7: output`.
     pub place: String,
-    /// How much of it is left out, in bytes.
+    /// Number of bytes that are left out.
     pub bytes: u64,
 }
 

@@ -18,13 +18,13 @@ use crate::turn::EventEnvelope;
 /// Longest line that is read, in bytes: a whole one has less, also with every letter of its texts escaped.
 const MAX_READ_BYTES: usize = MAX_HANDLE_BYTES + 8 * MAX_LINE_BYTES;
 
-/// What a file of records says.
+/// Content of a file of records.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordLog {
     /// The turns, in the order in which they began.
     pub turns: Vec<TurnRecord>,
-    /// Lines that say nothing here, or not all that they say. The rest of the file is read nevertheless.
+    /// Lines that were not read, or not completely. The rest of the file is read nevertheless.
     pub unread: Vec<UnreadLine>,
 }
 
@@ -54,10 +54,10 @@ pub enum LineFault {
         /// Its length.
         bytes: u64,
     },
-    /// It is no line of a record.
+    /// It is not a line of a record.
     #[error("it is no line of a record: {reason}")]
     NoRecord {
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// It is of a kind that this version does not know.
@@ -75,11 +75,11 @@ pub enum LineFault {
 }
 
 impl RecordLog {
-    /// Reads the file at `path`. All of it is held in memory.
+    /// Reads the whole file at `path` into memory.
     ///
     /// # Errors
     ///
-    /// Whatever the file system refuses. What a line says is no error: see [`RecordLog::unread`].
+    /// Any error of the file system. A faulty line is not an error: see [`RecordLog::unread`].
     pub fn read(path: impl AsRef<Path>) -> io::Result<Self> {
         Self::read_from(BufReader::new(File::open(path)?))
     }
@@ -142,7 +142,7 @@ fn next_line(reader: &mut impl BufRead) -> io::Result<Option<LineBytes>> {
 #[derive(Default)]
 struct LogReader {
     log: RecordLog,
-    /// Where in the log each turn is.
+    /// Index of each turn in the log.
     places: BTreeMap<String, usize>,
     number: u64,
 }
@@ -214,7 +214,7 @@ impl LogReader {
 fn event(data: Value) -> Result<EventEnvelope, LineFault> {
     let name = data.pointer("/event/type").and_then(Value::as_str).map(str::to_owned);
     serde_json::from_value(data).map_err(|error| match name {
-        // A kind of a later version, or one that has changed since.
+        // The kind is of a later version, or has changed since.
         Some(name) => LineFault::UnknownKind { name: format!("event {name}") },
         None => no_record(&error),
     })

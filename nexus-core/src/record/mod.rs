@@ -1,25 +1,26 @@
-//! What turns were, in a file: asked, done, answered, by whom, at what cost.
+//! Records of turns in a file: request, events, answer, backend and cost.
 //!
 //! | to | see |
 //! | --- | --- |
-//! | write turns down as they run | [`RecordFile`], [`TurnRecording`] |
+//! | record turns as they run | [`RecordFile`], [`TurnRecording`] |
 //! | read them back | [`RecordLog::read`], [`TurnRecord`] |
 //!
 //! # The file
 //!
-//! A line is one JSON document: the turn that it belongs to, its type, its data, and what was cut. A turn is a line when it begins,
-//! one for each event that counts, and one when it ends. So a program that is killed leaves everything up to the line that it was
-//! writing, and a turn without an end is one that was interrupted. Lines of several turns may stand between one another, as
-//! those of a panel's seats do, and several processes may append to one file. The file has mode 0600.
+//! A line is one JSON document: the turn that it belongs to, its type, its data, and its cuts. A turn has a
+//! line for its beginning, a line for each recorded event, and a line for its end. So a killed program leaves
+//! everything up to the line that it was writing, and a turn without an end was interrupted. Lines of several
+//! turns may alternate, as for the seats of a panel, and several processes may append to one file. The file has
+//! mode 0600.
 //!
-//! **Left out**: text deltas, as messages are written when they end; pictures, but for their size; the handle that a turn went on
-//! from. **Never in it**: credentials, values of environment variables, and secrets that the session's
-//! [redactor](crate::Session::redactor) knows. Prompts are in it as they are, and so is the handle to go on with, which on a
-//! native backend holds the conversation itself.
+//! **Left out**: text deltas, because messages are recorded when they end; pictures, except for their size; the
+//! handle from which a turn resumed. **Never recorded**: credentials, values of environment variables, and
+//! secrets that the session's [redactor](crate::Session::redactor) knows. Prompts are recorded as they are, and
+//! so is the resume handle, which on a native backend contains the conversation itself.
 //!
-//! **Bounds**: a text has at most [`MAX_TEXT_BYTES`], the texts of a line together [`MAX_LINE_BYTES`]; what is beyond is cut, and
-//! [`Cut`] says where and how much. A JSON value that is too large or nested too deeply becomes the beginning of its text, as a JSON
-//! string.
+//! **Bounds**: a text has at most [`MAX_TEXT_BYTES`], the texts of a line together [`MAX_LINE_BYTES`]; longer
+//! texts are cut, and [`Cut`] has the position and the size. A JSON value that is too large or nested too
+//! deeply becomes the beginning of its text, as a JSON string.
 
 mod bounded;
 mod file;
@@ -36,7 +37,7 @@ pub use turn_record::{RecordedOutcome, TurnRecord};
 
 /// Longest text in a record, in bytes of UTF-8.
 pub const MAX_TEXT_BYTES: usize = 256 << 10;
-/// What the texts of one line have together at most, in bytes of UTF-8. The handle to go on with is not counted.
+/// Most bytes of UTF-8 of one line's texts together, without the resume handle.
 pub const MAX_LINE_BYTES: usize = 4 << 20;
 /// Longest handle that is written, in bytes of JSON.
 pub const MAX_HANDLE_BYTES: usize = 32 << 20;

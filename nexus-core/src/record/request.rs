@@ -1,4 +1,4 @@
-//! What a turn was asked, as a record has it.
+//! The request of a turn, in the form of a record.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -12,36 +12,36 @@ use crate::{
     turn::{ConversationMode, Effort, Limits, PromptBlock, ToolAccess, TurnRequest},
 };
 
-/// A [`TurnRequest`] as a record has it: what was asked, without what belongs in no file. It cannot be run again, as long texts are
-/// cut and pictures are left out.
+/// A [`TurnRequest`] in the form of a record, without data that belongs in no file. It cannot be run again,
+/// because long texts are cut and pictures are left out.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordedRequest {
-    /// What was asked, in order.
+    /// The prompt, in order.
     pub prompt: Vec<RecordedBlock>,
     /// Instructions that stood above the prompt.
     pub system: Option<String>,
-    /// The model that was asked for.
+    /// The requested model.
     pub model: Option<ModelId>,
-    /// The effort that was asked for.
+    /// The requested effort.
     pub effort: Option<Effort>,
-    /// Where the turn worked; `None`: in a private folder.
+    /// Working directory of the turn; `None`: a private folder.
     pub working_directory: Option<PathBuf>,
     /// Further folders of the sandbox.
     pub extra_roots: Vec<PathBuf>,
     /// Names of the environment variables that tools were shown. No record has their values.
     pub environment: Vec<String>,
-    /// Which tools the turn could use.
+    /// Tools that the turn could use.
     pub tool_access: ToolAccess,
     /// Names of the caller's tools in scope.
     pub tools: Vec<String>,
-    /// What bounded it.
+    /// Its limits.
     #[serde(deserialize_with = "known_limits")]
     pub limits: Limits,
     /// The JSON Schema that the answer had to fit.
     pub output_schema: Option<Value>,
-    /// Whether the conversation was to be kept.
+    /// True if the conversation was to be stored.
     pub keeps_conversation: bool,
     /// The backend whose conversation the turn went on from. The handle is with the earlier turn.
     pub resumes: Option<BackendId>,
@@ -61,7 +61,7 @@ pub enum RecordedBlock {
     },
     /// A picture, which is left out.
     Image {
-        /// Such as `image/png`.
+        /// Media type, such as `image/png`.
         media_type: String,
         /// Its size.
         bytes: u64,
@@ -72,7 +72,7 @@ pub enum RecordedBlock {
 }
 
 impl RecordedRequest {
-    /// What `request` asks, with the tools of `host`.
+    /// Converts `request`, with the tools of `host`.
     pub fn new(request: &TurnRequest, host: &TurnHost) -> Self {
         // Every field is named, so that a new one cannot be forgotten here.
         let TurnRequest {
@@ -132,7 +132,7 @@ fn variable_name(name: &str) -> String {
     name.split('=').next().unwrap_or_default().to_owned()
 }
 
-/// Reads limits, of a later version too: a request takes no limit that it does not know, a record shows those that it knows.
+/// Reads limits, also of a later version: a request refuses unknown limits, but a record shows the known ones.
 fn known_limits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Limits, D::Error> {
     let mut written = Value::deserialize(deserializer)?;
     if let Ok(known) = serde_json::to_value(Limits::default()) {

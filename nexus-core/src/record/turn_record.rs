@@ -11,33 +11,33 @@ use crate::{
     turn::{Cost, Effects, EventEnvelope, Provenance, ResumeHandle, TurnEvent, TurnResult, Usage},
 };
 
-/// What a turn was: what was asked, what happened, how it ended, who ran it, and what it cost.
+/// Record of a turn: its request, events, end, backend and cost.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnRecord {
     /// Names the turn in its file.
     pub id: String,
-    /// What it was for, in the words of whoever wrote it down, such as a work-kind or a seat.
+    /// Its purpose, in the words of the recording program, such as a work-kind or a seat.
     pub name: String,
-    /// When it began.
+    /// Time of its beginning.
     pub began: SystemTime,
-    /// What was asked.
+    /// Its request.
     pub request: RecordedRequest,
-    /// What happened, but for pieces of text, in order.
+    /// Its events in order, without text deltas.
     pub events: Vec<EventEnvelope>,
-    /// How it ended. `None`: it was interrupted, or runs.
+    /// Its end. `None`: it was interrupted, or still runs.
     pub outcome: Option<RecordedOutcome>,
-    /// How long it took.
+    /// Its duration.
     pub took: Option<Duration>,
     /// Lines of it that could not be written, as on a full disk.
     pub lost_lines: u64,
-    /// Whether its conversation was deleted afterwards.
+    /// True if its conversation was deleted afterwards.
     pub is_forgotten: bool,
-    /// What is not here whole.
+    /// Parts that are not recorded whole.
     pub cuts: Vec<Cut>,
 }
 
-/// How a recorded turn ended.
+/// End of a recorded turn.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -67,7 +67,7 @@ impl TurnRecord {
         }
     }
 
-    /// Who ran it, as far as it ended in a way that says so.
+    /// Returns the backend that ran it, if its end names one.
     pub fn provenance(&self) -> Option<&Provenance> {
         match (self.result(), self.error()) {
             (Some(result), _) => Some(&result.provenance),
@@ -82,7 +82,8 @@ impl TurnRecord {
         self.result().map(|result| result.usage).or(failed)
     }
 
-    /// Tokens used: of a turn that ended, those; of one that was cut off, what its messages reported until then.
+    /// Returns the token usage: of an ended turn its total; of an interrupted turn the sum of its messages
+    /// until then.
     pub fn usage_so_far(&self) -> Usage {
         self.usage().unwrap_or_else(|| {
             let reported = self.events.iter().filter_map(|envelope| match &envelope.event {
@@ -93,19 +94,19 @@ impl TurnRecord {
         })
     }
 
-    /// What it cost, where that is known.
+    /// Returns its cost, if it is known.
     pub fn cost(&self) -> Option<Cost> {
         let failed = || self.error().and_then(|error| error.partial.cost);
         self.result().and_then(|result| result.cost).or_else(failed)
     }
 
-    /// What it may have changed. Of a turn that was interrupted nobody knows.
+    /// Returns its possible effects, which are unknown for an interrupted turn.
     pub fn effects(&self) -> Effects {
         let failed = self.error().map(|error| error.partial.effects);
         self.result().map(|result| result.effects).or(failed).unwrap_or(Effects::Unknown)
     }
 
-    /// How to go on from it: `None` where its conversation was not kept, or is forgotten.
+    /// Returns the handle for resuming: `None` if its conversation was not stored, or was deleted.
     pub fn resume(&self) -> Option<&ResumeHandle> {
         let failed = || self.error().and_then(|error| error.partial.resume.as_ref());
         let handle = self.result().and_then(|result| result.resume.as_ref()).or_else(failed);

@@ -13,7 +13,7 @@ const LONG_SECRET_BYTES: usize = 32;
 /// Texts shorter than this, in bytes, are looked at one byte after the other.
 const SHORT_BYTES: usize = 32;
 
-/// How much of a secret is searched for, in bytes, before the rest is compared: to prepare a longer search costs more.
+/// Bytes of a secret that the search uses, before the rest is compared: preparing a longer search costs more.
 const NEEDLE_BYTES: usize = 32;
 
 /// Given secrets, as they are and as JSON writes them. Clones are cheap.
@@ -49,7 +49,7 @@ impl Secrets {
         self.0.iter().map(|secret| telling(secret)).min().unwrap_or(usize::MAX)
     }
 
-    /// Where they stand, in no order: whole, or the first half and what follows of it.
+    /// Returns their positions, in no order: whole secrets, or the first half and the matching rest.
     pub(super) fn places(&self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut places = Vec::new();
         for secret in self.0.iter() {
@@ -64,7 +64,7 @@ impl Secrets {
         places
     }
 
-    /// Whether one of them stands in `bytes`, or may begin at their end.
+    /// Returns true if `bytes` contain a secret, or may end with its beginning.
     #[inline]
     pub(crate) fn may_be_in(&self, bytes: &[u8]) -> bool {
         self.0.iter().any(|secret| {
@@ -80,12 +80,13 @@ impl Secrets {
         })
     }
 
-    /// Where the end of `bytes` begins that may become a secret with what follows; their length, if there is none.
+    /// Returns the start of the end of `bytes` that later bytes may complete to a secret; their length without
+    /// such an end.
     pub(crate) fn open_end(&self, bytes: &[u8]) -> usize {
         let places = self.places(bytes);
         let is_open = |secret: &[u8], start: usize| {
             let rest = &bytes[start..];
-            // What belongs to another one is taken out with that.
+            // A match inside of another match is removed with that.
             let is_inside = |place: &Range<usize>| place.start < start && start < place.end;
             rest.len() < secret.len() && secret.starts_with(rest) && !places.iter().any(is_inside)
         };
@@ -97,7 +98,7 @@ impl Secrets {
     }
 }
 
-/// How much of a secret gives it away.
+/// Returns the length of a prefix that reveals a secret.
 fn telling(secret: &[u8]) -> usize {
     match secret.len() {
         length @ LONG_SECRET_BYTES.. => length.div_ceil(2),
@@ -105,13 +106,14 @@ fn telling(secret: &[u8]) -> usize {
     }
 }
 
-/// How many bytes the two have in common from their beginning on.
+/// Returns the length of the common prefix.
 #[inline]
 fn common(bytes: &[u8], secret: &[u8]) -> usize {
     bytes.iter().zip(secret).take_while(|(one, other)| one == other).count()
 }
 
-/// Where `bytes` go on as `secret` does, to their end or for as long as gives it away.
+/// Returns the range in which `bytes` continue like `secret`, to their end or for as long as it reveals the
+/// secret.
 #[inline]
 fn beginnings<'a>(secret: &'a [u8], bytes: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     let first = secret.first().copied().unwrap_or_default();
