@@ -14,9 +14,9 @@
 //! mode 0600.
 //!
 //! **Left out**: text deltas, because messages are recorded when they end; pictures, except for their size; the
-//! handle from which a turn resumed. **Never recorded**: credentials, values of environment variables, and
+//! handle of the earlier turn. **Never recorded**: credentials, values of environment variables, and
 //! secrets that the session's [redactor](crate::Session::redactor) knows. Prompts are recorded as they are, and
-//! so is the resume handle, which on a native backend contains the conversation itself.
+//! so is the resume handle, which contains the conversation itself on a native backend.
 //!
 //! **Bounds**: a text has at most [`MAX_TEXT_BYTES`], the texts of a line together [`MAX_LINE_BYTES`]; longer
 //! texts are cut, and [`Cut`] has the position and the size. A JSON value that is too large or nested too
