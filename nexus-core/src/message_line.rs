@@ -33,7 +33,7 @@ pub enum MessageLine {
 #[derive(Debug)]
 pub struct LineCollector {
     most_bytes: usize,
-    /// The line; of one that is too long, its first bytes.
+    /// The line; its first bytes if it is too long.
     bytes: Vec<u8>,
     /// The last bytes of a line that is too long.
     end: Option<Vec<u8>>,
@@ -81,7 +81,7 @@ fn last_bytes(bytes: &[u8]) -> &[u8] {
     bytes.get(bytes.len().saturating_sub(SEARCHED_BYTES)..).unwrap_or(bytes)
 }
 
-/// The id of the request that begins and ends so. A response has no method, and nobody answers it.
+/// Returns the id of the request with this beginning and end. A response has no method and needs no answer.
 fn id_of_request(beginning: &[u8], end: &[u8]) -> Option<Value> {
     let has_method = |bytes| memmem::find(bytes, b"\"method\"").is_some();
     if !has_method(beginning) && !has_method(end) {
@@ -105,7 +105,7 @@ fn id_at_end(text: &[u8]) -> Option<Value> {
     }
 }
 
-/// Where the text without escapes, or the number or word, begins that the bytes end with.
+/// Returns the start of the last text without escapes, number or word in the bytes.
 fn start_of_scalar(bytes: &[u8]) -> Option<usize> {
     if let Some(text) = bytes.strip_suffix(b"\"") {
         let start = memrchr(b'"', text)?;

@@ -14,9 +14,9 @@ const MAX_REASON_BYTES: usize = 300;
 pub struct ServiceError<K> {
     /// Kind of the failure.
     pub kind: K,
-    /// What failed, and where.
+    /// The failure, with its position.
     pub message: String,
-    /// What to do or to call instead. Empty if there is nothing better than to try again.
+    /// Advice: a step or a call. Empty if repeating the call is all that helps.
     #[serde(rename = "instead")]
     pub advice: String,
 }
@@ -46,11 +46,11 @@ pub enum ServiceFault {
 
 /// Kinds of failure of one service, and its words of advice.
 pub trait ServiceErrorKind: Copy {
-    /// How to repeat what failed.
+    /// Advice to repeat a failed call.
     const RETRY: &'static str = "make the same call again";
-    /// Where to find the names or ids that exist.
+    /// Advice that names the list of existing names or ids.
     const FIND: &'static str;
-    /// What to do about a damaged file.
+    /// Advice for a damaged file.
     const RESTORE: &'static str;
 
     /// Returns this service's kind for a fault that all services have.

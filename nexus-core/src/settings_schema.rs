@@ -12,12 +12,12 @@ pub fn of<T: JsonSchema>() -> Value {
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     plain(&mut schema);
-    // Of the key that they stand under, the kind says more.
+    // The kind describes the key better than its settings do.
     schema.remove("description");
     schema.to_value()
 }
 
-/// JSON Schema of the settings that every backend of a sort has, and of those that are one kind's, `Own`.
+/// JSON Schema of the settings that all backends of a sort share, together with a kind's own settings, `Own`.
 pub fn with_own<Shared: JsonSchema, Own: JsonSchema>() -> Value {
     let (mut schema, mut own) = (of::<Shared>(), of::<Own>());
     if let (Some(all), Some(own)) = (schema["properties"].as_object_mut(), own["properties"].as_object_mut())
@@ -27,7 +27,7 @@ pub fn with_own<Shared: JsonSchema, Own: JsonSchema>() -> Value {
     schema
 }
 
-/// Leaves out what is about Rust, and `null`: a key that may be left out is no key that may be null.
+/// Removes everything that concerns Rust, and `null`: an optional key may be missing, but not null.
 fn plain(schema: &mut Schema) {
     schema.remove("title");
     schema.remove("format");
@@ -64,7 +64,7 @@ fn plain(schema: &mut Schema) {
             schema.insert(keyword.to_owned(), only);
         }
     }
-    // A paragraph of a comment is one line of text.
+    // Join the lines of a comment's paragraph.
     if let Some(Value::String(text)) = schema.get_mut("description") {
         *text = text.replace('\n', " ");
     }

@@ -1,4 +1,4 @@
-//! Steering: what is said to an agent while its turn runs.
+//! Steering: input for an agent while its turn runs.
 
 use std::{
     collections::VecDeque,
@@ -20,22 +20,25 @@ const MAX_BYTES: usize = 64 << 10;
 /// Most inputs that wait at once, those included whose delivery is not confirmed. Source: our own bound.
 const MAX_WAITING: usize = 64;
 
-/// Says something to the agent of a turn while the turn runs. Clones send to the same turn.
+/// Sends input to the agent of a turn while the turn runs. Clones send to the same turn.
 ///
-/// Give it to one turn, by [`TurnHost::with_steering`](crate::TurnHost::with_steering). What is sent before the turn begins
-/// waits for it. An input reaches the model between its tool calls: it stands, as words of the user, in the model's next
-/// request after the answers to its calls. Inputs keep their order, and none is delivered twice. A model that writes its answer
-/// is not interrupted, and an answer ends the turn although inputs wait: they are not delivered, and belong into the next turn.
+/// Give it to one turn, by [`TurnHost::with_steering`](crate::TurnHost::with_steering). Input that is sent
+/// before the turn begins waits for it. An input reaches the model between its tool calls: it stands, as words
+/// of the user, in the model's next request, after the answers to its calls. Inputs keep their order, and none
+/// is delivered twice. A model that is writing its answer is not interrupted, and an answer ends the turn even
+/// if inputs wait: they are not delivered, and belong to the next turn.
 ///
-/// Each input has one end, which [`Steering::send`] tells: [`InputDelivery::Delivered`], or
-/// [`InputDelivery::NotDelivered`] and why. At most 64 inputs of at most 64 KiB each wait at once.
+/// [`Steering::send`] returns the fate of each input: [`InputDelivery::Delivered`], or
+/// [`InputDelivery::NotDelivered`] with the reason. At most 64 inputs of at most 64 KiB each wait at once.
 ///
-/// **Fallback.** What waits when a backend fails waits for the backend that takes the turn over. What was delivered to the one that
-/// failed stands at the end of the other's prompt: its sender is told once, and whoever answers has read it. A backend that
-/// cannot be steered ([`Capabilities::steering`](crate::Capabilities::steering)) has everything refused that waits or comes
-/// while it runs.
+/// **Fallback.** Inputs that wait when a backend fails wait for the backend that takes the turn over. Inputs
+/// that the failed backend received stand at the end of the next backend's prompt: their sender gets one
+/// confirmation, and the backend that answers has read them. A backend that cannot be steered
+/// ([`Capabilities::steering`](crate::Capabilities::steering)) refuses all inputs that wait or arrive while it
+/// runs.
 ///
-/// What was delivered is in [`TurnEvent::InputReceived`](crate::TurnEvent::InputReceived), without the secrets of the turn.
+/// [`TurnEvent::InputReceived`](crate::TurnEvent::InputReceived) has the delivered input, without the secrets
+/// of the turn.
 ///
 /// ```
 /// use nexus_core::{InputDelivery, NotDelivered, Steering, TurnHost};
@@ -66,11 +69,11 @@ struct QueuedInputs {
     /// In the order of their numbers.
     waiting: VecDeque<QueuedInput>,
     sent: u64,
-    /// How many are taken, and neither delivered nor given back.
+    /// Number of inputs that were taken, and neither delivered nor returned.
     taken: usize,
     /// Layers that run the turn now, such as a router and a backend below it.
     layers: usize,
-    /// Of these, the ones that cannot be steered.
+    /// Number of them that cannot be steered.
     deaf_layers: usize,
     is_over: bool,
 }
@@ -83,13 +86,13 @@ struct QueuedInput {
 }
 
 impl QueuedInput {
-    /// Whoever does not wait for the answer any more misses nothing.
+    /// A sender that dropped its receiver needs no answer.
     fn end(self, delivery: InputDelivery) {
         let _ = self.answer.send(delivery);
     }
 }
 
-/// What became of an input.
+/// Fate of an input.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "delivery", content = "because")]
@@ -105,11 +108,11 @@ pub enum InputDelivery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NotDelivered {
-    /// The turn ended before the model was asked again.
+    /// The turn ended before the next model call.
     TurnEnded,
     /// The backend that runs the turn cannot be steered.
     Unsupported,
-    /// As many inputs wait as may.
+    /// The most inputs that may wait are waiting.
     Full,
     /// It is longer than 64 KiB.
     TooLong,
@@ -138,15 +141,15 @@ impl Future for SentInput {
     type Output = InputDelivery;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
-        // What has an end has it at once, however many are looked at.
+        // An answered input is ready at once, regardless of the task's budget.
         let answered = pin!(tokio::task::unconstrained(&mut self.0)).poll(context);
-        // Nobody is left who could deliver it.
+        // A closed channel means that no backend is left to deliver it.
         answered.map(|answer| answer.unwrap_or(InputDelivery::NotDelivered(NotDelivered::TurnEnded)))
     }
 }
 
 impl Steering {
-    /// One that no turn has yet.
+    /// Creates a sender without a turn.
     pub fn new() -> Self {
         Self::default()
     }
@@ -177,7 +180,7 @@ impl Steering {
         SentInput(sent)
     }
 
-    /// Whether its turn is over, so that nothing can be sent any more.
+    /// Returns true if its turn is over, so that nothing can be sent any more.
     pub fn is_over(&self) -> bool {
         self.state().is_over
     }
@@ -225,8 +228,9 @@ impl fmt::Debug for Steering {
     }
 }
 
-/// A turn that may be steered, for whoever runs it: made by [`TurnHost::steered`](crate::TurnHost::steered), before anything
-/// else of the turn, and dropped at its end. When the outermost one is dropped the turn is over, and what waits is not delivered.
+/// A turn that may be steered, as the code that runs it sees it: created by
+/// [`TurnHost::steered`](crate::TurnHost::steered) before anything else of the turn, and dropped at its end.
+/// Dropping the outermost one ends the turn, and waiting inputs are not delivered.
 #[derive(Debug)]
 pub struct SteeredTurn {
     steering: Option<Steering>,
@@ -234,7 +238,7 @@ pub struct SteeredTurn {
 }
 
 impl SteeredTurn {
-    /// The turn of `steering`, run by somebody who can be steered or not; of nobody's, if there is none.
+    /// Begins the turn of `steering`, run by a backend with this support; without `steering` it has no sender.
     pub(crate) fn begin(steering: Option<Steering>, support: Support) -> Self {
         if let Some(steering) = &steering {
             let mut state = steering.state();
@@ -294,12 +298,12 @@ pub struct PendingInput {
 }
 
 impl PendingInput {
-    /// What is said.
+    /// Returns the text of the input.
     pub fn text(&self) -> &str {
         self.input.as_ref().map(|input| input.text.as_str()).unwrap_or_default()
     }
 
-    /// It was handed over: tells the sender so, and returns what was said, for
+    /// Confirms the delivery to the sender, and returns the text for
     /// [`TurnEvent::InputReceived`](crate::TurnEvent::InputReceived).
     pub fn delivered(mut self) -> String {
         let Some(mut input) = self.input.take() else { return String::new() };

@@ -1,9 +1,9 @@
-//! What other processes are told of the trace that a turn is part of.
+//! Trace context of a turn, for other processes.
 
 use std::{fmt, sync::Arc};
 
-/// Names the current `tracing` span to another process, in the form of a W3C `traceparent`. Made by whoever exports the spans;
-/// `nexus_otlp` does.
+/// Names the current `tracing` span for another process, in the form of a W3C `traceparent`. The exporter of
+/// the spans creates it, such as `nexus_otlp`.
 #[derive(Clone)]
 pub struct TraceContext(Arc<dyn Fn() -> Option<String> + Send + Sync>);
 

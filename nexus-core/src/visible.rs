@@ -21,9 +21,10 @@ impl fmt::Display for Visible<'_> {
     }
 }
 
-/// Whether a character shows nothing, ends a line, or turns the order of what is around it: separators of lines and paragraphs,
-/// marks of direction and of no width, tags, and letters that are blank. Control characters are not among them. Source: Unicode's general
-/// categories Zl, Zp and Cf, and what has the property Default_Ignorable_Code_Point, but for variation selectors, which emoji have.
+/// Returns true if a character shows nothing, ends a line, or reverses the order of its neighbours: separators
+/// of lines and paragraphs, marks of direction and of zero width, tags, and blank letters. Control characters
+/// are not among them. Source: Unicode's general categories Zl, Zp and Cf, and the property
+/// Default_Ignorable_Code_Point, without variation selectors, which emoji have.
 pub fn is_invisible(character: char) -> bool {
     matches!(character,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{3164}' | '\u{ffa0}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'

@@ -69,10 +69,7 @@ pub fn verify(bytes: &[u8]) -> Result<ReviewState, (usize, String)> {
         hashed = at;
         let expected = seal(seals + 1, at, &nexus_files::hex(hash.clone().finalize()));
         if found != expected.as_bytes() {
-            return Err((
-                at,
-                format!("the bytes before seal {} changed after it was written", seals + 1),
-            ));
+            return Err((at, format!("the bytes before seal {} changed after it was written", seals + 1)));
         }
         seals += 1;
         sealed = start;

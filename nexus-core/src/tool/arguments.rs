@@ -14,7 +14,7 @@ const MAX_PROBLEM_BYTES: usize = 600;
 /// Longest schema that is repeated beside the problem, in bytes. Source: our own bound.
 const MAX_SCHEMA_BYTES: usize = 2_000;
 
-/// How many violations of a schema are told at once.
+/// Most violations of a schema in one message.
 const MAX_VIOLATIONS: usize = 5;
 
 /// No arguments at all are the empty object: models write `null` or nothing for a tool that needs none.

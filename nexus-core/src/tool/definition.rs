@@ -1,4 +1,4 @@
-//! What a tool is, what a call of it carries, and what comes back.
+//! Tools, their calls, and their results.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,29 +10,29 @@ use crate::{
     turn::Effects,
 };
 
-/// A tool of the caller's, as the model is told about it.
+/// A caller's tool, as the model sees it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolDefinition {
     /// The name by which the model calls it.
     pub name: String,
-    /// What it does, for the model.
+    /// Its purpose, for the model.
     pub description: String,
     /// JSON Schema of the arguments: an object.
     pub input_schema: Value,
-    /// What a call may change.
+    /// Possible effects of a call.
     pub effects: Effects,
-    /// Whether it hands in the answer. Such a tool is exempt from the tool budget, so that an agent can
-    /// always finish, and its first call that succeeds ends the turn.
+    /// True if it submits the answer. Such a tool is exempt from the tool budget, so that an agent can always
+    /// finish, and its first call that succeeds ends the turn.
     pub terminal: bool,
-    /// Whether a call that was made already may be made again: it has no further effect then. Who goes on with work that another
-    /// backend began is told so.
+    /// True if a call may be repeated without a further effect. A backend that continues another one's work
+    /// gets this information.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idempotent: bool,
-    /// Whether each call has to be approved by the host: see [`Approver`](crate::Approver).
+    /// True if the host has to approve each call: see [`Approver`](crate::Approver).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_approval: bool,
-    /// Which arguments are paths, and what is done there. A session holds them against its scope.
+    /// Arguments that are paths, with the access to them. A session checks them against its scope.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<PathArgument>,
 }
@@ -59,7 +59,7 @@ impl ToolDefinition {
         self
     }
 
-    /// Marks the tool as one that hands in the answer.
+    /// Marks the tool as one for submitting the answer.
     #[must_use]
     pub fn terminal(mut self) -> Self {
         self.terminal = true;
@@ -73,7 +73,7 @@ impl ToolDefinition {
         self
     }
 
-    /// Has each call approved by the host, which is asked once everything else lets the call through.
+    /// Requires the host's approval of each call, after all other checks.
     #[must_use]
     pub fn needs_approval(mut self) -> Self {
         self.needs_approval = true;
@@ -124,7 +124,7 @@ pub enum ToolContent {
     },
     /// A picture.
     Image {
-        /// Such as `image/png`.
+        /// Media type, such as `image/png`.
         media_type: String,
         /// Base64 of the bytes.
         data: String,
@@ -142,21 +142,21 @@ impl ToolContent {
         Self::Json { value }
     }
 
-    /// A picture, whose kind is told by its first bytes. `None` if they are not those of PNG, JPEG, GIF or
-    /// WebP.
+    /// Creates a picture, whose first bytes determine its type. `None` if they are not those of PNG, JPEG, GIF
+    /// or WebP.
     pub fn image(bytes: &[u8]) -> Option<Self> {
         let (media_type, data) = picture::encode(bytes)?;
         Some(Self::Image { media_type, data })
     }
 }
 
-/// What a tool answered: content that the model reads, and whether it is an error.
+/// Answer of a tool: content for the model, and an error flag.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolResult {
-    /// What the model reads.
+    /// Content for the model.
     pub content: Vec<ToolContent>,
-    /// Whether the call failed. The model is told.
+    /// True if the call failed. The model sees this flag.
     pub is_error: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a handler may return, and how it becomes a result that the model reads.
+//! Return types of handlers, and their conversion to a result for the model.
 
 use std::{borrow::Cow, error::Error, fmt};
 
@@ -95,7 +95,7 @@ impl<T: IntoToolResult, E: fmt::Display> IntoToolResult for Result<T, E> {
     }
 }
 
-/// Answers with a value as JSON. One that cannot be serialised becomes an error that says so.
+/// Answers with a value as JSON. A value that cannot be serialised becomes an error.
 #[derive(Clone, Copy, Debug)]
 pub struct Json<T>(
     /// The value.

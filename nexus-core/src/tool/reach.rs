@@ -1,11 +1,11 @@
-//! Where a pointer to a path leads in the schema of a tool's arguments, and which keys stand on its way.
+//! Target of a path's pointer in the schema of a tool's arguments, and the keys on the way.
 //!
-//! A schema that says nothing of the keys of an object leaves them open; one that names some, and does not speak of
-//! `additionalProperties`, has no others here. JSON Schema itself would let them pass.
+//! A schema without keys of an object leaves them open; a schema with some keys, and without
+//! `additionalProperties`, is treated as closed here, although JSON Schema itself would let other keys pass.
 
 use serde_json::{Map, Value};
 
-/// Longest key that is told, in bytes. Source: our own bound.
+/// Longest key in a message, in bytes. Source: our own bound.
 const MAX_KEY_BYTES: usize = 100;
 
 /// Keywords by which a schema describes the keys of an object.
@@ -17,7 +17,7 @@ const ITEMS: [&str; 3] = ["items", "prefixItems", "additionalItems"];
 /// Keywords by which a schema is put together from others.
 const PARTS: [&str; 6] = ["$ref", "anyOf", "oneOf", "allOf", "then", "else"];
 
-/// Whether something that fits the schema `root` may stand where `pointer` leads, as far as the schema tells.
+/// Returns true if a value that fits the schema `root` may exist at `pointer`, as far as the schema shows.
 pub(super) fn leads_somewhere(root: &Value, pointer: &str) -> bool {
     let mut here = ApplicableSchemas::of(root, [root]);
     for step in pointer.split('/').skip(1) {
@@ -75,7 +75,7 @@ fn unescaped(step: &str) -> String {
 struct ApplicableSchemas<'s> {
     root: &'s Value,
     schemas: Vec<&'s Map<String, Value>>,
-    /// Whether anything may stand there.
+    /// True if any value may stand there.
     is_open: bool,
 }
 
@@ -95,7 +95,7 @@ impl<'s> ApplicableSchemas<'s> {
             Value::Bool(false) => return,
             _ => return self.is_open = true,
         };
-        // One that refers to itself is there already.
+        // A schema that refers to itself is already in the list.
         if self.schemas.iter().any(|known| std::ptr::eq(*known, object)) {
             return;
         }
@@ -122,7 +122,7 @@ impl<'s> ApplicableSchemas<'s> {
         !self.is_open && self.schemas.is_empty()
     }
 
-    /// Where one step of a pointer leads.
+    /// Returns the target of one step of a pointer.
     fn step(&self, step: &str) -> Self {
         let (key, index) = (unescaped(step), step.parse::<usize>().ok());
         let is_any = step == "*";
@@ -152,7 +152,7 @@ impl<'s> ApplicableSchemas<'s> {
         next
     }
 
-    /// Whether an object here may have this key.
+    /// Returns true if an object here may have this key.
     fn has_key(&self, key: &str) -> bool {
         let says = |schema: &&Map<String, Value>| {
             let is_named = schema.get("properties").is_some_and(|fields| fields.get(key).is_some());
@@ -162,7 +162,7 @@ impl<'s> ApplicableSchemas<'s> {
         self.is_open || self.is_silent("object", &KEYS) || self.schemas.iter().any(says)
     }
 
-    /// Whether there may be a `kind` of value here of whose inside no schema says anything.
+    /// Returns true if a `kind` of value may stand here whose content no schema describes.
     fn is_silent(&self, kind: &str, keywords: &[&str]) -> bool {
         let speaks =
             |schema: &Map<String, Value>| keywords.iter().any(|keyword| schema.contains_key(*keyword));

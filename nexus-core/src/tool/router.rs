@@ -1,4 +1,4 @@
-//! Who answers a tool call.
+//! Answers to tool calls.
 
 use std::fmt;
 
@@ -8,27 +8,28 @@ use serde_json::Value;
 use super::{ToolCall, ToolDefinition, ToolResult};
 use crate::scope::Denial;
 
-/// Lists the caller's tools and answers calls of them.
+/// Lists the caller's tools and answers their calls.
 ///
-/// A call never fails the turn: what went wrong is a [`ToolResult::error`] that the model can read. Several
-/// calls may run at once. Dropping the future of [`ToolRouter::call`] gives the call up.
+/// A call never fails the turn: an error is a [`ToolResult::error`] that the model can read. Several calls may
+/// run at once. Dropping the future of [`ToolRouter::call`] cancels the call.
 ///
-/// Calls run where the turn runs: one that blocks its thread, by waiting or by computing, holds up its turn, its
-/// deadline and the calls beside it. Such work belongs on a thread of its own, as `tokio::task::spawn_blocking` gives.
+/// Calls run where the turn runs: a call that blocks its thread, by waiting or by computing, blocks its turn,
+/// its deadline and the calls beside it. Such work belongs on a thread of its own, as with
+/// `tokio::task::spawn_blocking`.
 #[async_trait]
 pub trait ToolRouter: fmt::Debug + Send + Sync + 'static {
     /// The tools, in the order in which the model should see them.
     fn definitions(&self) -> Vec<ToolDefinition>;
 
-    /// Whether `tool` could be asked with these arguments; `Err` is what is wrong with them, for the model. Nothing is
-    /// run. A session refuses a call by it, so that it is known to have changed nothing.
+    /// Checks arguments for `tool` without running it; `Err` is the fault, for the model. A session refuses
+    /// such a call, so that it is known to have no effects.
     ///
-    /// A router that cannot tell before the call returns `Ok` and answers the call with an error. One that wraps another asks
-    /// that one.
+    /// A router that cannot check before the call returns `Ok` and answers the call with an error. A wrapper
+    /// delegates to the wrapped router.
     ///
     /// # Errors
     ///
-    /// The problem, and where it is.
+    /// The fault, and its position.
     fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String>;
 
     /// Answers one call.

@@ -5,11 +5,11 @@ use serde_json::{Map, Value, json};
 
 use crate::json_schema::SchemaChecker;
 
-/// How deep a schema is followed when it is asked whether it admits an object. Source: our own bound.
+/// Depth to which a schema is followed to find out if it admits an object. Source: our own bound.
 const MAX_DEPTH: usize = 32;
 
-/// The schema of `A`, as plain as it can be: nothing is referred to that can stand in its place, and neither
-/// the name of the Rust type nor that of its integers is told.
+/// Returns the schema of `A` in its plainest form: references are replaced by their targets where possible, and
+/// the names of the Rust type and of its integer types are left out.
 pub(crate) fn of<A: JsonSchema>() -> Value {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
@@ -20,7 +20,7 @@ pub(crate) fn of<A: JsonSchema>() -> Value {
     schema.to_value()
 }
 
-/// `"format": "int64"` is no format of JSON Schema, and tells a model nothing.
+/// `"format": "int64"` does not exist in JSON Schema, and helps no model.
 fn forget_number_formats(schema: &mut Schema) {
     let is_number = |name: &Value| matches!(name.as_str(), Some("integer" | "number"));
     let numeric = match schema.get("type") {
@@ -41,14 +41,14 @@ pub(super) fn of_nothing() -> Value {
 
 /// Why a schema cannot be that of a tool's arguments.
 pub(super) enum Unfit {
-    /// It is no JSON Schema.
+    /// It is not a JSON Schema.
     NotASchema(String),
     /// No object fits it, and arguments are always an object.
     NotAnObject,
 }
 
-/// Checks a schema and states in it that arguments are an object, where it leaves that open. A derived schema has no
-/// `checker`; of one that was written by hand it is the checker, or why there can be none.
+/// Checks a schema and adds that arguments are an object, unless it states their type. A derived schema has no
+/// `checker`; a hand-written schema has its checker, or the reason why it cannot be compiled.
 pub(super) fn checked(
     schema: &mut Value,
     checker: Option<Result<SchemaChecker, String>>,
@@ -72,7 +72,7 @@ pub(super) fn checked(
     Ok(checker)
 }
 
-/// Whether an object may fit `schema`, as far as its shape tells.
+/// Returns true if an object may fit `schema`, as far as its shape shows.
 fn admits_object(schema: &Value, root: &Value, depth: usize) -> bool {
     let Some(object) = schema.as_object() else {
         return schema.as_bool() != Some(false);
@@ -110,7 +110,7 @@ mod tests {
 
     #[derive(PartialEq, Deserialize, JsonSchema)]
     struct Booking {
-        /// Who comes.
+        /// The guests.
         guests: Vec<Guest>,
         nights: Option<u8>,
     }

@@ -1,4 +1,4 @@
-//! An answer that is handed in by a tool call, as a value of the caller's type.
+//! An answer that a tool call submits, as a value of the caller's type.
 
 use std::{
     fmt,
@@ -11,13 +11,13 @@ use serde::de::DeserializeOwned;
 use super::{Tool, ToolFault};
 use crate::turn::Effects;
 
-/// What the model is told of a submission that was taken.
+/// Answer to the model after an accepted submission.
 const TAKEN: &str = "It is handed in, and your work is done.";
 
 /// Check of a submitted value. Its error tells the model what is wrong.
 type ValueCheck<T> = Arc<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
 
-/// Where an answer lies that is handed in by a tool: [`Tool::submit`]. Clones share the place.
+/// Receiver of an answer that a tool submits: [`Tool::submit`]. Clones share the value.
 ///
 /// ```
 /// use nexus_core::{Session, ParticipantScope, Submission, Tool, ToolCall, Toolbox};
@@ -27,9 +27,9 @@ type ValueCheck<T> = Arc<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
 ///
 /// #[derive(Debug, Deserialize, JsonSchema)]
 /// struct Verdict {
-///     /// What speaks against it.
+///     /// Arguments against it.
 ///     concerns: Vec<String>,
-///     /// Whether it goes on all the same.
+///     /// True if the work advances.
 ///     advances: bool,
 /// }
 ///
@@ -40,7 +40,7 @@ type ValueCheck<T> = Arc<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
 /// });
 /// let tools = Toolbox::new().with(Tool::submit("submit_verdict", "Hands in your verdict.", &verdict));
 /// let session = Session::mint("reviewer", ParticipantScope::unrestricted(), std::sync::Arc::new(tools));
-/// // What a model does in a turn:
+/// // A model does this in a turn:
 /// let submit = |arguments| session.call(session.token(), ToolCall::new("1", "submit_verdict", arguments));
 /// assert!(submit(json!({ "concerns": ["it leaks"], "advances": true })).await.is_error);
 /// assert!(!submit(json!({ "concerns": [], "advances": true })).await.is_error);
@@ -66,21 +66,21 @@ impl<T> Submission<T> {
         self
     }
 
-    /// Takes out what was handed in. The place is empty then, and takes another one.
+    /// Takes out the submitted value. Another one can be submitted afterwards.
     pub fn take(&self) -> Option<T> {
         self.place().take()
     }
 
-    /// Whether something was handed in and not taken out.
+    /// Returns true if a submitted value was not taken out yet.
     pub fn is_there(&self) -> bool {
         self.place().is_some()
     }
 
-    /// Hands a value in, for a tool of the caller's own: [`Tool::submit`] is the common one.
+    /// Submits a value, for a caller's own tool: [`Tool::submit`] is the common one.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, for the model: the words of the check, or that something was handed in before.
+    /// The fault, for the model: the message of the check, or that a value was submitted before.
     pub fn hand_in(&self, value: T) -> Result<(), String> {
         if let Some(check) = &self.check {
             check(&value)?;
@@ -99,9 +99,9 @@ impl<T> Submission<T> {
 }
 
 impl Tool {
-    /// A [terminal](Tool::terminal) tool that hands in a `T`: the first valid one lies in `place` afterwards, and ends the
-    /// turn. One that cannot be read, or that the place's check refuses, is answered with what is wrong, and the model may
-    /// try again.
+    /// Creates a [terminal](Tool::terminal) tool that submits a `T`: the first valid value is stored in
+    /// `place`, and ends the turn. A value that cannot be read, or that the check of `place` refuses, is
+    /// answered with its fault, and the model may try again.
     pub fn submit<T>(name: impl Into<String>, description: impl Into<String>, place: &Submission<T>) -> Self
     where
         T: DeserializeOwned + JsonSchema + Send + 'static,

@@ -11,7 +11,7 @@ use crate::scope::Denial;
 /// Longest name of a tool, in characters. Source: what every vendor's function calling takes.
 const MAX_NAME: usize = 64;
 
-/// The caller's tools, made from async closures.
+/// The caller's tools, created from async closures.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -45,11 +45,10 @@ const MAX_NAME: usize = 64;
 /// # let _ = host;
 /// ```
 ///
-/// One bad tool does not spoil the rest. A tool whose name is taken or is not made of 1 to 64 letters, digits,
-/// `_` and `-`, or whose schema is not that of an object, is left out: a vendor would refuse the whole
-/// request for its sake. So is one whose schema was written by hand and is no JSON Schema, and one that names
-/// a path by what is no JSON Pointer, or by one that leads nowhere in its schema and would protect nothing.
-/// [`Toolbox::quarantined`] lists what was left out, and why.
+/// A faulty tool does not affect the others. The toolbox leaves out a tool whose name is taken or is not made of 1 to 64 letters, digits,
+/// `_` and `-`, and a tool whose schema does not describe an object: a vendor would refuse the whole request because of it. It also leaves
+/// out a tool whose hand-written schema is not a JSON Schema, and a tool with a path argument whose pointer is not a JSON Pointer, or leads
+/// nowhere in its schema and would protect nothing. [`Toolbox::quarantined`] lists the left-out tools, with the reasons.
 #[derive(Clone, Default)]
 pub struct Toolbox {
     tools: Vec<CheckedTool>,
@@ -162,21 +161,21 @@ pub enum QuarantineReason {
     NameTaken,
     /// The name is not made of 1 to 64 ASCII letters, digits, `_` and `-`.
     NameNotAllowed,
-    /// What should describe the arguments is no JSON Schema.
+    /// The schema of the arguments is not a JSON Schema.
     NotASchema {
-        /// What is wrong with it, and where.
+        /// Its fault, with its position.
         problem: String,
     },
     /// No object fits the schema of the arguments, and arguments are always an object.
     NotAnObjectSchema,
-    /// What should say where a path stands is no JSON Pointer to an argument.
+    /// The pointer to a path is not a JSON Pointer to an argument.
     NotAPointer {
-        /// What it is.
+        /// The pointer.
         pointer: String,
     },
     /// The schema has nothing where a path should stand: that path would be checked never.
     NoSuchArgument {
-        /// What should lead to the path.
+        /// The pointer.
         pointer: String,
     },
 }

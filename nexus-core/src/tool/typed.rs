@@ -20,13 +20,11 @@ type Handler = Arc<dyn Fn(Value) -> Result<BoxFuture<'static, ToolResult>, Strin
 /// Reads the arguments, and no more.
 type Reader = fn(&Value) -> Result<(), String>;
 
-/// One tool: what the model is told about it, and the closure that answers a call.
+/// One tool: its definition for the model, and the closure that answers a call.
 ///
-/// The closure takes one value, which is deserialised from what the model wrote and whose schema the model is
-/// shown; unknown keys are treated as the type's own `Deserialize` treats them, but for those beside a path
-/// ([`Tool::reading`]). What the closure returns is
-/// anything that is [`IntoToolResult`]. It may be called several times at once; what it shares between calls
-/// stands in an [`Arc`].
+/// The closure takes one value, which is deserialised from the model's arguments and whose schema the model sees. Unknown keys are treated as the
+/// type's own `Deserialize` treats them, except for keys beside a path ([`Tool::reading`]). The closure returns any [`IntoToolResult`]. It may be
+/// called several times at once; put state that its calls share into an [`Arc`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -57,22 +55,21 @@ type Reader = fn(&Value) -> Result<(), String>;
 /// # let _ = books;
 /// ```
 ///
-/// # What goes wrong
+/// # Errors and panics
 ///
-/// Arguments that cannot be read are answered with what is wrong, where, and the schema if it is short; the
-/// closure is not called, and behind a [`Session`](crate::Session) the call is denied. Constraints that stand only in the schema, such as `#[schemars(range(max = 9))]`,
-/// are told to the model, and it is for the closure to insist on them.
+/// Malformed arguments are answered with the fault, its position, and the schema if it is short; the closure is not called, and behind a
+/// [`Session`](crate::Session) the call is denied. The model sees constraints that exist only in the schema, such as
+/// `#[schemars(range(max = 9))]`, but the closure has to enforce them.
 ///
-/// A panic, in the closure or in its future, is answered with an error that says that the tool panicked, and
-/// no more. Its message was written for the author, may quote anything the tool had at hand, and has been
-/// printed by the panic hook already; the model can do nothing with it. Where panics abort, they abort.
+/// A panic in the closure or its future is answered with an error that only names the panic. Its message is for the author, may quote any data of
+/// the tool, and has been printed by the panic hook; the model cannot use it. If panics abort, they abort.
 #[derive(Clone)]
 pub struct Tool {
     definition: ToolDefinition,
     handler: Handler,
     reader: Reader,
-    /// What checks the arguments where the schema is their only description, or why it is no schema. `None` where the
-    /// schema is derived from the type that reads them.
+    /// Checker of the arguments if the schema is their only description, or the reason why the schema is
+    /// invalid. `None` if the schema is derived from the type that reads them.
     checker: Option<Result<SchemaChecker, String>>,
 }
 
@@ -150,9 +147,10 @@ impl Tool {
         self
     }
 
-    /// Marks the tool as one that hands in the answer: it is exempt from the tool budget, its first call that succeeds closes
-    /// the [`Session`](crate::Session), and ends the turn well ([`FinishReason::Submitted`](crate::FinishReason::Submitted)),
-    /// unless the request has an output schema: that answer is owed as well. See [`Tool::submit`].
+    /// Marks the tool as one for submitting the answer: it is exempt from the tool budget, its first call that
+    /// succeeds closes the [`Session`](crate::Session), and ends the turn well
+    /// ([`FinishReason::Submitted`](crate::FinishReason::Submitted)), unless the request has an output schema:
+    /// then that answer is required too. See [`Tool::submit`].
     #[must_use]
     pub fn terminal(mut self) -> Self {
         self.definition = self.definition.terminal();
@@ -198,7 +196,7 @@ impl Tool {
         self.with_path(pointer, PathAccess::Read)
     }
 
-    /// As [`Tool::reading`], for a path that is written.
+    /// [`Tool::reading`] for a path that is written.
     #[must_use]
     pub fn writing(self, pointer: impl Into<String>) -> Self {
         self.with_path(pointer, PathAccess::Write)
@@ -209,7 +207,7 @@ impl Tool {
         self
     }
 
-    /// What the model is told about it.
+    /// Returns the definition that the model sees.
     pub fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
@@ -252,7 +250,7 @@ impl CheckedTool {
         })
     }
 
-    /// What is wrong with `arguments`, for the model. The closure is not called.
+    /// Returns the fault of `arguments`, for the model, without calling the closure.
     pub(super) fn check(&self, arguments: &Value) -> Result<(), String> {
         let checked = self.fits(arguments).and_then(|()| (self.tool.reader)(arguments));
         checked.map_err(|problem| arguments::with_schema(self.definition(), &problem))

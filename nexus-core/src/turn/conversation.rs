@@ -1,11 +1,11 @@
-//! Whether the conversation of a turn is kept, and how a later turn resumes it.
+//! Storing a turn's conversation, and resuming it by a later turn.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::BackendId;
 
-/// Whether the conversation is kept.
+/// Mode of a turn's conversation.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "mode", try_from = "WrittenMode")]
@@ -13,13 +13,13 @@ pub enum ConversationMode {
     /// Nothing is kept after the turn.
     #[default]
     Ephemeral,
-    /// The conversation is kept; the result carries the handle to go on with.
+    /// The conversation is stored; the result has the handle for resuming it.
     Keep,
-    /// Goes on from an earlier turn, and keeps the conversation.
+    /// Resumes the conversation of an earlier turn, and stores it.
     Resume {
-        /// What the earlier turn's result carried.
+        /// Handle from the earlier turn's result.
         handle: ResumeHandle,
-        /// What to do if the conversation is not there any more.
+        /// Reaction to a conversation that no longer exists.
         on_lost: OnLost,
     },
 }
@@ -56,12 +56,12 @@ impl TryFrom<WrittenMode> for ConversationMode {
 }
 
 impl ConversationMode {
-    /// Goes on from an earlier turn; a lost conversation is an error.
+    /// Resumes an earlier turn; a lost conversation is an error.
     pub fn resume(handle: ResumeHandle) -> Self {
         Self::Resume { handle, on_lost: OnLost::Fail }
     }
 
-    /// The handle of the turn this one goes on from.
+    /// Returns the handle of the turn to resume.
     pub fn handle(&self) -> Option<&ResumeHandle> {
         match self {
             Self::Resume { handle, .. } => Some(handle),
@@ -70,7 +70,7 @@ impl ConversationMode {
     }
 }
 
-/// What to do when the conversation to resume is not there any more.
+/// Reaction to a conversation that no longer exists.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -82,14 +82,15 @@ pub enum OnLost {
     Fresh,
 }
 
-/// Where a conversation can be taken up again. Only the backend that made it can use it.
+/// A handle for resuming a conversation. Only the backend that created it can use it.
 ///
 /// It is plain data: it may be stored and used by another process on the same machine.
 ///
-/// A handle may be used more than once. One that holds its conversation ([`ForgetSupport::InHandle`](crate::ForgetSupport::InHandle))
-/// always resumes it behind its own turn, so that using an older handle forks the conversation. Any other handle names the one
-/// conversation that its backend stores, and resumes it behind the last turn: the model is shown the turns after the handle's, too. For a
-/// fork on any backend, use the crate `nexus-conversations`.
+/// A handle may be used more than once. A handle that contains its conversation
+/// ([`ForgetSupport::InHandle`](crate::ForgetSupport::InHandle)) always resumes it after its own turn, so that
+/// using an older handle forks the conversation. Any other handle names the one conversation that its backend
+/// stores, and resumes it after the last turn: the model also sees the turns after the handle's own. For a fork
+/// on any backend, use the crate `nexus-conversations`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ResumeHandle {
@@ -98,7 +99,8 @@ pub struct ResumeHandle {
 }
 
 impl ResumeHandle {
-    /// For backends: `state` is whatever the backend needs to find the conversation. It must hold no secret.
+    /// For backends: `state` has any data that the backend needs to find the conversation. It must contain no
+    /// secret.
     pub fn new(backend: BackendId, state: Value) -> Self {
         Self { backend, state }
     }
@@ -108,7 +110,7 @@ impl ResumeHandle {
         &self.backend
     }
 
-    /// What the backend put in.
+    /// Returns the backend's data.
     pub fn state(&self) -> &Value {
         &self.state
     }

@@ -1,4 +1,4 @@
-//! What a turn cost.
+//! Cost of a turn.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ impl fmt::Display for Usd {
     }
 }
 
-/// Who named the price.
+/// Source of a price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CostSource {
@@ -25,11 +25,11 @@ pub enum CostSource {
     Estimated,
 }
 
-/// What a turn cost, and who says so.
+/// Cost of a turn, with its source.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// The amount.
     pub usd: Usd,
-    /// Who named it.
+    /// Its source.
     pub source: CostSource,
 }

@@ -1,10 +1,10 @@
-//! What a turn may have changed.
+//! Effects of a turn.
 
 use serde::{Deserialize, Serialize};
 
-/// What a turn, or one tool call, may have changed outside itself.
+/// Possible changes by a turn, or by one tool call, outside of itself.
 ///
-/// Ordered by how much care it asks for: the effects of several calls are the greatest of them.
+/// Ordered by the care that they require: the effects of several calls are the greatest of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effects {
@@ -15,7 +15,7 @@ pub enum Effects {
     Read,
     /// Something was written or executed.
     Wrote,
-    /// It cannot be told. Treat it as written.
+    /// The effects are not known. Treat them as writes.
     Unknown,
 }
 
@@ -26,7 +26,7 @@ impl Effects {
         self.max(other)
     }
 
-    /// Whether the same work may be given to another backend without doing it twice.
+    /// Returns true if the same work may be given to another backend without doing it twice.
     pub fn allow_another_try(self) -> bool {
         matches!(self, Self::None | Self::Read)
     }

@@ -1,10 +1,10 @@
-//! How hard the model is asked to think.
+//! Reasoning effort of the model.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// How hard the model is asked to think: one ordered scale for every vendor.
+/// Reasoning effort of the model: one ordered scale for all vendors.
 ///
 /// ```
 /// use nexus_core::Effort;
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Effort {
-    /// As little as the model can.
+    /// The least that the model supports.
     Minimal,
     /// Little.
     Low,
@@ -29,7 +29,7 @@ pub enum Effort {
     High,
     /// Very much.
     XHigh,
-    /// As much as the model can.
+    /// The most that the model supports.
     Max,
 }
 
@@ -83,17 +83,17 @@ impl fmt::Display for UnknownEffort {
 
 impl std::error::Error for UnknownEffort {}
 
-/// The effort that was asked for, and the one that the vendor was given.
+/// The requested effort, and the effort that was sent to the vendor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedEffort {
-    /// What the request said.
+    /// Effort of the request.
     pub requested: Effort,
-    /// What the vendor was asked for.
+    /// Effort that was sent to the vendor.
     pub applied: Effort,
 }
 
 impl AppliedEffort {
-    /// Whether the vendor's range did not hold what was asked for.
+    /// Returns true if the vendor's range does not include the requested effort.
     pub fn is_clamped(self) -> bool {
         self.requested != self.applied
     }

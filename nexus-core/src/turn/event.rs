@@ -1,7 +1,7 @@
-//! What happens in a turn, as it happens.
+//! Events of a turn, as they happen.
 //!
-//! Every variant holds a struct with a constructor, so that a backend outside this workspace can make them
-//! and a new field breaks nobody.
+//! Every variant has a struct with a constructor, so that a backend outside of this workspace can create it and
+//! a new field breaks no code.
 
 use std::time::{Duration, SystemTime};
 
@@ -24,7 +24,7 @@ pub struct EventEnvelope {
     pub sequence: u64,
     /// Time since the turn was first polled.
     pub elapsed: Duration,
-    /// What happened.
+    /// The event.
     pub event: TurnEvent,
 }
 
@@ -57,7 +57,7 @@ pub enum TurnEvent {
     ToolCallArguments(ToolCallArguments),
     /// A call was answered.
     ToolCallFinished(ToolCallFinished),
-    /// What was sent to the agent in the middle of the turn was handed over.
+    /// Steering input was passed to the agent during the turn.
     InputReceived(InputReceived),
     /// A message is complete.
     MessageEnded(MessageEnded),
@@ -78,7 +78,7 @@ pub enum TurnEvent {
 }
 
 impl TurnEvent {
-    /// Whether the event is for display only: the record of the turn is whole without it.
+    /// Returns true if the event is only for display: the record of the turn is complete without it.
     pub fn is_display_only(&self) -> bool {
         matches!(self, Self::TextDelta(_) | Self::ThinkingDelta(_))
     }
@@ -128,11 +128,11 @@ impl Queued {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Started {
-    /// Which one.
+    /// Name of the backend.
     pub backend: BackendId,
     /// The model, as the vendor named it, where it did.
     pub model: Option<ModelId>,
-    /// The effort asked for and the one given, where one was asked for.
+    /// The requested effort and the applied one, if the request has one.
     pub effort: Option<AppliedEffort>,
     /// The version of the program or service.
     pub version: Option<String>,
@@ -215,9 +215,9 @@ pub struct ToolCallStarted {
     pub parent: Option<CallId>,
     /// The tool's name: the caller's own, or the harness's word for its tool.
     pub name: String,
-    /// Whose tool it is.
+    /// Owner of the tool.
     pub origin: ToolOrigin,
-    /// What a call of it may change.
+    /// Possible effects of a call.
     pub effects: Effects,
 }
 
@@ -258,9 +258,9 @@ impl ToolCallArguments {
 pub struct ToolCallFinished {
     /// The call.
     pub call: CallId,
-    /// How it ended.
+    /// Its end.
     pub status: ToolCallStatus,
-    /// What came back, as far as the vendor shows it.
+    /// Its output, as far as the vendor shows it.
     pub output: Vec<ToolContent>,
 }
 
@@ -271,12 +271,12 @@ impl ToolCallFinished {
     }
 }
 
-/// What was sent to the agent in the middle of the turn, by [`Steering`](crate::Steering), was handed over: the next request to the
-/// model has it, after what came before this.
+/// Input by [`Steering`](crate::Steering) was passed to the agent during the turn: the next model request has
+/// it, after everything before this event.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InputReceived {
-    /// What was said, without the secrets of the turn.
+    /// Text of the input, without the secrets of the turn.
     pub text: String,
 }
 
@@ -298,7 +298,7 @@ pub struct MessageEnded {
     /// The whole text, from the vendor's record where it keeps one. May be empty, as when the message only
     /// calls tools.
     pub text: String,
-    /// What the model call used, where it is reported by message.
+    /// Usage of the model call, if it is reported per message.
     pub usage: Option<Usage>,
     /// Why the model stopped, where it is reported by message.
     pub finish: Option<FinishReason>,
@@ -339,7 +339,7 @@ impl MessageEnded {
 pub enum VoidCause {
     /// The model call was repeated.
     Retry,
-    /// The answer did not have the shape asked for, and was asked for again.
+    /// The answer did not have the requested shape, so the model has to write it again.
     Repair,
     /// Another backend took over.
     Fallback,
@@ -364,7 +364,7 @@ impl MessageVoided {
     }
 }
 
-/// How near a limit is.
+/// Distance to a limit.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -373,21 +373,21 @@ pub enum RateLimitStatus {
     Allowed,
     /// There is little room.
     Warning,
-    /// There is none.
+    /// The limit is reached: requests are refused.
     Rejected,
 }
 
-/// What the vendor said about its limits.
+/// The vendor's report on its limits.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RateLimitNotification {
-    /// How near the limit is.
+    /// Distance to the limit.
     pub status: RateLimitStatus,
-    /// Which limit, in the vendor's words.
+    /// Name of the limit, in the vendor's words.
     pub window: Option<String>,
-    /// How much of it is used, in percent.
+    /// Used part, in percent.
     pub used_percent: Option<f64>,
-    /// When it is reset.
+    /// Time of its reset.
     pub resets_at: Option<SystemTime>,
 }
 
@@ -425,11 +425,11 @@ impl RateLimitNotification {
 pub struct Retrying {
     /// The attempt that is about to be made; the first retry is 2.
     pub attempt: u32,
-    /// How long it waits first, where it says so.
+    /// Wait before the retry, if it is known.
     pub delay: Option<Duration>,
-    /// What went wrong, as a kind, where it is known.
+    /// Kind of the failure, if it is known.
     pub kind: Option<ErrorKind>,
-    /// What went wrong, in the vendor's words.
+    /// The failure, in the vendor's words.
     pub reason: String,
 }
 
@@ -458,9 +458,9 @@ impl Retrying {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
-    /// The one that could not run, and why.
+    /// The backend that could not run, with the reason.
     pub skipped: Skipped,
-    /// The one that takes over.
+    /// The backend that takes over.
     pub to: BackendId,
 }
 
@@ -493,13 +493,13 @@ impl Warning {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Unrecognized {
-    /// What the vendor calls it, where that could be read.
+    /// The vendor's name of it, if it could be read.
     pub name: Option<String>,
-    /// What it sent; text that is not JSON is a JSON string.
+    /// The received data; text that is not JSON is a JSON string.
     pub raw: Value,
-    /// How long the original was, in bytes, if `raw` is only its beginning.
+    /// Length of the original in bytes, if `raw` is only its beginning.
     pub truncated_from_bytes: Option<u64>,
-    /// Whether it stands where no call can be: it leaves the turn's effects alone.
+    /// True if it cannot be a call, so that the turn's effects stay known.
     #[serde(default)]
     pub is_harmless: bool,
 }

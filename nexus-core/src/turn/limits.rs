@@ -1,4 +1,4 @@
-//! What a turn may use before it is stopped.
+//! Limits of a turn.
 
 use std::time::Duration;
 
@@ -7,11 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::Usd;
 use crate::error::Phase;
 
-/// What a turn may use before it is stopped with
-/// [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
+/// Limits of a turn, which end it with [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
 ///
-/// `None` is "no limit". [`Capabilities::limits`](crate::Capabilities::limits) says who keeps each one on a
-/// given backend; one that the backend cannot keep is refused before the turn starts.
+/// `None` means unlimited. [`Capabilities::limits`](crate::Capabilities::limits) names the enforcer of each
+/// limit on a given backend; a limit that the backend cannot enforce is refused before the turn starts.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -22,8 +21,8 @@ pub struct Limits {
     pub idle: IdleLimits,
     /// Tool calls started, terminal tools of the caller's excepted.
     pub tool_calls: Option<u32>,
-    /// Requests to the model. Where a vendor's program makes them, it may tell of one only when that and its tools are over:
-    /// then the call that passes the limit was made, and the next may be under way.
+    /// Requests to the model. A vendor's program may report a request only after it and its tools have ended:
+    /// then the request above the limit was made, and the next may be running.
     pub model_calls: Option<u32>,
     /// Output tokens as the vendor counts them, reasoning included. Checked after each model call.
     pub output_tokens: Option<u64>,
@@ -31,16 +30,16 @@ pub struct Limits {
     pub cost: Option<Usd>,
 }
 
-/// How long each phase of a turn may be silent before it is stopped with
+/// Longest silence in each phase of a turn, which ends it with
 /// [`ErrorKind::Starved`](crate::ErrorKind::Starved).
 ///
-/// A tool that runs is not silence of the model: while one does, only [`IdleLimits::tool`] counts, and by
+/// A running tool is not silence of the model: while a tool runs, only [`IdleLimits::tool`] counts, and by
 /// default nothing but the deadline ends it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdleLimits {
-    /// From the start to the first sign of life of whoever runs the turn. Default: 60 seconds.
+    /// From the start to the first sign of life of the program or server. Default: 60 seconds.
     pub start: Option<Duration>,
     /// From a model call to the first sign of an answer. Default: 300 seconds.
     pub first_byte: Option<Duration>,

@@ -1,7 +1,7 @@
-//! The shape an answer must have: one contract for every backend.
+//! The shape that an answer must have: one contract for every backend.
 //!
-//! Where the vendor can be given the schema, it is; where not, the model is told. Either way the answer is
-//! checked here, and an answer that does not fit is sent back to the model a bounded number of times.
+//! A vendor that accepts a schema gets it; otherwise the model gets it as an instruction. In both cases the
+//! answer is checked here, and an answer that does not fit is returned to the model a bounded number of times.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::lenient_json::read_decision;
 #[cfg(feature = "schema")]
 use crate::tool::schema;
 
-/// How many violations of a schema the model is told of at once.
+/// Most violations of a schema in one message to the model.
 const MAX_VIOLATIONS: usize = 20;
 
 /// A JSON Schema for the answer, checked when it is made.
@@ -57,7 +57,7 @@ fn default_repairs() -> u32 {
 }
 
 impl OutputSchema {
-    /// How often an answer that does not fit is sent back, by default.
+    /// Default number of repairs of an answer that does not fit.
     pub const DEFAULT_REPAIRS: u32 = 2;
 
     /// Checks `schema` and keeps it. Of the feature `schema`. References to other documents are not followed.
@@ -94,7 +94,7 @@ impl OutputSchema {
         &self.schema
     }
 
-    /// How often an answer that does not fit is sent back.
+    /// Returns the most repairs of an answer that does not fit.
     pub fn repairs(&self) -> u32 {
         self.repairs
     }
@@ -134,7 +134,7 @@ impl OutputSchema {
         if violations.is_empty() { Ok(()) } else { Err(OutputProblem::Violations(violations)) }
     }
 
-    /// What the model is told where the vendor cannot be given the schema.
+    /// Returns the instruction for the model, if the vendor does not accept a schema.
     pub fn instruction(&self) -> String {
         format!(
             "Your final answer must be one JSON value that satisfies this JSON Schema, \
@@ -143,7 +143,7 @@ impl OutputSchema {
         )
     }
 
-    /// What the model is told when its answer did not fit.
+    /// Returns the instruction for the model after an answer that did not fit.
     pub fn repair_instruction(&self, problem: &OutputProblem) -> String {
         format!("Your last answer cannot be used: {problem}.\n{}", self.instruction())
     }
@@ -210,7 +210,7 @@ impl From<OutputSchema> for Written {
     }
 }
 
-/// What was given is not a JSON Schema.
+/// The given value is not a JSON Schema.
 #[cfg(feature = "schema")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a JSON Schema: {problem}")]
@@ -222,9 +222,9 @@ pub struct InvalidSchema {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OutputProblem {
-    /// There is no JSON value.
+    /// The answer contains no JSON value.
     NotJson {
-        /// What the reader said.
+        /// Error of the parser.
         reason: String,
     },
     /// The value does not fit the schema.

@@ -1,4 +1,4 @@
-//! What a turn is asked to do.
+//! Request of a turn.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -19,7 +19,7 @@ pub enum PromptBlock {
     },
     /// A picture.
     Image {
-        /// Such as `image/png`.
+        /// Media type, such as `image/png`.
         media_type: String,
         /// Base64 of the bytes.
         data: String,
@@ -32,18 +32,18 @@ impl PromptBlock {
         Self::Text { text: text.into() }
     }
 
-    /// A picture, whose kind is told by its first bytes. `None` if they are not those of PNG, JPEG, GIF or
-    /// WebP, which every vendor that takes pictures takes.
+    /// Creates a picture, whose first bytes determine its type. `None` if they are not those of PNG, JPEG, GIF
+    /// or WebP, which every vendor with picture support accepts.
     pub fn image(bytes: &[u8]) -> Option<Self> {
         let (media_type, data) = picture::encode(bytes)?;
         Some(Self::Image { media_type, data })
     }
 }
 
-/// Which tools a turn may use.
+/// Tools that a turn may use.
 ///
-/// A backend that cannot keep a level answers [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); it
-/// never runs the turn with more than was asked for.
+/// A backend that cannot enforce a level answers [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); it
+/// never runs the turn with wider access.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -91,28 +91,29 @@ impl ToolAccess {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TurnRequest {
-    /// What is asked, in order.
+    /// The prompt, in order.
     pub prompt: Vec<PromptBlock>,
     /// Instructions that stand above the prompt.
     pub system: Option<String>,
     /// The model. `None` leaves the choice to the backend.
     pub model: Option<ModelId>,
-    /// How hard the model is asked to think. `None` leaves it to the vendor.
+    /// Reasoning effort of the model. `None` leaves it to the vendor.
     pub effort: Option<Effort>,
-    /// Where the turn works. It must exist. `None`: an empty private folder, gone afterwards.
+    /// Working directory of the turn. It must exist. `None`: an empty private folder, which is removed
+    /// afterwards.
     pub working_directory: Option<PathBuf>,
     /// Further folders that the working directory's sandbox includes.
     pub extra_roots: Vec<PathBuf>,
     /// Names of environment variables of the host's that the agent's tools may see. Nothing else of the
     /// host's environment reaches them, but what a shell cannot do without.
     pub environment: Vec<String>,
-    /// Which tools the turn may use.
+    /// Tools that the turn may use.
     pub tool_access: ToolAccess,
-    /// What the turn may use before it is stopped.
+    /// Limits of the turn.
     pub limits: Limits,
     /// The shape the answer must have.
     pub output: Option<OutputSchema>,
-    /// Whether the conversation is kept.
+    /// Mode of the conversation.
     pub conversation: ConversationMode,
     /// Labels of the caller's, for logs. No agent sees them.
     pub labels: BTreeMap<String, String>,
@@ -221,7 +222,7 @@ impl TurnRequest {
         self.prompt_texts().collect::<Vec<_>>().join("\n\n")
     }
 
-    /// Whether the prompt has anything in it to answer.
+    /// Returns true if the prompt has no content.
     pub fn is_empty(&self) -> bool {
         self.prompt.iter().all(|block| matches!(block, PromptBlock::Text { text } if text.trim().is_empty()))
     }

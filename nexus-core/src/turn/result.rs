@@ -1,4 +1,4 @@
-//! How a turn ended well.
+//! Result of a turn that ended well.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use crate::{
     id::{BackendId, CallId, MessageId, ModelId},
 };
 
-/// What a turn produced.
+/// Result of a turn.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnResult {
@@ -22,24 +22,26 @@ pub struct TurnResult {
     pub output: Option<Value>,
     /// Every message that was not voided, in order; those of sub-agents name their call.
     pub messages: Vec<Message>,
-    /// Every tool call, in the order in which they began; those of attempts that were put back among them, and marked.
+    /// Every tool call, in the order of their beginnings; calls of reverted attempts are among them, and
+    /// marked.
     pub tool_calls: Vec<ToolCallRecord>,
     /// Tokens used.
     pub usage: Usage,
-    /// What it cost, where that is known.
+    /// Its cost, if it is known.
     pub cost: Option<Cost>,
     /// Why the model stopped.
     pub finish: FinishReason,
-    /// What the turn may have changed; what was put back is left out.
+    /// Possible effects of the turn, without reverted ones.
     pub effects: Effects,
-    /// How to go on, where the request asked to keep the conversation.
+    /// Handle for resuming, if the request stores the conversation.
     pub resume: Option<ResumeHandle>,
-    /// Who ran it. For logs; never shown to an agent.
+    /// Backend that ran it. For logs; never shown to an agent.
     pub provenance: Provenance,
 }
 
 impl TurnResult {
-    /// The answer as a `T`, where the request set a schema: see [`OutputSchema::of`](crate::OutputSchema::of).
+    /// Returns the answer as a `T`, if the request set a schema: see
+    /// [`OutputSchema::of`](crate::OutputSchema::of).
     ///
     /// ```
     /// use nexus_core::{OutputSchema, schemars};
@@ -57,7 +59,7 @@ impl TurnResult {
     ///
     /// # Errors
     ///
-    /// [`NotOfType`]: there is no structured answer, or it is none of a `T`; the place within it is named.
+    /// [`NotOfType`]: the result has no structured answer, or the answer does not fit a `T`, with the position of the fault.
     pub fn output_as<T: DeserializeOwned>(&self) -> Result<T, NotOfType> {
         let output = self.output.as_ref().ok_or(NotOfType::Missing)?;
         serde_path_to_error::deserialize(output).map_err(|error| NotOfType::Mismatch {
@@ -67,7 +69,7 @@ impl TurnResult {
     }
 }
 
-/// Why an answer is not of the type that was asked for.
+/// Reason why an answer does not have the requested type.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotOfType {
@@ -96,7 +98,7 @@ pub struct Message {
     pub text: String,
     /// Its thinking, as far as it was shown.
     pub thinking: String,
-    /// Whether it was complete when the turn ended.
+    /// True if it was complete when the turn ended.
     pub complete: bool,
 }
 
@@ -119,11 +121,11 @@ pub enum FinishReason {
     StopSequence,
     /// It called tools.
     ToolCalls,
-    /// It handed in its answer by a [terminal tool](crate::Tool::terminal), which ended the turn.
+    /// It submitted its answer by a [terminal tool](crate::Tool::terminal), which ended the turn.
     Submitted,
     /// It ran out of output tokens.
     Length,
-    /// It paused, and may be asked to go on.
+    /// It paused, and may be resumed.
     Paused,
     /// Anything else, in the vendor's spelling.
     Other(String),
@@ -143,23 +145,23 @@ impl fmt::Display for FinishReason {
     }
 }
 
-/// Who ran a turn. For logs; never shown to an agent.
+/// Backend, model and process of a turn. For logs; never shown to an agent.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Provenance {
     /// The backend.
     pub backend: BackendId,
-    /// The model, as the vendor named it, else as it was asked for.
+    /// The model, as the vendor named it, else as requested.
     pub model: Option<ModelId>,
     /// The effort asked for and the one given.
     pub effort: Option<AppliedEffort>,
     /// The version of the program or service.
     pub version: Option<String>,
-    /// What held the processes of the last attempt together; `None` if there were none.
+    /// Containment of the last attempt's processes; `None` without processes.
     pub containment: Option<Containment>,
-    /// How often the backend was started for this turn: 1, and one more for each repair or respawn.
+    /// Number of starts of the backend for this turn: 1, and one more for each repair or respawn.
     pub attempts: u32,
-    /// Who was asked before, or passed over, and why.
+    /// Backends that failed before or were skipped, with the reasons.
     pub skipped: Vec<Skipped>,
 }
 

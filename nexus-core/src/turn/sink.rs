@@ -1,4 +1,4 @@
-//! Where events go.
+//! Receivers of events.
 
 use std::{
     future::poll_fn,
@@ -22,7 +22,7 @@ use super::EventEnvelope;
 /// let _: &mut dyn EventSink = &mut sink;
 /// ```
 pub trait EventSink: Send {
-    /// Whether one more event can be taken now. `Pending` must wake the task once it can.
+    /// Ready if the sink can take one more event. `Pending` must wake the task once it can.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
     /// Takes one event. Called only after [`EventSink::poll_ready`] said so; must not block.

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Effects;
 use crate::{id::CallId, tool::ToolContent};
 
-/// Whose tool it is.
+/// Owner of a tool.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -19,7 +19,7 @@ pub enum ToolOrigin {
     Hosted,
 }
 
-/// How a tool call ended.
+/// End of a tool call.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -28,9 +28,9 @@ pub enum ToolCallStatus {
     Unfinished,
     /// It went well.
     Succeeded,
-    /// It failed, and the model was told.
+    /// It failed, and the model got the error.
     Failed,
-    /// It was not let through, and the model was told. The tool was not asked.
+    /// It was denied, and the model got the reason. The tool did not run.
     Denied,
 }
 
@@ -44,18 +44,18 @@ pub struct ToolCallRecord {
     pub parent: Option<CallId>,
     /// The tool's name.
     pub name: String,
-    /// Whose tool it is.
+    /// Owner of the tool.
     pub origin: ToolOrigin,
     /// The arguments, as far as the vendor shows them.
     pub arguments: Option<Value>,
-    /// How it ended.
+    /// Its end.
     pub status: ToolCallStatus,
-    /// What came back, as far as the vendor shows it.
+    /// Its output, as far as the vendor shows it.
     pub output: Vec<ToolContent>,
-    /// What it may have changed.
+    /// Its possible effects.
     pub effects: Effects,
-    /// Whether it is one of a failed attempt whose changes were put back before another backend took the turn over. Its
-    /// effects are none of the turn's.
+    /// True for a call of a failed attempt whose changes were reverted before another backend took the turn
+    /// over. Its effects do not count for the turn.
     #[serde(default)]
     pub is_undone: bool,
 }

@@ -101,10 +101,8 @@ impl CheckContext<'_> {
             if !section.is_closed {
                 self.fault(section.start, Rule::SectionUnclosed, format!("<{name}> has no </{name}>"));
             } else if document.is_blank(section.body.clone()) {
-                let message = format!(
-                    "the section {} is empty; write {NONE} if it has no content",
-                    shown(name)
-                );
+                let message =
+                    format!("the section {} is empty; write {NONE} if it has no content", shown(name));
                 self.fault(section.start, Rule::SectionEmpty, message);
             }
             for twice in found {

@@ -296,7 +296,10 @@ mod tests {
             ("body", serde_json::json!({ "elsewhere": 1 })),
         ] {
             let queued = read(field, value).unwrap();
-            assert_eq!((queued.turn.as_str(), queued.instance.as_str(), queued.key.as_str()), ("t", "i", "k"));
+            assert_eq!(
+                (queued.turn.as_str(), queued.instance.as_str(), queued.key.as_str()),
+                ("t", "i", "k")
+            );
             assert!(queued.fault.is_some(), "{field}");
         }
         for field in ["turn", "key", "instance", "backend"] {
