@@ -1,13 +1,13 @@
-//! Where the paths stand among a call's arguments.
+//! Paths among a call's arguments.
 
 use serde_json::Value;
 
 use super::PathArgument;
 
-/// Longest place that is told, in bytes. Source: our own bound.
+/// Longest position in a message, in bytes. Source: our own bound.
 const MAX_PLACE_BYTES: usize = 200;
 
-/// What is in the way of a path.
+/// Reason why a path could not be read from the arguments.
 #[derive(Debug, PartialEq)]
 pub(super) enum Obstacle<E> {
     /// There is something else at this place, a JSON Pointer.
@@ -16,10 +16,10 @@ pub(super) enum Obstacle<E> {
     Refused(E),
 }
 
-/// Puts what `check` makes of each path in the place of the path.
+/// Replaces each path by the result of `check`.
 ///
-/// A value that is missing or `null` is an optional argument that is not given. Whatever else leads to no text, nor to a
-/// list of texts, is an obstacle: what was not checked does not stand where a path is expected.
+/// A value that is missing or `null` is an optional argument that was not given. Any other value that is
+/// neither a text nor a list of texts is an error: an unchecked value must not remain where a path is expected.
 pub(super) fn replace_paths<E>(
     arguments: &mut Value,
     path: &PathArgument,

@@ -1,4 +1,4 @@
-//! What a session keeps: what was decided, how many calls were made, and whether it is over.
+//! State of a session: its decisions, the number of calls, and its end.
 
 use std::{
     collections::VecDeque,
@@ -22,18 +22,18 @@ use crate::{
 /// Most decisions that are kept; of more, the oldest are forgotten. Source: our own bound.
 const MAX_KEPT: usize = 65_536;
 
-/// Most memory that decisions take, in bytes, as far as it can be told; beyond it the oldest are forgotten. Source:
-/// our own bound.
+/// Most memory of the decisions, in bytes, as far as it can be estimated; above it the oldest are dropped.
+/// Source: our own bound.
 const MAX_KEPT_BYTES: usize = 64 << 20;
 
-/// How many calls with a wrong token are kept: what a stranger sends displaces nothing that the participant did.
-/// Source: our own bound.
+/// Most calls with a wrong token that are recorded, so that a stranger's calls never displace those of the
+/// participant. Source: our own bound.
 const MAX_STRANGERS: u64 = 1_000;
 
-/// What one session keeps, and those above it with it.
+/// State of one session, which also updates the sessions above it.
 ///
-/// A call is counted and its decision is written down under one lock. So the order of the decisions is the one in which
-/// calls took from the budget, and once a session was closed nothing is let through.
+/// Counting a call and recording its decision happen under one lock. So the decisions are in the order in which
+/// the calls took from the budget, and nothing is allowed after a session was closed.
 #[derive(Debug, Default)]
 pub(super) struct AuditLog {
     kept: Mutex<DecisionLedger>,
@@ -49,11 +49,11 @@ struct DecisionLedger {
     /// Refused submissions after which the session is over.
     submission_limit: Option<u32>,
     refused_submissions: u32,
-    /// Whether the other side takes no more submissions.
+    /// True if the caller's session takes no more submissions.
     is_refused_elsewhere: bool,
-    /// Whether it was closed by whoever has it.
+    /// True if its owner closed it.
     is_closed: bool,
-    /// Whether it is over because the answer was handed in.
+    /// True if it ended because the answer was submitted.
     is_handed_in: bool,
     decisions: VecDeque<RetainedDecision>,
     bytes: usize,
@@ -117,20 +117,20 @@ impl UndecidedCall {
         self.left_to_other_side()
     }
 
-    /// The other side decides on it: this one has no budget for it, and denies nothing because an answer was handed in, so that
-    /// also the denial is that side's.
+    /// Leaves the decision to the caller's session: this session has no budget for it, and does not deny it
+    /// because of a submitted answer, so that the caller's session issues that denial too.
     pub(super) fn left_to_other_side(mut self) -> Self {
         self.counts = Counts::Elsewhere;
         self
     }
 
-    /// Where it is to be told what becomes of the call.
+    /// Returns the handle by which the call's end is reported.
     pub(super) fn outcome(&self) -> ToolOutcome {
         self.outcome.clone()
     }
 }
 
-/// Where a session's record stood at one moment, to set it back to: see [`Session::mark`](super::Session::mark).
+/// State of a session's record at one moment, for a later reset: see [`Session::mark`](super::Session::mark).
 #[derive(Clone, Debug)]
 pub struct SessionMark {
     spent: u32,
@@ -140,14 +140,14 @@ pub struct SessionMark {
     is_handed_in: bool,
 }
 
-/// What became of a call that was let through.
+/// End of an allowed call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ToolOutcome(Arc<LaterOutcome>);
 
 #[derive(Debug, Default)]
 struct LaterOutcome {
     has_succeeded: AtomicBool,
-    /// Whose verdict is waited for.
+    /// The decision that the call waits for.
     awaited: AwaitedVerdict,
     /// The verdict.
     verdict: OnceLock<Result<(), Denial>>,
@@ -161,9 +161,9 @@ enum AwaitedVerdict {
     Nothing,
     /// The host's: until then the call is not made.
     Approval,
-    /// That of the session that decides. Until then the call may have been made.
+    /// The decision of the caller's session. Until then the call may have been made.
     OtherSide {
-        /// Whether the host of that side has to approve it.
+        /// True if the caller's host has to approve it.
         needs_approval: bool,
     },
 }
@@ -191,7 +191,7 @@ impl RetainedDecision {
         self.decision.outcome == DecisionOutcome::Allowed && is_let_through
     }
 
-    /// The decision, with what was said of it since.
+    /// Returns the decision with its later updates.
     fn decision(&self) -> Decision {
         let mut decision = Decision::clone(&self.decision);
         match (self.outcome.0.verdict.get(), self.outcome.0.awaited) {
@@ -212,23 +212,23 @@ impl RetainedDecision {
     }
 }
 
-/// How a call counts.
+/// Counting rule of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counts {
-    /// As one call.
+    /// Counts as one call.
     Once,
-    /// As one refused submission, unless it hands in the answer.
+    /// Counts as one refused submission, unless it submits the answer.
     Submission,
     /// Not: it is a call of the program's own tools.
     Never,
-    /// Not: whoever called is not the participant.
+    /// Does not count: the caller is not the participant.
     Stranger,
-    /// As [`AuditLog::settle_elsewhere`] says, once the other side has answered.
+    /// Counts by [`AuditLog::settle_elsewhere`], after the caller's session has answered.
     Elsewhere,
 }
 
 impl Counts {
-    /// A call of `tool`, or of one that is not there.
+    /// Returns the rule for a call of `tool`, or of a missing tool.
     pub(super) fn of(tool: Option<&ToolDefinition>) -> Self {
         if tool.is_some_and(|tool| tool.terminal) { Self::Submission } else { Self::Once }
     }
@@ -246,19 +246,19 @@ pub(super) enum CallAdmission {
 }
 
 impl AuditLog {
-    /// That of a session of its own; `limit` calls may be made.
+    /// Creates the log of a top session with at most `limit` calls.
     pub(super) fn of(limit: Option<u32>) -> Self {
         Self { kept: Mutex::new(DecisionLedger { limit, ..DecisionLedger::default() }), above: None }
     }
 
-    /// As it is; after so many refused submissions it is over.
+    /// Ends the session after so many refused submissions.
     pub(super) fn refusing_submissions(self, limit: u32) -> Self {
         let mut kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         kept.submission_limit = Some(limit);
         Self { kept: Mutex::new(kept), above: self.above }
     }
 
-    /// That of a session below another one: what happens in it happens in the other one, too.
+    /// Creates the log of a session below another one, which gets the same entries.
     pub(super) fn below(above: &Arc<Self>, limit: Option<u32>) -> Self {
         Self { above: Some(Arc::clone(above)), ..Self::of(limit) }
     }
@@ -276,7 +276,7 @@ impl AuditLog {
         let used_up = chain.iter().find_map(|kept| kept.limit.filter(|limit| kept.spent >= *limit));
         let standing = match (counts, used_up) {
             (Counts::Stranger, _) => CallAdmission::Open,
-            // Where the answer was handed in, the other side denies what comes later, and writes it down.
+            // After a submitted answer, the caller's session denies and records later calls.
             (Counts::Elsewhere, _) if !is_closed => CallAdmission::Open,
             _ if is_over => CallAdmission::Closed,
             (Counts::Once, Some(limit)) => {
@@ -306,8 +306,8 @@ impl AuditLog {
         decided
     }
 
-    /// Writes down what the host said of a call that was let through so far and had to be approved; approved, it may have
-    /// `effects`. A session that was closed meanwhile lets nothing through.
+    /// Records the host's decision on an allowed call that needs approval; if approved, it may have `effects`.
+    /// A session that was closed meanwhile denies it.
     pub(super) fn settle_approval(
         &self,
         outcome: &ToolOutcome,
@@ -336,7 +336,8 @@ impl AuditLog {
         for kept in &mut chain {
             match &verdict {
                 Err(Denial::OverBudget { .. }) => kept.over_budget = kept.over_budget.saturating_add(1),
-                // Nothing else tells of the other side's bound: submissions were refused, and now its session is over.
+                // This is the only sign of the caller's bound: submissions were refused, and now its session is
+                // over.
                 Err(Denial::Closed) if counts == Counts::Submission && !kept.is_handed_in => {
                     kept.is_refused_elsewhere |= kept.refused_submissions > 0;
                 }
@@ -351,7 +352,8 @@ impl AuditLog {
         outcome.0.verdict.get_or_init(|| verdict);
     }
 
-    /// Counts a call that was left to the other side, and whose answer nobody waits for any more: it may have been made.
+    /// Counts a call that was left to the caller's session, and whose answer is no longer awaited: it may have
+    /// been made.
     pub(super) fn give_up_elsewhere(&self, (counts, effects): (Counts, Effects)) {
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         for kept in &mut chain {
@@ -381,7 +383,7 @@ impl AuditLog {
         self.lock().refused_submissions
     }
 
-    /// Whether this one, or one above it, is over because too many submissions were refused.
+    /// Returns true if this session, or a session above it, ended because too many submissions were refused.
     pub(super) fn is_out_of_submissions(&self) -> bool {
         self.chain().any(|audit_log| audit_log.lock().is_out_of_submissions())
     }
@@ -391,8 +393,8 @@ impl AuditLog {
         self.lock().is_closed = true;
     }
 
-    /// Closes it and those above it, because the answer was handed in. `false` if one of them was closed before: the answer
-    /// comes too late then.
+    /// Closes this session and those above it because the answer was submitted. Returns false if a session was
+    /// closed before: then the answer is too late.
     pub(super) fn hand_in(&self) -> bool {
         let mut chain: Vec<_> = self.chain().map(Self::lock).collect();
         if chain.iter().any(|kept| kept.is_over()) {
@@ -402,12 +404,12 @@ impl AuditLog {
         true
     }
 
-    /// Whether the answer was handed in here or below.
+    /// Returns true if the answer was submitted here or below.
     pub(super) fn is_handed_in(&self) -> bool {
         self.lock().is_handed_in
     }
 
-    /// Whether this one, or one above it, was closed, by an answer that was handed in or otherwise.
+    /// Returns true if this session, or a session above it, was closed, by a submitted answer or otherwise.
     pub(super) fn is_closed(&self) -> bool {
         self.chain().any(|audit_log| audit_log.lock().is_over())
     }
@@ -418,7 +420,7 @@ impl AuditLog {
         entries.iter().map(RetainedDecision::decision).collect()
     }
 
-    /// Whether such a call was denied, and every one that was let through has succeeded.
+    /// Returns true if such a call was denied, and every such call that was allowed has succeeded.
     pub(super) fn was_denied(&self, call: Fingerprint) -> bool {
         let kept = self.lock();
         let alike = kept.decisions.iter().filter(|entry| entry.fingerprint == Some(call));
@@ -431,14 +433,15 @@ impl AuditLog {
         self.lock().effects
     }
 
-    /// Where the counts and the effects stand.
+    /// Returns the present counts and effects.
     pub(super) fn mark(&self) -> SessionMark {
         let DecisionLedger { spent, over_budget, refused_submissions, effects, is_handed_in, .. } =
             *self.lock();
         SessionMark { spent, over_budget, refused_submissions, effects, is_handed_in }
     }
 
-    /// Sets the counts and the effects back, and opens what was closed because an answer was handed in. The decisions stay.
+    /// Resets the counts and the effects, and reopens a session that a submitted answer had closed. The
+    /// decisions stay.
     pub(super) fn rewind(&self, mark: &SessionMark) {
         let mut kept = self.lock();
         kept.is_handed_in &= mark.is_handed_in;
@@ -446,7 +449,7 @@ impl AuditLog {
         kept.refused_submissions = mark.refused_submissions;
     }
 
-    /// How many decisions are not kept any more.
+    /// Returns the number of dropped decisions.
     pub(super) fn forgotten(&self) -> u64 {
         self.lock().forgotten
     }
@@ -508,7 +511,7 @@ fn weight(decision: &Decision, may_be_denied: bool) -> usize {
 }
 
 fn weight_of(value: &Value) -> usize {
-    /// What an entry of a map takes beside its key and its value.
+    /// Memory of a map's entry, in addition to its key and its value.
     const ENTRY: usize = 64;
     let inside = match value {
         Value::String(text) => text.len(),

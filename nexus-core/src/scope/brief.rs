@@ -1,4 +1,4 @@
-//! What a scope is put together from: plain data, written down by whoever gives the work out.
+//! Parts of a scope: plain data, written by the person or program that assigns the work.
 
 use std::path::PathBuf;
 
@@ -37,17 +37,18 @@ pub struct Brief {
     /// The tools that may be used.
     #[serde(default)]
     pub tools: Vec<ToolPattern>,
-    /// What may be read.
+    /// Readable paths.
     #[serde(default)]
     pub read: Vec<PathBuf>,
-    /// What may be written, and read.
+    /// Writable paths, which are also readable.
     #[serde(default)]
     pub write: Vec<PathBuf>,
-    /// What must not be touched. It wins over all of the above.
+    /// Protected paths. They override all of the above.
     #[serde(default)]
     pub do_not_touch: Vec<PathRule>,
-    /// Whether a file with more than one name may be read: one of its names may lie where nothing may be read.
-    /// Package managers that share files between projects make many such files. Writing to one is never allowed.
+    /// Allows reading a file with more than one name: one of its names may be outside of the readable paths.
+    /// Package managers that share files between projects create many such files. Writing to such a file is
+    /// never allowed.
     #[serde(default)]
     pub allow_hard_links_for_reading: bool,
 }
@@ -101,7 +102,7 @@ impl Brief {
     }
 }
 
-/// What a tier and phase of the work add to a brief. It adds, and takes nothing away but by `do_not_touch`.
+/// Additions of a tier and phase of the work to a brief. Only its `do_not_touch` restricts the brief.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -117,7 +118,7 @@ pub struct Overlay {
 }
 
 impl Overlay {
-    /// One that adds nothing.
+    /// Creates an overlay without additions.
     pub fn new() -> Self {
         Self::default()
     }
@@ -151,27 +152,27 @@ impl Overlay {
     }
 }
 
-/// What one turn has in place of what brief and overlay say, also beyond it: its tools and paths need not be among
-/// theirs, so that whoever may write an override decides on the whole scope of the turn. To give a part of a scope away,
-/// narrow it with [`ParticipantScope::with_write_slice`](super::ParticipantScope::with_write_slice).
+/// Replacements for parts of brief and overlay in one turn, which may exceed them: its tools and paths need not
+/// be among theirs, so the author of an override decides on the whole scope of the turn. To delegate a part of
+/// a scope, narrow it with [`ParticipantScope::with_write_slice`](super::ParticipantScope::with_write_slice).
 ///
-/// `None` leaves a list as it is; an empty list leaves nothing of it. What must not be touched can only grow.
+/// `None` leaves a list unchanged; an empty list empties it. Protected paths can only be added.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TurnOverride {
     /// The tools, in place of the others, also beyond them.
     pub tools: Option<Vec<ToolPattern>>,
-    /// What may be read, in place of the rest, also beyond it.
+    /// Readable paths, in place of the others, also beyond them.
     pub read: Option<Vec<PathBuf>>,
-    /// What may be written, and read, in place of the rest, also beyond it.
+    /// Writable paths, which are also readable, in place of the others, also beyond them.
     pub write: Option<Vec<PathBuf>>,
     /// More that must not be touched.
     pub do_not_touch: Vec<PathRule>,
 }
 
 impl TurnOverride {
-    /// One that changes nothing.
+    /// Creates an override without changes.
     pub fn new() -> Self {
         Self::default()
     }

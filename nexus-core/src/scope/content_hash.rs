@@ -1,4 +1,4 @@
-//! What is in a file, by its hash. The only file that knows the library that makes it.
+//! Hash of a file's content. Only this file uses the hash library.
 
 use std::{
     fmt,
@@ -8,7 +8,7 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-/// How much is read at once, in bytes. Source: our own bound.
+/// Bytes that are read at once. Source: our own bound.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// The hash of a file's content, SHA-256, and how long that is: two files of one hash hold the same bytes.
@@ -45,7 +45,8 @@ impl ContentHash {
         }
     }
 
-    /// Whether it is that of the whole file. Of one that is longer, or grows, no more is read than tells.
+    /// Returns true if it is the hash of the whole file. Reads no more than necessary of a file that is longer
+    /// or grows.
     pub(super) fn is_of(&self, file: File) -> io::Result<bool> {
         if file.metadata()?.len() != self.bytes {
             return Ok(false);
@@ -53,7 +54,7 @@ impl ContentHash {
         Ok(Self::of_reader(file.take(self.bytes.saturating_add(1)))? == *self)
     }
 
-    /// How many bytes the content has.
+    /// Returns the length of the content in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

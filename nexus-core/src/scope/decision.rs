@@ -25,19 +25,19 @@ const MAX_NAME_BYTES: usize = 200;
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// Whose session it was.
+    /// Participant of the session.
     pub participant: ParticipantId,
     /// The tool, as it was named.
     pub tool: String,
-    /// Whose tool it is. Of the program's own, those calls are here that the host was asked about.
+    /// Owner of the tool. For the program's own tools, only calls that the host decided on are recorded.
     #[serde(default = "of_caller", skip_serializing_if = "is_of_caller")]
     pub origin: ToolOrigin,
-    /// The arguments, as they came; none at all are `{}`. Of more than 16 KiB it is the beginning, as text, and of whoever
-    /// showed a wrong token it is `null`.
+    /// The arguments as received; missing ones are `{}`. Above 16 KiB only their beginning, as text, and `null`
+    /// for a caller with a wrong token.
     pub arguments: Value,
-    /// Whether the tool was asked.
+    /// The decision.
     pub outcome: DecisionOutcome,
-    /// Whether the host approved it, where it had to.
+    /// True if the host approved it, for a call that needs approval.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approved: bool,
 }
@@ -73,7 +73,7 @@ pub(super) struct Fingerprint(u64);
 static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
 impl Fingerprint {
-    /// That of calls of `tool` with these arguments; none at all are `{}`.
+    /// Returns the fingerprint of calls of `tool` with these arguments; missing ones are `{}`.
     pub(super) fn of(tool: &str, arguments: &Value) -> Self {
         match arguments {
             Value::Null => Self::of(tool, &Value::Object(Map::new())),
@@ -119,11 +119,11 @@ impl io::Write for BoundedWriter {
     }
 }
 
-/// Whether a call was let through.
+/// Decision on a call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DecisionOutcome {
-    /// The tool was asked, or the host approved the call of a program's own tool.
+    /// The tool ran, or the host approved the call of a program's own tool.
     Allowed,
     /// It was not.
     Denied(Denial),

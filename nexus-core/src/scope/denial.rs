@@ -8,16 +8,16 @@ use super::PathDenial;
 use crate::approval::NotApproved;
 use crate::tool::shortened;
 
-/// How many names a denial lists.
+/// Most names in a denial.
 const MAX_LISTED: usize = 20;
 
-/// Longest name of a tool that is said again, in bytes. Source: our own bound.
+/// Longest repeated name of a tool, in bytes. Source: our own bound.
 const MAX_NAME_BYTES: usize = 128;
 
-/// Longest path, and longest reason against it, that is said again, in bytes. Source: our own bound.
+/// Longest repeated path, and longest reason against it, in bytes. Source: our own bound.
 const MAX_PATH_BYTES: usize = 1_000;
 
-/// Longest reason of the host's that is said again, in bytes. Source: our own bound.
+/// Longest repeated reason of the host, in bytes. Source: our own bound.
 const MAX_REASON_BYTES: usize = 1_000;
 
 /// Names that resemble each other less are not taken for each other, of 1.
@@ -32,43 +32,43 @@ pub enum Denial {
     WrongToken,
     /// The session is over.
     Closed,
-    /// There is no such tool in this scope. Whether there is one outside of it is not told.
+    /// The tool does not exist in this scope. The denial does not reveal tools outside of the scope.
     UnknownTool {
-        /// What was called, shortened.
+        /// Name in the call, shortened.
         name: String,
-        /// The tool whose name resembles it most, if there is one.
+        /// The tool with the most similar name, if any is similar.
         nearest: Option<String>,
         /// The tools there are, the first 20 of them.
         known: Vec<String>,
-        /// How many more there are.
+        /// Number of further tools.
         more: usize,
     },
-    /// The arguments are no JSON object.
+    /// The arguments are not a JSON object.
     NotAnObject {
         /// The tool.
         tool: String,
-        /// What is wrong with text that is no JSON, and where.
+        /// Fault of a text that is not JSON, with its position.
         problem: Option<String>,
     },
     /// The arguments do not fit the tool.
     Unfit {
         /// The tool.
         tool: String,
-        /// What is wrong with them, and where.
+        /// Their fault, with its position.
         problem: String,
     },
     /// An argument that should be a path is something else.
     NotAPath {
         /// The tool.
         tool: String,
-        /// Where the argument stands, as a JSON Pointer.
+        /// Position of the argument, as a JSON Pointer.
         pointer: String,
     },
     /// A path is out of scope.
     Path {
         /// The tool.
         tool: String,
-        /// Which path, and why.
+        /// The path, and the reason.
         denial: PathDenial,
     },
     /// The host had to approve the call, and did not.
@@ -80,7 +80,7 @@ pub enum Denial {
     },
     /// The tool budget is used up.
     OverBudget {
-        /// How many calls were allowed.
+        /// Number of allowed calls.
         budget: u32,
         /// The tools that may be called all the same.
         terminal: Vec<String>,
@@ -88,7 +88,7 @@ pub enum Denial {
 }
 
 impl Denial {
-    /// There is no tool `name`; there are those that are `known`.
+    /// Creates the denial for a missing tool `name`, with the names in `known`.
     pub(crate) fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a str> + Clone) -> Self {
         let resembling = known
             .clone()

@@ -13,17 +13,17 @@ pub enum ScopeError {
     Root {
         /// The root.
         root: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// A path is of no use.
     #[error("{place}, {path:?}, {problem}")]
     Path {
-        /// Where it was written, as in "write path 3 of the brief".
+        /// Its position, such as "write path 3 of the brief".
         place: String,
         /// The path.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// A rule of what must not be touched cannot be kept.
@@ -31,7 +31,7 @@ pub enum ScopeError {
     Rule {
         /// The rule.
         rule: PathRule,
-        /// What is wrong with it.
+        /// The fault.
         problem: String,
     },
     /// Two slices have a place in common.
@@ -41,7 +41,7 @@ pub enum ScopeError {
         first: String,
         /// The other.
         second: String,
-        /// What both have.
+        /// The path that both have.
         path: PathBuf,
     },
     /// An unrestricted scope has no write paths to slice.

@@ -1,8 +1,8 @@
-//! What a file system knows a file by.
+//! Identity of a file in its file system.
 
 use std::fs::Metadata;
 
-/// What a file system knows a file by, whatever it is called: its device and its number there.
+/// Identity of a file under all of its names: its device and its inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileId {
     pub(super) device: u64,

@@ -1,8 +1,8 @@
-//! What the ways to open files have in common.
+//! Shared parts of the ways to open files.
 
 use std::{fs::File, io, path::Path};
 
-/// What becomes of a file that is opened for writing.
+/// Treatment of a file that is opened for writing.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteMode {
@@ -22,7 +22,7 @@ pub enum WriteMode {
 pub struct FolderEntry {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
 }
 
@@ -32,7 +32,7 @@ impl FolderEntry {
     }
 }
 
-/// What an entry of a folder is.
+/// Kind of a folder's entry.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EntryKind {
@@ -54,10 +54,10 @@ pub(super) enum Listed {
     Unnamed,
 }
 
-/// What may be lost by writing a whole file.
+/// Content that writing a whole file may replace.
 #[derive(Clone, Copy)]
 pub(super) enum Over<'o> {
-    /// Whatever is there.
+    /// Any content.
     Anything,
     /// Nothing: there must be no such file.
     Nothing,

@@ -16,7 +16,7 @@ use super::{
     path_policy::{PathPolicy, denial},
 };
 
-/// How often a file is tried that is changed while it is opened. Source: our own bound.
+/// Most attempts to open a file that changes meanwhile. Source: our own bound.
 const MAX_TRIES: usize = 16;
 
 /// Files as one participant may use them. Paths are those of [`ParticipantScope::check_path`]; each is checked when it is
@@ -73,9 +73,9 @@ pub enum FileError {
     Io {
         /// The path, as it was given.
         path: String,
-        /// What was to be done.
+        /// The attempted access.
         access: PathAccess,
-        /// What the system says.
+        /// Error of the system.
         #[source]
         source: io::Error,
     },
@@ -107,7 +107,7 @@ impl ScopedFiles {
         self.run(path, PathAccess::Read, |files, real| files.open(real))
     }
 
-    /// What is in a file.
+    /// Returns the content of a file.
     pub fn read(&self, path: &str) -> Result<Vec<u8>, FileError> {
         let mut content = Vec::new();
         let read = self.open(path)?.read_to_end(&mut content);
@@ -115,7 +115,7 @@ impl ScopedFiles {
         Ok(content)
     }
 
-    /// What is in a file, as text.
+    /// Returns the content of a file, as text.
     pub fn read_to_string(&self, path: &str) -> Result<String, FileError> {
         let mut content = String::new();
         let read = self.open(path)?.read_to_string(&mut content);
@@ -123,7 +123,7 @@ impl ScopedFiles {
         Ok(content)
     }
 
-    /// What is in a folder, by name. What must not be touched is left out, and so are names that are not Unicode.
+    /// Returns the entries of a folder, by name. Leaves out protected entries, and names that are not Unicode.
     pub fn list(&self, path: &str) -> Result<Vec<FolderEntry>, FileError> {
         let mut entries = self.run(path, PathAccess::Read, |files, real| {
             let mut entries = Vec::new();
@@ -145,28 +145,29 @@ impl ScopedFiles {
         self.run(path, PathAccess::Write, |files, real| files.open_for_writing(real, mode))
     }
 
-    /// Writes a whole file, or leaves it as it was: whoever reads meanwhile sees the old content or the new. Folders
-    /// above it that do not exist are made, if they are in scope themselves. The new file keeps the permissions of the old
-    /// one, and not its owner; until it takes the old one's name it stands beside it, and is its owner's alone.
+    /// Writes a whole file, or leaves it unchanged: a reader sees the old content or the new. Creates missing
+    /// folders above it, if they are in scope themselves. The new file gets the permissions of the old one, but
+    /// not its owner; until it takes the old one's name it stands beside it, owner-only.
     ///
-    /// Where nothing may be put beside it, because the file alone is in scope or a rule keeps off such names, it is
-    /// written in its place: whoever reads meanwhile may see a part, and what fails on the way leaves a part.
+    /// If no file may be created beside it, because only the file itself is in scope or a rule protects such
+    /// names, it is written in place: a reader may see a part, and a failure leaves a part.
     pub fn write(&self, path: &str, content: impl AsRef<[u8]>) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref(), Over::Anything))
     }
 
-    /// As [`ScopedFiles::write`], for a file that does not exist: one that does is left as it is, and is an
+    /// [`ScopedFiles::write`] for a file that must not exist: an existing file is not changed, and is an
     /// [`AlreadyExists`](io::ErrorKind::AlreadyExists).
     pub fn write_new(&self, path: &str, content: impl AsRef<[u8]>) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| files.replace(real, content.as_ref(), Over::Nothing))
     }
 
-    /// As [`ScopedFiles::write`], in place of a file of which `expected` is the hash, and of no other. So nobody's work is
-    /// lost that was done since the file was read; the table above says how far that holds. Of the feature `files`.
+    /// [`ScopedFiles::write`] in place of a file whose hash is `expected`, and of no other. So no change since
+    /// the file was read is lost; the table above lists the limits of that guarantee. Needs the feature
+    /// `files`.
     ///
     /// # Errors
     ///
-    /// [`FileError::Stale`] if there is other content; what is there is left as it is.
+    /// [`FileError::Stale`] for other content, which is not changed.
     #[cfg(feature = "files")]
     pub fn replace(
         &self,
@@ -180,7 +181,8 @@ impl ScopedFiles {
         })
     }
 
-    /// Makes a folder, and those above it that do not exist, if they are in scope themselves. One that exists is left as it is.
+    /// Creates a folder, and missing folders above it, if they are in scope themselves. Does not change an
+    /// existing folder.
     pub fn create_folder(&self, path: &str) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| files.create_folder(real))
     }
@@ -204,15 +206,15 @@ impl ScopedFiles {
         })
     }
 
-    /// Says whether a file may be run as a program: by whoever may read it, or by nobody. What replaces a file keeps that. Where
-    /// files have no such mark it is [`Unsupported`](io::ErrorKind::Unsupported).
+    /// Makes a file executable for all users who may read it, or for none. A later replacement retains that. On
+    /// systems without such a permission it is [`Unsupported`](io::ErrorKind::Unsupported).
     pub fn set_executable(&self, path: &str, is_executable: bool) -> Result<(), FileError> {
         self.run(path, PathAccess::Write, |files, real| files.set_executable(real, is_executable))
     }
 
-    /// The places that may be read: the shortest list of paths that has all of them in it, in order, of those that exist now. What
-    /// may be written may be read. Each is relative to the scope's root if it is below it, else absolute; of files without a
-    /// scope it is the working directory.
+    /// Returns the readable paths: the shortest list of existing paths that contains all of them, in order.
+    /// Writable paths are readable. Each is relative to the scope's root if it is below it, else absolute; for
+    /// files without a scope it is the working directory.
     pub fn readable(&self) -> Vec<String> {
         let Some(policy) = self.policy.as_deref() else { return vec![".".to_owned()] };
         let mut grants: Vec<&Path> = policy.read.iter().chain(&policy.write).map(PathBuf::as_path).collect();
@@ -233,7 +235,7 @@ impl ScopedFiles {
         if text.is_empty() { ".".to_owned() } else { text.into_owned() }
     }
 
-    /// Where a path leads, as it is shown.
+    /// Returns the real path for display.
     pub(super) fn place_of(&self, path: &str, access: PathAccess) -> Result<String, FileError> {
         match self.policy.as_deref() {
             Some(policy) => Ok(self.relative(&policy.check(path, access)?)),
@@ -242,7 +244,7 @@ impl ScopedFiles {
         }
     }
 
-    /// Whether there is a folder, and not a file. Nothing is opened.
+    /// Returns true for a folder, false for a file. Opens nothing.
     pub(super) fn is_folder(&self, path: &str) -> Result<bool, FileError> {
         self.run(path, PathAccess::Read, |_, real| Ok(std::fs::metadata(real)?.is_dir()))
     }

@@ -37,7 +37,7 @@ pub(super) struct ByHandle<'f>(pub(super) &'f PathPolicy);
 impl From<Errno> for OpenFailure {
     fn from(error: Errno) -> Self {
         match error {
-            // There was no link when the path was checked.
+            // The check of the path found no link, so the link is new.
             Errno::LOOP => Self::Changed,
             error => Self::Io(error.into()),
         }
@@ -64,7 +64,7 @@ impl Opener for ByHandle<'_> {
             made => made,
         };
         let file = match opened {
-            // It was there, and then it was not; or it is a pipe that nobody reads.
+            // It existed a moment ago; or it is a pipe without a reader.
             Err(Errno::NOENT | Errno::NXIO) => return Err(OpenFailure::Changed),
             opened => File::from(opened?),
         };
@@ -127,7 +127,7 @@ impl Opener for ByHandle<'_> {
                 break;
             }
         }
-        // What was read was in its place until now.
+        // Verify that the folder was not moved while it was read.
         self.judge_folder(real, &folder, None, PathAccess::Read).map(|_| ())
     }
 

@@ -62,7 +62,7 @@ impl Opener for ByName<'_> {
             Over::Anything | Over::Matching(_) => fs::rename(&part, real),
         });
         if written.is_err() {
-            // Whatever is left of it is of no use.
+            // An incomplete file is useless.
             let _ = fs::remove_file(&part);
         }
         Ok(written?)
@@ -149,7 +149,7 @@ impl ByName<'_> {
         self.judge_place(real, access)
     }
 
-    /// Whether the path still leads where it led.
+    /// Checks that the path still leads to the same file.
     fn judge_place(&self, real: &Path, access: PathAccess) -> Result<(), OpenFailure> {
         let Some(policy) = self.0 else { return Ok(()) };
         let walked = walk(real).map_err(|_| OpenFailure::Changed)?;
@@ -175,7 +175,7 @@ fn write_part(part: &Path, real: &Path, content: &[u8]) -> io::Result<()> {
     file.sync_data()
 }
 
-/// What is to replace a file is its owner's alone until it is whole and has that file's permissions.
+/// A replacement is owner-only until it is complete and has the permissions of the replaced file.
 #[cfg(unix)]
 fn keep_private(options: &mut OpenOptions) {
     std::os::unix::fs::OpenOptionsExt::mode(options, 0o600);
@@ -184,18 +184,18 @@ fn keep_private(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 fn keep_private(_: &mut OpenOptions) {}
 
-/// The permissions of a file that may be run by whoever may read it, or by nobody. Bits that would run it as somebody else
-/// go either way.
+/// Returns the permissions of a file that all of its readers may execute, or none. Removes the set-user-id and
+/// set-group-id bits in both cases.
 #[cfg(unix)]
 pub(super) fn executable_mode(mode: u32, is_executable: bool) -> u32 {
     let mode = mode & 0o777;
     if is_executable { mode | ((mode & 0o444) >> 2) } else { mode & !0o111 }
 }
 
-/// A name that nobody else has.
+/// Returns a unique name.
 pub(super) fn part_name() -> String {
     let mut bytes = [0; 8];
-    // Without randomness the name may be taken; it is only ever made anew.
+    // Without randomness the name may exist already; then creating the file fails.
     let _ = getrandom::fill(&mut bytes);
     format!(".{:016x}.part", u64::from_ne_bytes(bytes))
 }

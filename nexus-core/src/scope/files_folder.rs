@@ -52,7 +52,7 @@ pub(super) fn make_folder(policy: &PathPolicy, real: &Path) -> Result<OwnedFd, O
     Ok(rustix::fs::openat(&parent, name, FOLDER, Mode::empty())?)
 }
 
-/// A handle of the folder at `real`, on the way to which there is no symbolic link.
+/// Opens the folder at `real`, a path without symbolic links.
 pub(super) fn open_folder(real: &Path) -> Result<OwnedFd, Errno> {
     let top = rustix::fs::open("/", FOLDER, Mode::empty())?;
     #[cfg(any(target_os = "linux", target_os = "android"))]
@@ -81,13 +81,13 @@ fn name_by_name(top: OwnedFd, real: &Path) -> Result<OwnedFd, Errno> {
     })
 }
 
-/// Where what was opened at `expected` really is: there, but perhaps by another spelling of its name.
+/// Returns the real path of a handle that was opened at `expected`: the same path, perhaps in another spelling.
 pub(super) fn place_of(file: impl AsFd, expected: &Path) -> Result<PathBuf, OpenFailure> {
     let here = real_path(file).unwrap_or_else(|| expected.to_owned());
     if here == expected || key_of(&here) == key_of(expected) { Ok(here) } else { Err(OpenFailure::Changed) }
 }
 
-/// Where what was opened really is, as far as the system tells.
+/// Returns the real path of a handle, as far as the system knows it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn real_path(file: impl AsFd) -> Option<PathBuf> {
     use std::os::fd::AsRawFd as _;

@@ -1,4 +1,4 @@
-//! What is to become a file: written as a whole, before it has that file's name.
+//! A future file: written completely before it gets its name.
 
 use std::{
     ffi::OsStr,
@@ -42,8 +42,9 @@ impl Drop for Beside<'_> {
 }
 
 impl Whole<'_> {
-    /// Writes it, then gives it the name `name` in the folder, over what is said, by way of the name `beside`. Where the system
-    /// has files without a name it has none until it is whole, and a process that is killed before leaves nothing.
+    /// Writes it, then moves it to `name` in the folder, over the content that `over` allows, through the
+    /// temporary name `beside`. On systems with unnamed files it has no name until it is complete, so a process
+    /// that is killed before leaves nothing.
     pub(super) fn put(
         self,
         folder: &OwnedFd,
@@ -94,14 +95,14 @@ fn nameless(folder: &OwnedFd, mode: Mode) -> Option<File> {
     (id(found) == id(rustix::fs::fstat(&file).ok()?)).then_some(file)
 }
 
-/// Gives a file without a name one that is free.
+/// Gives an unnamed file a free name.
 #[cfg(target_os = "linux")]
 fn link(file: &File, folder: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
     // By its place in `/proc`: by the handle alone it takes a privilege.
     rustix::fs::linkat(rustix::fs::CWD, path_of(file), folder, name, AtFlags::SYMLINK_FOLLOW)
 }
 
-/// Where the system shows what a handle of this process is of.
+/// Path by which the system shows a handle of this process.
 #[cfg(target_os = "linux")]
 fn path_of(file: &File) -> String {
     format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file))

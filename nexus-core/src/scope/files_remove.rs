@@ -17,7 +17,7 @@ use super::{PathAccess, file_id::FileId, file_opener::OpenFailure, path_policy::
 /// Deepest folder that is gone into, each by a handle of its own. Source: our own bound; a process may have 1,024 handles.
 const MAX_DEPTH: usize = 256;
 
-/// What a folder is opened with to be emptied.
+/// Flags for opening a folder that is emptied.
 const READABLE: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
@@ -72,7 +72,7 @@ pub(super) fn remove_all(
     }
 }
 
-/// Opens a folder and lists it. One on which something is mounted is none of what was asked for.
+/// Opens a folder and lists it. Refuses a mount point, which belongs to another file system.
 fn enter(policy: &PathPolicy, above: &OwnedFd, name: CString, path: PathBuf) -> Result<Emptied, OpenFailure> {
     let folder = match open_below(above, &name) {
         Err(Errno::XDEV) => {

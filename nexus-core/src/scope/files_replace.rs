@@ -1,4 +1,4 @@
-//! How a whole new file takes the name of another, and what becomes of that one.
+//! Replacing a file by a whole new one, and the treatment of the old one.
 
 use std::{
     ffi::OsStr,
@@ -18,20 +18,21 @@ use super::file_opener::{OpenFailure, Over};
 /// Opens what may have become something else: neither a link is followed nor a pipe waited for.
 const FILE: OFlags = OFlags::NOFOLLOW.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK).union(OFlags::NOCTTY);
 
-/// How many replacements of this process go on at once. Source: our own bound.
+/// Number of locks for concurrent replacements of this process. Source: our own bound.
 const STRIPES: usize = 16;
 
 static REPLACING: [Mutex<()>; STRIPES] = [const { Mutex::new(()) }; STRIPES];
 
-/// Waits until no other replacement of this process is under way in the folder, whatever names lead there. So none sees the
-/// content that another takes back.
+/// Waits until no other replacement of this process runs in the folder, under any of its names. So none sees
+/// content that another one reverts.
 pub(super) fn one_at_a_time(folder: impl AsFd) -> Result<MutexGuard<'static, ()>, Errno> {
     let number = rustix::fs::fstat(folder)?.st_ino;
     let stripe = usize::try_from(number % STRIPES as u64).unwrap_or_default();
     Ok(REPLACING[stripe].lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Gives the file `part` the name `name` in the same folder, over what is said. `part` is left where that fails.
+/// Moves the file `part` to `name` in the same folder, over the content that `over` allows. If that fails,
+/// `part` stays.
 pub(super) fn rename_over(
     folder: &OwnedFd,
     part: &OsStr,
@@ -39,7 +40,7 @@ pub(super) fn rename_over(
     over: Over<'_>,
 ) -> Result<(), OpenFailure> {
     match over {
-        // Replaces the name: whatever it has become meanwhile, nothing is followed.
+        // The rename replaces the name itself, so no link is followed, even a new one.
         Over::Anything => Ok(rustix::fs::renameat(folder, part, folder, name)?),
         Over::Nothing => rename_to_new(folder, part, name),
         Over::Matching(is_expected) => rename_to_expected(folder, part, name, is_expected),
@@ -89,7 +90,7 @@ fn rename_to_expected(
         return Ok(rustix::fs::unlinkat(folder, part, AtFlags::empty())?);
     }
     match exchange() {
-        // Removed meanwhile: what was displaced gets its name back, if nobody else has it.
+        // The name was removed meanwhile: the displaced file gets it back, if it is still free.
         Err(Errno::NOENT) => renameat_with(folder, part, folder, name, RenameFlags::NOREPLACE)?,
         exchanged => exchanged?,
     }
@@ -115,7 +116,7 @@ fn rename_to_expected(
     Ok(rustix::fs::renameat(folder, part, folder, name)?)
 }
 
-/// A file that is there to be looked at. What is no file is refused.
+/// Opens a file for a look at its content. Refuses everything that is not a regular file.
 fn opened(folder: &OwnedFd, name: &OsStr) -> Result<File, Errno> {
     let file = rustix::fs::openat(folder, name, OFlags::RDONLY | FILE, Mode::empty())?;
     let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);

@@ -12,16 +12,16 @@ use super::{
     path_rule::InvalidRule,
 };
 
-/// Most files that were not searched of which it is said which. Source: our own bound.
+/// Most unsearched files that are listed. Source: our own bound.
 const MAX_NAMED: usize = 20;
 
-/// How far a search goes.
+/// Limits of a search.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct SearchOptions {
-    /// Which entries are gone through, and how long all of it may take.
+    /// Limits of the walk, and the time limit of the whole search.
     pub walk: WalkOptions,
-    /// Which files are searched; all by default.
+    /// Files that are searched; all by default.
     pub names: Option<NameGlob>,
     /// Most lines that are found. 1,000 by default.
     pub matches: usize,
@@ -29,9 +29,9 @@ pub struct SearchOptions {
     pub bytes: u64,
     /// Largest file that is searched, in bytes; larger ones are passed over. 16 MiB by default.
     pub file_bytes: u64,
-    /// How much of a line is searched, in bytes. 64 KiB by default.
+    /// Bytes of a line that are searched. 64 KiB by default.
     pub line_bytes: usize,
-    /// How much of a line is shown, in bytes. 500 by default.
+    /// Bytes of a line that are shown. 500 by default.
     pub shown_bytes: usize,
 }
 
@@ -49,13 +49,14 @@ impl Default for SearchOptions {
     }
 }
 
-/// A glob for files, in the syntax of [`PathRule`](super::PathRule): without a `/` it is one for the name of a file, else for its
-/// path from the scope's root. What it matches is the file itself, and no folder above it; upper and lower case differ.
+/// A glob for files, in the syntax of [`PathRule`](super::PathRule): without a `/` it matches the name of a
+/// file, else its path from the scope's root. It matches only files, not folders above them; upper and lower
+/// case differ.
 #[derive(Clone, Debug)]
 pub struct NameGlob(PathGlob);
 
 impl NameGlob {
-    /// Whether it matches the file at `path`, which is relative to the root.
+    /// Returns true if it matches the file at `path`, which is relative to the root.
     pub fn is_match(&self, path: &str) -> bool {
         if path.starts_with('/') {
             self.0.is_exact_match(path)
@@ -77,27 +78,27 @@ impl FromStr for NameGlob {
     }
 }
 
-/// What was found.
+/// Result of a search.
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct Search {
     /// The lines: by file in the order of [`ScopedFiles::walk`], then by number.
     pub matches: Vec<LineMatch>,
-    /// How many files were searched.
+    /// Number of searched files.
     pub files: usize,
-    /// What the walk passed over.
+    /// Entries that the walk skipped.
     pub passed_over: PassedOver,
     /// Files that could not be read, and why; the first 20.
     pub unreadable: Vec<FileError>,
-    /// How many files could not be read.
+    /// Number of unreadable files.
     pub unreadable_files: usize,
-    /// How many files have a NUL byte in them, and so are no text.
+    /// Number of files with a NUL byte, which are not text.
     pub binary_files: usize,
-    /// Files that are larger than was asked for; the first 20.
+    /// Files above the size limit; the first 20.
     pub large: Vec<String>,
-    /// How many files are larger than was asked for.
+    /// Number of files above the size limit.
     pub large_files: usize,
-    /// How many lines were searched up to a part alone: something in the rest of them would not be found.
+    /// Number of lines that were searched only in part: a match in their rest would not be found.
     pub long_lines: usize,
     /// Why it ends before all was searched. What is there, is the beginning of all.
     pub stopped: Option<Bound>,
@@ -117,12 +118,13 @@ pub struct LineMatch {
 }
 
 impl ScopedFiles {
-    /// The lines below a folder, or of a file, that have the pattern in them. What is walked is what [`ScopedFiles::walk`] would
-    /// name; of that only files are opened. Line ends are `\n` and `\r\n`. A file that grows is read as far as is asked for.
+    /// Returns the lines of a file, or of the files below a folder, that match the pattern. Walks like
+    /// [`ScopedFiles::walk`], and opens only files. Line ends are `\n` and `\r\n`. Reads a growing file up to
+    /// the size limit.
     ///
     /// # Errors
     ///
-    /// As of [`ScopedFiles::walk`]. What cannot be read below `path` is passed over and told.
+    /// Those of [`ScopedFiles::walk`]. Unreadable entries below `path` are skipped and reported.
     pub fn search(
         &self,
         path: &str,
@@ -195,7 +197,7 @@ impl Search {
         for (index, line) in lines_of(content).enumerate() {
             let part = part_of(line, options.line_bytes);
             let place = pattern.place_in(part);
-            // Of a part, what reaches its end may be no match of the line.
+            // A match that reaches the end of the searched part may not match the whole line.
             let place = place.filter(|(_, end)| part.len() == line.len() || *end < part.len());
             self.long_lines += usize::from(part.len() < line.len());
             if let Some((start, _)) = place {

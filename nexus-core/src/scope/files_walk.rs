@@ -11,19 +11,19 @@ use super::{
     files::{FileError, ScopedFiles},
 };
 
-/// Most folders that cannot be read of which it is said why. Source: our own bound.
+/// Most unreadable folders that are listed with their reasons. Source: our own bound.
 const MAX_UNREADABLE: usize = 20;
 
-/// How far a walk goes.
+/// Limits of a walk.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalkOptions {
     /// Most entries, folders included. 20,000 by default.
     pub entries: usize,
-    /// How many folders deep; 1 is what lies in the folder itself. 64 by default.
+    /// Depth in folders; 1 means the entries of the folder itself. 64 by default.
     pub depth: usize,
-    /// How long it may take; 10 seconds by default. It is looked at between entries: a system that does not answer is
-    /// waited for.
+    /// Time limit; 10 seconds by default. It is checked between entries: a system call that hangs is waited
+    /// for.
     pub time: Duration,
     /// Names of folders that are not entered, as they are written: they are among the entries, and what is in them is not.
     pub not_entered: Vec<String>,
@@ -35,13 +35,13 @@ impl Default for WalkOptions {
     }
 }
 
-/// What lies in a folder, and in those below it.
+/// Entries of a folder, and of the folders below it.
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct Walk {
     /// The entries: those of a folder by name, and what is in a folder right behind it.
     pub entries: Vec<WalkEntry>,
-    /// What was passed over.
+    /// Skipped entries.
     pub passed_over: PassedOver,
     /// Why it ends before all was seen. What is there, is the beginning of all.
     pub stopped: Option<Bound>,
@@ -51,23 +51,23 @@ pub struct Walk {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WalkEntry {
-    /// Where it lies: relative to the scope's root if it is below it, else absolute.
+    /// Its path: relative to the scope's root if it is below it, else absolute.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     pub kind: EntryKind,
 }
 
-/// What a walk, or a search, passed over.
+/// Entries that a walk, or a search, skipped.
 #[non_exhaustive]
 #[derive(Debug, Default)]
 pub struct PassedOver {
     /// Folders that could not be read, and why; the first 20.
     pub unreadable: Vec<FileError>,
-    /// How many folders could not be read.
+    /// Number of unreadable folders.
     pub unreadable_folders: usize,
-    /// How many folders are deeper than was asked for, or are not to be entered.
+    /// Number of folders below the depth limit, or excluded by name.
     pub not_entered: usize,
-    /// How many names are not Unicode. They have no path.
+    /// Number of names that are not Unicode. They have no path.
     pub not_unicode: usize,
 }
 
@@ -75,23 +75,23 @@ pub struct PassedOver {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// As many entries as there may be.
+    /// The most entries.
     Entries,
     /// The time is over.
     Time,
-    /// As many matches as there may be.
+    /// The most matches.
     Matches,
-    /// As many bytes as may be read.
+    /// The most bytes to read.
     Bytes,
 }
 
 impl ScopedFiles {
-    /// What lies below a folder, or the file itself. Symbolic links are named and not followed; what is out of scope, or must
-    /// not be touched by its name, is not even named.
+    /// Returns the entries below a folder, or the file itself. Lists symbolic links without following them.
+    /// Does not list entries outside of the scope, or protected by their names.
     ///
     /// # Errors
     ///
-    /// As of [`ScopedFiles::list`] for `path` itself. A folder below it that cannot be read is passed over and told.
+    /// Those of [`ScopedFiles::list`] for `path` itself. An unreadable folder below it is skipped and reported.
     pub fn walk(&self, path: &str, options: &WalkOptions) -> Result<Walk, FileError> {
         let mut walker = Walker::new(self, path, options)?;
         let entries = walker.by_ref().collect();
@@ -104,10 +104,10 @@ pub(super) struct Walker<'w> {
     files: &'w ScopedFiles,
     options: &'w WalkOptions,
     until: Instant,
-    /// What is to come, the next one last.
+    /// Remaining entries, the next one last.
     ahead: Vec<Ahead>,
     seen: usize,
-    /// Whether something that would come later was let go, as there are enough entries before it.
+    /// True if later entries were dropped because enough earlier ones exist.
     is_cut: bool,
     pub(super) passed_over: PassedOver,
     pub(super) stopped: Option<Bound>,
@@ -182,7 +182,7 @@ impl<'w> Walker<'w> {
         Ok(())
     }
 
-    /// Whether the time is over.
+    /// Returns true if the time is over.
     #[cfg(feature = "files")]
     pub(super) fn is_over(&self) -> bool {
         Instant::now() >= self.until

@@ -1,4 +1,4 @@
-//! What is looked for in lines. The only file that knows the library of regular expressions.
+//! Search pattern for lines. Only this file uses the library of regular expressions.
 
 use regex::bytes::{Regex, RegexBuilder};
 
@@ -12,11 +12,11 @@ const MAX_COMPILED_BYTES: usize = 2 << 20;
 /// Most memory for what a pattern remembers while it runs, in bytes. Source: our own bound.
 const MAX_REMEMBERED_BYTES: usize = 1 << 20;
 
-/// What is looked for in lines: a regular expression that takes time linear in the line, whatever it is.
+/// Search pattern for lines: a regular expression that takes time linear in the length of the line.
 ///
-/// The syntax is that of the crate [`regex`](https://docs.rs/regex/latest/regex/#syntax): that of Perl without what needs
-/// backtracking, which are references back and looking around. It is held against one line at a time, without the line's
-/// end: `^` and `$` are those of the line.
+/// The syntax is that of the crate [`regex`](https://docs.rs/regex/latest/regex/#syntax): that of Perl without
+/// the parts that need backtracking, which are back references and look-around. It is matched against one line
+/// at a time, without the line's end: `^` and `$` are those of the line.
 ///
 /// ```
 /// use nexus_core::scope::{LinePattern, PatternStyle};
@@ -31,7 +31,7 @@ const MAX_REMEMBERED_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug)]
 pub struct LinePattern(Regex);
 
-/// How a pattern is read.
+/// Interpretation of a pattern.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PatternStyle {
     /// It is the text itself, and no regular expression.
@@ -41,12 +41,12 @@ pub struct PatternStyle {
 }
 
 impl LinePattern {
-    /// The pattern that `text` says.
+    /// Compiles a pattern.
     ///
     /// # Errors
     ///
-    /// [`InvalidLinePattern`] with what is wrong with it: it is empty, too long, or too large once compiled, it has a line
-    /// break in it, or it is no regular expression.
+    /// [`InvalidLinePattern`] with the fault: the text is empty, too long, or too large once compiled, contains
+    /// a line break, or is not a regular expression.
     pub fn new(text: &str, style: PatternStyle) -> Result<Self, InvalidLinePattern> {
         if text.is_empty() {
             return Err(InvalidLinePattern("it is empty; `^` is in every line".to_owned()));
@@ -73,18 +73,18 @@ impl LinePattern {
         })
     }
 
-    /// Whether it is somewhere in a line.
+    /// Returns true if a line contains it.
     pub fn is_in(&self, line: impl AsRef<[u8]>) -> bool {
         self.0.is_match(line.as_ref())
     }
 
-    /// Where it is in a line first: the bytes from, and up to.
+    /// Returns the first match in a line: its start and end in bytes.
     pub(super) fn place_in(&self, line: &[u8]) -> Option<(usize, usize)> {
         self.0.find(line).map(|found| (found.start(), found.end()))
     }
 }
 
-/// Why a text is no pattern.
+/// Reason why a text is not a pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it cannot be looked for: {0}")]
 pub struct InvalidLinePattern(String);

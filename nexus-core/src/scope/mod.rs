@@ -1,15 +1,15 @@
-//! What a participant may do in a turn: scopes, and sessions, which decide on every call of a caller's tool.
+//! Scopes of participants, and sessions, which decide on every call of a caller's tool.
 //!
-//! A [`ParticipantScope`] is put together from explicit inputs and says which tools and which paths a participant
-//! has. A [`Session`] holds one participant to it: whatever carries a call, a loop of our own or a vendor's program,
-//! the call passes [`Session::authorize`], and one that is out of scope never reaches the tool. How a call travels is
-//! left to the backends.
+//! A [`ParticipantScope`] is assembled from explicit inputs and lists the tools and paths of a participant. A
+//! [`Session`] enforces it: every call passes [`Session::authorize`], from a native loop or a vendor's program,
+//! and a call out of scope never reaches the tool. The backends transport the calls.
 //!
-//! Whoever runs a turn opens a [`TurnSession`] below the caller's session and takes every call to it as it came, also one
-//! that can only be denied. A [`Permit`] is what the tool is asked by; a [`Denial`] is what the model reads instead, and
-//! the call's status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied). Where a turn runs elsewhere than its caller it has
-//! a session that leaves both to the caller's: [`RemoteSession`]. So the [`Decision`]s are all the calls
-//! that reached a session, in order, and are the same whether a loop or an MCP server carried them.
+//! The code that runs a turn opens a [`TurnSession`] below the caller's session and passes every call to it
+//! unchanged, also calls that can only be denied. The tool runs with a [`Permit`]; otherwise the model reads a
+//! [`Denial`], and the call's status is [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied). If a turn
+//! runs on another machine than its caller, it has a session that leaves both to the caller's:
+//! [`RemoteSession`]. So the [`Decision`]s are all the calls that reached a session, in order, and are the same
+//! for a native loop and an MCP server.
 
 mod arguments;
 mod audit_log;

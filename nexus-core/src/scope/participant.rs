@@ -1,4 +1,4 @@
-//! What one participant may use and touch.
+//! Tools and paths of one participant.
 
 use std::{
     fs,
@@ -47,7 +47,7 @@ use super::{
 #[derive(Clone, Debug)]
 pub struct ParticipantScope {
     tools: Vec<ToolPattern>,
-    /// `None` is no policy at all.
+    /// `None` means no restriction at all.
     policy: Option<Arc<PathPolicy>>,
 }
 
@@ -58,13 +58,13 @@ impl ParticipantScope {
         Self { tools: vec![ToolPattern::every()], policy: None }
     }
 
-    /// What a brief allows, with what the overlay adds, and with what the turn puts in its place.
+    /// Assembles a scope from a brief, the additions of the overlay, and the replacements of the turn.
     ///
-    /// The root must exist. Other paths need not; one below the root must not lead through a symbolic link.
+    /// The root must exist. Other paths need not; a path below the root must not lead through a symbolic link.
     ///
     /// # Errors
     ///
-    /// [`ScopeError`] names the place that is wrong, as in "write path 3 of the brief".
+    /// [`ScopeError`] names the position of the fault, such as "write path 3 of the brief".
     pub fn assemble(
         brief: &Brief,
         overlay: Option<&Overlay>,
@@ -96,7 +96,7 @@ impl ParticipantScope {
         Ok(Self { tools, policy: Some(Arc::new(policy)) })
     }
 
-    /// Whether the tool of this name may be used.
+    /// Returns true if the tool of this name may be used.
     pub fn allows_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|pattern| pattern.matches(name))
     }
@@ -106,18 +106,19 @@ impl ParticipantScope {
         self.policy.as_ref().map(|policy| policy.root.as_path())
     }
 
-    /// The path to use for `path`, if the participant may do this there: absolute, and with symbolic links resolved.
-    /// A relative path is relative to the root.
+    /// Returns the path to use for `path`, if the participant has this access: absolute, and with symbolic
+    /// links resolved. A relative path is relative to the root.
     ///
-    /// To write a folder is to make, rename or remove it as a whole: that is denied if something in it must not be
-    /// touched. To read one is to list it: whoever goes on to what is inside asks again for each path.
+    /// Writing a folder means creating, renaming or removing it as a whole: that is denied if it contains a
+    /// protected path. Reading a folder means listing it: check every path inside again.
     ///
-    /// What holds now may not hold a moment later: whoever opens the path by its name leaves a window in which somebody
-    /// else can put a link in its place. [`ParticipantScope::files`] leaves none where the system allows that.
+    /// The result may be outdated a moment later: opening the path by its name leaves a window in which another
+    /// program can replace it by a link. [`ParticipantScope::files`] leaves no such window if the system allows
+    /// that.
     ///
     /// # Errors
     ///
-    /// [`PathDenial`] if the participant may not do this there, or if it cannot be said where the path leads.
+    /// [`PathDenial`] if the participant lacks this access, or if the target of the path cannot be determined.
     pub fn check_path(&self, path: &str, access: PathAccess) -> Result<PathBuf, PathDenial> {
         match &self.policy {
             Some(policy) => policy.check(path, access),

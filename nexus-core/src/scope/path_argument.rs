@@ -4,19 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// An argument of a tool that is a path, or a list of paths. A session holds it against the scope before the tool is
-/// asked, and hands the tool the path that it checked: absolute, and with no symbolic link in it.
+/// An argument of a tool that is a path, or a list of paths. A session checks it against the scope before the
+/// tool runs, and passes the checked path to the tool: absolute, and without symbolic links.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathArgument {
-    /// Where the path stands in the arguments: a JSON Pointer (RFC 6901), in which a `*` stands for every item of a
-    /// list and for every value of an object. What is not there, or is `null`, is not checked; whatever else is there
-    /// and is neither a text nor a list of texts, nor leads on as the pointer says, has the call denied.
+    /// Position of the path in the arguments: a JSON Pointer (RFC 6901), in which a `*` stands for every item
+    /// of a list and for every value of an object. A value that is missing or `null` is not checked; any other
+    /// value that is neither a text nor a list of texts, nor has the next step of the pointer, denies the call.
     pub pointer: String,
-    /// What the tool does at the path.
+    /// The tool's access to the path.
     pub access: PathAccess,
 }
 
-/// What is done at a path.
+/// Access to a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PathAccess {
@@ -42,9 +42,9 @@ impl fmt::Display for PathAccess {
 pub struct PathDenial {
     /// The path, as it was given.
     pub path: String,
-    /// What was to be done.
+    /// The attempted access.
     pub access: PathAccess,
-    /// What stands against it.
+    /// The reason.
     pub reason: String,
 }
 

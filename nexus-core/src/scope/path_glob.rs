@@ -1,6 +1,6 @@
-//! Globs of what must not be touched. The only file that knows the library that matches them.
+//! Globs for protected paths. Only this file uses the glob library.
 //!
-//! Without the feature `globs` there is no glob, and a rule that is one is refused: nothing is left unprotected in silence.
+//! Without the feature `globs` a rule with a glob is refused: no path is silently unprotected.
 
 #[cfg(feature = "globs")]
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
@@ -36,13 +36,13 @@ impl PathGlob {
         Ok(Self([ready(str::to_owned)?, ready(folded)?]))
     }
 
-    /// Whether it matches a path, as that is written or as names are compared.
+    /// Returns true if it matches a path, as written or in the form for comparing names.
     pub(super) fn is_match(&self, path: &str, folded: &str) -> bool {
         let [exact, loose] = &self.0;
         exact.is_match(path) || loose.is_match(folded)
     }
 
-    /// Whether it matches a path as that is written.
+    /// Returns true if it matches a path as written.
     #[cfg(feature = "files")]
     pub(super) fn is_exact_match(&self, path: &str) -> bool {
         let [exact, _] = &self.0;
@@ -87,7 +87,7 @@ fn glob_of_characters(glob: &str) -> Result<String, String> {
                 let text = rest.as_str();
                 let negated = text.starts_with(['!', '^']);
                 let first = usize::from(negated);
-                // A `]` that comes first is one of the characters.
+                // A `]` in the first position is a member of the class.
                 let after = text.char_indices().skip(first + 1).find(|(_, character)| *character == ']');
                 let class = after.and_then(|(end, _)| text.get(..=end)).ok_or("a `[` is not closed")?;
                 if !class.is_ascii() {

@@ -1,4 +1,4 @@
-//! Whether one path is another, or below it, whatever names lead there.
+//! Comparison of paths by identity, under all names of a file.
 
 use std::path::Path;
 
@@ -24,13 +24,13 @@ impl PathIdentity {
         Self::new(path, Vec::new())
     }
 
-    /// Whether it is `other`, or below it.
+    /// Returns true if it equals `other`, or is below it.
     pub(super) fn is_below(&self, other: &Self) -> bool {
         if self.key.starts_with(&other.key) {
             return true;
         }
         let Some(deepest) = other.trail.last() else { return false };
-        // What of the other does not exist yet is compared by name, from the deepest folder on that does.
+        // Compare missing parts by name, from the deepest existing folder on.
         let missing = other.key.get(other.trail.len()..).unwrap_or_default();
         let mut numbered = self.trail.iter().enumerate().filter(|(_, identity)| *identity == deepest);
         numbered.any(|(index, _)| self.key.get(index + 1..).is_some_and(|rest| rest.starts_with(missing)))

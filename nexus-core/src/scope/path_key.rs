@@ -38,8 +38,9 @@ pub fn folded_name(name: &str) -> String {
     }
 }
 
-/// Whether some file system takes a name for `.git`: in any case, with characters that do not show (HFS+), with dots and
-/// spaces at its end, as a short name, with a stream, or behind a backslash (NTFS). Source: `is_hfs_dotgit` and `is_ntfs_dotgit` in git.
+/// Returns true if some file system treats a name as `.git`: in any case, with invisible characters (HFS+),
+/// with dots and spaces at its end, as a short name, with a stream, or behind a backslash (NTFS). Source:
+/// `is_hfs_dotgit` and `is_ntfs_dotgit` in git.
 ///
 /// ```
 /// use nexus_core::scope::is_dot_git;
@@ -48,7 +49,7 @@ pub fn folded_name(name: &str) -> String {
 /// assert!(!is_dot_git(b".gitignore") && !is_dot_git(b"git"));
 /// ```
 pub fn is_dot_git(name: &[u8]) -> bool {
-    // Of a name that is not Unicode, what of it is.
+    // Use the valid parts of a name that is not Unicode.
     let text: String = name.utf8_chunks().map(|chunk| chunk.valid()).collect();
     let is = |name: &str| matches!(folded_name(name).as_str(), ".git" | "git~1");
     let stem = |part: &str| is(part.split(':').next().unwrap_or_default());
@@ -64,7 +65,7 @@ pub(super) fn folded(text: &str) -> String {
     parts.join("/")
 }
 
-/// The same for a text without a slash. There is none in what it becomes, either.
+/// Folds a text without a slash. The result has no slash either.
 fn folded_part(text: &str) -> String {
     let shown = text.nfkd().filter(|character| !is_ignorable(*character));
     // Up, then down: that joins `ß` and `ss`, `ſ` and `s`, and the Greek sigmas. Down before that: `ẞ` has no upper case but itself.
@@ -74,7 +75,7 @@ fn folded_part(text: &str) -> String {
     folded.map(|character| if character == '/' { '\u{2215}' } else { character }).collect()
 }
 
-/// Whether a character does not show. Source: the property `Default_Ignorable_Code_Point` of Unicode 16.
+/// Returns true for an invisible character. Source: the property `Default_Ignorable_Code_Point` of Unicode 16.
 fn is_ignorable(character: char) -> bool {
     matches!(u32::from(character),
         0xAD | 0x34F | 0x61C | 0x115F..=0x1160 | 0x17B4..=0x17B5 | 0x180B..=0x180F | 0x200B..=0x200F

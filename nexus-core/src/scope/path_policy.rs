@@ -19,10 +19,10 @@ const MAX_SEARCHED: usize = 50_000;
 /// Most places that a denial lists.
 const MAX_LISTED: usize = 10;
 
-/// How much of a path a denial repeats, in characters.
+/// Characters of a path that a denial repeats.
 const MAX_SHOWN: usize = 300;
 
-/// What an agent reads that would write into a repository.
+/// Denial for an agent that tries to write into a repository.
 const IN_REPOSITORY: &str = "a name in it is a repository, or is taken for one by some file system, and no commit takes it: leave it \
                              as it is, or choose another name";
 
@@ -36,7 +36,7 @@ pub(super) struct PathPolicy {
     pub(super) allow_hard_links_for_reading: bool,
 }
 
-/// Where something must not be touched is, at this moment.
+/// Present position of a protected path.
 #[derive(Debug)]
 struct Protected<'f> {
     rule: &'f PathRule,
@@ -54,7 +54,7 @@ impl PathPolicy {
         spelling(asked)?;
         let walked = walk(&self.root.join(asked)).map_err(|astray| {
             let near = |grant: &&PathBuf| astray.at.starts_with(grant) || grant.starts_with(&astray.at);
-            // What lies elsewhere is not told apart.
+            // The denial must not reveal paths outside of the scope.
             if self.grants(access).any(|grant| near(&grant)) { astray.problem } else { self.outside(access) }
         })?;
         self.judge(&walked, access)?;
@@ -67,14 +67,14 @@ impl PathPolicy {
     /// Holds what a path leads to against grants and rules.
     pub(super) fn judge(&self, walked: &Walked, access: PathAccess) -> Result<(), String> {
         let is_granted = |access| self.grants(access).any(|grant| walked.path.starts_with(grant));
-        // What may be written may be read, too.
+        // Writable paths are also readable.
         if !is_granted(PathAccess::Read) {
             return Err(self.outside(access));
         }
         if walked.path.to_str().is_none() {
             return Err("its real name is not Unicode".to_owned());
         }
-        // What is above the end of the path is judged with it.
+        // Folders above the final path are checked together with it.
         let beside = walked.passed.iter().filter(|passed| !walked.path.starts_with(passed));
         let touched = beside.chain([&walked.path]).find_map(|path| self.rules.rule_against(path));
         if let Some(rule) = touched {
@@ -106,8 +106,9 @@ impl PathPolicy {
         Ok(())
     }
 
-    /// Whether a name on the way, below the root or the grant that lies elsewhere, is a repository or can be taken for one: what is
-    /// written there runs beyond every sandbox, such as a hook, and no commit takes it.
+    /// Returns true if a name of the path, below the root or an outside grant, is a repository or can be
+    /// mistaken for one: a file written there, such as a hook, runs outside of every sandbox, and no commit
+    /// includes it.
     fn is_in_repository(&self, walked: &Walked) -> bool {
         let tops = || std::iter::once(&self.root).chain(&self.write);
         let mut places = walked.passed.iter().chain([&walked.path]);
@@ -117,7 +118,7 @@ impl PathPolicy {
         })
     }
 
-    /// Whether what is there may be used at all.
+    /// Checks that a file of this kind may be used at all.
     pub(super) fn judge_kind(&self, kind: PathKind, access: PathAccess) -> Result<(), String> {
         match kind {
             PathKind::Missing | PathKind::Folder => Ok(()),
@@ -132,7 +133,7 @@ impl PathPolicy {
         }
     }
 
-    /// Whether what was opened, known by its real path and its identity, is kept off.
+    /// Checks that an opened file, by its real path and identity, is not protected.
     pub(super) fn judge_opened(
         &self,
         path: &Path,
@@ -151,7 +152,8 @@ impl PathPolicy {
         }
     }
 
-    /// Whether a folder or a file may be made at `path`, which is real and above or beside one that may be written.
+    /// Returns true if a folder or file may be created at `path`, which is real and above or beside a writable
+    /// path.
     pub(super) fn may_make(&self, path: &Path) -> bool {
         self.judge_opened(path, None, PathAccess::Write).is_ok()
     }
@@ -167,7 +169,7 @@ impl PathPolicy {
         self.write.iter().chain(read)
     }
 
-    /// Where the paths that must not be touched are, as seen now: each where it was written, and where it leads.
+    /// Returns the present positions of protected paths: each as written, and its target.
     fn protected(&self) -> Vec<Protected<'_>> {
         let found = self.rules.paths().filter_map(|(rule, path)| {
             let walked = walk(path).ok()?;
@@ -215,7 +217,7 @@ impl PathPolicy {
         format!("it is out of scope; {}", self.places(access))
     }
 
-    /// Where something may be done.
+    /// Lists the paths with this access.
     fn places(&self, access: PathAccess) -> String {
         let mut shown: Vec<String> = Vec::new();
         for grant in self.grants(access) {
@@ -235,9 +237,9 @@ impl PathPolicy {
         }
     }
 
-    /// A path that a scope is to have, made absolute.
+    /// Returns a path for a scope as an absolute path.
     ///
-    /// Below the root it must hold no symbolic link: whoever could put one there would have chosen what is granted.
+    /// Below the root it must not contain a symbolic link: its creator would have chosen the granted path.
     pub(super) fn grant(root: &Path, path: &Path, place: impl Fn() -> String) -> Result<PathBuf, ScopeError> {
         let wrong = |problem: &str| ScopeError::Path {
             place: place(),

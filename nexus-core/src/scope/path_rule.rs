@@ -1,4 +1,4 @@
-//! What must not be touched: a path with everything below it, or a glob.
+//! Protected paths: a path with everything below it, or a glob.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -11,7 +11,7 @@ const MAX_BYTES: usize = 1024;
 /// Characters that make a glob of a rule.
 const GLOB_CHARACTERS: [char; 4] = ['*', '?', '[', '{'];
 
-/// What takes the meaning from the next character of a glob. On Windows it parts names.
+/// Character that escapes the next one in a glob. On Windows it separates names.
 const ESCAPE: char = '\\';
 
 name_type! {
@@ -51,7 +51,7 @@ impl PathRule {
         root.join(&*self.0).components().collect()
     }
 
-    /// The glob, for absolute paths. `None` if the rule is none.
+    /// Returns the glob for absolute paths. `None` if the rule is a plain path.
     pub(super) fn glob_below(&self, root: &str) -> Result<Option<PathGlob>, String> {
         glob_below(&self.0, root)
     }
@@ -82,13 +82,13 @@ fn check(text: &str) -> Result<(), InvalidRule> {
     glob_below(text, "").map(drop).map_err(invalid)
 }
 
-/// A text that says of no path that it must not be touched.
+/// Error for a text that is not a valid rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the rule {text:?} {problem}")]
 pub struct InvalidRule {
-    /// What was given, shortened.
+    /// The given text, shortened.
     pub text: String,
-    /// What is wrong with it.
+    /// Its fault.
     pub problem: String,
 }
 

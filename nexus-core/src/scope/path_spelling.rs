@@ -1,4 +1,4 @@
-//! What can be said of a path by its spelling, before anything is looked at.
+//! Checks of a path's spelling, before any access to the file system.
 
 /// Longest path, in bytes. Source: `PATH_MAX` of Linux, which counts the NUL.
 const MAX_PATH_BYTES: usize = 4095;
@@ -6,7 +6,7 @@ const MAX_PATH_BYTES: usize = 4095;
 /// Longest name in a path, in bytes. Source: `NAME_MAX` of Linux.
 const MAX_NAME_BYTES: usize = 255;
 
-/// What can be said of a path by its spelling alone.
+/// Checks the spelling of a path.
 pub(super) fn spelling(path: &str) -> Result<(), String> {
     if path.is_empty() {
         return Err("it is empty; `.` is the root".to_owned());
@@ -26,7 +26,7 @@ pub(super) fn spelling(path: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether Windows takes a name for something else than the file so named: a device, a stream, another name.
+/// Returns true if Windows treats a name as something other than that file: a device, a stream, another name.
 /// Source: "Naming Files, Paths, and Namespaces" of its documentation.
 fn is_special_on_windows(name: &str) -> bool {
     let is_drive = name.len() == 2 && name.ends_with(':');
@@ -40,7 +40,7 @@ fn is_special_on_windows(name: &str) -> bool {
     (name.contains(':') && !is_drive) || is_device || trimmed
 }
 
-/// What is wrong with a path that begins as a shell would have it, and would mean another place here.
+/// Returns the fault of a path that begins with a shell shorthand, which would have another meaning here.
 pub(super) fn shell_shorthand(path: &str) -> Option<String> {
     let first = path.split(std::path::is_separator).next().unwrap_or_default();
     let is_variable = |name: &str| {

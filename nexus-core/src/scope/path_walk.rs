@@ -15,25 +15,25 @@ const MAX_LINKS: usize = 40;
 /// Most names that are gone through for one path, those in links included. Source: our own bound.
 const MAX_STEPS: usize = 2048;
 
-/// Where a path leads.
+/// Target of a path.
 #[derive(Debug)]
 pub(super) struct Walked {
     /// The real path: absolute, and with no symbolic link in it. What does not exist yet is its end.
     pub(super) path: PathBuf,
-    /// What is there.
+    /// Kind of its target.
     pub(super) kind: PathKind,
     /// Every place that was passed, symbolic links included, by its path.
     pub(super) passed: Vec<PathBuf>,
     /// The symbolic links among them.
     pub(super) links: Vec<PathBuf>,
-    /// What exists on the way, by what the file system knows it by.
+    /// Identities of the existing parts of the path.
     pub(super) identities: Vec<FileId>,
     /// The same of the real path alone: one for each of its names that exists, from the root of the file system down.
     pub(super) trail: Vec<FileId>,
 }
 
 impl Walked {
-    /// What the file system knows the place itself by, if it exists.
+    /// Returns the identity of the target, if it exists.
     pub(super) fn identity(&self) -> Option<FileId> {
         if self.kind == PathKind::Missing { None } else { self.trail.last().copied() }
     }
@@ -53,7 +53,7 @@ pub(super) enum PathKind {
     Folder,
     /// A file.
     File {
-        /// How many names it has.
+        /// Number of its names.
         names: u64,
     },
     /// A pipe, a socket or a device.
@@ -80,12 +80,12 @@ fn name_count(_: &Metadata) -> u64 {
     1
 }
 
-/// Why it cannot be said where a path leads.
+/// Reason why the target of a path cannot be determined.
 #[derive(Debug)]
 pub(super) struct Astray {
-    /// How far it could be followed.
+    /// The part that could be followed.
     pub(super) at: PathBuf,
-    /// What stood in the way.
+    /// The obstacle.
     pub(super) problem: String,
 }
 
@@ -132,7 +132,7 @@ impl Walk {
         Astray { at: self.here.clone(), problem: problem.into() }
     }
 
-    /// Puts the names of `path` before those that are still ahead.
+    /// Inserts the names of `path` before the remaining ones.
     fn turn_to(&mut self, path: &Path) {
         if path.is_absolute() {
             self.here = path.ancestors().last().unwrap_or(path).to_owned();
@@ -214,7 +214,7 @@ pub(super) fn said(error: &io::Error) -> String {
     error.kind().to_string()
 }
 
-/// Whether the links of a folder may lead elsewhere than they say, as those of `/proc` do.
+/// Returns true if the links of a folder may lead to other targets than they show, like those of `/proc`.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn is_of_the_kernel(folder: &Path) -> bool {
     rustix::fs::statfs(folder).is_ok_and(|system| system.f_type == rustix::fs::PROC_SUPER_MAGIC)

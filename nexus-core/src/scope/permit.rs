@@ -1,4 +1,4 @@
-//! That one call may be made.
+//! Permission for one call.
 
 use std::{borrow::Cow, fmt, panic::AssertUnwindSafe, sync::Arc};
 
@@ -15,7 +15,7 @@ use crate::{
     turn::Effects,
 };
 
-/// Who answers the calls of a session.
+/// Answerer of a session's calls.
 pub(super) enum Answerer {
     /// Tools, once the session has let a call through.
     Tools(Arc<dyn ToolRouter>),
@@ -24,7 +24,7 @@ pub(super) enum Answerer {
 }
 
 impl Answerer {
-    /// What is wrong with the arguments of a call, if that can be told here.
+    /// Checks the arguments of a call, if that is possible here.
     pub(super) fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String> {
         match self {
             Self::Tools(tools) => tools.check_arguments(tool, arguments),
@@ -33,8 +33,8 @@ impl Answerer {
     }
 }
 
-/// That one call may be made. Only [`Session::authorize`](super::Session::authorize) makes one, and it is good for one
-/// call, of the tools of that session.
+/// Permission for one call. Only [`Session::authorize`](super::Session::authorize) creates it, and it is valid
+/// for one call of that session's tools.
 pub struct Permit<'s> {
     answerer: &'s Answerer,
     definition: Cow<'s, ToolDefinition>,
@@ -53,23 +53,24 @@ impl<'s> Permit<'s> {
         Self { answerer, definition, arguments, audit_log, outcome: ToolOutcome::default() }
     }
 
-    /// What becomes of the call is told to `outcome`.
+    /// Reports the end of the call to `outcome`.
     pub(super) fn telling(self, outcome: ToolOutcome) -> Self {
         Self { outcome, ..self }
     }
 
-    /// The tool. In a [remote session](super::Session::remote) it may be one that is not there: all that is known of it is its name.
+    /// Returns the tool. In a [remote session](super::Session::remote) the tool may be missing: then only its
+    /// name is known.
     pub fn definition(&self) -> &ToolDefinition {
         &self.definition
     }
 
-    /// The arguments as the tool gets them: each path is the one that was checked. In a remote session they are as they came, and
-    /// nothing is checked yet.
+    /// Returns the arguments for the tool: each path is the checked one. In a remote session they are as
+    /// received and unchecked.
     pub fn arguments(&self) -> &Value {
         &self.arguments
     }
 
-    /// The definition, if the host has to be asked about the call from here.
+    /// Returns the definition, if this side has to ask its host about the call.
     pub(super) fn needs_approval(&self) -> Option<Cow<'s, ToolDefinition>> {
         let asks_here = matches!(self.answerer, Answerer::Tools(_)) && self.definition.needs_approval;
         asks_here.then(|| self.definition.clone())

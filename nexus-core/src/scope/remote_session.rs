@@ -65,18 +65,20 @@ use crate::tool::{ToolCall, ToolResult};
 /// [opened for the turn]: crate::TurnHost::open_turn
 #[async_trait]
 pub trait RemoteSession: fmt::Debug + Send + Sync + 'static {
-    /// Has the caller decide on a call and answer it, by [`Session::try_call`](super::Session::try_call). Calls are handed on in
-    /// the order in which their futures are first polled. When one is dropped its call is given up: what runs for it should end.
+    /// Lets the caller decide on a call and answer it, by [`Session::try_call`](super::Session::try_call).
+    /// Calls are passed on in the order in which their futures are first polled. Dropping a future cancels its
+    /// call: its work should end.
     ///
-    /// A call whose answer is lost on the way is a [`ToolResult::error`] and no denial: it may have been made.
+    /// A call whose answer is lost on the way is a [`ToolResult::error`] and not a denial: it may have been
+    /// made.
     ///
     /// # Errors
     ///
-    /// [`Denial`]: no tool was asked.
+    /// [`Denial`]: the tool did not run.
     async fn call(&self, call: ToolCall) -> Result<ToolResult, Denial>;
 
-    /// Has the caller decide on a call of a tool of the program's own that runs the turn, by
-    /// [`Session::approve`](super::Session::approve). An answer that is lost on the way is no.
+    /// Lets the caller decide on a call of a program's own tool, by
+    /// [`Session::approve`](super::Session::approve). An answer that is lost on the way counts as a refusal.
     ///
     /// # Errors
     ///

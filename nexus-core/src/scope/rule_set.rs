@@ -71,7 +71,7 @@ impl RuleSet {
         self.rules.iter().map(|ready| (&ready.rule, ready.path.as_path()))
     }
 
-    /// Whether what is below a folder can only be judged by looking at it.
+    /// Returns true if the content of a folder can only be judged by listing it.
     pub(super) fn has_globs(&self) -> bool {
         self.rules.iter().any(|ready| ready.glob.is_some())
     }

@@ -30,7 +30,7 @@ use crate::turn::{Effects, ToolOrigin};
 /// what is wrong and does not fix it learns nothing from a sixth, and each is a paid call.
 pub const DEFAULT_REFUSED_SUBMISSIONS: u32 = 5;
 
-/// Longest problem with arguments that is told, in bytes. Source: our own bound.
+/// Longest fault of arguments in a message, in bytes. Source: our own bound.
 const MAX_PROBLEM_BYTES: usize = 4 << 10;
 
 /// Holds one participant to its scope: every call of a tool passes [`Session::authorize`], whatever carried it.
@@ -84,7 +84,7 @@ pub struct Session {
     audit_log: Arc<AuditLog>,
     approver: Option<Approver>,
     redactor: Redactor,
-    /// Calls that run hold it shared, one that hands in the answer alone.
+    /// Running calls lock it shared; a call that submits the answer locks it exclusively.
     running: RwLock<()>,
 }
 
@@ -94,11 +94,11 @@ pub struct CallPlace<'s> {
     _running: Either<RwLockReadGuard<'s, ()>, RwLockWriteGuard<'s, ()>>,
 }
 
-/// How many calls a session takes.
+/// Bounds on the calls of a session.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionBounds {
-    /// Calls in all, those of terminal tools excepted. `None` is no bound.
+    /// Most calls in total, without those of terminal tools. `None` means unlimited.
     pub tool_calls: Option<u32>,
     /// Refused submissions: calls of terminal tools that hand nothing in.
     pub refused_submissions: u32,
@@ -138,8 +138,8 @@ struct Catalogue {
 }
 
 impl Session {
-    /// A session of `participant`, which may use those of `tools` that are in `scope`. The tools are listed now:
-    /// one that is added later is not in the session.
+    /// Creates a session of `participant` with the tools of `tools` that are in `scope`. The tools are listed
+    /// now: later ones are not in the session.
     pub fn mint(
         participant: impl Into<ParticipantId>,
         scope: ParticipantScope,
@@ -148,7 +148,7 @@ impl Session {
         Self::mint_with_budget(participant, scope, tools, None)
     }
 
-    /// As [`Session::mint`]; `tool_calls` calls may be made in all, those of terminal tools excepted.
+    /// [`Session::mint`] with at most `tool_calls` calls in total, without those of terminal tools.
     pub fn mint_with_budget(
         participant: impl Into<ParticipantId>,
         scope: ParticipantScope,
@@ -158,7 +158,7 @@ impl Session {
         Self::mint_with_bounds(participant, scope, tools, SessionBounds::new().with_tool_calls(tool_calls))
     }
 
-    /// As [`Session::mint`], with these bounds on calls.
+    /// [`Session::mint`] with these bounds on calls.
     pub fn mint_with_bounds(
         participant: impl Into<ParticipantId>,
         scope: ParticipantScope,
