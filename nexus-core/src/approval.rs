@@ -1,4 +1,4 @@
-//! Approval: calls of an agent that need somebody's consent, and the host that decides on them.
+//! Approval: calls of an agent that need consent, and the host that decides on them.
 
 use std::{fmt, future::Future, panic::AssertUnwindSafe, path::PathBuf, sync::Arc, time::Duration};
 

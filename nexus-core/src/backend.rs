@@ -28,50 +28,48 @@ use crate::{
 ///
 /// # Contract
 ///
-/// **Life.** Work begins when the future of [`run_turn`](Self::run_turn) is first polled and stops when it is
-/// dropped: when the drop returns, no process, task or connection of the turn is left, and its result is
-/// forfeit. A cancelled [`CancelToken`] stops the work politely, then by force, and the turn returns
-/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) with its partial; whatever could not be ended is
-/// named in the error. One value runs any number of turns at once, and no turn sees another.
+/// **Life.** Work begins when the future of [`run_turn`](Self::run_turn) is first polled and stops when it is dropped:
+/// when the drop returns, no process, task or connection of the turn is left, and its result is lost. A cancelled
+/// [`CancelToken`] stops the work politely, then by force, and the turn returns
+/// [`ErrorKind::Cancelled`](crate::ErrorKind::Cancelled) with its partial result; the error names processes that could
+/// not be ended. One value runs any number of turns at once, and the turns are isolated from each other.
 ///
-/// **Before anything is spent.** A request that asks for what [`Capabilities`] do not offer is
-/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); a working directory that does not exist is
-/// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest). An access level is kept or refused, never
-/// run wider. Effort is clamped to what the vendor takes, and the clamp is reported.
+/// **Before any cost.** A request that needs more than [`Capabilities`] offer is
+/// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported); a missing working directory is
+/// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest). If an access level cannot be enforced, the turn is
+/// rejected; it never runs with wider access. Effort is clamped to the vendor's range, and the clamp is reported.
 ///
-/// **Events.** They keep the order in which they happened, and nothing follows the return. A message that a
-/// retry, a repair or a fallback replaces is taken back by
-/// [`TurnEvent::MessageVoided`](crate::TurnEvent::MessageVoided) and does not appear in the result; text that
-/// is not voided is delivered once. A slow [`EventSink`] costs display deltas at most, never a tool event,
-/// never the record, and it delays neither cancellation nor the deadline. What is not understood is
+/// **Events.** They arrive in the order in which they happened, and none follows the return. If a retry, a repair or a
+/// fallback replaces a message, [`TurnEvent::MessageVoided`](crate::TurnEvent::MessageVoided) voids it, and it does
+/// not appear in the result; other text is delivered once. A slow [`EventSink`] loses only display deltas, never a
+/// tool event or the record, and it delays neither cancellation nor the deadline. An event that was not understood is
 /// [`TurnEvent::Unrecognized`](crate::TurnEvent::Unrecognized), never dropped.
 ///
-/// **Input.** What comes by the host's [`Steering`] while the turn runs reaches the model between its tool calls, if
-/// [`Capabilities::steering`] says so: in its order, once, and told by [`TurnEvent::InputReceived`](crate::TurnEvent::InputReceived)
-/// where it was handed over. Whatever is not handed over is refused at the turn's end; a backend that cannot be steered refuses at
-/// once. [`TurnHost::steered`] is the first thing that a turn asks for; [`RunningTurn`](crate::harness::RunningTurn) does it.
+/// **Input.** With [`Capabilities::steering`], input by the host's [`Steering`] reaches the model between its tool
+/// calls: in order, once, and reported by [`TurnEvent::InputReceived`](crate::TurnEvent::InputReceived) when it was
+/// passed on. Input that was not passed on is refused at the turn's end; a backend that cannot be steered refuses it
+/// at once. A turn calls [`TurnHost::steered`] first; [`RunningTurn`](crate::harness::RunningTurn) does it.
 ///
-/// **Outcome.** It is judged from the vendor's structured record, never from the model's words, and never from
-/// the exit code alone. An answer that breaks off, an error where the answer belongs, or no answer at all is
-/// an error. What was produced before a failure is inside the error.
+/// **Outcome.** It follows from the vendor's structured record, never from the model's words, and never from the exit
+/// code alone. An answer that breaks off, an error in place of the answer, or a missing answer is an error. The error
+/// contains the output before the failure.
 ///
-/// **Forgetting.** [`forget`](Self::forget) deletes what the backend stores of a conversation. All handles of one conversation, those
-/// of earlier turns and of later ones, name the same: by whichever it is forgotten, resumed by any of them it is
-/// [`ErrorKind::ConversationLost`](crate::ErrorKind::ConversationLost) afterwards. A handle may come from anywhere: one that was not made here deletes nothing, whatever it
-/// holds. A conversation that a turn works in stays. Where the handle itself holds the conversation
-/// ([`ForgetSupport::InHandle`](crate::ForgetSupport::InHandle)), nothing is stored, and copies of the handle stay good. What a vendor's server keeps is
-/// the vendor's.
+/// **Forgetting.** [`forget`](Self::forget) deletes the data that the backend stores of a conversation. All handles of
+/// one conversation, of earlier turns and of later ones, are equivalent: after any of them is forgotten, resuming any
+/// of them is [`ErrorKind::ConversationLost`](crate::ErrorKind::ConversationLost). A handle may come from anywhere: a
+/// handle that was not created here deletes nothing. A conversation with a running turn stays. If the handle itself
+/// contains the conversation ([`ForgetSupport::InHandle`](crate::ForgetSupport::InHandle)), nothing is stored, and
+/// copies of the handle stay valid. Data on a vendor's server is the vendor's.
 ///
 /// **Secrets.** None appears in an event, a result, an error, a log or an argument list.
 ///
-/// The trait has no default methods: a default is what a wrapper forgets to forward. Conveniences are in
+/// The trait has no default methods: a wrapper would forget to forward them. Conveniences are in
 /// [`ExecutionBackendExt`](crate::ExecutionBackendExt).
-///
 /// # Implementing it
 ///
-/// [`RunningTurn`](crate::harness::RunningTurn) keeps most of the contract: admission, limits, cancellation, the record, and the
-/// sink. This backend asks no model, and answers at once; [`harness`](crate::harness) shows one that asks, repairs and waits.
-///
+/// [`RunningTurn`](crate::harness::RunningTurn) implements most of the contract: admission, limits, cancellation, the
+/// record, and the sink. This backend calls no model, and answers at once; [`harness`](crate::harness) shows a backend
+/// that calls a model, repairs and waits.
 /// ```
 /// use async_trait::async_trait;
 /// use nexus_core::{
@@ -93,7 +91,7 @@ use crate::{
 ///         &self.id
 ///     }
 ///
-///     // What is not declared here is refused by `RunningTurn::begin`.
+///     // `RunningTurn::begin` refuses everything that is not declared here.
 ///     fn capabilities(&self) -> Capabilities {
 ///         let mut capabilities = Capabilities::new(LoopMode::Native);
 ///         capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
@@ -116,7 +114,7 @@ use crate::{
 ///         turn.end(Ok((FinishReason::Stop, None))).await
 ///     }
 ///
-///     // It keeps no conversation.
+///     // It stores no conversation.
 ///     async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
 ///         Err(ForgetError::Unsupported { backend: self.id.clone() })
 ///     }
@@ -133,7 +131,7 @@ use crate::{
 /// # }
 /// ```
 ///
-/// The conformance suite of `nexus-turn-testkit` holds any implementation to this contract.
+/// The conformance suite of `nexus-turn-testkit` verifies this contract for any implementation.
 #[async_trait]
 pub trait ExecutionBackend: fmt::Debug + Send + Sync + 'static {
     /// Names this backend in logs, in errors, and in `nexus.yaml`.

@@ -38,7 +38,7 @@ pub enum ErrorKind {
     ConversationLost,
     /// The caller's tools did not reach the agent.
     ToolsUnavailable,
-    /// The agent needs an approval that nobody can give.
+    /// The agent needs an approval, and no approver exists.
     ApprovalRequired,
     /// The credential would be billed otherwise than the configuration says. Nothing was spent.
     BillingMismatch,

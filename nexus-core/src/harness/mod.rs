@@ -1,36 +1,36 @@
-//! What every backend needs to run a turn, whoever owns its loop: admission, limits of time and number,
-//! cancellation, the record, events on their way to the sink, and the check of the answer.
+//! Shared parts of all backends, for loops of both kinds: admission, limits of time and number, cancellation, the
+//! record, events on their way to the sink, and the check of the answer.
 //!
 //! | to write | use |
 //! | --- | --- |
-//! | a backend that owns its loop | [`RunningTurn`]: one value from admission to the end; `answer_calls` for the caller's tools |
+//! | a backend with a loop of its own | [`RunningTurn`]: one value from admission to the end; `answer_calls` for the caller's tools |
 //! | a loop that needs more control | the parts: [`admit`], [`TurnLog`], [`Watch`], [`AnswerCheck`], [`over_limit`], [`Overrun`], [`Renewal`], [`Repeats`], [`TurnSpan`] |
 //! | a CLI that speaks lines | nothing of this: `nexus_backends::cli` does it |
 //! | a wrapper or a sink | [`EventQueue`] |
 //!
-//! Whatever it is made of, a backend
+//! Every backend
 //!
-//! 1. refuses what it cannot run, before anything is spent: [`admit`];
-//! 2. reports everything that happens to a [`TurnLog`], which records it and holds it for the sink;
-//! 3. waits with [`TurnLog::wait_for`], which keeps the limits of time, cancellation and the sink going, and tells its
-//!    [`Watch`] what it hears;
-//! 4. holds the record against the counted limits: [`over_limit`], and [`Overrun`] for calls beyond a budget;
+//! 1. refuses a turn that it cannot run, before any cost: [`admit`];
+//! 2. reports every event to a [`TurnLog`], which records it and queues it for the sink;
+//! 3. waits with [`TurnLog::wait_for`], which enforces the time limits, cancellation and the sink, and reports signs
+//!   of life to its [`Watch`];
+//! 4. checks the record against the counted limits: [`over_limit`], and [`Overrun`] for calls beyond a budget;
 //! 5. checks the answer: [`AnswerCheck`];
-//! 6. hands the last events over, and ends as a result or an error: [`TurnLog::flush`], [`TurnLog::into_result`],
-//!    [`TurnLog::into_error`].
+//! 6. sends the last events, and ends with a result or an error: [`TurnLog::flush`], [`TurnLog::into_result`],
+//!   [`TurnLog::into_error`].
 //!
-//! No secret leaves a turn: a backend tells [`Session::redactor`](crate::Session::redactor) what it lends ([`RunningTurn::hide`]),
-//! and [`TurnLog`] takes that out of all that the turn says, the session out of what tools are asked.
+//! No secret leaves a turn: a backend adds its lent credentials to [`Session::redactor`](crate::Session::redactor)
+//! ([`RunningTurn::hide`]). [`TurnLog`] removes them from all output of the turn, and the session from the arguments
+//! of tools.
 //!
-//! What goes wrong is a [`Failure`]: its [`ErrorKind`](crate::ErrorKind) names what the caller can do, and
-//! [`Failure::with_retry`] when to try again.
+//! A failure is a [`Failure`]: its [`ErrorKind`](crate::ErrorKind) names the caller's options, and
+//! [`Failure::with_retry`] the time of the next attempt.
 //!
-//! Timers are Tokio's: futures of this module that wait for a time are polled within a Tokio runtime with its time driver
-//! enabled. Where a request sets no limit of time, none is created.
-//!
+//! Timers are Tokio's: poll futures of this module that wait for a time within a Tokio runtime with its time driver
+//! enabled. A request without time limits creates no timer.
 //! # A backend
 //!
-//! This one asks a function. Where an answer has to fit a schema and does not, it asks again.
+//! This backend calls a function. If an answer does not fit the schema, it calls the function again.
 //!
 //! ```
 //! use async_trait::async_trait;
@@ -43,7 +43,7 @@
 //! };
 //! use serde_json::Value;
 //!
-//! /// Stands for a model: what it is asked, what it answers.
+//! /// Stands for a model: takes a prompt and returns an answer.
 //! async fn model(prompt: &str) -> String {
 //!     if prompt.contains("JSON Schema") { "{ \"moons\": 2 }".to_owned() } else { "two".to_owned() }
 //! }

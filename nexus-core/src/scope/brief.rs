@@ -6,16 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{PathRule, ToolPattern};
 
-/// What a participant is sent out with. Nothing is added to it from a profile, the environment or the working
-/// directory.
+/// Tools and paths of a participant. Nothing is added from a profile, the environment or the working directory.
 ///
-/// A path is relative to the root, or absolute; it means itself and everything below it, and need not exist yet. What
-/// is above it is not in scope by that, and is not made for its sake. It is a path and nothing else: characters of globs
-/// and `\` are part of a name (on Windows, `\` parts names), and one that begins with `~` or `$HOME` as for a shell is
-/// refused.
+/// A path is relative to the root, or absolute; it includes everything below it, and need not exist yet. Folders above
+/// it do not become part of the scope, and are not created for it. It is taken literally: characters of globs and `\`
+/// are part of a name (on Windows, `\` separates names), and a path that begins with `~` or `$HOME`, as for a shell,
+/// is refused.
 ///
-/// Write paths may be read, too. What must not be touched is neither read nor written, whatever else is said.
-///
+/// Writable paths are also readable. Protected paths are neither readable nor writable, with any other setting.
 /// ```
 /// use nexus_core::scope::Brief;
 ///

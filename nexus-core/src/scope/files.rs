@@ -19,41 +19,40 @@ use super::{
 /// Most attempts to open a file that changes meanwhile. Source: our own bound.
 const MAX_TRIES: usize = 16;
 
-/// Files as one participant may use them. Paths are those of [`ParticipantScope::check_path`]; each is checked when it is
-/// used, and what was opened is checked again before it is handed out or changed.
+/// Files within the scope of one participant. Paths are those of [`ParticipantScope::check_path`]; each is checked when it is
+/// used, and an opened file is checked again before it is returned or changed.
 ///
-/// The calls block, as those of `std::fs` do.
+/// The calls block, like those of `std::fs`.
 ///
-/// # What can be swapped between check and use
+/// # Swaps between check and use
 ///
-/// Between a check of a path and its use somebody else can put something else in its place. What of that is closed:
+/// Between the check of a path and its use another program can swap files. This type closes these windows:
 ///
-/// | swapped in meanwhile | [`check_path`], then opened by name | [`ScopedFiles`], Linux | macOS, the BSDs | elsewhere |
+/// | swap | [`check_path`], then opened by name | [`ScopedFiles`], Linux | macOS, the BSDs | elsewhere |
 /// | --- | --- | --- | --- | --- |
 /// | a symbolic link in place of the file | open | closed: no link is followed | closed | narrowed: looked at again after opening |
 /// | a symbolic link in place of a folder above it | open | closed | closed | narrowed |
 /// | another name (hard link) of a file elsewhere | open | closed: names are counted after opening | closed | open: names cannot be counted |
 /// | a pipe or a device | open | closed: opened without waiting, closed unread | closed | narrowed |
-/// | a folder above it moved away, its handle in hand | open | narrowed: the real place is asked for after opening | narrowed on macOS, else open | open |
-/// | a second name, made once the file was opened | open | open: who holds the file holds it | open | open |
-/// | what must not be touched, renamed to a name in scope | open | open: it is in scope then | open | open |
-/// | other content, between reading and [`write`](Self::write) | open | open: there is no lock | open | open |
-/// | another file under the name, between reading and `replace` | open | closed: what was displaced is looked at, and put back | narrowed: looked at before | narrowed |
-/// | other content in the same file, between reading and `replace` | open | narrowed: looked at before and after; who holds the file holds it | narrowed | narrowed |
+/// | a folder above it moved away, its handle in hand | open | narrowed: the real path is read after opening | narrowed on macOS, else open | open |
+/// | a second name, made once the file was opened | open | open: the file stays reachable by its handle | open | open |
+/// | a protected file, renamed to a name in scope | open | open: it is in scope then | open | open |
+/// | other content, between reading and [`write`](Self::write) | open | open: no lock exists | open | open |
+/// | another file under the name, between reading and `replace` | open | closed: the displaced file is checked, and restored | narrowed: looked at before | narrowed |
+/// | other content in the same file, between reading and `replace` | open | narrowed: checked before and after | narrowed | narrowed |
 ///
-/// Linux opens with `openat2`, or name by name where a sandbox forbids that, as macOS and the BSDs do. Nothing is emptied
-/// before what was opened has been checked. `replace` exchanges the two files under their names, then looks at the old one: if that
-/// is not what was read, they are exchanged back, and for that moment others see the new content. Replacements of this process
-/// wait for one another. A kill in between leaves the old file or the new one under the name, and the other beside it, under a
-/// name such as `.0123456789abcdef.part`; a kill before leaves such a file where the system has no files without a name, as
-/// Linux does on most file systems. What is written whole replaces a name, follows nothing and changes no
-/// other file; only a file put under that name in the last moment would be lost, as by any renaming. No test has run on
-/// macOS, the BSDs and Windows: what is said of them is unproven.
+/// Linux opens with `openat2`, or name by name in a sandbox that forbids it, like macOS and the BSDs. Nothing is
+/// truncated before the opened file has been checked. `replace` exchanges the two files under their names, then checks
+/// the old one: if its content is unexpected, they are exchanged back, and for that moment other programs see the new
+/// content. Replacements of this process wait for each other. A kill in between leaves the old file or the new one
+/// under the name, and the other beside it, under a name such as `.0123456789abcdef.part`; an earlier kill leaves such
+/// a file on systems without unnamed files (Linux has them on most file systems). Writing a whole file replaces a
+/// name, follows no link and changes no other file; only a file that gets this name in the last moment would be lost,
+/// as by any rename. No test has run on macOS, the BSDs and Windows: their columns are unproven.
 ///
-/// No system tells that a folder is mounted at a second place. What a rule names by path is known there, too, by device
-/// and number, and so is what does not exist yet by the deepest folder that does; what a glob names is not. A folder
-/// that is written whole is looked through for such places only if there are globs to look for, or if it is one itself.
-///
+/// No system reports that a folder is mounted at a second path. A path in a rule is recognised there too, by device
+/// and number, and so is a missing path by its deepest existing folder; a glob is not. A folder that is written as a
+/// whole is searched for such mounts only if the rules have globs, or if it is a mount point itself.
 /// [`ParticipantScope::check_path`]: super::ParticipantScope::check_path
 /// [`check_path`]: super::ParticipantScope::check_path
 #[derive(Clone, Debug)]

@@ -11,12 +11,11 @@ use super::{
     WriteSlice, path_policy::PathPolicy, rule_set::RuleSet,
 };
 
-/// What one participant may use and touch: tools by name, paths for reading and for writing, and what must not be
-/// touched whatever else is said.
+/// Scope of one participant: tools by name, paths for reading and for writing, and protected paths, which override the
+/// others.
 ///
-/// It is assembled from a [`Brief`], the [`Overlay`] of a tier and phase, and a [`TurnOverride`], and from nothing
-/// else: no profile, no environment, no working directory.
-///
+/// It is assembled only from a [`Brief`], the [`Overlay`] of a tier and phase, and a [`TurnOverride`]: a profile, the
+/// environment and the working directory have no influence.
 /// ```
 /// use nexus_core::{ParticipantScope, PathAccess, scope::{Brief, Overlay, TurnOverride}};
 ///

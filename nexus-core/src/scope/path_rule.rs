@@ -15,9 +15,9 @@ const GLOB_CHARACTERS: [char; 4] = ['*', '?', '[', '{'];
 const ESCAPE: char = '\\';
 
 name_type! {
-    /// What must not be touched: a path, or a glob; either with everything below it.
+    /// A protected path, or a glob for protected paths; both include everything below.
     ///
-    /// | rule | keeps off |
+    /// | rule | protects |
     /// | --- | --- |
     /// | `deploy/keys` | this path, relative to the scope's root |
     /// | `/srv/vault` | this path |
@@ -25,14 +25,14 @@ name_type! {
     /// | `infra/*.tf` | a glob with `/`: relative to the root; `*` stops at a `/` |
     /// | `**/private/**` | `**` stands for any number of folders, also outside of the root |
     ///
-    /// `?` is one character, `[ab]` one of several, `{a,b}` one of several texts, and `\` takes the meaning from the
-    /// next character, and makes a glob of a rule, too; on Windows, where it parts names, it does neither in a rule without
-    /// the others. Neither `~` nor `$HOME` stands for a folder: rules that begin so are refused. A glob that does not begin
-    /// with `/` is not held against the name of the root, nor against those above it.
-    /// A rule errs to denial: it holds for every spelling that some file system takes for the same name,
-    /// as of case and of Unicode forms; and a rule that reads as a glob holds for the path that is spelt like it, too.
-    /// Globs are of the feature `globs`; without it a rule that is one is refused.
+    /// `?` stands for one character, `[ab]` for one of several, `{a,b}` for one of several texts. `\` escapes the next
+    /// character, and also makes the rule a glob; on Windows, where it separates names, it does neither in a rule
+    /// without the others. `~` and `$HOME` do not stand for a folder: rules that begin with them are refused. A glob
+    /// without a leading `/` is not matched against the name of the root, nor against the folders above it.
     ///
+    /// In doubt a rule denies: it applies to every spelling that some file system treats as the same name, such as
+    /// other case and other Unicode forms. A rule that can be read as a glob also applies to the path with that
+    /// spelling. Globs need the feature `globs`; without it a rule with a glob is refused.
     /// ```
     /// use nexus_core::scope::PathRule;
     ///

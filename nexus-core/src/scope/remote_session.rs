@@ -8,15 +8,14 @@ use super::Denial;
 use crate::approval::ApprovalRequest;
 use crate::tool::{ToolCall, ToolResult};
 
-/// The caller's session of a turn, as seen from where the turn runs when that is elsewhere.
+/// The caller's session of a turn, as seen from another machine on which the turn runs.
 ///
-/// The caller keeps its [`Session`]: tools, scope, budget, approver and decisions. Whoever runs the turn opens a session by
-/// [`Session::remote`], which hands everything on to this; and the caller has it answered by the session that it
-/// [opened for the turn], with the methods named below. So what is decided, what is written down of it, and what the model
-/// reads are the same as if the turn ran beside its caller.
+/// The caller retains its [`Session`]: tools, scope, budget, approver and decisions. The other machine opens a session
+/// by [`Session::remote`], which passes everything on to this trait; the caller answers with the session that it
+/// [opened for the turn], by the methods named below. So the decisions, their record, and the answers for the model
+/// are the same as for a turn beside its caller.
 ///
-/// What it is asked keeps its order: the caller learns of a withdrawal before the calls that were made after it.
-///
+/// Requests keep their order: the caller learns of a withdrawal before the calls that were made after it.
 /// ```
 /// use std::sync::Arc;
 /// use async_trait::async_trait;

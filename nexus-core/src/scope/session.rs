@@ -33,12 +33,12 @@ pub const DEFAULT_REFUSED_SUBMISSIONS: u32 = 5;
 /// Longest fault of arguments in a message, in bytes. Source: our own bound.
 const MAX_PROBLEM_BYTES: usize = 4 << 10;
 
-/// Holds one participant to its scope: every call of a tool passes [`Session::authorize`], whatever carried it.
+/// Enforces the scope of one participant: every call of a tool passes [`Session::authorize`], over any transport.
 ///
-/// A session is minted for one participant, with a token that lives in memory alone. Whoever runs a turn mints one
-/// below it, by [`Session::for_turn`], which ends with the turn: its token is of no use afterwards. What happens in the
-/// turn's session happens in this one, too: its calls count for both budgets, its decisions are in both lists.
-///
+/// A session is created for one participant, with a token that exists only in memory. The code that runs a turn
+/// creates a session below it, by [`Session::for_turn`], which ends with the turn: its token is useless afterwards.
+/// Events of the turn's session also happen in this session: its calls count for both budgets, its decisions are in
+/// both lists.
 /// ```
 /// use std::sync::Arc;
 /// use nexus_core::{ParticipantScope, Session, Tool, ToolCall, Toolbox, TurnHost, DecisionOutcome};
@@ -54,26 +54,27 @@ const MAX_PROBLEM_BYTES: usize = 4 << 10;
 ///
 /// # The tool budget
 ///
-/// It is the session's and nobody else's. A call counts whether it is let through or not: a model that calls what it
-/// does not have comes to an end, too. Terminal tools are exempt, so that an answer can always be handed in, and so
-/// is whoever shows a wrong token or comes after the end. [`Session::over_budget_calls`] tells whoever runs the turn
-/// when the model does not mind.
+/// The budget belongs to the session alone. Allowed and denied calls both count: a model that repeatedly calls missing
+/// tools comes to an end, too. Terminal tools are exempt, so that an answer can always be submitted, and so are
+/// callers with a wrong token, and calls after the end. [`Session::over_budget_calls`] shows the code that runs the
+/// turn if the model ignores the budget.
 ///
-/// # The answer that is handed in
+/// # The submitted answer
 ///
-/// The first call of a [terminal tool](crate::Tool::terminal) that succeeds closes the session, with those above it: it is
-/// final, every later call is denied, and the turn ends well. One that the tool answers with an error hands nothing in.
+/// The first call of a [terminal tool](crate::Tool::terminal) that succeeds closes the session, with those above it:
+/// the answer is final, every later call is denied, and the turn ends well. A call that the tool answers with an error
+/// submits nothing.
 ///
-/// A submission that is denied or answered with an error is refused. It costs nothing of the tool budget, and has a bound of its own:
-/// after [`DEFAULT_REFUSED_SUBMISSIONS`] of them, or the number that [`Session::mint_with_bounds`] names, the session is over, and
-/// the turn ends with [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
+/// A submission that is denied or answered with an error is refused. It costs nothing of the tool budget, and has a
+/// bound of its own: after [`DEFAULT_REFUSED_SUBMISSIONS`] of them, or the number in [`Session::mint_with_bounds`],
+/// the session is over, and the turn ends with [`ErrorKind::LimitReached`](crate::ErrorKind::LimitReached).
 ///
-/// # Several at once
+/// # Concurrent calls
 ///
-/// Calls may be decided on at the same time, and turns of one session may run at the same time. No budget is exceeded by
-/// that, and the decisions are in the order in which the calls took from it. Closing a session denies every later
-/// call; a call that was let through before has its answer. So that nothing is at work when an answer is handed in,
-/// whoever carries calls that come in no order of their own waits for [`Session::in_order`].
+/// Calls may be decided on at the same time, and turns of one session may run at the same time. No budget is exceeded
+/// by that, and the decisions are in the order in which the calls took from it. Closing a session denies every later
+/// call; a call that was allowed before gets its answer. A transport whose calls have no order of their own waits for
+/// [`Session::in_order`], so that no other call runs while an answer is submitted.
 pub struct Session {
     participant: ParticipantId,
     scope: Arc<ParticipantScope>,
@@ -172,21 +173,21 @@ impl Session {
         Self::of(participant.into(), scope, catalogue, audit_log)
     }
 
-    /// A session of one turn whose calls are decided on elsewhere: `remote` decides, and has them answered. `definitions` are
-    /// those of the caller's session.
+    /// Creates a session of one turn for calls that another machine decides on: `remote` decides, and gets them
+    /// answered. `definitions` are those of the caller's session.
     ///
-    /// To whoever runs the turn it is a session like any other. [`Session::authorize`] lets every call through that comes with
-    /// the token, whatever its tool, its arguments and its paths are; [`Session::answer`] is where it is denied. A call counts,
-    /// and has effects, once it is answered. One that is given up before may have been made: it counts, and has the effects of
-    /// its tool, which are [`Effects::Unknown`] if that is not among the definitions.
+    /// The code that runs the turn uses it like any other session. [`Session::authorize`] allows every call
+    /// with the token, with any tool, arguments and paths; [`Session::answer`] may deny it. A call counts, and
+    /// has effects, once it is answered. A call that is cancelled before may have been made: it counts, and has
+    /// the effects of its tool, which are [`Effects::Unknown`] if the tool is not among the definitions.
     ///
-    /// It has no budget of its own, whatever the limit of a turn below it is, takes as many submissions as the caller's, and asks no
-    /// approver. Its host has one all the same
-    /// where the caller's has one: there are programs that are run otherwise where nobody can be asked.
+    /// It has no budget of its own, with any limit of a turn below it, takes as many submissions as the
+    /// caller's session, and asks no approver. Its host has an approver if the caller's has one: some programs
+    /// run differently if no approval is possible.
     ///
-    /// Once it is closed it denies calls by itself. Where an answer was handed in, the caller's session is over, too, and goes on
-    /// to deny what comes later. [`Session::scope`] restricts nothing here, and [`Session::rewind`] sets nothing back at the
-    /// caller's.
+    /// Once it is closed it denies calls itself. After a submitted answer, the caller's session is over too,
+    /// and denies later calls. [`Session::scope`] restricts nothing here, and [`Session::rewind`] resets
+    /// nothing at the caller's.
     pub fn remote(
         participant: impl Into<ParticipantId>,
         definitions: Vec<ToolDefinition>,
@@ -231,30 +232,30 @@ impl Session {
         })
     }
 
-    /// Whose session it is.
+    /// Returns the participant of the session.
     pub fn participant(&self) -> &ParticipantId {
         &self.participant
     }
 
-    /// What the participant may use and touch.
+    /// Returns the tools and paths of the participant.
     pub fn scope(&self) -> &ParticipantScope {
         &self.scope
     }
 
-    /// What a caller must show.
+    /// Returns the token that a caller must present.
     pub fn token(&self) -> &SessionToken {
         &self.token
     }
 
-    /// Takes what it is given out of the calls of this session, and not of those below: no model has any business with a
-    /// credential of the turn, so that neither a tool nor a decision gets to see one that a server repeats. Whoever runs the
-    /// turn tells it what it lends, and takes the same out of all that the turn says.
+    /// Returns the redactor, which removes its secrets from the calls of this session, but not from those of
+    /// sessions below: a model never needs a credential of the turn, so neither a tool nor a decision sees a
+    /// credential that a server repeats. The code that runs the turn adds the lent credentials, and removes the
+    /// same secrets from all output of the turn.
     pub fn redactor(&self) -> &Redactor {
         &self.redactor
     }
 
-    /// The tools in scope, in the order in which the model should see them. There are no others, as far as anybody
-    /// can tell from here.
+    /// Returns the tools in scope, in the order for the model. Other tools do not exist for this session.
     pub fn definitions(&self) -> &[ToolDefinition] {
         &self.catalogue.definitions
     }
@@ -265,40 +266,40 @@ impl Session {
         self.audit_log.decisions()
     }
 
-    /// How many decisions there were that [`Session::decisions`] does not list any more.
+    /// Returns the number of decisions that [`Session::decisions`] does not list any more.
     pub fn forgotten_decisions(&self) -> u64 {
         self.audit_log.forgotten()
     }
 
-    /// Whether a call of this session that came back as an error was denied, where all that is known of it is what it
-    /// asked for. It was if such a call was denied, and each that was let through has succeeded; one that was let
-    /// through and failed may be the one that is asked about.
+    /// Returns true if a failed call of this session was denied, if only its tool and arguments are known: such
+    /// a call was denied, and each allowed one has succeeded. An allowed call that failed may be the call in
+    /// question.
     ///
-    /// A call that was denied changed nothing, and its status is
-    /// [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied): whoever learns of calls from a vendor's program asks
-    /// here, and never reads it out of the answer's words.
+    /// A denied call had no effects, and its status is
+    /// [`ToolCallStatus::Denied`](crate::ToolCallStatus::Denied): a backend that learns of calls from a
+    /// vendor's program uses this method, and never reads the denial out of the answer's words.
     pub fn was_denied(&self, tool: &str, arguments: &Value) -> bool {
         let call = Clean::of(&self.redactor, tool, arguments);
         self.audit_log.was_denied(Fingerprint::of(&call.tool, &call.arguments))
     }
 
-    /// What the calls that were let through may have changed, those of the turns below among them; also where their
-    /// decisions are forgotten, and whether or not anybody heard how they ended.
+    /// Returns the possible effects of the allowed calls, including those of turns below; also if their
+    /// decisions were dropped, or their ends are unknown.
     pub fn effects(&self) -> Effects {
         self.audit_log.effects()
     }
 
-    /// Where the record of this session stands: what was changed, and how many calls counted.
+    /// Returns a mark of the session's present effects and number of calls.
     pub fn mark(&self) -> SessionMark {
         self.audit_log.mark()
     }
 
-    /// Sets the record back to a mark, after what the calls since then had changed was put back: [`Session::effects`] tells
-    /// of none of them, and they are taken off the budget, as the work is to be done again. An answer that was handed in since
-    /// then may be handed in again. Their decisions stay.
+    /// Resets the record to a mark, after the host restored the state before the calls since then:
+    /// [`Session::effects`] no longer includes them, and the budget gets them back, because the work will be
+    /// repeated. An answer that was submitted since then may be submitted again. The decisions stay.
     ///
-    /// Whoever shares the session is set back with it: a session whose turns run at the same time has no one moment to go
-    /// back to, so give each such turn a session of its own.
+    /// This affects all users of the session: concurrent turns of one session have no common moment to return
+    /// to, so give each such turn a session of its own.
     pub fn rewind(&self, mark: &SessionMark) {
         self.audit_log.rewind(mark);
     }
@@ -319,32 +320,34 @@ impl Session {
         self.audit_log.refused_submissions()
     }
 
-    /// Whether the session, or the one it was minted from, is over because too many submissions were refused.
+    /// Returns true if the session, or its parent, is over because too many submissions were refused.
     pub fn is_out_of_submissions(&self) -> bool {
         self.audit_log.is_out_of_submissions()
     }
 
-    /// Whether there is a tool that may be called beyond the budget.
+    /// Returns true if a tool may be called beyond the budget.
     pub fn has_terminal_tools(&self) -> bool {
         self.offered().any(|tool| tool.terminal)
     }
 
-    /// Whether a call of `tool` may hand in the answer.
+    /// Returns true if a call of `tool` may submit the answer.
     pub fn is_terminal(&self, tool: &str) -> bool {
         self.offered().any(|offered| offered.terminal && offered.name == tool)
     }
 
-    /// Whether the answer was handed in: a terminal tool succeeded, of this session or of one below it.
+    /// Returns true if the answer was submitted: a terminal tool succeeded, of this session or of a session
+    /// below it.
     pub fn is_handed_in(&self) -> bool {
         self.audit_log.is_handed_in()
     }
 
-    /// Waits until a call of `tool` may be decided on and answered: a call of a terminal tool until the calls before it have
-    /// ended, any other until a call of a terminal tool before it has. Keep the place until the call has ended.
+    /// Waits until a call of `tool` may be decided on and answered: a call of a terminal tool waits for all
+    /// calls before it, any other call for the terminal calls before it. Store the returned value until the
+    /// call has ended.
     ///
-    /// For calls that come at any time, as from a vendor's program. A loop that has the calls of a reply in their order
-    /// needs no waiting: see [`batches`](crate::harness::batches). A tool that hangs keeps an answer from being handed in until
-    /// a limit of time ends the turn; one that calls its own session may wait for itself.
+    /// It serves calls in no fixed order, as from a vendor's program. A loop that has the calls of a reply in
+    /// order need not wait: see [`batches`](crate::harness::batches). A tool that hangs delays the submission
+    /// of an answer until a time limit ends the turn; a tool that calls its own session may wait for itself.
     pub async fn in_order(&self, tool: &str) -> CallPlace<'_> {
         let running = match self.is_terminal(tool) {
             true => Either::Right(self.running.write().await),
@@ -353,8 +356,8 @@ impl Session {
         CallPlace { _running: running }
     }
 
-    /// Takes a tool out of this session, because it cannot be offered to the model: from now on it is as unknown as
-    /// one that is out of scope. [`Session::definitions`] still lists it.
+    /// Removes a tool from this session because it cannot be offered to the model: from now on it counts as
+    /// unknown, like a tool out of scope. [`Session::definitions`] still lists it.
     pub fn withdraw(&self, tool: &str) {
         let is_new = self.withdrawn().insert(tool.to_owned());
         if let Some(remote) = self.remote_session().filter(|_| is_new) {
@@ -367,19 +370,20 @@ impl Session {
         self.audit_log.close();
     }
 
-    /// Whether the session, or the one it was minted from, has ended.
+    /// Returns true if the session, or its parent, has ended.
     pub fn is_closed(&self) -> bool {
         self.audit_log.is_closed()
     }
 
-    /// Decides on one call, and writes the decision down.
+    /// Decides on one call, and records the decision.
     ///
-    /// Paths among the arguments are looked up on the file system. What the tool is asked with is in the permit. A call that needs
-    /// an approval, and one of a [remote session](Session::remote), can still be denied by [`Session::answer`].
+    /// Resolves the paths among the arguments in the file system. The permit has the arguments for the tool. A
+    /// call that needs an approval, and a call of a [remote session](Session::remote), can still be denied by
+    /// [`Session::answer`].
     ///
     /// # Errors
     ///
-    /// [`Denial`]: the tool is not to be asked.
+    /// [`Denial`]: the tool must not run.
     pub fn authorize(
         &self,
         token: &SessionToken,
@@ -426,7 +430,7 @@ impl Session {
             (None, _) => Err(Denial::unknown(tool, self.offered().map(|tool| tool.name.as_str()))),
         };
         let effects = match definition {
-            // What has to be approved has no effect before that.
+            // A call that needs an approval has no effects before the approval.
             Some(definition) if !definition.needs_approval => definition.effects,
             _ => Effects::None,
         };
@@ -469,7 +473,7 @@ impl Session {
         })
     }
 
-    /// What a tool may be asked with.
+    /// Returns the permit for a tool.
     fn permit<'s>(
         &'s self,
         definition: Cow<'s, ToolDefinition>,
@@ -593,24 +597,25 @@ impl Session {
         answer.map_err(|why| Denial::not_approved(&tool, why))
     }
 
-    /// Decides on one call and has it answered: by the tool if it may be asked, else by why not.
+    /// Decides on one call and answers it: with the tool's answer, or with the reason of the denial.
     pub async fn call(&self, token: &SessionToken, call: ToolCall) -> ToolResult {
         let answered = self.try_call(token, call).await;
         answered.unwrap_or_else(|denial| ToolResult::error(denial.to_string()))
     }
 
-    /// As [`Session::call`]; a denial is told as what it is: [`Session::in_order`], [`Session::authorize`] and [`Session::answer`].
+    /// [`Session::call`] with a denial as an error: [`Session::in_order`], [`Session::authorize`] and
+    /// [`Session::answer`].
     ///
     /// # Errors
     ///
-    /// [`Denial`]: the tool was not asked.
+    /// [`Denial`]: the tool did not run.
     pub async fn try_call(&self, token: &SessionToken, call: ToolCall) -> Result<ToolResult, Denial> {
         let _place = self.in_order(&call.name).await;
         let permit = self.authorize(token, &call.name, &call.arguments)?;
         self.answer(call.call, permit).await
     }
 
-    /// What is wrong with the arguments of a call, as its tool sees it. Of a tool that is not there nothing is told.
+    /// Checks the arguments of a call by its tool's rules. A missing tool has no rules.
     pub(super) fn check_arguments(&self, tool: &str, arguments: &Value) -> Result<(), String> {
         if !self.offered().any(|offered| offered.name == tool) {
             return Ok(());

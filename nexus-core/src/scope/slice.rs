@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{ScopeError, path_identity::PathIdentity, path_policy::PathPolicy, path_walk::walk};
 
-/// What one of several participants may write: paths, under a name for errors.
+/// Writable paths of one of several participants, under a name for errors.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WriteSlice {
-    /// Whose slice it is.
+    /// Name of the participant.
     pub name: String,
-    /// What may be written: relative to the scope's root, or absolute.
+    /// Writable paths: relative to the scope's root, or absolute.
     pub paths: Vec<PathBuf>,
 }
 
@@ -83,7 +83,7 @@ impl<'s> SlicePath<'s> {
         Self { slice, path, spot }
     }
 
-    /// What two pieces have in common: the deeper one, if it is the other or lies below it.
+    /// Returns the overlap of two paths: the deeper one, if it equals the other or lies below it.
     fn shared<'p>(&'p self, other: &'p Self) -> Option<&'p PathBuf> {
         match (self.spot.is_below(&other.spot), other.spot.is_below(&self.spot)) {
             (true, _) => Some(&self.path),

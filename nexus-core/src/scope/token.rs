@@ -29,7 +29,7 @@ impl SessionToken {
         Self(Secret::new(URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// What somebody shows as a token. It may be anything.
+    /// Wraps a text that a caller presents as a token.
     pub fn presented(text: impl Into<String>) -> Self {
         Self(Secret::new(text))
     }
@@ -39,7 +39,7 @@ impl SessionToken {
         self.0.expose()
     }
 
-    /// Whether `other` is the same, in a time that tells nothing but how long `other` is.
+    /// Compares two tokens in a time that depends only on the length of `other`.
     pub fn is(&self, other: &Self) -> bool {
         let (own, other) = (self.expose().as_bytes(), other.expose().as_bytes());
         let mut shown = zeroize::Zeroizing::new(vec![0; own.len()]);

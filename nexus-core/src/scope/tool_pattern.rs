@@ -1,4 +1,4 @@
-//! Which tools a scope allows, by name.
+//! Patterns for the names of allowed tools.
 
 use crate::name_type;
 
@@ -24,7 +24,7 @@ impl ToolPattern {
         Self("*".into())
     }
 
-    /// Whether the tool of this name is meant. Case counts.
+    /// Returns true if the pattern matches the tool's name. Case counts.
     pub fn matches(&self, name: &str) -> bool {
         matches(self.0.as_bytes(), name.as_bytes())
     }
@@ -69,7 +69,7 @@ fn check(text: &str) -> Result<(), InvalidPattern> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} names no tool: a pattern has 1 to {MAX_BYTES} letters, digits, `_`, `-` and `*`")]
 pub struct InvalidPattern {
-    /// What was given, shortened.
+    /// The given text, shortened.
     pub text: String,
 }
 

@@ -21,7 +21,7 @@ impl Session {
         self.for_turn_asking(tool_calls, None)
     }
 
-    /// As [`Session::for_turn`]; calls that need an approval are asked of `approver`, if there is one.
+    /// [`Session::for_turn`] that asks `approver`, if it is set, about calls that need an approval.
     pub(crate) fn for_turn_asking(
         &self,
         tool_calls: Option<u32>,
@@ -37,7 +37,8 @@ impl Session {
 }
 
 impl TurnSession {
-    /// The session, for whoever serves it as long as the turn runs. It is closed with this guard all the same.
+    /// Shares the session with a server for as long as the turn runs. Dropping this guard closes it all the
+    /// same.
     pub fn share(&self) -> Arc<Session> {
         Arc::clone(&self.0)
     }
