@@ -60,24 +60,10 @@ impl AcpOptions {
         self
     }
 
-    /// Sets how long the person's answer to a permission request is waited for.
-    #[must_use]
-    pub fn with_permission_within(mut self, within: Duration) -> Self {
-        self.permission_within = within;
-        self
-    }
-
     /// Sets how long a call of a tool of the client's MCP servers may take without a word of progress.
     #[must_use]
     pub fn with_tool_call_within(mut self, within: Duration) -> Self {
         self.tool_call_within = within;
-        self
-    }
-
-    /// Sets how long turns that are cancelled at the end may take to stop.
-    #[must_use]
-    pub fn with_stop_within(mut self, within: Duration) -> Self {
-        self.stop_within = within;
         self
     }
 }

@@ -62,7 +62,7 @@ async fn a_call_that_is_allowed_runs_and_was_shown_before() {
 async fn whatever_is_no_yes_is_no() {
     for person in [Person::Rejects, Person::Cancels, Person::NeverAnswers] {
         let (mut stage, path) = asking();
-        stage.options = stage.options.with_permission_within(Duration::from_millis(300));
+        stage.options.permission_within = Duration::from_millis(300);
         stage
             .drive(person, async |editor| {
                 let session = editor.begin(&stage).await;

@@ -136,11 +136,6 @@ impl<'p> PlanStep<'p> {
         self.work
     }
 
-    /// Whether its work is done at once.
-    pub fn is_band(&self) -> bool {
-        self.work.len() > 1
-    }
-
     /// Who reviews it. `None` where the work only reads.
     pub fn review(&self) -> Option<&'p PlanEntry> {
         self.review

@@ -317,7 +317,7 @@ proptest! {
         }
         for step in brief.plan().steps() {
             prop_assert!(step.work().iter().all(|entry| !entry.is_review()));
-            let units = step.work().iter().filter(|_| step.is_band());
+            let units = step.work().iter().filter(|_| step.work().len() > 1);
             for (index, unit) in units.clone().enumerate() {
                 prop_assert!(unit.is_execution() && unit.write_slice().is_some_and(|slice| !slice.is_empty()));
                 let scope = brief.scope(&tree.root, [], Some(unit)).unwrap();
