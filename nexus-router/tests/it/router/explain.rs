@@ -63,6 +63,15 @@ fn a_panel_is_explained_seat_by_seat() {
     ");
 }
 
+/// A backend's own name for a model comes before its vendor's, and that before its group's.
+#[test]
+fn a_model_is_named_by_backend_by_vendor_or_by_group() {
+    let text = "groups: { one: [alpha-cli, beta-cli, beta-native] }\n\
+                models: { strong: { one: group, beta: vendor, beta-native: backend } }\n\
+                types: { work: { group: one, model: strong } }\n";
+    assert_snapshot!(builder(&[]).from_str(text).unwrap().explain("work").unwrap(), @"");
+}
+
 #[test]
 fn an_explanation_survives_being_stored() {
     for kind in ["writer", "jury"] {

@@ -388,3 +388,21 @@ async fn a_backend_that_panics_is_an_error_and_another_takes_over_if_nothing_was
         assert_eq!(beta.turns(), 0);
     }
 }
+
+#[tokio::test]
+async fn each_member_of_a_chain_has_its_own_name_for_a_model() {
+    for names in ["alpha: big, beta: large", "main: big, beta: large", "alpha: big, main: large"] {
+        let text = format!(
+            "groups: {{ main: [alpha, beta] }}\nmodels: {{ strong: {{ {names} }} }}\n\
+             types: {{ work: {{ group: main, model: strong }} }}\n"
+        );
+        let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::Overloaded, Retry::Never, "full")]);
+        let beta = Fake::answering("beta");
+        let router = router(&text, &[&alpha, &beta]);
+        run(&router, TurnRequest::new("x")).await.1.unwrap();
+        assert_eq!(alpha.last().model, Some("big".into()), "{names}");
+        assert_eq!(beta.last().model, Some("large".into()), "{names}");
+        let explained = router.explain("work").unwrap().to_string();
+        assert!(explained.contains("model big") && explained.contains("model large"), "{explained}");
+    }
+}
