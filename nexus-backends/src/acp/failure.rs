@@ -239,6 +239,20 @@ mod tests {
                 ErrorKind::Transport,
             ),
             (-32603, internal, codex("Missing environment variable: `KEY`."), ErrorKind::Unauthenticated),
+            (
+                -32603,
+                internal,
+                codex(
+                    "stream disconnected before completion: Incomplete response returned, reason: content_filter",
+                ),
+                ErrorKind::Refused,
+            ),
+            (
+                -32603,
+                internal,
+                codex("Incomplete response returned, reason: max_output_tokens"),
+                ErrorKind::Incomplete,
+            ),
             (-32603, internal, json!(null), ErrorKind::VendorFailure),
             (-32601, "Method not found", json!("session/prompt"), ErrorKind::Unsupported),
         ] {

@@ -10,6 +10,7 @@ use nexus_backends::{
     generic::Responses,
     grok::{GrokSubToken, cli::GrokCli},
 };
+use nexus_core::BackendKind;
 use nexus_testkit::{
     conformance::{
         DelegatedSubject, NativeSubject, Subject, Timing,
@@ -30,13 +31,14 @@ const REAL: [(&str, &str); 3] =
     [("NEXUS_REAL_CLAUDE", "claude-cli"), ("NEXUS_REAL_CODEX", "codex-cli"), ("NEXUS_REAL_GROK", "grok-cli")];
 
 /// Columns that are tried by default.
-const DEFAULT: [&str; 2] = ["claude-cli", "responses"];
+const DEFAULT: [&str; 3] = ["claude-cli", "acp", "responses"];
 
 /// Every column of the page, in its order.
-const COLUMNS: [&str; 7] = [
+const COLUMNS: [&str; 8] = [
     "claude-cli",
     "codex-cli",
     "grok-cli",
+    "acp",
     "codex-sub-token",
     "chatgpt-sub-token",
     "grok-sub-token",
@@ -65,7 +67,8 @@ fn every_column() -> Result<(), String> {
     let is_written = std::env::var_os(WRITE).is_some();
     let is_whole = is_written || effort::is_deep();
     let column = |name: &'static str| {
-        let subject = if name.ends_with("-cli") { delegated(name, None) } else { native(name) };
+        let is_program = name.ends_with("-cli") || name == "acp";
+        let subject = if is_program { delegated(name, None) } else { native(name) };
         (name, blocking(&*subject, name))
     };
     // Most rows wait for something.
@@ -139,8 +142,15 @@ fn delegated(column: &str, executable: Option<&Path>) -> Box<dyn Subject> {
             .with_model("claude-sonnet-5")
             .with_setting("billing", json!("plan")),
         "codex-cli" => subject(Arc::new(CodexCli), Vendor::Codex, Dialect::Responses).with_model("gpt-5.5"),
+        "acp" => subject(acp_kind(), Vendor::CodexAcp, Dialect::Responses)
+            .with_model("gpt-5.5")
+            .with_setting("agent", json!("codex-acp")),
         _ => subject(Arc::new(GrokCli), Vendor::Grok, Dialect::Xai).with_model("grok-4.6"),
     })
+}
+
+fn acp_kind() -> Arc<dyn BackendKind> {
+    nexus_backends::registry().kind("acp").cloned().expect("every build of these tests has it")
 }
 
 fn native(column: &str) -> Box<dyn Subject> {

@@ -38,6 +38,14 @@ impl PromptBlock {
         let (media_type, data) = picture::encode(bytes)?;
         Some(Self::Image { media_type, data })
     }
+
+    /// The width and the height of a picture, in pixels. `None` for text, and for a picture whose beginning does not tell them.
+    pub fn image_size(&self) -> Option<(u32, u32)> {
+        match self {
+            Self::Image { data, .. } => picture::size(data),
+            Self::Text { .. } => None,
+        }
+    }
 }
 
 /// Tools that a turn may use.

@@ -66,6 +66,7 @@ catalogue! { $
         effort_arrives [Efforts]
         effort_out_of_range_is_clamped_and_reported [Efforts]
         a_picture_arrives [Images]
+        a_tiny_picture_arrives_or_is_reported [Images]
     }
     output {
         an_answer_in_shape_is_a_value [Output]
@@ -151,6 +152,7 @@ catalogue! { $
     }
     session {
         a_kept_conversation_goes_on [Resume]
+        an_older_handle_goes_on_where_its_backend_declares [Resume]
         a_lost_conversation_is_an_error [Resume]
         a_lost_conversation_begins_afresh_if_allowed [Resume]
         a_handle_of_another_backend_is_refused [Resume]

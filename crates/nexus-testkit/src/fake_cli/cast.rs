@@ -8,5 +8,6 @@ pub(super) fn imitation_of(vendor: Vendor) -> Option<Box<dyn Imitation>> {
         Vendor::Claude => Some(Box::new(super::claude::Claude::default())),
         Vendor::Grok => Some(Box::new(super::grok::Grok::default())),
         Vendor::Codex => Some(Box::new(super::codex::Codex::default())),
+        Vendor::CodexAcp => Some(Box::new(super::codex_acp::CodexAcp::default())),
     }
 }

@@ -15,6 +15,7 @@
 mod cast;
 mod claude;
 mod codex;
+mod codex_acp;
 mod grok;
 mod imitation;
 mod install;
@@ -53,10 +54,12 @@ pub enum Vendor {
     Codex,
     /// `grok`.
     Grok,
+    /// `codex-acp`, an agent of the Agent Client Protocol.
+    CodexAcp,
 }
 
 impl Vendor {
-    /// Every vendor.
+    /// The vendors with a program of their own.
     pub const ALL: [Self; 3] = [Self::Claude, Self::Codex, Self::Grok];
 
     /// The name of the program.
@@ -65,6 +68,7 @@ impl Vendor {
             Self::Claude => "claude",
             Self::Codex => "codex",
             Self::Grok => "grok",
+            Self::CodexAcp => "codex-acp",
         }
     }
 
@@ -74,6 +78,7 @@ impl Vendor {
             Self::Claude => "2.1.197 (Claude Code)",
             Self::Codex => "codex-cli 0.169.0",
             Self::Grok => "grok 1.0.41",
+            Self::CodexAcp => "codex-acp 0.16.0",
         }
     }
 }
@@ -87,7 +92,8 @@ pub fn run_if_invoked() {
 /// As [`run_if_invoked`], with imitations of the caller's own.
 pub fn run_if_invoked_with(casting: fn(Vendor) -> Option<Box<dyn Imitation>>) {
     perform_if(|name| {
-        let vendor = Vendor::ALL.into_iter().find(|vendor| vendor.program() == name)?;
+        let mut vendors = Vendor::ALL.into_iter().chain([Vendor::CodexAcp]);
+        let vendor = vendors.find(|vendor| vendor.program() == name)?;
         Some(Role { version_line: vendor.version_line().to_owned(), imitation: casting(vendor) })
     });
 }

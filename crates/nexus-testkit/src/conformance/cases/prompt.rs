@@ -147,6 +147,21 @@ pub(crate) async fn a_picture_arrives(trial: &Trial<'_>) -> Verdict {
     same("pictures", &first_call(&staged)?.images, &1)
 }
 
+/// A picture of 8 by 8 pixels.
+const TINY_PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAIAAABLbSncAAAAEUlEQVR42mP4z8CAFTEMLQkAKP8/wc53yE8AAAAASUVORK5CYII=";
+
+pub(crate) async fn a_tiny_picture_arrives_or_is_reported(trial: &Trial<'_>) -> Verdict {
+    let staged = trial.stage(Scenario::text("It is red.")).await?;
+    let picture = PromptBlock::Image { media_type: "image/png".into(), data: TINY_PNG.into() };
+    let turn = staged.run(staged.request("What is this?").with_block(picture)).await?;
+    turn.result()?;
+    let has_arrived = first_call(&staged)?.images == 1;
+    let is_reported =
+        turn.saw(|event| matches!(event, TurnEvent::Warning(warning) if warning.text.contains("picture")));
+    ensure(has_arrived || is_reported, "a warning says that the picture is left out", || short(&turn.events))
+}
+
 /// The prompt reaches the model to the letter, and the answer comes back.
 async fn arrives(trial: &Trial<'_>, prompt: &str) -> Verdict {
     let staged = trial.stage(Scenario::text("Received.")).await?;

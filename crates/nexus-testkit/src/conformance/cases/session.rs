@@ -1,6 +1,6 @@
 //! Conversations: kept, taken up again, lost.
 
-use nexus_core::{BackendId, ConversationMode, ErrorKind, OnLost, ResumeHandle, TurnEvent};
+use nexus_core::{BackendId, ConversationMode, ErrorKind, ForgetSupport, OnLost, ResumeHandle, TurnEvent};
 use serde_json::json;
 
 use super::secrets::files_with;
@@ -29,6 +29,28 @@ pub(crate) async fn a_kept_conversation_goes_on(trial: &Trial<'_>) -> Verdict {
     let was_said = |texts: &[String], words: &str| texts.iter().any(|text| text.contains(words));
     ensure(was_said(&call.user_texts, "Remember heron."), "history", || short(&call.user_texts))?;
     ensure(was_said(&call.assistant_texts, "I shall."), "history", || short(&call.assistant_texts))
+}
+
+pub(crate) async fn an_older_handle_goes_on_where_its_backend_declares(trial: &Trial<'_>) -> Verdict {
+    let first = first_turn(trial).await?;
+    let staged = trial.stage(Scenario::new([Reply::text("Both."), Reply::text("You said heron.")])).await?;
+    let request = |words: &str, handle: &ResumeHandle| {
+        let request = staged.request(words).in_directory(trial.workspace());
+        request.with_conversation(ConversationMode::resume(handle.clone()))
+    };
+    staged.run(request("Remember osprey.", &first)).await?.result()?;
+    let turn = staged.run(request("What did I say?", &first)).await?;
+    same_text("answer", &turn.result()?.text, "You said heron.")?;
+    let calls = staged.model_calls();
+    let call = calls.last().ok_or_else(|| Finding::new("the model is asked", "no call reached it"))?;
+    let was_said = |words: &str| call.user_texts.iter().any(|text| text.contains(words));
+    ensure(was_said("Remember heron."), "history", || short(&call.user_texts))?;
+    let is_in_handle = staged.backend().capabilities().forget == ForgetSupport::InHandle;
+    same(
+        "the turn after the handle's is part of the conversation",
+        &was_said("Remember osprey."),
+        &!is_in_handle,
+    )
 }
 
 pub(crate) async fn a_lost_conversation_is_an_error(trial: &Trial<'_>) -> Verdict {

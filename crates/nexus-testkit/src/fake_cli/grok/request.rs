@@ -6,6 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
+use nexus_core::PromptBlock;
 use serde_json::Value;
 
 use crate::fake_cli::notes::Given;
@@ -166,7 +167,13 @@ fn read_prompt(given: &Given) -> Result<(String, usize), String> {
     }
     let blocks: Vec<Value> = serde_json::from_str(&text).map_err(|error| error.to_string())?;
     let texts = blocks.iter().filter_map(|block| block.get("text").and_then(Value::as_str));
-    let is_image = |block: &&Value| block.get("type").and_then(Value::as_str) == Some("image");
+    // The program drops a picture of less than 512 pixels, and tells its model alone. Source: observed with Grok 1.0.41.
+    let is_image = |block: &&Value| {
+        let data = block.get("data").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let size = PromptBlock::Image { media_type: String::new(), data }.image_size();
+        let is_dropped = size.is_some_and(|(width, height)| width.saturating_mul(height) < 512);
+        block.get("type").and_then(Value::as_str) == Some("image") && !is_dropped
+    };
     Ok((texts.collect::<Vec<_>>().join(" "), blocks.iter().filter(is_image).count()))
 }
 

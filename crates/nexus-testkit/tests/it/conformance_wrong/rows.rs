@@ -183,6 +183,13 @@ fn prompt() -> Vec<Row> {
             request(|it| it.effort = None),
         ),
         row(
+            "a_tiny_picture_arrives_or_is_reported",
+            "a warning says that the picture is left out",
+            request(|it| {
+                it.prompt.retain(|block| matches!(block, PromptBlock::Text { .. }));
+            }),
+        ),
+        row(
             "a_picture_arrives",
             "pictures",
             request(|it| {
@@ -292,6 +299,11 @@ fn tools() -> Vec<Row> {
 fn session() -> Vec<Row> {
     vec![
         row("a_kept_conversation_goes_on", "history", request(|it| it.conversation = ConversationMode::Keep)),
+        row(
+            "an_older_handle_goes_on_where_its_backend_declares",
+            "history",
+            request(|it| it.conversation = ConversationMode::Keep),
+        ),
         row("a_lost_conversation_is_an_error", "the turn fails", request(|it| if_lost(it, OnLost::Fresh))),
         row(
             "a_lost_conversation_begins_afresh_if_allowed",
