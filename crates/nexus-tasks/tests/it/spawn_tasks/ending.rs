@@ -114,6 +114,8 @@ async fn a_task_that_used_up_its_budget_goes_on_with_a_larger_one() {
     let spent = status(&world.tasks, &id).await.spent;
     // A turn that was refused before anything ran is none.
     assert_eq!((spent.turns, spent.output_tokens), (4, 400));
+    let told = serde_json::to_value(spent).unwrap();
+    assert_eq!(told["usd"], serde_json::Value::Null, "no turn told a cost: {told}");
     for wrong in [
         WorkBudget { usd: Some(-1.0), output_tokens: None },
         WorkBudget { usd: Some(f64::NAN), output_tokens: None },
