@@ -1,5 +1,7 @@
 //! What is chosen for a work-kind, and how the choice gets into a request.
 
+use std::collections::BTreeMap;
+
 use nexus_core::{BackendId, Effort, ModelId, TurnRequest};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +15,9 @@ pub struct Binding {
     pub chain: Vec<BackendId>,
     /// The model, as the group calls it. `None` leaves the choice to the backend.
     pub model: Option<ModelId>,
+    /// The model, for each backend that calls it otherwise.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub own_models: BTreeMap<BackendId, ModelId>,
     /// The effort. `None` leaves it to the vendor.
     pub effort: Option<Effort>,
 }
@@ -20,14 +25,32 @@ pub struct Binding {
 impl Binding {
     /// Backends of a program's own choice, tried in this order. `group` is what messages call them.
     pub fn new(group: impl Into<String>, chain: impl IntoIterator<Item = BackendId>) -> Self {
-        Self { group: group.into(), chain: chain.into_iter().collect(), model: None, effort: None }
+        Self {
+            group: group.into(),
+            chain: chain.into_iter().collect(),
+            model: None,
+            own_models: BTreeMap::new(),
+            effort: None,
+        }
     }
 
-    /// Sets the model.
+    /// Sets the model of every backend that has no name of its own for it.
     #[must_use]
     pub fn with_model(mut self, model: impl Into<Option<ModelId>>) -> Self {
         self.model = model.into();
         self
+    }
+
+    /// Sets what one backend calls the model.
+    #[must_use]
+    pub fn with_own_model(mut self, backend: impl Into<BackendId>, model: impl Into<ModelId>) -> Self {
+        self.own_models.insert(backend.into(), model.into());
+        self
+    }
+
+    /// Returns what a backend calls the model.
+    pub fn model_of(&self, backend: &BackendId) -> Option<&ModelId> {
+        self.own_models.get(backend).or(self.model.as_ref())
     }
 
     /// Sets the effort.
@@ -37,9 +60,9 @@ impl Binding {
         self
     }
 
-    /// The request with the binding's model and effort. What the request itself says wins.
-    pub(crate) fn apply(&self, mut request: TurnRequest) -> TurnRequest {
-        request.model = request.model.or_else(|| self.model.clone());
+    /// The request to a backend, with the binding's model and effort. What the request itself says wins.
+    pub(crate) fn apply(&self, mut request: TurnRequest, backend: &BackendId) -> TurnRequest {
+        request.model = request.model.or_else(|| self.model_of(backend).cloned());
         request.effort = request.effort.or(self.effort);
         request
     }
@@ -61,7 +84,7 @@ mod tests {
     #[test]
     fn the_requests_own_choice_wins() {
         let binding = Binding::new("g", []).with_model(ModelId::new("bound")).with_effort(Effort::High);
-        let request = binding.apply(TurnRequest::new("x").with_model("own"));
+        let request = binding.apply(TurnRequest::new("x").with_model("own"), &"alpha".into());
         assert_eq!(request.model, Some("own".into()));
         assert_eq!(request.effort, Some(Effort::High));
     }

@@ -88,6 +88,9 @@ pub struct ExplainedEntry {
     pub backend: BackendId,
     /// The company behind it, where it is part of this build.
     pub vendor: Option<VendorId>,
+    /// The model, if the backend calls it otherwise than the chain says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<ModelId>,
     /// Turns that it may run at once.
     pub max_turns_at_once: Option<usize>,
     /// What would become of it.
@@ -216,6 +219,7 @@ impl Router {
         request: Option<(&TurnRequest, &TurnHost)>,
     ) -> ExplainedChain {
         let mut is_first = true;
+        let requested = request.and_then(|(request, _)| request.model.clone());
         let entries = configuration.chain(binding).map(|entry| {
             let mut verdict = self.verdict(entry, request);
             if verdict.is_tried() {
@@ -227,16 +231,16 @@ impl Router {
             ExplainedEntry {
                 backend: entry.id.clone(),
                 vendor: entry.vendor.clone(),
+                model: binding.own_models.get(&entry.id).filter(|_| requested.is_none()).cloned(),
                 max_turns_at_once: entry.max_turns_at_once.map(Into::into),
                 verdict,
             }
         });
         let entries = entries.collect();
-        let own = |request: &TurnRequest| (request.model.clone(), request.effort);
-        let (model, effort) = request.map_or((None, None), |(request, _)| own(request));
+        let effort = request.and_then(|(request, _)| request.effort);
         ExplainedChain {
             group: binding.group.clone(),
-            model: model.or_else(|| binding.model.clone()),
+            model: requested.or_else(|| binding.model.clone()),
             effort: effort.or(binding.effort),
             entries,
         }
@@ -315,6 +319,9 @@ impl ExplainedChain {
         for (index, entry) in self.entries.iter().enumerate() {
             write!(f, "\n{indent}{}. {:width$}  ", index + 1, entry.backend.as_str())?;
             entry.verdict.write(f, as_of)?;
+            if let Some(model) = &entry.model {
+                write!(f, ", model {model}")?;
+            }
             if let Some(places) = entry.max_turns_at_once {
                 write!(f, " (at most {places} at once)")?;
             }

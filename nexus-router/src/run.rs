@@ -125,7 +125,7 @@ impl Run<'_> {
         events: &mut TurnEvents<'_>,
         deadline: Option<Instant>,
     ) -> Result<TurnRequest, Limit> {
-        let mut request = self.route.binding.apply(self.request.clone());
+        let mut request = self.route.binding.apply(self.request.clone(), &entry.id);
         let has_efforts = entry.backend().is_some_and(|backend| !backend.capabilities().efforts.is_empty());
         if self.request.effort.is_none() && request.effort.is_some() && !has_efforts {
             request.effort = None;

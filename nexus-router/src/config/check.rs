@@ -439,13 +439,25 @@ impl<'a> FileCheck<'a> {
 
     fn models(&mut self) {
         for (_, names) in &self.written.models {
-            for (group, _) in names {
-                if !self.written.groups.iter().any(|(key, _)| key.text == group.text) {
-                    let groups = self.written.groups.iter().map(|(key, _)| key.text.as_str());
-                    self.report.unknown(group.position, "group", &group.text, groups);
+            for (owner, _) in names {
+                let written = self.written;
+                let groups = written.groups.iter().map(|(key, _)| key.text.as_str());
+                let vendors = self.known_vendors();
+                let is_vendor = vendors.iter().any(|vendor| is_same_vendor(vendor, &owner.text));
+                let known = || groups.clone().chain(self.known_backends());
+                if !is_vendor && !known().any(|name| name == owner.text) {
+                    let known = known().chain(vendors.iter().map(VendorId::as_str));
+                    self.report.unknown(owner.position, "group, backend or vendor", &owner.text, known);
                 }
             }
         }
+    }
+
+    /// The vendors of the backends of the file, and of every kind.
+    fn known_vendors(&self) -> Vec<VendorId> {
+        let registry = &self.sources.registry;
+        let kinds = registry.names().filter_map(|name| registry.kind(name));
+        kinds.map(|kind| kind.vendor(&Map::new())).chain(self.vendors.values().cloned()).collect()
     }
 
     /// A binding, if its group exists.
@@ -456,35 +468,57 @@ impl<'a> FileCheck<'a> {
             self.report.unknown(name.position, "group", &name.value, groups);
             return None;
         };
-        Some(Binding {
-            group: name.value.clone(),
-            chain: group.chain.iter().map(|name| BackendId::new(name.value.as_str())).collect(),
-            model: written.model.as_ref().and_then(|model| self.model(model, &name.value)),
-            effort: written.effort,
-        })
+        let chain = group.chain.iter().map(|name| BackendId::new(name.value.as_str()));
+        let mut binding = Binding::new(name.value.clone(), chain).with_effort(written.effort);
+        match &written.model {
+            None => {}
+            Some(ModelWritten::Exact(model)) => binding.model = Some(ModelId::new(model.as_str())),
+            Some(ModelWritten::Portable(model)) => self.name_model(model, &mut binding),
+        }
+        Some(binding)
     }
 
-    /// What a group calls a model.
-    fn model(&mut self, written: &ModelWritten, group: &str) -> Option<ModelId> {
-        let name = match written {
-            ModelWritten::Exact(name) => return Some(ModelId::new(name.as_str())),
-            ModelWritten::Portable(name) => name,
-        };
+    /// Sets what the backends of a binding call a model: a backend's own name comes before its group's, and that before its
+    /// vendor's.
+    fn name_model(&mut self, name: &Placed<String>, binding: &mut Binding) {
         let Some((_, names)) = self.written.models.iter().find(|(key, _)| key.text == name.value) else {
             let models = self.written.models.iter().map(|(key, _)| key.text.as_str());
             self.report.unknown(name.position, "model", &name.value, models);
-            return None;
+            return;
         };
-        let entry = names.iter().find(|(key, _)| key.text == group);
-        if entry.is_none() {
-            let message = format!(
-                "the model {} has no name in the group {}: add it under `models`",
-                quoted(&name.value),
-                quoted(group)
-            );
-            self.report.add(name.position, message);
+        let named = |is_owner: &dyn Fn(&str) -> bool| {
+            names
+                .iter()
+                .find(|(key, _)| is_owner(&key.text))
+                .map(|(_, name)| ModelId::new(name.value.as_str()))
+        };
+        binding.model = named(&|key| key == binding.group);
+        let mut nameless = Vec::new();
+        for backend in &binding.chain {
+            let entry = self.backends.get(backend);
+            let vendor = entry.and_then(|entry| entry.vendor.as_ref()).filter(|_| binding.model.is_none());
+            let own = named(&|key| key == backend.as_str());
+            let own = own.or_else(|| named(&|key| vendor.is_some_and(|vendor| is_same_vendor(vendor, key))));
+            match own {
+                Some(model) => {
+                    binding.own_models.insert(backend.clone(), model);
+                }
+                None if binding.model.is_some() => {}
+                // A backend that this build does not have is passed over, and of no known vendor.
+                None if entry.is_none_or(|entry| matches!(entry.state, EntryState::Absent(_))) => {}
+                None => nameless.push(backend),
+            }
         }
-        entry.map(|(_, name)| ModelId::new(name.value.as_str()))
+        let (model, group) = (quoted(&name.value), quoted(&binding.group));
+        let message = match nameless.first() {
+            Some(backend) if !binding.own_models.is_empty() => format!(
+                "the model {model} has no name for {} in the group {group}: add one under `models`, by backend, group or vendor",
+                quoted(backend.as_str())
+            ),
+            None if binding.model.is_some() || !binding.own_models.is_empty() => return,
+            _ => format!("the model {model} has no name in the group {group}: add it under `models`"),
+        };
+        self.report.add(name.position, message);
     }
 
     fn panels(&mut self) -> BTreeMap<String, Roster> {
@@ -592,6 +626,11 @@ impl<'a> FileCheck<'a> {
         }
         Some(Target::Panel(panel.value.clone()))
     }
+}
+
+/// Whether a name is that of a vendor, as vendors are compared.
+fn is_same_vendor(vendor: &VendorId, name: &str) -> bool {
+    folded_name(vendor.as_str().trim()) == folded_name(name.trim())
 }
 
 fn min_vendors(panel: &PanelWritten) -> usize {

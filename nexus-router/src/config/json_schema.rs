@@ -26,9 +26,9 @@ pub fn json_schema(registry: &Registry) -> Value {
                 "items": name("A backend: the name of a kind, or one from `backends`."),
             })),
             "backends": backends(registry),
-            "models": section("One portable name, and what each group calls it.", &json!({
+            "models": section("One portable name, and what each backend, group or vendor calls it; the first of these that is there counts.", &json!({
                 "type": "object",
-                "additionalProperties": name("What this group calls the model."),
+                "additionalProperties": name("What this backend, group or vendor calls the model."),
             })),
             "types": section("What a turn is for, and who runs it.", &work_type()),
             "panels": section("Rosters of seats that are asked at once.", &panel()),

@@ -96,7 +96,7 @@ pub(crate) struct WrittenConfiguration {
     pub(crate) sections: Vec<(&'static str, Node)>,
 }
 
-/// What each group calls one model.
+/// What each group, backend or vendor calls one model.
 pub(crate) type ModelNames = Vec<(MappingKey, Placed<String>)>;
 
 /// An ordered fallback chain.
@@ -187,7 +187,10 @@ impl WrittenConfiguration {
         for (key, node) in section("models", report) {
             let names = node.entries("a model", report).unwrap_or_default();
             let name = |(group, node): &(MappingKey, Node), report: &mut FoundProblems| {
-                Some((group.clone(), node.text("the model's name in a group", report)?))
+                Some((
+                    group.clone(),
+                    node.text("the model's name in a group, on a backend or of a vendor", report)?,
+                ))
             };
             let names = names.iter().filter_map(|entry| name(entry, report)).collect();
             written.models.push((key, names));

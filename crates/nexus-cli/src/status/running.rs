@@ -50,11 +50,12 @@ impl RunsOn {
         found: &BTreeMap<&BackendId, &Availability>,
     ) -> Self {
         let mut passed_over = Vec::new();
-        let mut backend = None;
+        let (mut backend, mut model) = (None, chain.model.as_ref());
         for entry in &chain.entries {
             match obstacle(&entry.verdict, found.get(&entry.backend).copied()) {
                 None => {
                     backend = Some(entry.backend.clone());
+                    model = entry.model.as_ref().or(model);
                     break;
                 }
                 Some(reason) => {
@@ -62,7 +63,7 @@ impl RunsOn {
                 }
             }
         }
-        Self { seat, backend, model: chain.model.clone(), effort: chain.effort, passed_over }
+        Self { seat, backend, model: model.cloned(), effort: chain.effort, passed_over }
     }
 }
 

@@ -55,15 +55,20 @@ fn assert_problem(problem: &Problem, line: usize, column: usize, says: &str, sug
 
 #[test]
 fn a_model_has_a_name_for_each_backend_that_may_run_it() {
+    let text = |names: &str| {
+        let text = GOOD.replace("{ group: two, effort", "{ group: two, model: strong, effort");
+        text.replace("strong: { one: big, two: large }", &format!("strong: {{ {names} }}"))
+    };
     let of = |names: &str| {
-        let problem = broken("strong: { one: big, two: large }", &format!("strong: {{ {names} }}"));
+        let all = problems(&text(names));
+        let [problem] = all.as_slice() else { panic!("{all:?}") };
         (problem.message.clone(), problem.suggestion.clone())
     };
     let (message, _) = of("one: big, beta-cli: large");
     assert!(message.contains("\"beta-native\"") && message.contains("\"two\""), "{message}");
     let (_, suggestion) = of("one: big, two: large, beta-clii: x");
     assert_eq!(suggestion.as_deref(), Some("beta-cli"));
-    load(&GOOD.replace("strong: { one: big, two: large }", "strong: { alpha: big }")).unwrap();
+    load(&text("alpha: big, beta: large")).unwrap();
 }
 
 #[test]

@@ -63,13 +63,28 @@ fn a_panel_is_explained_seat_by_seat() {
     ");
 }
 
-/// A backend's own name for a model comes before its vendor's, and that before its group's.
+/// A backend's own name for a model comes before its group's, and that before its vendor's.
 #[test]
 fn a_model_is_named_by_backend_by_vendor_or_by_group() {
-    let text = "groups: { one: [alpha-cli, beta-cli, beta-native] }\n\
-                models: { strong: { one: group, beta: vendor, beta-native: backend } }\n\
-                types: { work: { group: one, model: strong } }\n";
-    assert_snapshot!(builder(&[]).from_str(text).unwrap().explain("work").unwrap(), @"");
+    let explained = |names: &str| {
+        let text = format!(
+            "groups: {{ one: [alpha-cli, beta-cli, beta-native] }}\nmodels: {{ strong: {{ {names} }} }}\n\
+             types: {{ work: {{ group: one, model: strong }} }}\n"
+        );
+        builder(&[]).from_str(&text).unwrap().explain("work").unwrap().to_string()
+    };
+    assert_snapshot!(explained("alpha: a, Beta: b, beta-native: own"), @r"
+    work → one
+      1. alpha-cli    tried first, model a
+      2. beta-cli     tried if none before it could run, model b
+      3. beta-native  tried if none before it could run, model own
+    ");
+    assert_snapshot!(explained("one: group, beta: b, beta-native: own"), @r"
+    work → one, model group
+      1. alpha-cli    tried first
+      2. beta-cli     tried if none before it could run
+      3. beta-native  tried if none before it could run, model own
+    ");
 }
 
 #[test]
