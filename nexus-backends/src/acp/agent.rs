@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use nexus_core::{AccessEnforcer, AccessSupport, CostReport, ErrorKind, ToolAccess};
+use nexus_core::{AccessEnforcer, AccessSupport, CostReport, ErrorKind, PromptBlock, ToolAccess};
 use serde_json::Value;
 
 use crate::settings::Billing;
@@ -32,6 +32,8 @@ pub(crate) struct KnownAgent {
     pub(crate) longest_prompt: Option<usize>,
     /// Whether it takes pictures.
     pub(crate) has_images: bool,
+    /// Warnings about the pictures of a prompt that do not reach its model.
+    pub(crate) dropped_pictures: fn(&[PromptBlock]) -> Vec<String>,
     /// Whether instructions can be put above the prompt.
     pub(crate) has_system: bool,
     /// Whether an answer of which nothing was counted is one that broke off.
@@ -89,6 +91,11 @@ pub(crate) enum UsageReport {
 /// Of an agent whose words are nobody else's business: the common ones say what they mean.
 pub(crate) fn any_kind(_: &str) -> Option<ErrorKind> {
     None
+}
+
+/// Of an agent that drops no picture.
+pub(crate) fn no_picture_dropped(_: &[PromptBlock]) -> Vec<String> {
+    Vec::new()
 }
 
 impl KnownAgent {

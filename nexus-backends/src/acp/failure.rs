@@ -62,21 +62,21 @@ pub(super) fn of(
         // These codes are HTTP's, in the place of the protocol's own.
         400 | 413 | 422 if speaks_of_length(&words) => ErrorKind::ContextExceeded,
         code @ 400..600 => by_status(u16::try_from(code).unwrap_or_default()),
-        _ => own(&words).or_else(|| by_words(&words)).unwrap_or(match refused {
-            RefusedRequest::Setup => ErrorKind::InvalidRequest,
-            RefusedRequest::Resume => ErrorKind::ConversationLost,
-            RefusedRequest::Prompt => ErrorKind::VendorFailure,
-        }),
+        _ => match own(&words).or_else(|| by_words(&words)) {
+            Some(kind) => kind,
+            // What is not known to be the server's failure is not known to pass.
+            None => {
+                let kind = match refused {
+                    RefusedRequest::Setup => ErrorKind::InvalidRequest,
+                    RefusedRequest::Resume => ErrorKind::ConversationLost,
+                    RefusedRequest::Prompt => ErrorKind::VendorFailure,
+                };
+                return Failure::new(kind, words);
+            }
+        },
     };
-    failed(kind, told(kind, words, methods))
-}
-
-/// No agent names a time to wait. What its server failed at passes, as far as it is known to be the server's.
-fn failed(kind: ErrorKind, words: String) -> Failure {
-    match kind {
-        ErrorKind::VendorFailure => Failure::new(kind, words),
-        _ => Failure::new(kind, words).with_named_retry(None),
-    }
+    // No agent names a time to wait.
+    Failure::new(kind, told(kind, words, methods)).with_named_retry(None)
 }
 
 /// What a person has to do stands behind what the agent said.
@@ -113,6 +113,9 @@ fn by_words(words: &str) -> Option<ErrorKind> {
     if speaks_of_invalid_text(&words) {
         return Some(ErrorKind::Protocol);
     }
+    if has("content_filter") {
+        return Some(ErrorKind::Refused);
+    }
     if has("max_output_tokens") || has("max_tokens") {
         return Some(ErrorKind::Incomplete);
     }
@@ -138,23 +141,34 @@ fn by_words(words: &str) -> Option<ErrorKind> {
             ErrorKind::Unauthenticated,
         ),
         (
-            &["model not found", "model_not_found", "unknown model", "does not exist", "may not exist"],
+            &[
+                "model not found",
+                "model_not_found",
+                "unknown model",
+                "model is not supported",
+                "does not exist",
+                "may not exist",
+            ],
             ErrorKind::ModelUnavailable,
         ),
         (
             &[
-                "stream disconnected",
                 "malformed response",
                 "stream ended",
+                "stream closed",
                 "connection",
                 "network error",
                 "econnrefused",
                 "transport error",
+                "error sending request",
+                "idle timeout",
             ],
             ErrorKind::Transport,
         ),
     ];
-    table.into_iter().find(|(parts, _)| parts.iter().any(|part| has(part))).map(|(_, kind)| kind)
+    let kind = table.into_iter().find(|(parts, _)| parts.iter().any(|part| has(part))).map(|(_, kind)| kind);
+    // What ended the stream stands behind these words: here, an error that the server reported in it.
+    kind.or_else(|| has("stream disconnected before completion: ").then_some(ErrorKind::VendorFailure))
 }
 
 fn by_status(status: u16) -> ErrorKind {

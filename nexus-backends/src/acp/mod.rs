@@ -408,7 +408,7 @@ impl Cli for LocalAgent {
             lease,
             startup: StartupWait::none(),
             version: None,
-            warnings: Vec::new(),
+            warnings: known.map(|agent| (agent.dropped_pictures)(&request.prompt)).unwrap_or_default(),
         })
     }
 

@@ -12,7 +12,9 @@ use serde_json::json;
 
 use super::cli::args::closing;
 use super::cli::home::SWITCHES;
-use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, ProcessSetup, UsageReport};
+use crate::acp::agent::{
+    CallNames, Furnishing, KnownAgent, Level, ProcessSetup, UsageReport, no_picture_dropped,
+};
 use crate::settings::Billing;
 
 /// The mode in which it asks.
@@ -39,6 +41,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     levels: [ASKING, ASKING, ASKING, ASKING],
     longest_prompt: None,
     has_images: true,
+    dropped_pictures: no_picture_dropped,
     has_system: true,
     is_broken_uncounted: true,
     names: CallNames { in_meta: Some("/claudeCode/toolName"), wrapper: None, are_titles: true },

@@ -11,7 +11,9 @@ use nexus_core::{AccessEnforcer, CostReport, ToolAccess};
 use serde_json::json;
 
 use super::cli::mcp_config::RESULT_TOKENS;
-use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, ProcessSetup, UsageReport, any_kind};
+use crate::acp::agent::{
+    CallNames, Furnishing, KnownAgent, Level, ProcessSetup, UsageReport, any_kind, no_picture_dropped,
+};
 
 /// The variable that carries the token. No command of the agent's sees it.
 const TOKEN_VARIABLE: &str = "NEXUS_CODEX_TOKEN";
@@ -32,6 +34,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     ],
     longest_prompt: None,
     has_images: true,
+    dropped_pictures: no_picture_dropped,
     has_system: true,
     is_broken_uncounted: false,
     names: CallNames { in_meta: None, wrapper: None, are_titles: false },

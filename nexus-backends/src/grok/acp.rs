@@ -11,6 +11,7 @@ use serde_json::json;
 
 use super::cli::failure;
 use super::cli::home::{CONFIG, SWITCHES};
+use super::small_pictures;
 use crate::acp::agent::{CallNames, Furnishing, KnownAgent, Level, ProcessSetup, UsageReport};
 
 /// It asks, at every level.
@@ -30,6 +31,7 @@ pub(crate) const AGENT: KnownAgent = KnownAgent {
     levels: [Level::NotKept, ASKING, ASKING, ASKING],
     longest_prompt: Some(LONGEST_PROMPT),
     has_images: true,
+    dropped_pictures: small_pictures::warnings,
     has_system: true,
     is_broken_uncounted: false,
     names: CallNames { in_meta: Some("/x.ai~1tool/name"), wrapper: Some("use_tool"), are_titles: false },

@@ -5,6 +5,7 @@ mod acp;
 pub mod cli;
 pub mod login;
 pub mod native;
+mod small_pictures;
 
 pub use cli::GrokCli;
 pub use native::GrokSubToken;

@@ -212,6 +212,8 @@ const HEAD: &str = "\
 What can go wrong with a model call, and the kind and the time to retry that each backend ends the turn with. A time is the
 vendor's, or guessed and said to be. The table is written by a test from what ran; the rows are data of the testkit.
 
+The column `acp` is `kind: acp` before an imitation of the agent `codex-acp`. Agents differ in what they report: [acp.md](acp.md).
+
 ";
 
 /// A kind as it is written in the data, by its Rust name.

@@ -17,6 +17,7 @@ use crate::cli::refusal;
 use crate::cli::settings::Billing;
 use crate::cli::versions::AdmittedVersion;
 use crate::cli::{Attempt, Prepared, TurnPlan};
+use crate::grok::small_pictures;
 use nexus_process::environment::{Environment, EnvironmentError};
 use nexus_process::executable::Executable;
 use nexus_process::private_home::PrivateHome;
@@ -62,6 +63,7 @@ impl Grok {
         }
 
         let question = blocks(request, start.question.as_deref());
+        warnings.extend(small_pictures::warnings(&question));
         let prompt_file = home::write_prompt(&home, &question).map_err(unwritable)?;
         let agent_file = match &request.system {
             Some(system) if start.writes_system => {
