@@ -81,10 +81,10 @@ fn criteria(criteria: &[CriterionView]) -> String {
 }
 
 fn spent(spent: &SpentView) -> String {
-    format!(
-        "{} turns, {} tokens out, ${:.4} as far as it is told",
-        spent.turns, spent.output_tokens, spent.usd
-    )
+    let usd = spent
+        .usd
+        .map_or_else(|| "no cost reported".to_owned(), |usd| format!("${usd:.4} as far as it is reported"));
+    format!("{} turns, {} tokens out, {usd}", spent.turns, spent.output_tokens)
 }
 
 /// How a step ended, in some lines.

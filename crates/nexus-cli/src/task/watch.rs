@@ -121,8 +121,8 @@ fn lines(task: &Task, report: &TaskReport, turns: &[TurnRecord]) -> Vec<String> 
     let budget = task.data().map(|(_, data)| data.settings.budget).unwrap_or_default();
     let of = |bound: Option<String>| bound.map(|bound| format!(" of {bound}")).unwrap_or_default();
     lines.push(format!(
-        "spent ${:.4}{}, {}{} tokens out, {} turns",
-        spent.usd,
+        "spent {}{}, {}{} tokens out, {} turns",
+        spent.usd.map_or_else(|| "no reported cost".to_owned(), |usd| format!("${usd:.4}")),
         of(budget.usd.map(|usd| format!("${usd:.2}"))),
         spent.output_tokens,
         of(budget.output_tokens.map(|tokens| tokens.to_string())),

@@ -323,8 +323,8 @@ pub enum EntryProgress {
 pub struct SpentView {
     /// Turns that ended.
     pub turns: u64,
-    /// US dollars, as far as the vendors say what a turn costs.
-    pub usd: f64,
+    /// US dollars, as far as the vendors say what a turn costs; `null` if none did.
+    pub usd: Option<f64>,
     /// Tokens that models wrote.
     pub output_tokens: u64,
 }
@@ -332,7 +332,7 @@ pub struct SpentView {
 impl SpentView {
     /// Whether nothing is left of a budget.
     pub(super) fn is_over(&self, budget: &WorkBudget) -> bool {
-        budget.usd.is_some_and(|usd| self.usd >= usd)
+        budget.usd.zip(self.usd).is_some_and(|(usd, spent)| spent >= usd)
             || budget.output_tokens.is_some_and(|tokens| self.output_tokens >= tokens)
     }
 }

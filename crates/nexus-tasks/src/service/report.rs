@@ -163,7 +163,9 @@ pub(super) fn spent(task: &Task) -> Result<SpentView, TaskError> {
         let cost =
             event.data.get("cost").and_then(|cost| cost.get("usd")).and_then(serde_json::Value::as_f64);
         // A log is a file that anybody may have edited.
-        spent.usd += cost.filter(|usd| usd.is_finite() && *usd > 0.0).unwrap_or(0.0);
+        if let Some(cost) = cost.filter(|usd| usd.is_finite() && *usd >= 0.0) {
+            *spent.usd.get_or_insert(0.0) += cost;
+        }
         let tokens = event.data.get("output_tokens").and_then(serde_json::Value::as_u64);
         spent.output_tokens = spent.output_tokens.saturating_add(tokens.unwrap_or(0));
     }
