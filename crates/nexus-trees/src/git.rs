@@ -72,10 +72,13 @@ pub struct Git {
     version: [u32; 3],
     time_limit: Duration,
     cancel: Option<CancelToken>,
+    /// The user's own configuration files, the strongest last.
+    user_configuration: Vec<PathBuf>,
 }
 
 impl Git {
-    /// The first `git` of this process's `PATH`.
+    /// The first `git` of this process's `PATH`, with the configuration files that this process's variables and the system
+    /// name, as for [`Git::with_user_configuration`].
     ///
     /// # Errors
     ///
@@ -91,7 +94,7 @@ impl Git {
             .map(|folder| folder.join("git"))
             .find(is_program);
         match found {
-            Some(program) => Self::at(program),
+            Some(program) => Ok(Self::at(program)?.with_user_configuration(user_configuration())),
             None => Err(missing("there is no git in the PATH")),
         }
     }
@@ -103,7 +106,13 @@ impl Git {
     /// As [`Git::find`].
     pub fn at(program: impl Into<PathBuf>) -> Result<Self, TreeError> {
         let program = program.into();
-        let git = Self { program, version: [0; 3], time_limit: Duration::from_secs(30), cancel: None };
+        let git = Self {
+            program,
+            version: [0; 3],
+            time_limit: Duration::from_secs(30),
+            cancel: None,
+            user_configuration: Vec::new(),
+        };
         let mut command = Command::new(&git.program);
         command.env_clear().env("LC_ALL", "C").arg("--version");
         let running = GitProcess::start(command, "git --version".to_owned(), git.bounds())
@@ -130,6 +139,19 @@ impl Git {
     pub fn with_time_limit(mut self, time_limit: Duration) -> Self {
         self.time_limit = time_limit;
         self
+    }
+
+    /// Reads how files are checked out (`core.autocrlf`, `core.eol`, `core.safecrlf`, `core.fileMode`, `core.symlinks`) from these
+    /// files as well where a repository does not say, from the last one first. Nothing else of them is read.
+    #[must_use]
+    pub fn with_user_configuration(mut self, files: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.user_configuration = files.into_iter().collect();
+        self
+    }
+
+    /// The user's own configuration files, the strongest last.
+    pub(super) fn user_configuration(&self) -> &[PathBuf] {
+        &self.user_configuration
     }
 
     /// Kills git, and ends the call with [`Cancelled`](TreeErrorKind::Cancelled), when `cancel` is.
@@ -193,6 +215,24 @@ impl Git {
         command.arg("--no-pager");
         GitCommand { git: self, command, name: format!("git {name}") }.arg(name)
     }
+}
+
+/// The files that git reads of the system and of the user, by the variables of this process. Source: git-config(1).
+fn user_configuration() -> Vec<PathBuf> {
+    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let mut files = Vec::new();
+    if env::var_os("GIT_CONFIG_NOSYSTEM").is_none() {
+        files.push(folder("GIT_CONFIG_SYSTEM").unwrap_or_else(|| PathBuf::from("/etc/gitconfig")));
+    }
+    if let Some(file) = folder("GIT_CONFIG_GLOBAL") {
+        files.push(file);
+        return files;
+    }
+    let home = folder("HOME");
+    let shared = folder("XDG_CONFIG_HOME").or_else(|| Some(home.as_ref()?.join(".config")));
+    files.extend(shared.map(|folder| folder.join("git/config")));
+    files.extend(home.map(|home| home.join(".gitconfig")));
+    files
 }
 
 /// Author of our commits.

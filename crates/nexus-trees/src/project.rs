@@ -138,16 +138,36 @@ impl Repository {
 
     /// A setting of the repository's own file; what it includes is not read.
     pub(super) fn setting(&self, git: &Git, name: &str) -> Result<Option<String>, TreeError> {
-        let command = self.command(git, "config").path_option("--file=", &self.common_dir.join("config"));
-        let (ended, output) = command.args(["--no-includes", "--get", name]).outcome(b"")?;
+        self.setting_in(&self.common_dir.join("config"), "--no-includes", git, name)
+    }
+
+    fn setting_in(
+        &self,
+        file: &Path,
+        includes: &str,
+        git: &Git,
+        name: &str,
+    ) -> Result<Option<String>, TreeError> {
+        let command = self.command(git, "config").path_option("--file=", file);
+        let (ended, output) = command.args([includes, "--get", name]).outcome(b"")?;
         if ended.refusal()?.is_none() { text::line(output).map(Some) } else { Ok(None) }
     }
 
-    /// The parts of its configuration that say what bytes a checked-out file has. None of them names a program.
+    /// A setting of the repository, else of its user. A file of the user's that cannot be read says nothing.
+    fn effective_setting(&self, git: &Git, name: &str) -> Result<Option<String>, TreeError> {
+        let own = self.setting(git, name)?;
+        let users = || {
+            let files = git.user_configuration().iter().rev().filter(|file| file.is_file());
+            files.filter_map(|file| self.setting_in(file, "--includes", git, name).ok().flatten()).next()
+        };
+        Ok(own.or_else(users))
+    }
+
+    /// The parts of the configuration that say what bytes a checked-out file has. None of them names a program.
     pub(super) fn conversions(&self, git: &Git) -> Result<Vec<String>, TreeError> {
         let mut settings = Vec::new();
-        for name in ["core.autocrlf", "core.eol", "core.fileMode", "core.symlinks"] {
-            if let Some(value) = self.setting(git, name)? {
+        for name in ["core.autocrlf", "core.eol", "core.safecrlf", "core.fileMode", "core.symlinks"] {
+            if let Some(value) = self.effective_setting(git, name)? {
                 settings.push(format!("{name}={value}"));
             }
         }

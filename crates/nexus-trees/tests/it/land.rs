@@ -192,6 +192,38 @@ fn line_ends_of_a_checkout_are_those_of_the_person() {
     assert_eq!(place.person(&["status", "--porcelain"]), "");
 }
 
+/// The settings are the person's own, of no repository, and in a file that their file includes.
+#[test]
+fn line_ends_of_a_checkout_are_those_of_the_persons_own_configuration() {
+    let git = needs_git!();
+    for included in [false, true] {
+        let place = Place::with(&git, &[("a", "1\n2\n"), ("b", "1\n")]);
+        let home = place.folder.path().join("home");
+        fs::create_dir_all(&home).unwrap();
+        let settings = "[core]\n\tautocrlf = true\n\thooksPath = /nowhere\n";
+        let (file, text) = match included {
+            true => ("more", "[include]\n\tpath = more\n"),
+            false => (".gitconfig", settings),
+        };
+        write(&home.join(file), settings);
+        write(&home.join(".gitconfig"), text);
+        let mine = git.clone().with_user_configuration([home.join("absent"), home.join(".gitconfig")]);
+        let place = Place { git: mine, ..place };
+        for file in ["a", "b"] {
+            fs::remove_file(place.project().join(file)).unwrap();
+        }
+        place.person(&["checkout", "-q", "--", "."]);
+        assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "1\r\n2\r\n");
+        let tree = place.create_with(&TreeOptions::new().include_uncommitted()).unwrap();
+        assert_eq!(tree.base().uncommitted, [] as [&Path; 0], "included: {included}");
+        tree.delete().unwrap();
+        let (tree, made) = changed(&place, &[("a", "1\n3\n")]);
+        assert!(matches!(tree.land(&made).unwrap(), Landing::FastForwarded { .. }));
+        assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "1\r\n3\r\n");
+        assert_eq!(place.person(&["status", "--porcelain"]), "");
+    }
+}
+
 #[test]
 fn a_stranger_to_the_base_is_not_landed() {
     let git = needs_git!();
