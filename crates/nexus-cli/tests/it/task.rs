@@ -93,7 +93,7 @@ fn a_goal_is_walked_to_a_commit_in_the_branch() {
     }
     let listed: Value = serde_json::from_str(stage.said(&["task", "list", "--json"]).trim()).unwrap();
     assert_eq!(listed["task_id"], id);
-    assert!(stage.said(&["task", "watch", &id]).contains("spent $"));
+    assert!(stage.said(&["task", "watch", &id]).contains("spent no reported cost, "));
     let page = stage.folder.path().join("task.html");
     stage.said(&["task", "report", &id, "-o", page.to_str().unwrap()]);
     assert!(fs::read_to_string(page).unwrap().contains("default-src 'none'"));

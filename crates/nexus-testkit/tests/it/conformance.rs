@@ -31,8 +31,12 @@ impl Subject for Limited {
     }
 
     fn cannot_stage(&self, case: &str) -> Option<String> {
-        let cannot =
-            ["a_picture_arrives", "a_picture_that_a_tool_returns_reaches_the_model", "a_refusal_is_refused"];
+        let cannot = [
+            "a_picture_arrives",
+            "a_tiny_picture_arrives_or_is_reported",
+            "a_picture_that_a_tool_returns_reaches_the_model",
+            "a_refusal_is_refused",
+        ];
         cannot.contains(&case).then(|| "the counterpart knows no pictures and never refuses".to_owned())
     }
 }
@@ -45,7 +49,7 @@ async fn a_promise_that_is_declared_and_not_shown_is_unproven() {
     assert!(!report.unproven().contains(&Feature::System), "{report}");
     assert!(!report.is_conformant());
     let not_staged = report.entries.iter().filter(|entry| matches!(entry.outcome, Outcome::NotStaged(_)));
-    assert_eq!(not_staged.count(), 2);
+    assert_eq!(not_staged.count(), 3);
 }
 
 /// The reference backend where nobody lends it anything.
