@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::{Journal, JournalKind, JournalRead, read_bounded, replace, rfc3339};
 
@@ -80,24 +80,25 @@ pub struct IndexedWork<T, E> {
     pub unreadable: Vec<E>,
 }
 
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+/// A folder is read when its list is: a list parses no entries of others.
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct IndexFile {
     version: u32,
-    folders: BTreeMap<String, IndexedFolder>,
+    folders: BTreeMap<String, Box<RawValue>>,
 }
 
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct IndexedFolder {
     /// Number of the last journal entry when the folder was read.
     seq: u64,
     work: BTreeMap<String, StoredEntry>,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct StoredEntry {
     /// The files when they were read. `None` if they were too new to be recognised.
     stamps: Option<Vec<Option<FileStamp>>>,
-    entry: IndexEntry<Value>,
+    entry: IndexEntry<Box<RawValue>>,
 }
 
 /// State of a file without its content. A file that is replaced is another one of the file system.
@@ -140,8 +141,10 @@ impl HomeIndex {
         read: impl Fn(&WorkFiles) -> Result<Option<IndexEntry<T>>, E>,
     ) -> IndexedWork<T, E> {
         let mut index = self.load();
-        let is_new = !index.folders.contains_key(folder);
-        let known = index.folders.remove(folder).unwrap_or_default();
+        let known = index.folders.remove(folder);
+        let known = known.and_then(|known| serde_json::from_str::<IndexedFolder>(known.get()).ok());
+        let is_new = known.is_none();
+        let known = known.unwrap_or_default();
         // Before the state is read: what changes meanwhile has a later number.
         let seq = self.journal.last_seq().unwrap_or_default();
         let mut now = IndexedFolder { seq, work: BTreeMap::new() };
@@ -178,9 +181,7 @@ impl HomeIndex {
         let is_gone = known.work.keys().any(|name| !now.work.contains_key(name));
         if is_new || is_gone || is_completed || !lost.is_empty() || read_again > FEW.max(found.len() / FEW_OF)
         {
-            index.version = VERSION;
-            index.folders.insert(folder.to_owned(), now);
-            if self.store(&index).is_err() {
+            if self.store(&mut index, folder, &now).is_err() {
                 return list;
             }
             // The next change of a service says that the journal cannot be written.
@@ -192,10 +193,9 @@ impl HomeIndex {
             if is_new
                 && let Some(first) = record(JournalKind::Home, "")
                 && seq == 0
-                && let Some(folder) = index.folders.get_mut(folder)
             {
-                folder.seq = first;
-                let _ = self.store(&index);
+                now.seq = first;
+                let _ = self.store(&mut index, folder, &now);
             }
         }
         list
@@ -231,11 +231,14 @@ impl HomeIndex {
         if index.version == VERSION { index } else { IndexFile::default() }
     }
 
-    fn store(&self, index: &IndexFile) -> io::Result<()> {
+    /// Writes the index with the entries of a folder.
+    fn store(&self, index: &mut IndexFile, folder: &str, entries: &IndexedFolder) -> io::Result<()> {
         // A home that is gone is not created again.
         if !self.home.is_dir() {
             return Err(io::ErrorKind::NotFound.into());
         }
+        index.version = VERSION;
+        index.folders.insert(folder.to_owned(), to_raw_value(entries)?);
         let bytes = serde_json::to_vec(index)?;
         if bytes.len() as u64 > MAX_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
@@ -245,10 +248,9 @@ impl HomeIndex {
 }
 
 /// Adds a stored entry to `entries` if it has details that this version can read. Returns whether it has.
-fn typed<T: DeserializeOwned>(stored: &IndexEntry<Value>, entries: &mut Vec<IndexEntry<T>>) -> bool {
-    let Some(details) = stored.details.as_ref().and_then(|details| T::deserialize(details).ok()) else {
-        return false;
-    };
+fn typed<T: DeserializeOwned>(stored: &IndexEntry<Box<RawValue>>, entries: &mut Vec<IndexEntry<T>>) -> bool {
+    let details = stored.details.as_ref().and_then(|details| serde_json::from_str(details.get()).ok());
+    let Some(details) = details else { return false };
     entries.push(IndexEntry {
         kind: stored.kind.clone(),
         id: stored.id.clone(),
@@ -262,7 +264,7 @@ fn typed<T: DeserializeOwned>(stored: &IndexEntry<Value>, entries: &mut Vec<Inde
     true
 }
 
-fn untyped<T: Serialize>(entry: &IndexEntry<T>) -> IndexEntry<Value> {
+fn untyped<T: Serialize>(entry: &IndexEntry<T>) -> IndexEntry<Box<RawValue>> {
     IndexEntry {
         kind: entry.kind.clone(),
         id: entry.id.clone(),
@@ -271,7 +273,7 @@ fn untyped<T: Serialize>(entry: &IndexEntry<T>) -> IndexEntry<Value> {
         cost_usd: entry.cost_usd,
         created_at: entry.created_at.map(rfc3339::cut_to_micros),
         updated_at: rfc3339::cut_to_micros(entry.updated_at),
-        details: entry.details.as_ref().and_then(|details| serde_json::to_value(details).ok()),
+        details: entry.details.as_ref().and_then(|details| to_raw_value(details).ok()),
     }
 }
 

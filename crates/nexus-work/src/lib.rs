@@ -32,6 +32,11 @@
 //! [`Workspace::wait_for_change`] and [`Workspace::wait_until`] wait for what another thread or process writes, without
 //! polling where the system tells of it.
 //!
+//! # Journal
+//!
+//! The services of a home record each change in its [`Journal`](nexus_files::Journal), by [`Workspaces::with_journal`]. A `JournalWatch`
+//! (feature `service`) waits for the entries, so that a view of many workspaces waits on one file.
+//!
 //! # Blocking
 //!
 //! Every call reads or writes files, and a writer may wait for another: in async code, call it by the runtime's
@@ -84,6 +89,8 @@ mod event;
 mod event_log;
 mod file;
 mod id;
+#[cfg(feature = "service")]
+mod journal_watch;
 mod links;
 mod lock;
 mod new_workspace;
@@ -113,11 +120,13 @@ pub use error::{WorkspaceError, WorkspaceErrorKind};
 pub use event::WorkspaceEvent;
 pub use event_log::{EventLog, TornLine};
 pub use id::{InvalidWorkspaceId, WorkspaceId};
+#[cfg(feature = "service")]
+pub use journal_watch::JournalWatch;
 pub use new_workspace::NewWorkspace;
 #[cfg(feature = "service")]
 pub use service::{
-    FollowUpTask, Job, JobFault, Jobs, LockedWork, MAX_CALL_WAIT, TaskStarter, WorkData, WorkJob, WorkJobs,
-    WorkListing, WorkResult, WorkSnapshot, call_wait, lock_file,
+    FollowUpTask, IndexedList, Job, JobFault, Jobs, LockedWork, MAX_CALL_WAIT, ShownWork, TaskStarter, WorkData,
+    WorkJob, WorkJobs, WorkListing, WorkResult, WorkSnapshot, WorkWatch, call_wait, lock_file,
 };
 pub use state::WorkspaceState;
 pub use status::WorkspaceStatus;

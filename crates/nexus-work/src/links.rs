@@ -159,7 +159,9 @@ impl<'a> Links<'a> {
     fn write(&self, status: &mut WorkspaceStatus<AnyState>) -> Result<(), WorkspaceError> {
         status.generation = status.generation.saturating_add(1);
         status.updated_at = rfc3339::cut_to_micros(self.settings.clock.now());
-        status_file::write(&self.folder(&status.id), status)
+        status_file::write(&self.folder(&status.id), status)?;
+        self.settings.record(&status.kind, &status.id, "changed");
+        Ok(())
     }
 
     /// Takes the locks of several workspaces. Everybody takes them in the order of the ids, so that nobody has what

@@ -2,17 +2,31 @@
 
 use std::{sync::Arc, time::Duration};
 
-use nexus_core::{Clock, SystemClock};
+use nexus_core::{Clock, SystemClock, journal_change};
+use nexus_files::Journal;
+
+use super::WorkspaceId;
 
 /// What workspaces of one place have in common.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) patience: Duration,
+    /// The journal of the home that they are in.
+    pub(super) journal: Option<Arc<Journal>>,
+}
+
+impl Settings {
+    /// Records a change that is on the disk.
+    pub(super) fn record(&self, kind: &str, id: &WorkspaceId, what: &str) {
+        if let Some(journal) = &self.journal {
+            journal_change(journal, kind.into(), id.as_str(), what);
+        }
+    }
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), patience: Duration::from_secs(30) }
+        Self { clock: Arc::new(SystemClock), patience: Duration::from_secs(30), journal: None }
     }
 }

@@ -12,6 +12,7 @@ pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Watch over one folder or file. Without events of the system, it only pauses.
+#[derive(Debug)]
 pub(super) struct Watch(Option<system::FileEvents>);
 
 impl Watch {
@@ -23,6 +24,17 @@ impl Watch {
     /// Watches for a process that releases its lock on the file at `path` or dies, from now on.
     pub(super) fn of_lock(path: &Path) -> Self {
         Self(system::FileEvents::of_lock(path))
+    }
+
+    /// Watches for writes to the file at `path`, from now on. It may be missing, created and renamed.
+    pub(super) fn of_file(path: &Path) -> Self {
+        Self(system::FileEvents::of_file(path))
+    }
+
+    /// Watches for files of `folder` that are replaced, removed or appended to, and for the release of a lock on the file `lock`, from now
+    /// on. Other files whose names begin with a dot do not count.
+    pub(super) fn of_content(folder: &Path, lock: &'static str) -> Self {
+        Self(system::FileEvents::of_content(folder, lock))
     }
 
     /// Waits until something may have changed, for at most `left`. Returns whether the watch is still of use.
@@ -45,60 +57,115 @@ impl Watch {
 
 #[cfg(target_os = "linux")]
 mod system {
-    use std::{mem::MaybeUninit, os::fd::OwnedFd, path::Path};
+    use std::{
+        ffi::OsString,
+        mem::MaybeUninit,
+        os::{fd::OwnedFd, unix::ffi::OsStrExt as _},
+        path::Path,
+    };
 
     use rustix::{
-        fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init},
+        fs::inotify::{CreateFlags, Event, ReadFlags, Reader, WatchFlags, add_watch, init},
         io::Errno,
     };
     use tokio::io::{Interest, unix::AsyncFd};
 
     /// An inotify instance of its own: it wakes one waiter alone, and is gone with it.
-    pub(super) struct FileEvents(AsyncFd<OwnedFd>);
+    #[derive(Debug)]
+    pub(super) struct FileEvents {
+        instance: AsyncFd<OwnedFd>,
+        counted: Counted,
+    }
+
+    /// Events that wake the waiter.
+    #[derive(Debug)]
+    enum Counted {
+        All,
+        /// Those of the file with this name.
+        OfFile(OsString),
+        /// Those of files whose names begin with no dot, unless a file was only closed, and the closing of this file.
+        OfContent {
+            lock: &'static str,
+        },
+    }
+
+    const REPLACED: WatchFlags = WatchFlags::MOVED_TO.union(WatchFlags::MOVED_FROM).union(WatchFlags::DELETE);
 
     impl FileEvents {
         pub(super) fn of_folder(folder: &Path) -> Option<Self> {
             // The status is replaced by a rename. Events are appended to a file that stays, which wakes no waiter.
-            Self::of(
-                folder,
-                WatchFlags::MOVED_TO | WatchFlags::MOVED_FROM | WatchFlags::DELETE | WatchFlags::ONLYDIR,
-            )
+            Self::of(folder, REPLACED | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW, Counted::All)
         }
 
         pub(super) fn of_lock(path: &Path) -> Option<Self> {
             // The owner of a lock has opened the file for writing. Those who only look have not, and wake no waiter.
-            Self::of(path, WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB)
+            let changes = WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB | WatchFlags::DONT_FOLLOW;
+            Self::of(path, changes, Counted::All)
+        }
+
+        pub(super) fn of_file(path: &Path) -> Option<Self> {
+            // The folder may be a link, as a home is sometimes.
+            let changes = REPLACED | WatchFlags::MODIFY | WatchFlags::ONLYDIR;
+            Self::of(path.parent()?, changes, Counted::OfFile(path.file_name()?.to_owned()))
+        }
+
+        pub(super) fn of_content(folder: &Path, lock: &'static str) -> Option<Self> {
+            let changes = REPLACED | WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
+            let changes = changes | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
+            Self::of(folder, changes, Counted::OfContent { lock })
         }
 
         /// Returns `None` also where the user has no more instances or watches to have.
-        fn of(path: &Path, changes: WatchFlags) -> Option<Self> {
+        fn of(path: &Path, changes: WatchFlags, counted: Counted) -> Option<Self> {
             let instance = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
             let end = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
-            add_watch(&instance, path, changes | end | WatchFlags::DONT_FOLLOW).ok()?;
+            add_watch(&instance, path, changes | end).ok()?;
             // An owned descriptor stays the same and open, which is all that the replacement, `unsafe` in its place, asks for.
             #[expect(deprecated, reason = "the replacement is unsafe, which this workspace forbids")]
-            AsyncFd::with_interest(instance, Interest::READABLE).ok().map(Self)
+            let instance = AsyncFd::with_interest(instance, Interest::READABLE).ok()?;
+            Some(Self { instance, counted })
         }
 
-        /// Waits for an event. Returns whether there will be others.
+        /// Waits for an event that counts. Returns whether there will be others.
         pub(super) async fn changed(&self) -> bool {
-            let Ok(mut ready) = self.0.readable().await else { return false };
-            let mut bytes = [MaybeUninit::uninit(); 4096];
-            let mut reader = Reader::new(self.0.get_ref(), &mut bytes);
-            let over =
-                ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
-            let mut is_watched = true;
             loop {
-                match reader.next() {
-                    // An overflow of the queue is an event as well, and the caller looks after any.
-                    Ok(event) => is_watched &= !event.events().intersects(over),
-                    Err(Errno::INTR) => {}
-                    Err(Errno::WOULDBLOCK) => break,
-                    Err(_) => return false,
+                let Ok(mut ready) = self.instance.readable().await else { return false };
+                let mut bytes = [MaybeUninit::uninit(); 4096];
+                let mut reader = Reader::new(self.instance.get_ref(), &mut bytes);
+                let over =
+                    ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::IGNORED | ReadFlags::UNMOUNT;
+                let (mut is_watched, mut has_changed) = (true, false);
+                loop {
+                    match reader.next() {
+                        // An overflow of the queue is an event as well, and the caller looks after any.
+                        Ok(event) => {
+                            is_watched &= !event.events().intersects(over);
+                            has_changed |= self.counted.counts(&event);
+                        }
+                        Err(Errno::INTR) => {}
+                        Err(Errno::WOULDBLOCK) => break,
+                        Err(_) => return false,
+                    }
+                }
+                ready.clear_ready();
+                if has_changed || !is_watched {
+                    return is_watched;
                 }
             }
-            ready.clear_ready();
-            is_watched
+        }
+    }
+
+    impl Counted {
+        fn counts(&self, event: &Event<'_>) -> bool {
+            let Some(name) = event.file_name().map(std::ffi::CStr::to_bytes) else { return true };
+            match self {
+                Self::All => true,
+                Self::OfFile(file) => file.as_bytes() == name,
+                Self::OfContent { lock } => match event.events().contains(ReadFlags::CLOSE_WRITE) {
+                    true => name == lock.as_bytes(),
+                    false => !name.starts_with(b"."),
+                },
+            }
         }
     }
 }
@@ -108,6 +175,7 @@ mod system {
     use std::{convert::Infallible, path::Path};
 
     /// There are none.
+    #[derive(Debug)]
     pub(super) struct FileEvents(Infallible);
 
     impl FileEvents {
@@ -116,6 +184,14 @@ mod system {
         }
 
         pub(super) fn of_lock(_path: &Path) -> Option<Self> {
+            None
+        }
+
+        pub(super) fn of_file(_path: &Path) -> Option<Self> {
+            None
+        }
+
+        pub(super) fn of_content(_folder: &Path, _lock: &'static str) -> Option<Self> {
             None
         }
 

@@ -129,7 +129,7 @@ impl<S: WorkspaceState> Workspace<S> {
         &self,
         change: impl FnOnce(&mut WorkspaceStatus<S>) -> Result<T, E>,
     ) -> Result<T, E> {
-        let _lock = self.lock()?;
+        let lock = self.lock()?;
         let before = self.status()?;
         let mut after = before.clone();
         let answer = change(&mut after)?;
@@ -147,6 +147,8 @@ impl<S: WorkspaceState> Workspace<S> {
             after.generation = before.generation.saturating_add(1);
             after.updated_at = rfc3339::cut_to_micros(self.settings.clock.now());
             status_file::write(&self.folder, &after)?;
+            drop(lock);
+            self.settings.record(&after.kind, &self.id, "changed");
         }
         Ok(answer)
     }
@@ -159,13 +161,16 @@ impl<S: WorkspaceState> Workspace<S> {
     /// nothing appended.
     pub fn append(&self, kind: impl Into<String>, data: Value) -> Result<WorkspaceEvent, WorkspaceError> {
         let kind = kind.into();
-        let _lock = self.lock()?;
-        event_log::append(&self.folder, |sequence| WorkspaceEvent {
+        let lock = self.lock()?;
+        let event = event_log::append(&self.folder, |sequence| WorkspaceEvent {
             sequence,
             time: rfc3339::cut_to_micros(self.settings.clock.now()),
             kind,
             data,
-        })
+        })?;
+        drop(lock);
+        self.settings.record(S::KIND, &self.id, &event.kind);
+        Ok(event)
     }
 
     /// Reads `events.jsonl`. It waits for nobody, unless the last line does not end: then for whoever may just be

@@ -15,7 +15,7 @@ use super::{
     WorkspaceStatus, event_log, file, links::Links, lock, settings::Settings, status_file,
 };
 use nexus_core::Clock;
-use nexus_files::rfc3339;
+use nexus_files::{Journal, rfc3339};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Begins the name of a workspace that is being created.
@@ -89,6 +89,14 @@ impl<S: WorkspaceState> Workspaces<S> {
         self
     }
 
+    /// Records each change of a workspace in the journal of the home that the folder is in: its creation, its removal, each new status, and
+    /// each event by its kind.
+    #[must_use]
+    pub fn with_journal(mut self, journal: Arc<Journal>) -> Self {
+        self.settings.journal = Some(journal);
+        self
+    }
+
     /// The workspaces of another owner in the same place.
     pub fn of<T: WorkspaceState>(&self) -> Workspaces<T> {
         Workspaces::with_settings(&self.root, self.settings.clone())
@@ -145,6 +153,7 @@ impl<S: WorkspaceState> Workspaces<S> {
             return Err(error);
         }
         file::sync_folder(&self.root)?;
+        self.settings.record(S::KIND, &id, "created");
         Ok(Workspace::unread(id, folder, self.settings.clone()))
     }
 
@@ -171,6 +180,7 @@ impl<S: WorkspaceState> Workspaces<S> {
         let failed = |error| WorkspaceError::from_io(&folder, "cannot be removed", error);
         fs::rename(&folder, &unfinished).map_err(failed)?;
         file::sync_folder(&self.root)?;
+        self.settings.record(S::KIND, id, "removed");
         fs::remove_dir_all(&unfinished).map_err(failed)
     }
 
@@ -182,17 +192,9 @@ impl<S: WorkspaceState> Workspaces<S> {
     /// [`PermissionDenied`](WorkspaceErrorKind::PermissionDenied) and [`Io`](WorkspaceErrorKind::Io) if the place cannot
     /// be read. What is wrong with one workspace hides no other: see [`WorkspaceList::unreadable`].
     pub fn list(&self) -> Result<WorkspaceList<S>, WorkspaceError> {
-        let failed = |error| WorkspaceError::from_io(&self.root, "cannot be listed", error);
         let mut list = WorkspaceList { entries: Vec::new(), unreadable: Vec::new() };
-        let entries = match fs::read_dir(&self.root) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(list),
-            entries => entries.map_err(failed)?,
-        };
-        for entry in entries {
-            let entry = entry.map_err(failed)?;
-            let id = entry.file_name().to_str().and_then(|name| name.parse::<WorkspaceId>().ok());
-            let (Some(id), true) = (id, entry.file_type().is_ok_and(|kind| kind.is_dir())) else { continue };
-            let workspace = Workspace::unread(id, entry.path(), self.settings.clone());
+        for id in self.ids()? {
+            let workspace = self.unread(id);
             match workspace.status() {
                 Ok(status) => list.entries.push(WorkspaceEntry { workspace, status }),
                 // The first was removed in between.
@@ -210,6 +212,28 @@ impl<S: WorkspaceState> Workspaces<S> {
         });
         list.unreadable.sort_by(|one, other| one.path().cmp(other.path()));
         Ok(list)
+    }
+
+    /// The ids of all workspaces here, of whatever kind, in no order.
+    pub(super) fn ids(&self) -> Result<Vec<WorkspaceId>, WorkspaceError> {
+        let failed = |error| WorkspaceError::from_io(&self.root, "cannot be listed", error);
+        let entries = match fs::read_dir(&self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(failed)?,
+        };
+        let mut ids = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            let id = entry.file_name().to_str().and_then(|name| name.parse::<WorkspaceId>().ok());
+            ids.extend(id.filter(|_| entry.file_type().is_ok_and(|kind| kind.is_dir())));
+        }
+        Ok(ids)
+    }
+
+    /// The workspace with this id, which may not be there.
+    pub(super) fn unread(&self, id: WorkspaceId) -> Workspace<S> {
+        let folder = self.root.join(id.as_str());
+        Workspace::unread(id, folder, self.settings.clone())
     }
 
     /// Reads the status of every workspace here that is a part of this one, the oldest first.

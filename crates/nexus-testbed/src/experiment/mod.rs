@@ -12,9 +12,8 @@ use std::{
     sync::Arc,
 };
 
-use nexus_core::CancelToken;
-use nexus_files::FileLock;
-use nexus_files::make_private_folder;
+use nexus_core::{CancelToken, journal_change};
+use nexus_files::{FileLock, Journal, JournalKind, make_private_folder};
 use nexus_tasks::BriefLimits;
 
 pub use description::{ExperimentDescription, Named, NamedTrap, RunMode};
@@ -217,6 +216,7 @@ impl Experiment {
     }
 
     /// Makes the runs that are not finished, one after the other, and tells `finished` of each when it is written down. Arms take turns.
+    /// Each finished run is recorded in the journal of the context's home.
     ///
     /// # Errors
     ///
@@ -231,6 +231,7 @@ impl Experiment {
         mut finished: impl FnMut(&RunRecord),
     ) -> Result<(), TestbedError> {
         self.plan.check(context)?;
+        let journal = Journal::in_home(&context.build.home);
         while let Some(key) = self.description.key(self.finished.len() as u64) {
             if cancel.is_cancelled() {
                 return Err(TestbedError::Cancelled);
@@ -249,6 +250,7 @@ impl Experiment {
                 }
             };
             self.file.add(&run)?;
+            journal_change(&journal, JournalKind::Testbed, &self.folder.to_string_lossy(), "run_ended");
             finished(&run);
             self.finished.push(run);
         }

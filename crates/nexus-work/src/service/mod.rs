@@ -1,13 +1,17 @@
 //! Services over workspaces: the jobs of this process, the locks of all processes, and waiting for both.
 
 mod documents;
+mod indexed;
 mod jobs;
 mod task_starter;
 mod work_jobs;
+mod work_watch;
 
 pub use self::{
     documents::{WorkData, WorkListing, WorkSnapshot},
+    indexed::{IndexedList, ShownWork},
     jobs::{Job, JobFault, Jobs},
     task_starter::{FollowUpTask, TaskStarter},
     work_jobs::{LockedWork, MAX_CALL_WAIT, WorkJob, WorkJobs, WorkResult, call_wait, lock_file},
+    work_watch::WorkWatch,
 };

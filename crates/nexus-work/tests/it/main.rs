@@ -1,6 +1,10 @@
 //! The integration tests.
 
 mod agents;
+#[cfg(feature = "service")]
+mod indexed;
+#[cfg(feature = "service")]
+mod journal;
 mod links;
 mod owners;
 mod registry;

@@ -11,10 +11,12 @@ use std::{
 
 use nexus_files::FileLock;
 use nexus_testkit::child_test;
-use nexus_work::{NewWorkspace, WorkspaceErrorKind as Kind, WorkspaceStatus, lock_file};
+use nexus_work::{
+    LockedWork, NewWorkspace, WorkWatch, WorkspaceErrorKind as Kind, WorkspaceStatus, lock_file,
+};
 use serde_json::json;
 
-use crate::support::Work;
+use crate::{indexed::AnyFault, support::Work};
 
 type Workspace = nexus_work::Workspace<Work>;
 type Workspaces = nexus_work::Workspaces<Work>;
@@ -225,6 +227,49 @@ fn a_lock_that_is_released_wakes_those_who_wait_for_it() {
     assert!(began.elapsed() < LOOK * TIMES * 3 / 5, "wakes are missed");
     let _owner = lock();
     assert!(wait(lock_file(&path, Some(Duration::from_millis(50)))).unwrap().is_none());
+}
+
+/// Work as a service has it.
+#[derive(Clone)]
+struct OwnedWork(Workspace);
+
+impl LockedWork for OwnedWork {
+    type State = Work;
+    type ErrorKind = AnyFault;
+    const LOCK: &'static str = ".step";
+
+    fn workspace(&self) -> &Workspace {
+        &self.0
+    }
+}
+
+#[test]
+fn each_change_of_a_piece_of_work_wakes_its_watch() {
+    const TIMES: u32 = 4;
+    let (_folder, _, workspace) = new_workspace();
+    let in_folder = |name: &str| workspace.path().join(name);
+    fs::write(in_folder("turns.jsonl"), "").unwrap();
+    let append = |name: &str| {
+        let mut file = fs::OpenOptions::new().append(true).open(in_folder(name)).unwrap();
+        std::io::Write::write_all(&mut file, b"{}\n").unwrap();
+    };
+    let changes: [(&str, &mut dyn FnMut()); 4] = [
+        ("a status", &mut || count(&workspace)),
+        ("an event", &mut || drop(workspace.append("step", json!(1)).unwrap())),
+        ("a turn", &mut || append("turns.jsonl")),
+        ("a released lock", &mut || drop(FileLock::try_lock(&in_folder(".step")).unwrap().unwrap())),
+    ];
+    for (name, change) in changes {
+        let began = Instant::now();
+        wait(async {
+            let mut watch = WorkWatch::of(&OwnedWork(workspace.clone()));
+            for _ in 0..TIMES {
+                change();
+                watch.changed().await;
+            }
+        });
+        assert!(began.elapsed() < LOOK * TIMES * 3 / 5, "{name} does not wake");
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -10,12 +10,13 @@ pub(crate) use file::make as make_private;
 use std::{
     fmt,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use nexus_core::Clock;
+use nexus_core::{Clock, journal_change};
+use nexus_files::{Journal, JournalKind};
 use rusqlite::{Connection, TransactionBehavior};
 use serde_json::Value;
 use tokio::{
@@ -58,6 +59,7 @@ struct OpenStore {
     changed: Arc<Notify>,
     seen: Mutex<SeenChanges>,
     told: Arc<Told>,
+    journal: OnceLock<Journal>,
 }
 
 /// Changes of other processes that were seen last.
@@ -75,6 +77,24 @@ enum FileAccess {
     Write,
     /// It writes, and is on the disk before it returns.
     Keep,
+}
+
+/// Change of the store for the journal: the kind of thing, its id and the change in a word.
+struct StoreChange(JournalKind, String, &'static str);
+
+impl StoreChange {
+    fn of_message(id: &EnvelopeId, what: &'static str) -> Self {
+        Self(JournalKind::Message, id.to_string(), what)
+    }
+
+    fn of_document(kind: DocumentKind, key: &str, what: &'static str) -> Option<Self> {
+        let kind = match kind {
+            DocumentKind::Agent => JournalKind::Agent,
+            DocumentKind::Trigger => JournalKind::Trigger,
+            DocumentKind::Lock | DocumentKind::TurnCount => return None,
+        };
+        Some(Self(kind, key.to_owned(), what))
+    }
 }
 
 impl SqliteStore {
@@ -102,9 +122,18 @@ impl SqliteStore {
             changed: Arc::default(),
             seen: Mutex::new(SeenChanges { at: Instant::now(), version }),
             told: Arc::default(),
+            journal: OnceLock::new(),
         }));
         store.run(FileAccess::Write, |work| work.take_up_what_can_be_read()).await?;
         Ok(store)
+    }
+
+    /// Records changes of messages, agents and triggers in the journal of a home.
+    #[must_use]
+    pub fn with_journal(self, journal: Journal) -> Self {
+        // The first one counts.
+        let _ = self.0.journal.set(journal);
+        self
     }
 
     /// Does something with the connection when it is its turn, off the runtime. What has begun is ended also where this future is dropped.
@@ -131,8 +160,19 @@ impl SqliteStore {
         access: FileAccess,
         work: impl FnOnce(&QueueTransaction<'_>) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, BrokerError> {
+        self.run_and_record(access, |_| None, work).await
+    }
+
+    /// Runs `work` as one transaction, and records in the journal what `change` returns for its result.
+    async fn run_and_record<T: Send + 'static>(
+        &self,
+        access: FileAccess,
+        change: impl FnOnce(&T) -> Option<StoreChange> + Send + 'static,
+        work: impl FnOnce(&QueueTransaction<'_>) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, BrokerError> {
         let (place, limits, clock) = (Arc::clone(&self.0.place), self.0.limits, Arc::clone(&self.0.clock));
         let told = Arc::clone(&self.0.told);
+        let store = Arc::clone(&self.0);
         let done = self.with_connection(move |connection| {
             place.check()?;
             let run = || {
@@ -160,6 +200,11 @@ impl SqliteStore {
             let done = run().map_err(|fault: Fault| fault.at(place.path()))?;
             // It may have been removed before the commit.
             place.check()?;
+            if let Some(journal) = store.journal.get()
+                && let Some(StoreChange(kind, id, what)) = change(&done)
+            {
+                journal_change(journal, kind, &id, what);
+            }
             Ok(done)
         });
         done.await
@@ -231,7 +276,10 @@ fn ended(error: &tokio::task::JoinError) -> BrokerError {
 impl BrokerStore for SqliteStore {
     async fn put(&self, queue: &str, envelope: &Envelope) -> Result<PutOutcome, BrokerError> {
         let message = check::message(queue, envelope, &self.0.limits)?;
-        let outcome = self.run(FileAccess::Keep, move |work| work.put(&message, true)).await?;
+        let change = StoreChange::of_message(&envelope.message_id, "put");
+        let change = |outcome: &PutOutcome| (*outcome == PutOutcome::Stored).then_some(change);
+        let put = self.run_and_record(FileAccess::Keep, change, move |work| work.put(&message, true));
+        let outcome = put.await?;
         self.0.changed.notify_waiters();
         Ok(outcome)
     }
@@ -245,7 +293,10 @@ impl BrokerStore for SqliteStore {
         check::queue(queue)?;
         let (queue, lease) = (queue.to_owned(), check::lease(lease)?);
         // Whoever takes it after a power cut is told that somebody had begun.
-        self.run(FileAccess::Keep, move |work| work.take(&queue, at_least, lease)).await
+        let change = |taken: &Option<Delivery>| {
+            taken.as_ref().map(|taken| StoreChange::of_message(&taken.lease.message, "taken"))
+        };
+        self.run_and_record(FileAccess::Keep, change, move |work| work.take(&queue, at_least, lease)).await
     }
 
     async fn extend(&self, held: &HandlingLease, lease: Duration) -> Result<(), BrokerError> {
@@ -256,14 +307,18 @@ impl BrokerStore for SqliteStore {
     async fn finish(&self, held: &HandlingLease, outcome: &[(String, Envelope)]) -> Result<(), BrokerError> {
         let outcome = check::outcome(outcome, &self.0.limits)?;
         let held = held.clone();
-        self.run(FileAccess::Keep, move |work| work.finish(&held, &outcome)).await?;
+        let change = StoreChange::of_message(&held.message, "finished");
+        let finish = move |work: &QueueTransaction<'_>| work.finish(&held, &outcome);
+        self.run_and_record(FileAccess::Keep, |()| Some(change), finish).await?;
         self.0.changed.notify_waiters();
         Ok(())
     }
 
     async fn put_back(&self, held: &HandlingLease) -> Result<(), BrokerError> {
         let held = held.clone();
-        self.run(FileAccess::Write, move |work| work.put_back(&held)).await?;
+        let change = StoreChange::of_message(&held.message, "put_back");
+        let put_back = move |work: &QueueTransaction<'_>| work.put_back(&held);
+        self.run_and_record(FileAccess::Write, |()| Some(change), put_back).await?;
         self.0.changed.notify_waiters();
         Ok(())
     }
@@ -336,9 +391,12 @@ impl BrokerStore for SqliteStore {
     ) -> Result<u64, BrokerError> {
         let value = check::document(key, value)?;
         let key = key.to_owned();
-        self.run(FileAccess::Keep, move |work| {
-            documents::write(work.transaction, kind, &key, expected, &value)
-        })
+        let change = StoreChange::of_document(kind, &key, "changed");
+        self.run_and_record(
+            FileAccess::Keep,
+            |_: &u64| change,
+            move |work| documents::write(work.transaction, kind, &key, expected, &value),
+        )
         .await
     }
 
@@ -350,8 +408,13 @@ impl BrokerStore for SqliteStore {
     ) -> Result<(), BrokerError> {
         check::key(key)?;
         let key = key.to_owned();
-        self.run(FileAccess::Keep, move |work| documents::delete(work.transaction, kind, &key, expected))
-            .await
+        let change = StoreChange::of_document(kind, &key, "removed");
+        self.run_and_record(
+            FileAccess::Keep,
+            |()| change,
+            move |work| documents::delete(work.transaction, kind, &key, expected),
+        )
+        .await
     }
 }
 

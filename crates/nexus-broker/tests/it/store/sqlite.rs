@@ -8,9 +8,11 @@ use std::{
 };
 
 use async_trait::async_trait;
-use nexus_broker::{BrokerErrorKind, BrokerStore, QueueLimits, SqliteStore};
+use nexus_broker::{BrokerErrorKind, BrokerStore, DocumentKind, ExpectedRevision, QueueLimits, SqliteStore};
 use nexus_core::Clock;
+use nexus_files::Journal;
 use nexus_testkit::effort;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{
@@ -121,6 +123,44 @@ async fn a_file_of_a_newer_version_or_of_another_program_is_refused_and_left_as_
     assert_eq!(error.kind, BrokerErrorKind::Damaged);
     assert!(error.message.contains("another program's"), "{error}");
     assert_eq!(fs::read(file.path()).unwrap(), before);
+}
+
+#[tokio::test]
+async fn messages_agents_and_triggers_that_change_are_in_the_journal() {
+    let file = File::new();
+    let home = file.0.path();
+    let store = open(&file.path()).await.unwrap().with_journal(Journal::in_home(home));
+    let clock = Hands::new();
+    for name in ["one", "two", "one"] {
+        store.put("q", &message(name, &*clock)).await.unwrap();
+    }
+    let taken = take(&store, "q").await.unwrap();
+    store.put_back(&taken.lease).await.unwrap();
+    let taken = take(&store, "q").await.unwrap();
+    store.finish(&taken.lease, &[]).await.unwrap();
+    for kind in [DocumentKind::Agent, DocumentKind::Trigger, DocumentKind::Lock] {
+        store.write(kind, "k", ExpectedRevision::Absent, &json!({})).await.unwrap();
+    }
+    store.delete(DocumentKind::Trigger, "k", ExpectedRevision::Anything).await.unwrap();
+    let refused = store.write(DocumentKind::Agent, "k", ExpectedRevision::Absent, &json!({})).await;
+    refused.unwrap_err();
+    let text = fs::read_to_string(home.join("journal.jsonl")).unwrap();
+    let lines = text.lines().map(|line| {
+        let line: Value = serde_json::from_str(line).unwrap();
+        ["kind", "id", "what"].map(|name| line[name].as_str().unwrap().to_owned()).join(" ")
+    });
+    let expected = [
+        "message one put",
+        "message two put",
+        "message one taken",
+        "message one put_back",
+        "message one taken",
+        "message one finished",
+        "agent k changed",
+        "trigger k changed",
+        "trigger k removed",
+    ];
+    assert_eq!(lines.collect::<Vec<_>>(), expected);
 }
 
 #[tokio::test]
