@@ -3,7 +3,7 @@
 //! [`sim`] is the vendors' side of the wire: loopback model servers that speak each vendor's API and
 //! fail on request. [`issuer`] is the authorization server that a login talks to. [`fake_cli`] is the other
 //! side of the process boundary: programs that pose as the vendors' CLIs. `conformance` (feature `conformance`) is the suite that
-//! every backend is tested with. [`real`] finds the vendors' own programs. [`browser`] shows a page as a real one does.
+//! every backend is tested with. `scripted` (feature `scripted`) is a backend that does what a test says. [`real`] finds the vendors' own programs. [`browser`] shows a page as a real one does.
 //! `nats` (feature `nats`) starts real servers of NATS.
 //! [`child_test`] runs a test in a process of its own, [`effort`] says how much a test tries,
 //! and [`example`] runs an example.
@@ -22,4 +22,6 @@ pub mod model_call;
 #[cfg(feature = "nats")]
 pub mod nats;
 pub mod real;
+#[cfg(feature = "scripted")]
+pub mod scripted;
 pub mod sim;

@@ -6,10 +6,11 @@ use agent_client_protocol::v1::schema::{
 use nexus_core::ToolAccess;
 use nexus_editor::AcpOptions;
 
-use crate::kit::{Act, Fake, Person, Stage};
+use crate::kit::{Person, Stage, fake, without_tools};
+use nexus_testkit::scripted::{ScriptedBackend, answer};
 
-fn two() -> (std::sync::Arc<Fake>, std::sync::Arc<Fake>, Stage) {
-    let (alpha, beta) = (Fake::new("alpha", [Act::say("A.")]), Fake::new("beta", [Act::say("B.")]));
+fn two() -> (std::sync::Arc<ScriptedBackend>, std::sync::Arc<ScriptedBackend>, Stage) {
+    let (alpha, beta) = (fake("alpha", [answer("A.")]), fake("beta", [answer("B.")]));
     let stage = Stage::new(&[&alpha, &beta]);
     (alpha, beta, stage)
 }
@@ -50,17 +51,17 @@ async fn a_mode_is_a_type_and_a_panel_is_none() {
             editor.prompt(&session.session_id, "Go.").await.unwrap();
             let set = |mode: &'static str| SetSessionModeRequest::new(session.session_id.clone(), mode);
             for wrong in ["judges", "third"] {
-                let error = editor.connection.send_request(set(wrong)).block_task().await.unwrap_err();
+                let error = editor.ask(set(wrong)).await.unwrap_err();
                 assert_eq!(i32::from(error.code), -32602);
                 assert!(error.message.contains("first, second"), "{error:?}");
             }
-            editor.connection.send_request(set("second")).block_task().await.unwrap();
+            editor.ask(set("second")).await.unwrap();
             editor.prompt(&session.session_id, "Go.").await.unwrap();
             let seen = editor.seen();
             assert!(seen.iter().any(|update| matches!(update, SessionUpdate::CurrentModeUpdate(mode) if &*mode.current_mode_id.0 == "second")));
         })
         .await;
-    assert_eq!((alpha.requests.lock().unwrap().len(), beta.requests.lock().unwrap().len()), (1, 1));
+    assert_eq!((alpha.turns(), beta.turns()), (1, 1));
     stage.options = AcpOptions::default().with_kind(Some("second".into()));
     stage
         .drive(Person::Allows, async |editor| {
@@ -83,9 +84,9 @@ async fn access_goes_up_to_what_the_command_line_says() {
             let set = |value: &'static str| {
                 SetSessionConfigOptionRequest::new(session.session_id.clone(), "access", value)
             };
-            let error = editor.connection.send_request(set("unrestricted")).block_task().await.unwrap_err();
+            let error = editor.ask(set("unrestricted")).await.unwrap_err();
             assert_eq!(i32::from(error.code), -32602);
-            let response = editor.connection.send_request(set("read-only")).block_task().await.unwrap();
+            let response = editor.ask(set("read-only")).await.unwrap();
             let said = serde_json::to_string(&response).unwrap();
             assert!(said.contains("\"currentValue\":\"read-only\""), "{said}");
             editor.prompt(&session.session_id, "Go.").await.unwrap();
@@ -96,7 +97,7 @@ async fn access_goes_up_to_what_the_command_line_says() {
 
 #[tokio::test]
 async fn a_backend_without_tools_answers_with_less_access_and_the_person_is_told() {
-    let fake = Fake::without_tools("alpha");
+    let fake = without_tools("alpha");
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -131,7 +132,7 @@ async fn one_line_of_the_file_changes_who_answers_and_a_broken_one_is_told() {
             assert!(error.message.contains("writer") && error.message.contains("reader"), "{error:?}");
         })
         .await;
-    assert_eq!((alpha.requests.lock().unwrap().len(), beta.requests.lock().unwrap().len()), (1, 1));
+    assert_eq!((alpha.turns(), beta.turns()), (1, 1));
 }
 
 #[tokio::test]
@@ -153,7 +154,7 @@ async fn explain_says_who_would_run_and_runs_nobody() {
             assert!(error.message.contains("nobody"), "{error:?}");
         })
         .await;
-    assert!(alpha.requests.lock().unwrap().is_empty());
+    assert!(alpha.turns() == 0);
     assert_eq!(stage.kept(), [] as [std::path::PathBuf; 0]);
 }
 
@@ -165,7 +166,7 @@ async fn a_missing_configuration_is_told_and_can_be_made_meanwhile() {
         .drive(Person::Allows, async |editor| {
             editor.initialize().await;
             let request = agent_client_protocol::v1::schema::NewSessionRequest::new(stage.cwd());
-            let error = editor.connection.send_request(request).block_task().await.unwrap_err();
+            let error = editor.ask(request).await.unwrap_err();
             assert!(error.message.contains("nexus.yaml"), "{error:?}");
             stage.configure("groups: { alpha: [alpha] }\ntypes: { writer: { group: alpha } }\n");
             let session = editor.new_session(&stage).await.session_id;

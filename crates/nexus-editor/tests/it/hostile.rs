@@ -1,19 +1,17 @@
 //! Lines that no good client sends, clients that go away, and clients that do not read.
 
-use std::{
-    sync::atomic::Ordering,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use nexus_core::turn::TextDelta;
 use nexus_editor::AcpEnd;
+use nexus_testkit::scripted::{Act, answer};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 
-use crate::kit::{Act, Fake, PATIENCE, Raw, Stage, prompt};
+use crate::kit::{PATIENCE, Raw, Stage, fake, prompt, waiting};
 
 fn talker() -> Stage {
-    Stage::new(&[&Fake::new("alpha", [Act::say("Here.")])])
+    Stage::new(&[&fake("alpha", [answer("Here.")])])
 }
 
 #[tokio::test]
@@ -126,9 +124,8 @@ async fn a_line_without_end_is_refused_and_costs_no_memory() {
 
 #[tokio::test]
 async fn the_end_of_the_input_ends_what_runs() {
-    let mut waiting = Act::say("One moment.");
-    waiting.push(Act::Wait);
-    let stage = Stage::new(&[&Fake::new("alpha", [waiting])]);
+    let waiting = waiting("One moment.");
+    let stage = Stage::new(&[&fake("alpha", [waiting])]);
     let mut raw = Raw::start(stage.agent());
     let session = raw.begin(&stage).await;
     raw.request(json!("p"), "session/prompt", prompt(&session, "Go.")).await;
@@ -141,9 +138,8 @@ async fn the_end_of_the_input_ends_what_runs() {
 
 #[tokio::test]
 async fn a_prompt_is_cancelled_by_the_id_of_its_request() {
-    let mut waiting = Act::say("One moment.");
-    waiting.push(Act::Wait);
-    let stage = Stage::new(&[&Fake::new("alpha", [waiting])]);
+    let waiting = waiting("One moment.");
+    let stage = Stage::new(&[&fake("alpha", [waiting])]);
     let mut raw = Raw::start(stage.agent());
     let session = raw.begin(&stage).await;
     raw.request(json!(0), "session/prompt", prompt(&session, "Go.")).await;
@@ -156,7 +152,7 @@ async fn a_prompt_is_cancelled_by_the_id_of_its_request() {
 
 #[tokio::test]
 async fn a_cancellation_right_behind_the_prompt_counts() {
-    let stage = Stage::new(&[&Fake::new("alpha", [vec![Act::Wait]])]);
+    let stage = Stage::new(&[&fake("alpha", [vec![Act::Hang]])]);
     let mut raw = Raw::start(stage.agent());
     let session = raw.begin(&stage).await;
     let asked =
@@ -169,9 +165,8 @@ async fn a_cancellation_right_behind_the_prompt_counts() {
 
 #[tokio::test]
 async fn a_client_that_goes_away_ends_the_agent() {
-    let mut waiting = Act::say("One moment.");
-    waiting.push(Act::Wait);
-    let stage = Stage::new(&[&Fake::new("alpha", [waiting])]);
+    let waiting = waiting("One moment.");
+    let stage = Stage::new(&[&fake("alpha", [waiting])]);
     let (theirs, ours) = tokio::io::duplex(1 << 16);
     let agent = stage.agent();
     let serving = tokio::spawn(async move {
@@ -191,20 +186,20 @@ async fn a_turn_waits_for_a_client_that_does_not_read_and_a_cancellation_still_c
     });
     let mut script: Vec<Act> = many.collect();
     script.push(Act::Tell(TextDelta::new("last".into(), "last").into()));
-    script.push(Act::Wait);
-    let fake = Fake::new("alpha", [script]);
+    script.push(Act::Hang);
+    let fake = fake("alpha", [script]);
     let stage = Stage::new(&[&fake]);
     let mut raw = Raw::start(stage.agent());
     let session = raw.begin(&stage).await;
     raw.request(json!(5), "session/prompt", prompt(&session, "Go.")).await;
     let until = Instant::now() + PATIENCE;
-    while fake.told.load(Ordering::SeqCst) < 10 {
+    while fake.events_sent() < 10 {
         assert!(Instant::now() < until, "the turn does not begin");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     // A turn that did not wait would go on meanwhile.
     tokio::time::sleep(Duration::from_millis(300)).await;
-    let told = fake.told.load(Ordering::SeqCst);
+    let told = fake.events_sent();
     assert!(told < 200, "{told} of 400 messages are on their way");
     let cancel = json!({ "jsonrpc": "2.0", "method": "session/cancel", "params": { "sessionId": session } });
     raw.send(cancel.to_string().as_bytes()).await;
@@ -253,7 +248,7 @@ async fn servers_that_are_not_there_are_told_once() {
 
 #[tokio::test]
 async fn more_requests_than_can_be_worked_on_are_answered_too() {
-    let stage = Stage::new(&[&Fake::new("alpha", [vec![Act::Wait]])]);
+    let stage = Stage::new(&[&fake("alpha", [vec![Act::Hang]])]);
     let mut raw = Raw::start(stage.agent());
     raw.call(1, "initialize", json!({ "protocolVersion": 1 })).await;
     let mut refused = 0;

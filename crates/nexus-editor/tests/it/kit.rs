@@ -1,18 +1,14 @@
 //! Backends that do as they are told, an agent over them, and a client that nobody here wrote.
 
 use std::{
-    collections::VecDeque,
-    fmt, fs,
+    fs,
     path::PathBuf,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
 use agent_client_protocol::{
-    Agent, ByteStreams, Client, Error,
+    Agent, ByteStreams, Client, Error, JsonRpcRequest,
     schema::ProtocolVersion,
     v1::{
         ConnectionTo,
@@ -24,16 +20,12 @@ use agent_client_protocol::{
         },
     },
 };
-use async_trait::async_trait;
 use nexus_core::{
-    AccessEnforcer, AccessSupport, ApprovalRequest, Availability, BackendId, BuildContext, Capabilities,
-    ConversationMode, ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode,
-    Outbox, Provenance, Recorder, Registry, ResumeHandle, Support, ToolCall, ToolDefinition, ToolResult,
-    TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
-    turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStatus},
+    AccessEnforcer, AccessSupport, BuildContext, Capabilities, ExecutionBackend, LoopMode, Registry, Support,
 };
 use nexus_editor::{AcpAgent, AcpEnd, AcpOptions};
 use nexus_router::Router;
+use nexus_testkit::scripted::{Act, ScriptedBackend, answer};
 use serde_json::{Value, json};
 use tokio::{
     io::{
@@ -46,205 +38,53 @@ use tokio_util::compat::{TokioAsyncReadCompatExt as _, TokioAsyncWriteCompatExt 
 /// Longest wait for what the agent does, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// One thing that a backend does in a turn.
-#[derive(Clone)]
-pub(crate) enum Act {
-    Tell(TurnEvent),
-    /// Asks for an approval; what comes after is done only if it is given. Ends the call otherwise.
-    Ask(ApprovalRequest),
-    /// Calls a tool of the session without arguments; what it answers is in [`Fake::answers`].
-    Call(&'static str),
-    Write(PathBuf, &'static str),
-    /// Waits until the turn is cancelled.
-    Wait,
-    Panic,
-    Fail(ErrorKind),
-    Finish(FinishReason),
+/// A backend with tools of its own that plays these turns; the last one is repeated.
+pub(crate) fn fake(id: &str, turns: impl IntoIterator<Item = Vec<Act>>) -> Arc<ScriptedBackend> {
+    let mut capabilities = capabilities();
+    let kept = AccessSupport::Kept(AccessEnforcer::None);
+    capabilities.access.read_only = kept;
+    capabilities.access.workspace_write = kept;
+    capabilities.access.unrestricted = kept;
+    Arc::new(ScriptedBackend::repeating(id, turns).with_capabilities(capabilities))
 }
 
-impl Act {
-    pub(crate) fn say(text: &str) -> Vec<Self> {
-        vec![
-            Self::Tell(TextDelta::new("m1".into(), text).into()),
-            Self::Tell(MessageEnded::new("m1".into(), text).into()),
-        ]
-    }
+/// One that has no tools of its own.
+pub(crate) fn without_tools(id: &str) -> Arc<ScriptedBackend> {
+    Arc::new(ScriptedBackend::repeating(id, [answer("No.")]).with_capabilities(capabilities()))
 }
 
-/// A backend that does as it is told, one script per turn; the last one is repeated.
-pub(crate) struct Fake {
-    id: BackendId,
-    scripts: Mutex<VecDeque<Vec<Act>>>,
-    pub(crate) requests: Mutex<Vec<TurnRequest>>,
-    /// What the tools answered that it called.
-    pub(crate) answers: Mutex<Vec<ToolResult>>,
-    /// The tools of each turn.
-    pub(crate) tools: Mutex<Vec<Vec<ToolDefinition>>>,
-    /// How many events it told of.
-    pub(crate) told: AtomicUsize,
-    writes: bool,
+fn capabilities() -> Capabilities {
+    let mut capabilities = Capabilities::new(LoopMode::Delegated);
+    capabilities.resume = Support::Yes;
+    capabilities.images = Support::Yes;
+    capabilities.caller_tools = Support::Yes;
+    capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
+    capabilities
 }
 
-impl fmt::Debug for Fake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fake").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-impl Fake {
-    pub(crate) fn new(id: &str, scripts: impl IntoIterator<Item = Vec<Act>>) -> Arc<Self> {
-        let scripts = Mutex::new(scripts.into_iter().collect());
-        Arc::new(Self {
-            id: id.into(),
-            scripts,
-            requests: Mutex::default(),
-            answers: Mutex::default(),
-            tools: Mutex::default(),
-            told: AtomicUsize::new(0),
-            writes: true,
-        })
-    }
-
-    /// One that has no tools of its own.
-    pub(crate) fn without_tools(id: &str) -> Arc<Self> {
-        let scripts = Mutex::new(VecDeque::from([Act::say("No.")]));
-        Arc::new(Self {
-            id: id.into(),
-            scripts,
-            requests: Mutex::default(),
-            answers: Mutex::default(),
-            tools: Mutex::default(),
-            told: AtomicUsize::new(0),
-            writes: false,
-        })
-    }
-
-    /// The tools of the last turn.
-    pub(crate) fn last_tools(&self) -> Vec<ToolDefinition> {
-        self.tools.lock().unwrap().last().cloned().unwrap()
-    }
-
-    pub(crate) fn last(&self) -> TurnRequest {
-        self.requests.lock().unwrap().last().cloned().unwrap()
-    }
-}
-
-#[async_trait]
-impl ExecutionBackend for Fake {
-    fn id(&self) -> &BackendId {
-        &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::new(LoopMode::Delegated);
-        capabilities.resume = Support::Yes;
-        capabilities.images = Support::Yes;
-        let kept = AccessSupport::Kept(AccessEnforcer::None);
-        capabilities.access.scoped_only = kept;
-        if self.writes {
-            capabilities.access.read_only = kept;
-            capabilities.access.workspace_write = kept;
-            capabilities.access.unrestricted = kept;
-        }
-        capabilities
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Ok(Forgotten::WasGone)
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        self.requests.lock().unwrap().push(request.clone());
-        let script = {
-            let mut scripts = self.scripts.lock().unwrap();
-            if scripts.len() > 1 { scripts.pop_front().unwrap() } else { scripts[0].clone() }
-        };
-        let session = host.open_turn(&request);
-        self.tools.lock().unwrap().push(session.definitions().to_vec());
-        let (mut recorder, mut outbox) = (Recorder::new(), Outbox::new());
-        let (mut finish, mut failure) = (FinishReason::Stop, None);
-        let mut script = script.into_iter();
-        while let Some(act) = script.next() {
-            match act {
-                Act::Tell(event) => {
-                    recorder.observe(&event);
-                    outbox.push(event);
-                    outbox.flush(events).await;
-                    self.told.fetch_add(1, Ordering::SeqCst);
-                }
-                Act::Ask(asked) => {
-                    let answer = tokio::select! {
-                        answer = session.approve(asked) => answer.is_ok(),
-                        () = host.cancel.cancelled() => { failure = Some(ErrorKind::Cancelled); break }
-                    };
-                    if !answer {
-                        let denied: TurnEvent =
-                            ToolCallFinished::new("c1".into(), ToolCallStatus::Denied, Vec::new()).into();
-                        recorder.observe(&denied);
-                        outbox.push(denied);
-                        // What was for the call is left out.
-                        script.by_ref().find(|act| matches!(act, Act::Tell(TurnEvent::ToolCallFinished(_))));
-                    }
-                }
-                Act::Call(name) => {
-                    let call = ToolCall::new("called", name, json!({}));
-                    let answer = tokio::select! {
-                        answer = session.call(session.token(), call) => answer,
-                        () = host.cancel.cancelled() => { failure = Some(ErrorKind::Cancelled); break }
-                    };
-                    self.answers.lock().unwrap().push(answer);
-                }
-                Act::Write(path, text) => fs::write(path, text).unwrap(),
-                Act::Wait => {
-                    host.cancel.cancelled().await;
-                    failure = Some(ErrorKind::Cancelled);
-                    break;
-                }
-                Act::Panic => panic!("a backend that panics"),
-                Act::Fail(kind) => failure = Some(kind),
-                Act::Finish(reason) => finish = reason,
-            }
-        }
-        outbox.flush(events).await;
-        if request.conversation != ConversationMode::Ephemeral {
-            recorder.resume = Some(ResumeHandle::new(self.id.clone(), json!({})));
-        }
-        match failure {
-            None => Ok(recorder.into_result(finish, Provenance::new(self.id.clone()))),
-            Some(kind) => Err(TurnError::new(kind, self.id.clone())
-                .with_message("in the vendor's words")
-                .with_partial(recorder.into_partial())),
-        }
-    }
+/// A turn that says something and waits until it is cancelled.
+pub(crate) fn waiting(text: &str) -> Vec<Act> {
+    vec![Act::Say(text.to_owned()), Act::Hang]
 }
 
 /// A home, a folder to work in, and an agent whose configuration is a file.
 pub(crate) struct Stage {
     pub(crate) home: tempfile::TempDir,
     pub(crate) folder: tempfile::TempDir,
-    fakes: Vec<Arc<Fake>>,
+    fakes: Vec<Arc<ScriptedBackend>>,
     pub(crate) options: AcpOptions,
 }
 
 impl Stage {
     /// With a type of each backend's name.
-    pub(crate) fn new(fakes: &[&Arc<Fake>]) -> Self {
+    pub(crate) fn new(fakes: &[&Arc<ScriptedBackend>]) -> Self {
         let stage = Self {
             home: tempfile::tempdir().unwrap(),
             folder: tempfile::tempdir().unwrap(),
             fakes: fakes.iter().map(|fake| Arc::clone(fake)).collect(),
             options: AcpOptions::default(),
         };
-        let ids: Vec<&str> = fakes.iter().map(|fake| fake.id.as_str()).collect();
+        let ids: Vec<&str> = fakes.iter().map(|fake| fake.id().as_str()).collect();
         let mut text = String::from("groups:\n");
         ids.iter().for_each(|id| text.push_str(&format!("  {id}: [{id}]\n")));
         text.push_str("types:\n");
@@ -367,8 +207,13 @@ async fn edit<T>(stream: DuplexStream, person: Person, client: impl AsyncFnOnce(
 }
 
 impl Editor {
+    /// Sends a request, and waits for its answer.
+    pub(crate) async fn ask<R: JsonRpcRequest>(&self, request: R) -> Result<R::Response, Error> {
+        self.connection.send_request(request).block_task().await
+    }
+
     pub(crate) async fn initialize(&self) -> InitializeResponse {
-        self.connection.send_request(InitializeRequest::new(ProtocolVersion::V1)).block_task().await.unwrap()
+        self.ask(InitializeRequest::new(ProtocolVersion::V1)).await.unwrap()
     }
 
     /// Introduces the client, and begins a session in the folder of the stage.
@@ -378,12 +223,12 @@ impl Editor {
     }
 
     pub(crate) async fn new_session(&self, stage: &Stage) -> NewSessionResponse {
-        self.connection.send_request(NewSessionRequest::new(stage.cwd())).block_task().await.unwrap()
+        self.ask(NewSessionRequest::new(stage.cwd())).await.unwrap()
     }
 
     pub(crate) async fn prompt(&self, session: &SessionId, text: &str) -> Result<PromptResponse, Error> {
         let request = PromptRequest::new(session.clone(), vec![ContentBlock::from(text)]);
-        self.connection.send_request(request).block_task().await
+        self.ask(request).await
     }
 
     pub(crate) fn seen(&self) -> Vec<SessionUpdate> {

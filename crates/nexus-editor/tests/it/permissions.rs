@@ -7,10 +7,11 @@ use agent_client_protocol::v1::schema::{
     ToolCallStatus as Shown,
 };
 use nexus_core::{ApprovalAction, ApprovalRequest};
+use nexus_testkit::scripted::{Act, answer};
 use serde_json::json;
 
 use crate::{
-    kit::{Act, Fake, Person, Stage},
+    kit::{Person, Stage, fake},
     prompts::writing,
 };
 
@@ -20,7 +21,7 @@ fn asking() -> (Stage, std::path::PathBuf) {
     let path = folder.path().canonicalize().unwrap().join("notes.txt");
     let arguments = json!({ "file_path": path, "content": "new\n" });
     let asked = ApprovalRequest::of_harness("Write", ApprovalAction::Write, arguments);
-    let fake = Fake::new("alpha", [writing(&path, vec![Act::Ask(asked)]), Act::say("Here.")]);
+    let fake = fake("alpha", [writing(&path, vec![Act::Ask(asked)]), answer("Here.")]);
     let mut stage = Stage::new(&[&fake]);
     stage.folder = folder;
     (stage, path)
@@ -107,7 +108,7 @@ async fn an_answer_that_is_a_value_is_told_as_one() {
         Act::Tell(ToolCallStarted::new("c1".into(), "count", ToolOrigin::Caller, Effects::Read).into()),
         Act::Tell(ToolCallFinished::new("c1".into(), ToolCallStatus::Succeeded, output).into()),
     ];
-    let stage = Stage::new(&[&Fake::new("alpha", [script])]);
+    let stage = Stage::new(&[&fake("alpha", [script])]);
     stage
         .drive(Person::Allows, async |editor| {
             let session = editor.begin(&stage).await;
@@ -135,7 +136,7 @@ async fn a_call_that_is_asked_about_before_it_is_told_of_is_one_call() {
         }
         act => act,
     }));
-    let fake = Fake::new("alpha", [script]);
+    let fake = fake("alpha", [script]);
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -163,8 +164,8 @@ async fn a_command_of_several_lines_is_shown_whole_where_it_is_asked_for() {
     let asked = ApprovalRequest::of_harness("Bash", ApprovalAction::Execute, json!({ "command": command }))
         .with_title(command);
     let mut script = vec![Act::Ask(asked)];
-    script.extend(Act::say("Done."));
-    let fake = Fake::new("alpha", [script]);
+    script.extend(answer("Done."));
+    let fake = fake("alpha", [script]);
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Rejects, async |editor| {

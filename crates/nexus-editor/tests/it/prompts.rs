@@ -12,9 +12,14 @@ use nexus_core::{
         ToolCallStarted, ToolCallStatus, ToolOrigin, VoidCause,
     },
 };
+use nexus_testkit::scripted::{Act, answer};
 use serde_json::json;
 
-use crate::kit::{Act, Fake, Person, Stage};
+use crate::kit::{Person, Stage, fake, waiting};
+
+fn fails(kind: ErrorKind) -> Act {
+    Act::FailSaying(kind, "in the vendor's words")
+}
 
 /// A call that writes a file.
 pub(crate) fn writing(path: &std::path::Path, before: Vec<Act>) -> Vec<Act> {
@@ -25,10 +30,11 @@ pub(crate) fn writing(path: &std::path::Path, before: Vec<Act>) -> Vec<Act> {
         ),
     ];
     acts.extend(before);
-    acts.push(Act::Write(path.to_owned(), "new\n"));
+    let path = path.to_owned();
+    acts.push(Act::beside(move || std::fs::write(&path, "new\n").unwrap()));
     let output = vec![ToolContent::text("written \u{1b}[2J")];
     acts.push(Act::Tell(ToolCallFinished::new("c1".into(), ToolCallStatus::Succeeded, output).into()));
-    acts.extend(Act::say("Done."));
+    acts.extend(answer("Done."));
     acts
 }
 
@@ -40,7 +46,7 @@ async fn an_answer_is_streamed_with_its_thinking_and_who_ran_it() {
         // Of this message a delta is missing.
         Act::Tell(MessageEnded::new("m1".into(), "Half and half\u{1b}[2J.").into()),
     ];
-    let fake = Fake::new("alpha", [script]);
+    let fake = fake("alpha", [script]);
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -74,7 +80,7 @@ async fn a_call_is_shown_with_what_it_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("notes.txt");
     std::fs::write(&path, "old\n").unwrap();
-    let fake = Fake::new("alpha", [writing(&path, Vec::new())]);
+    let fake = fake("alpha", [writing(&path, Vec::new())]);
     let mut stage = Stage::new(&[&fake]);
     stage.folder = folder;
     stage
@@ -123,7 +129,7 @@ async fn a_file_that_a_link_leads_to_is_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("link");
     std::os::unix::fs::symlink(other.path().join("private"), &path).unwrap();
-    let fake = Fake::new("alpha", [writing(&path, Vec::new())]);
+    let fake = fake("alpha", [writing(&path, Vec::new())]);
     let mut stage = Stage::new(&[&fake]);
     stage.folder = folder;
     let seen = stage
@@ -141,17 +147,17 @@ async fn every_end_has_its_own_word() {
     let length = MessageEnded::new("m1".into(), "Half").with_finish(Some(FinishReason::Length));
     let cases: Vec<(Vec<Act>, Result<StopReason, i32>)> = vec![
         (vec![Act::Finish(FinishReason::Length)], Ok(StopReason::MaxTokens)),
-        (vec![Act::Tell(length.into()), Act::Fail(ErrorKind::Incomplete)], Ok(StopReason::MaxTokens)),
-        (vec![Act::Fail(ErrorKind::Incomplete)], Err(-32603)),
-        (vec![Act::Fail(ErrorKind::Refused)], Ok(StopReason::Refusal)),
-        (vec![Act::Fail(ErrorKind::LimitReached(Limit::ModelCalls))], Ok(StopReason::MaxTurnRequests)),
-        (vec![Act::Fail(ErrorKind::LimitReached(Limit::Cost))], Err(-32603)),
-        (vec![Act::Fail(ErrorKind::Unauthenticated)], Err(-32000)),
-        (vec![Act::Fail(ErrorKind::RateLimited)], Err(-32603)),
-        (vec![Act::Fail(ErrorKind::Crashed)], Err(-32603)),
+        (vec![Act::Tell(length.into()), fails(ErrorKind::Incomplete)], Ok(StopReason::MaxTokens)),
+        (vec![fails(ErrorKind::Incomplete)], Err(-32603)),
+        (vec![fails(ErrorKind::Refused)], Ok(StopReason::Refusal)),
+        (vec![fails(ErrorKind::LimitReached(Limit::ModelCalls))], Ok(StopReason::MaxTurnRequests)),
+        (vec![fails(ErrorKind::LimitReached(Limit::Cost))], Err(-32603)),
+        (vec![fails(ErrorKind::Unauthenticated)], Err(-32000)),
+        (vec![fails(ErrorKind::RateLimited)], Err(-32603)),
+        (vec![fails(ErrorKind::Crashed)], Err(-32603)),
     ];
     for (script, expected) in cases {
-        let fake = Fake::new("alpha", [script]);
+        let fake = fake("alpha", [script]);
         let stage = Stage::new(&[&fake]);
         let outcome = stage
             .drive(Person::Allows, async |editor| {
@@ -177,12 +183,12 @@ async fn every_end_has_its_own_word() {
 
 #[tokio::test]
 async fn what_was_said_before_a_failure_stays_and_open_calls_end() {
-    let mut script = Act::say("As far as I came.");
+    let mut script = answer("As far as I came.");
     script.push(Act::Tell(
         ToolCallStarted::new("c1".into(), "Bash", ToolOrigin::Harness, Effects::Wrote).into(),
     ));
     script.push(Act::Fail(ErrorKind::Crashed));
-    let fake = Fake::new("alpha", [script]);
+    let fake = fake("alpha", [script]);
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -200,7 +206,7 @@ async fn what_was_said_before_a_failure_stays_and_open_calls_end() {
 
 #[tokio::test]
 async fn a_panic_is_an_answer_and_the_session_goes_on() {
-    let fake = Fake::new("alpha", [vec![Act::Panic], Act::say("Here.")]);
+    let fake = fake("alpha", [vec![Act::Panic], answer("Here.")]);
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -215,10 +221,8 @@ async fn a_panic_is_an_answer_and_the_session_goes_on() {
 
 #[tokio::test]
 async fn another_backend_is_told_beside_the_answer() {
-    let (first, second) = (
-        Fake::new("alpha", [vec![Act::Fail(ErrorKind::Overloaded)]]),
-        Fake::new("beta", [Act::say("Here.")]),
-    );
+    let (first, second) =
+        (fake("alpha", [vec![Act::Fail(ErrorKind::Overloaded)]]), fake("beta", [answer("Here.")]));
     let stage = Stage::new(&[&first, &second]);
     stage.configure("groups: { both: [alpha, beta] }\ntypes: { writer: { group: both } }\n");
     stage
@@ -241,8 +245,8 @@ async fn a_message_that_is_taken_back_is_told() {
         let mut script = vec![Act::Tell(TextDelta::new("m0".into(), "Wrong").into())];
         script.extend(end);
         script.push(Act::Tell(MessageVoided::new("m0".into(), VoidCause::Retry).into()));
-        script.extend(Act::say("Right."));
-        let fake = Fake::new("alpha", [script]);
+        script.extend(answer("Right."));
+        let fake = fake("alpha", [script]);
         let stage = Stage::new(&[&fake]);
         stage
             .drive(Person::Allows, async |editor| {
@@ -256,7 +260,7 @@ async fn a_message_that_is_taken_back_is_told() {
 
 #[tokio::test]
 async fn pictures_and_resources_reach_the_model() {
-    let fake = Fake::new("alpha", [Act::say("Seen.")]);
+    let fake = fake("alpha", [answer("Seen.")]);
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -268,9 +272,9 @@ async fn pictures_and_resources_reach_the_model() {
                 ContentBlock::Image(ImageContent::new("iVBORw0KGgo=", "image/png")),
             ];
             let request = PromptRequest::new(session.clone(), blocks);
-            editor.connection.send_request(request).block_task().await.unwrap();
+            editor.ask(request).await.unwrap();
             let bad = vec![ContentBlock::Image(ImageContent::new("%", "image/png"))];
-            let error = editor.connection.send_request(PromptRequest::new(session, bad)).block_task().await;
+            let error = editor.ask(PromptRequest::new(session, bad)).await;
             assert_eq!(i32::from(error.unwrap_err().code), -32602);
         })
         .await;
@@ -281,9 +285,8 @@ async fn pictures_and_resources_reach_the_model() {
 
 #[tokio::test]
 async fn a_cancelled_prompt_says_so_and_the_next_one_runs() {
-    let mut waiting = Act::say("One moment.");
-    waiting.push(Act::Wait);
-    let fake = Fake::new("alpha", [waiting, Act::say("Here.")]);
+    let waiting = waiting("One moment.");
+    let fake = fake("alpha", [waiting, answer("Here.")]);
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -302,8 +305,8 @@ async fn a_cancelled_prompt_says_so_and_the_next_one_runs() {
 
 #[tokio::test]
 async fn a_second_prompt_is_refused_and_the_first_is_unharmed_while_another_session_runs() {
-    let waiting = vec![Act::Tell(TextDelta::new("m1".into(), "One").into()), Act::Wait];
-    let fake = Fake::new("alpha", [waiting, Act::say("Two.")]);
+    let waiting = vec![Act::Tell(TextDelta::new("m1".into(), "One").into()), Act::Hang];
+    let fake = fake("alpha", [waiting, answer("Two.")]);
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -321,5 +324,5 @@ async fn a_second_prompt_is_refused_and_the_first_is_unharmed_while_another_sess
             assert_eq!(response.unwrap().stop_reason, StopReason::Cancelled);
         })
         .await;
-    assert_eq!(fake.requests.lock().unwrap().len(), 2);
+    assert_eq!(fake.turns(), 2);
 }

@@ -4,9 +4,10 @@ use std::{fs, path::Path, time::Duration};
 
 use agent_client_protocol::v1::schema::{McpServer, McpServerStdio, NewSessionRequest, SessionId};
 use nexus_core::{ToolContent, ToolResult};
+use nexus_testkit::scripted::{Act, ScriptedBackend, answer};
 use serde_json::{Value, json};
 
-use crate::kit::{Act, Editor, Fake, PATIENCE, Person, Raw, Stage, prompt};
+use crate::kit::{Editor, PATIENCE, Person, Raw, Stage, fake, prompt};
 
 /// The most that a tool answers a model with, in bytes.
 const MOST_BYTES: usize = 10_000;
@@ -34,8 +35,8 @@ fn server(call: &str) -> String {
 const ANSWER: &str =
     r#"printf '{"jsonrpc":"2.0","id":%s,"result":{"content":%s%s}}\n' "$id" "$text" "$more""#;
 
-fn talker(acts: Vec<Act>) -> std::sync::Arc<Fake> {
-    Fake::new("alpha", [acts.into_iter().chain(Act::say("Done.")).collect()])
+fn talker(acts: Vec<Act>) -> std::sync::Arc<ScriptedBackend> {
+    fake("alpha", [acts.into_iter().chain(answer("Done.")).collect()])
 }
 
 async fn session(editor: &Editor, stage: &Stage, script: &str) -> SessionId {
@@ -43,12 +44,12 @@ async fn session(editor: &Editor, stage: &Stage, script: &str) -> SessionId {
     let arguments = vec!["-c".to_owned(), script.to_owned()];
     let server = McpServer::Stdio(McpServerStdio::new("s", "/bin/sh").args(arguments));
     let request = NewSessionRequest::new(stage.cwd()).mcp_servers(vec![server]);
-    editor.connection.send_request(request).block_task().await.unwrap().session_id
+    editor.ask(request).await.unwrap().session_id
 }
 
 /// What the tool of a server answers the model of one turn.
 async fn answered(call: &str) -> ToolResult {
-    let fake = talker(vec![Act::Call("s_look")]);
+    let fake = talker(vec![Act::Call("s_look", json!({}))]);
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -56,7 +57,7 @@ async fn answered(call: &str) -> ToolResult {
             editor.prompt(&session, "Go.").await.unwrap();
         })
         .await;
-    fake.answers.lock().unwrap().pop().expect("it was called")
+    fake.answers().pop().expect("it was called")
 }
 
 fn texts(result: &ToolResult) -> String {
@@ -131,7 +132,7 @@ async fn a_small_result_is_passed_as_it_is() {
 
 #[tokio::test]
 async fn a_call_that_is_never_answered_ends_after_ten_minutes() {
-    let fake = talker(vec![Act::Call("s_look")]);
+    let fake = talker(vec![Act::Call("s_look", json!({}))]);
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -148,13 +149,13 @@ async fn a_call_that_is_never_answered_ends_after_ten_minutes() {
             until_there(&stage.cwd().join("cancelled")).await;
         })
         .await;
-    let answer = fake.answers.lock().unwrap().pop().unwrap();
+    let answer = fake.answers().pop().unwrap();
     assert!(answer.is_error && texts(&answer).contains("10m"), "{answer:?}");
 }
 
 #[tokio::test]
 async fn progress_extends_the_time_of_a_call() {
-    let fake = talker(vec![Act::Call("s_look")]);
+    let fake = talker(vec![Act::Call("s_look", json!({}))]);
     let stage = Stage::new(&[&fake]);
     let token = r#"token=$(printf '%s' "$line" | sed -n 's/.*"progressToken":\([0-9]*\).*/\1/p')"#;
     let call = format!(
@@ -185,13 +186,13 @@ async fn progress_extends_the_time_of_a_call() {
             tokio::join!(editor.prompt(&session, "Go."), passing).0.unwrap();
         })
         .await;
-    let answer = fake.answers.lock().unwrap().pop().unwrap();
+    let answer = fake.answers().pop().unwrap();
     assert_eq!(texts(&answer), "at last");
 }
 
 #[tokio::test]
 async fn a_cancelled_prompt_takes_its_call_back() {
-    let fake = talker(vec![Act::Call("s_look")]);
+    let fake = talker(vec![Act::Call("s_look", json!({}))]);
     let stage = Stage::new(&[&fake]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -235,8 +236,8 @@ async fn told(raw: &mut Raw, id: u64) -> String {
     }
 }
 
-fn names(fake: &Fake) -> Vec<String> {
-    fake.last_tools().into_iter().map(|tool| tool.name).collect()
+fn names(fake: &ScriptedBackend) -> Vec<String> {
+    fake.asked().last().unwrap().tool_names()
 }
 
 fn starts(stage: &Stage) -> usize {
@@ -323,7 +324,7 @@ async fn descriptions_that_are_too_long_for_a_model_are_cut_and_such_schemas_lef
     let (mut raw, session) = begun(&stage, listed).await;
     raw.request(json!(3), "session/prompt", prompt(&session, "Go.")).await;
     let told = told(&mut raw, 3).await;
-    let described = fake.last_tools().iter().map(|tool| tool.description.len()).max();
+    let described = fake.asked().last().unwrap().tools.iter().map(|tool| tool.description.len()).max();
     assert!(described <= Some(MOST_BYTES + 100), "{described:?} bytes of a description reach the model");
     assert_eq!(names(&fake), ["s_wordy", "s_look"], "a schema of 2 MB reaches the model");
     assert!(told.contains("huge"), "{told}");

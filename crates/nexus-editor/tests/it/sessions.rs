@@ -10,12 +10,13 @@ use agent_client_protocol::v1::schema::{
 use nexus_conversations::{ConversationName, Conversations};
 
 use crate::{
-    kit::{Act, Fake, Person, Stage},
+    kit::{Person, Stage, fake, waiting},
     prompts::writing,
 };
+use nexus_testkit::scripted::answer;
 
 fn talker() -> Stage {
-    let (alpha, beta) = (Fake::new("alpha", [Act::say("Here.")]), Fake::new("beta", [Act::say("There.")]));
+    let (alpha, beta) = (fake("alpha", [answer("Here.")]), fake("beta", [answer("There.")]));
     Stage::new(&[&alpha, &beta])
 }
 
@@ -26,9 +27,9 @@ async fn a_session_without_a_prompt_leaves_nothing() {
         .drive(Person::Allows, async |editor| {
             let session = editor.begin(&stage).await.session_id;
             let set = SetSessionModeRequest::new(session.clone(), "beta");
-            editor.connection.send_request(set).block_task().await.unwrap();
+            editor.ask(set).await.unwrap();
             editor.prompt(&session, "/explain").await.unwrap();
-            let list = editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+            let list = editor.ask(ListSessionsRequest::new()).await.unwrap();
             assert!(list.sessions.is_empty());
         })
         .await;
@@ -44,7 +45,7 @@ async fn a_folder_is_absolute_and_there() {
             editor.initialize().await;
             for wrong in [PathBuf::from("here"), stage.cwd().join("no"), stage.cwd().join("file")] {
                 let request = NewSessionRequest::new(wrong.clone());
-                let error = editor.connection.send_request(request).block_task().await.unwrap_err();
+                let error = editor.ask(request).await.unwrap_err();
                 assert_eq!(i32::from(error.code), -32602, "{wrong:?}");
                 assert!(error.message.contains("cwd"), "{error:?}");
             }
@@ -56,8 +57,8 @@ async fn a_folder_is_absolute_and_there() {
 async fn a_session_is_listed_and_loaded_in_another_process_as_it_was_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().canonicalize().unwrap().join("notes.txt");
-    let alpha = Fake::new("alpha", [writing(&path, Vec::new()), Act::say("Again.")]);
-    let beta = Fake::new("beta", [Act::say("There.")]);
+    let alpha = fake("alpha", [writing(&path, Vec::new()), answer("Again.")]);
+    let beta = fake("beta", [answer("There.")]);
     let mut stage = Stage::new(&[&alpha, &beta]);
     stage.folder = folder;
     let id = stage
@@ -66,28 +67,28 @@ async fn a_session_is_listed_and_loaded_in_another_process_as_it_was_left() {
             let picture = ContentBlock::Image(ImageContent::new("iVBORw0KGgo=", "image/png"));
             let blocks = vec![ContentBlock::from("Write\u{1b} it.\nPlease."), picture];
             let request = PromptRequest::new(session.clone(), blocks);
-            editor.connection.send_request(request).block_task().await.unwrap();
+            editor.ask(request).await.unwrap();
             let set = SetSessionModeRequest::new(session.clone(), "beta");
-            editor.connection.send_request(set).block_task().await.unwrap();
+            editor.ask(set).await.unwrap();
             session
         })
         .await;
     stage
         .drive(Person::Allows, async |editor| {
             editor.initialize().await;
-            let list = editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+            let list = editor.ask(ListSessionsRequest::new()).await.unwrap();
             let [info] = &list.sessions[..] else { panic!("{list:?}") };
             assert_eq!((&info.session_id, &info.cwd), (&id, &stage.cwd()));
             assert_eq!(info.title.as_deref(), Some("Write\\u{1b} it.…"));
             assert!(info.updated_at.as_ref().unwrap().ends_with('Z'));
             for (cwd, count) in [(stage.cwd(), 1), (stage.cwd().join("other"), 0)] {
                 let request = ListSessionsRequest::new().cwd(cwd);
-                let list = editor.connection.send_request(request).block_task().await.unwrap();
+                let list = editor.ask(request).await.unwrap();
                 assert_eq!(list.sessions.len(), count);
             }
 
             let request = LoadSessionRequest::new(id.clone(), stage.cwd());
-            let loaded = editor.connection.send_request(request).block_task().await.unwrap();
+            let loaded = editor.ask(request).await.unwrap();
             assert_eq!(&*loaded.modes.unwrap().current_mode_id.0, "beta");
             let seen = editor.seen();
             let shown: Vec<String> = seen
@@ -132,7 +133,7 @@ async fn a_resumed_session_goes_on_without_a_replay() {
         .drive(Person::Allows, async |editor| {
             editor.initialize().await;
             let request = ResumeSessionRequest::new(id.clone(), stage.cwd());
-            editor.connection.send_request(request).block_task().await.unwrap();
+            editor.ask(request).await.unwrap();
             assert_eq!(editor.said(), "");
             let response = editor.prompt(&id, "Go on.").await.unwrap();
             assert_eq!(response.meta.unwrap()["nexus"]["conversation"]["continuity"], "resumed");
@@ -148,15 +149,15 @@ async fn an_unknown_session_is_not_found() {
             editor.initialize().await;
             for id in ["acp-0", "../../etc", ""].map(SessionId::new) {
                 let load = LoadSessionRequest::new(id.clone(), stage.cwd());
-                let load = editor.connection.send_request(load).block_task().await.unwrap_err();
+                let load = editor.ask(load).await.unwrap_err();
                 let resume = ResumeSessionRequest::new(id.clone(), stage.cwd());
-                let resume = editor.connection.send_request(resume).block_task().await.unwrap_err();
+                let resume = editor.ask(resume).await.unwrap_err();
                 let prompt = editor.prompt(&id, "Go.").await.unwrap_err();
                 let close = CloseSessionRequest::new(id.clone());
-                let close = editor.connection.send_request(close).block_task().await.unwrap_err();
+                let close = editor.ask(close).await.unwrap_err();
                 let delete = DeleteSessionRequest::new(id.clone());
                 // The protocol has it so.
-                editor.connection.send_request(delete).block_task().await.unwrap();
+                editor.ask(delete).await.unwrap();
                 for error in [load, resume, prompt, close] {
                     assert_eq!(i32::from(error.code), -32002, "{id:?}: {error:?}");
                 }
@@ -181,7 +182,7 @@ async fn many_sessions_come_in_pages_the_last_changed_first() {
             made.reverse();
             let list = async |cursor: Option<String>| {
                 let request = ListSessionsRequest::new().cursor(cursor);
-                editor.connection.send_request(request).block_task().await.unwrap()
+                editor.ask(request).await.unwrap()
             };
             let first = list(None).await;
             assert_eq!(first.sessions.len(), 50);
@@ -227,16 +228,11 @@ async fn a_deleted_session_is_gone_and_one_that_was_deleted_elsewhere_too() {
             for session in [&first, &second] {
                 editor.prompt(session, "Go.").await.unwrap();
             }
-            editor
-                .connection
-                .send_request(DeleteSessionRequest::new(first.clone()))
-                .block_task()
-                .await
-                .unwrap();
+            editor.ask(DeleteSessionRequest::new(first.clone())).await.unwrap();
             assert_eq!(i32::from(editor.prompt(&first, "Go.").await.unwrap_err().code), -32002);
             Conversations::in_home(stage.home.path()).delete(&second.0.parse().unwrap()).unwrap();
             Conversations::in_home(stage.home.path()).sweep().unwrap();
-            let list = editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+            let list = editor.ask(ListSessionsRequest::new()).await.unwrap();
             assert!(list.sessions.is_empty());
         })
         .await;
@@ -262,11 +258,11 @@ async fn a_conversation_that_is_no_session_can_be_loaded_and_is_not_deleted() {
     stage
         .drive(Person::Allows, async |editor| {
             editor.initialize().await;
-            let list = editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+            let list = editor.ask(ListSessionsRequest::new()).await.unwrap();
             assert!(list.sessions.is_empty());
-            editor.connection.send_request(DeleteSessionRequest::new("moons")).block_task().await.unwrap();
+            editor.ask(DeleteSessionRequest::new("moons")).await.unwrap();
             let load = LoadSessionRequest::new("moons", stage.cwd());
-            editor.connection.send_request(load).block_task().await.unwrap();
+            editor.ask(load).await.unwrap();
             assert_eq!(editor.said(), "Titan.");
         })
         .await;
@@ -274,9 +270,8 @@ async fn a_conversation_that_is_no_session_can_be_loaded_and_is_not_deleted() {
 
 #[tokio::test]
 async fn a_session_with_a_prompt_is_neither_opened_again_nor_deleted_and_closing_it_ends_the_prompt() {
-    let mut waiting = Act::say("One moment.");
-    waiting.push(Act::Wait);
-    let alpha = Fake::new("alpha", [waiting]);
+    let waiting = waiting("One moment.");
+    let alpha = fake("alpha", [waiting]);
     let stage = Stage::new(&[&alpha]);
     stage
         .drive(Person::Allows, async |editor| {
@@ -284,13 +279,13 @@ async fn a_session_with_a_prompt_is_neither_opened_again_nor_deleted_and_closing
             let close = async {
                 editor.until("it runs", |editor| editor.said().contains("moment")).await;
                 let load = LoadSessionRequest::new(session.clone(), stage.cwd());
-                let error = editor.connection.send_request(load).block_task().await.unwrap_err();
+                let error = editor.ask(load).await.unwrap_err();
                 assert_eq!(error.data.unwrap()["kind"], "busy");
                 let delete = DeleteSessionRequest::new(session.clone());
-                let error = editor.connection.send_request(delete).block_task().await.unwrap_err();
+                let error = editor.ask(delete).await.unwrap_err();
                 assert_eq!(error.data.unwrap()["kind"], "busy");
                 let request = CloseSessionRequest::new(session.clone());
-                editor.connection.send_request(request).block_task().await.unwrap();
+                editor.ask(request).await.unwrap();
             };
             let (response, ()) = futures::future::join(editor.prompt(&session, "Go."), close).await;
             assert_eq!(
@@ -316,11 +311,11 @@ async fn a_damaged_conversation_is_an_error_and_others_are_listed() {
             fs::write(path, "{").unwrap();
             fs::write(stage.home.path().join(format!("acp/{}.json", second.0)), "{").unwrap();
             let load = LoadSessionRequest::new(first, stage.cwd());
-            let error = editor.connection.send_request(load).block_task().await.unwrap_err();
+            let error = editor.ask(load).await.unwrap_err();
             assert_eq!(error.data.unwrap()["kind"], "damaged");
             let load = LoadSessionRequest::new(second, stage.cwd());
-            editor.connection.send_request(load).block_task().await.unwrap();
-            editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+            editor.ask(load).await.unwrap();
+            editor.ask(ListSessionsRequest::new()).await.unwrap();
         })
         .await;
 }
@@ -332,12 +327,12 @@ async fn an_open_session_that_is_opened_again_is_as_it_was_set() {
         .drive(Person::Allows, async |editor| {
             let id = editor.begin(&stage).await.session_id;
             let set = SetSessionConfigOptionRequest::new(id.clone(), "access", "read-only");
-            editor.connection.send_request(set).block_task().await.unwrap();
+            editor.ask(set).await.unwrap();
             let set = SetSessionModeRequest::new(id.clone(), "beta");
-            editor.connection.send_request(set).block_task().await.unwrap();
+            editor.ask(set).await.unwrap();
             // Nothing of it is stored yet.
             let resume = ResumeSessionRequest::new(id.clone(), stage.cwd());
-            let resumed = editor.connection.send_request(resume).block_task().await.unwrap();
+            let resumed = editor.ask(resume).await.unwrap();
             let said = serde_json::to_string(&resumed).unwrap();
             assert!(said.contains(r#""currentValue":"read-only""#), "{said}");
             assert!(said.contains(r#""currentModeId":"beta""#), "{said}");
@@ -352,12 +347,12 @@ async fn a_session_whose_record_cannot_be_read_may_do_the_least() {
         .drive(Person::Allows, async |editor| {
             let id = editor.begin(&stage).await.session_id;
             editor.prompt(&id, "Go.").await.unwrap();
-            editor.connection.send_request(CloseSessionRequest::new(id.clone())).block_task().await.unwrap();
+            editor.ask(CloseSessionRequest::new(id.clone())).await.unwrap();
             let record =
                 stage.kept().into_iter().find(|path| path.parent().unwrap().ends_with("acp")).unwrap();
             fs::write(record, "{").unwrap();
             let resume = ResumeSessionRequest::new(id, stage.cwd());
-            let resumed = editor.connection.send_request(resume).block_task().await.unwrap();
+            let resumed = editor.ask(resume).await.unwrap();
             let said = serde_json::to_string(&resumed).unwrap();
             assert!(said.contains(r#""currentValue":"scoped-only""#), "{said}");
         })
@@ -366,7 +361,7 @@ async fn a_session_whose_record_cannot_be_read_may_do_the_least() {
 
 #[tokio::test]
 async fn a_record_that_went_is_written_with_the_next_prompt() {
-    let stage = Stage::new(&[&Fake::new("alpha", [Act::say("One."), Act::say("Two.")])]);
+    let stage = Stage::new(&[&fake("alpha", [answer("One."), answer("Two.")])]);
     stage
         .drive(Person::Allows, async |editor| {
             let id = editor.begin(&stage).await.session_id;
@@ -376,7 +371,7 @@ async fn a_record_that_went_is_written_with_the_next_prompt() {
             fs::remove_file(&record).unwrap();
             editor.prompt(&id, "On.").await.unwrap();
             assert!(stage.kept().contains(&record));
-            let list = editor.connection.send_request(ListSessionsRequest::new()).block_task().await.unwrap();
+            let list = editor.ask(ListSessionsRequest::new()).await.unwrap();
             assert_eq!(list.sessions.len(), 1);
         })
         .await;

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use nexus_core::{
-    ErrorKind, EventEnvelope, ParticipantScope, RecordFile, RecordLog, Submission, Tool, ToolAccess, Toolbox,
-    TurnHost, TurnRequest,
+    ErrorKind, EventEnvelope, ForgetError, ParticipantScope, RecordFile, RecordLog, Submission, Tool,
+    ToolAccess, Toolbox, TurnHost, TurnRequest,
 };
 use nexus_router::Router;
 use nexus_testkit::child_test;
+use nexus_testkit::scripted::{Act, ScriptedBackend, text_of};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::support::{Act, Scripted, scripted, text};
+use crate::support::{router_over, scripted};
 
 #[derive(Debug, Deserialize, JsonSchema, PartialEq)]
 struct Answer {
@@ -20,17 +21,8 @@ struct Answer {
 }
 
 /// Runs an agent by a script, a list of acts a turn.
-async fn run(turns: Vec<Vec<Act>>) -> (AgentReport<Answer>, Arc<Scripted>) {
-    run_with(turns, |_| {}).await
-}
-
-/// As [`run`], on a backend that was changed before.
-async fn run_with(
-    turns: Vec<Vec<Act>>,
-    change: impl FnOnce(&Scripted),
-) -> (AgentReport<Answer>, Arc<Scripted>) {
+async fn run(turns: Vec<Vec<Act>>) -> (AgentReport<Answer>, Arc<ScriptedBackend>) {
     let (router, backend) = scripted(turns);
-    change(&backend);
     (run_on(&router, None).await, backend)
 }
 
@@ -72,23 +64,23 @@ use nexus_work::{
 
 #[tokio::test]
 async fn what_is_handed_in_is_the_answer_and_prose_is_not() {
-    let (report, _) = run(vec![vec![Act::Say("The number is 5."), submit(7), submit(8)]]).await;
+    let (report, _) = run(vec![vec![Act::Say("The number is 5.".into()), submit(7), submit(8)]]).await;
     assert_eq!(report.answer, Ok(Answer { number: 7 }));
     assert_eq!(purposes(&report), [Work]);
 }
 
 #[tokio::test]
 async fn who_hands_nothing_in_is_asked_once_more_with_nothing_but_terminal_tools() {
-    let prose = vec![Act::Call("look", json!({})), Act::Say("{\"number\": 5}")];
+    let prose = vec![Act::Call("look", json!({})), Act::Say("{\"number\": 5}".into())];
     let (report, backend) = run(vec![prose, vec![Act::Call("look", json!({})), submit(7)]]).await;
     assert_eq!(report.answer, Ok(Answer { number: 7 }));
     assert_eq!(purposes(&report), [Work, Reminder]);
-    let asked = backend.asked.lock().unwrap();
-    assert_eq!(asked[0].1, ["look", "submit_answer"]);
-    assert_eq!(asked[1].1, ["submit_answer"]);
-    assert!(asked[1].0.conversation.handle().is_some());
-    let reminder = asked[1].0.prompt_text();
-    assert_eq!(backend.forgotten.lock().unwrap().len(), 2, "what was kept for the reminder is forgotten");
+    let asked = backend.asked();
+    assert_eq!(asked[0].tool_names(), ["look", "submit_answer"]);
+    assert_eq!(asked[1].tool_names(), ["submit_answer"]);
+    assert!(asked[1].request.conversation.handle().is_some());
+    let reminder = asked[1].request.prompt_text();
+    assert_eq!(backend.forgotten().len(), 2, "what was kept for the reminder is forgotten");
     assert!(report.left_behind.is_empty());
     assert!(reminder.contains("`submit_answer`") && reminder.contains("\"number\""), "{reminder}");
     assert!(!reminder.contains("{tools}") && !reminder.contains("`look`"), "{reminder}");
@@ -96,7 +88,8 @@ async fn who_hands_nothing_in_is_asked_once_more_with_nothing_but_terminal_tools
 
 #[tokio::test]
 async fn who_hands_nothing_in_twice_has_no_opinion() {
-    let (report, _) = run(vec![vec![Act::Say("5")], vec![submit(13), Act::Say("I advance.")]]).await;
+    let (report, _) =
+        run(vec![vec![Act::Say("5".into())], vec![submit(13), Act::Say("I advance.".into())]]).await;
     assert_eq!(report.answer, Err(AgentFailure::Silent { backend: "alpha".into() }));
     assert_eq!(purposes(&report), [Work, Reminder]);
 }
@@ -104,11 +97,12 @@ async fn who_hands_nothing_in_twice_has_no_opinion() {
 #[tokio::test]
 async fn where_the_conversation_is_lost_the_agent_begins_afresh_with_all_its_tools() {
     let (report, backend) =
-        run(vec![vec![Act::Say("5")], vec![Act::Fail(ErrorKind::ConversationLost)], vec![submit(7)]]).await;
+        run(vec![vec![Act::Say("5".into())], vec![Act::Fail(ErrorKind::ConversationLost)], vec![submit(7)]])
+            .await;
     assert_eq!(report.answer, Ok(Answer { number: 7 }));
     assert_eq!(purposes(&report), [Work, Reminder, Afresh]);
-    let asked = backend.asked.lock().unwrap();
-    assert_eq!((&*asked[2].0.prompt_text(), asked[2].1.len()), ("Find the number.", 2));
+    let asked = backend.asked();
+    assert_eq!((&*asked[2].request.prompt_text(), asked[2].tools.len()), ("Find the number.", 2));
 }
 
 #[tokio::test]
@@ -146,14 +140,14 @@ async fn an_agent_whose_submissions_are_refused_five_times_is_silent_and_the_rea
     let (report, backend) = run(vec![turn, vec![submit(7)]]).await;
     let failure = report.answer.unwrap_err();
     assert_eq!(failure.to_string(), "alpha failed: 5 of its submissions were refused, and no more are taken");
-    let taken = backend.answers.lock().unwrap();
-    let over = taken.iter().filter(|answer| text(answer) == "the session is over").count();
+    let taken = backend.answers();
+    let over = taken.iter().filter(|answer| text_of(answer) == "the session is over").count();
     assert_eq!((taken.len() - over, report.turns.len()), (5, 1));
 }
 
 #[tokio::test]
 async fn the_bound_on_refused_submissions_holds_over_the_reminder() {
-    let first: Vec<Act> = refused(3).chain([Act::Say("5")]).collect();
+    let first: Vec<Act> = refused(3).chain([Act::Say("5".into())]).collect();
     let second: Vec<Act> = refused(2).chain([submit(7)]).collect();
     let (report, _) = run(vec![first, second]).await;
     assert_eq!(purposes(&report), [Work, Reminder]);
@@ -163,7 +157,11 @@ async fn the_bound_on_refused_submissions_holds_over_the_reminder() {
 
 #[tokio::test]
 async fn a_conversation_that_cannot_be_forgotten_is_told_and_costs_no_answer() {
-    let (report, _) = run_with(vec![vec![submit(7)]], |backend| *backend.keeps.lock().unwrap() = true).await;
+    let backend = ScriptedBackend::playing("alpha", [vec![submit(7)]]).forgetting(|handle| {
+        let backend = handle.backend().clone();
+        Box::pin(async { Err(ForgetError::Unsupported { backend }) })
+    });
+    let report = run_on(&router_over(&[&Arc::new(backend)], "before-writes"), None).await;
     assert_eq!(report.answer, Ok(Answer { number: 7 }));
     assert_eq!(report.left_behind.len(), 1);
 }
@@ -172,7 +170,7 @@ async fn a_conversation_that_cannot_be_forgotten_is_told_and_costs_no_answer() {
 async fn every_turn_is_written_down_under_its_name_with_why_it_was_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("turns.jsonl");
-    let (router, backend) = scripted(vec![vec![Act::Say("5")], vec![submit(7)]]);
+    let (router, backend) = scripted(vec![vec![Act::Say("5".into())], vec![submit(7)]]);
     let record = AgentRecord { file: RecordFile::open(&path).unwrap(), name: "0.1 unit 1".to_owned() };
     let report = run_on(&router, Some(record)).await;
     assert_eq!((report.answer, report.unrecorded.len()), (Ok(Answer { number: 7 }), 0));
@@ -182,7 +180,7 @@ async fn every_turn_is_written_down_under_its_name_with_why_it_was_run() {
     assert_eq!(report.turns[0].recorded_as.as_ref(), Some(&log.turns[0].id));
     // No handle to a conversation that is gone is left in it.
     assert!(log.turns.iter().all(|turn| turn.result().is_some() && turn.resume().is_none()));
-    assert_eq!(backend.forgotten.lock().unwrap().len(), 2);
+    assert_eq!(backend.forgotten().len(), 2);
 }
 
 /// Names the file in a child that may not write much.
@@ -201,7 +199,7 @@ fn a_turn_that_cannot_be_written_down_is_not_run() {
         let failure = report.answer.unwrap_err();
         assert!(matches!(&failure, AgentFailure::Unrecorded { .. }), "{failure:?}");
         assert!(failure.to_string().contains("turns.jsonl"), "{failure}");
-        assert_eq!((backend.asked.lock().unwrap().len(), report.turns.len()), (0, 0));
+        assert_eq!((backend.turns(), report.turns.len()), (0, 0));
         return;
     }
     let folder = tempfile::tempdir().unwrap();

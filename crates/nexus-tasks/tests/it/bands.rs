@@ -5,10 +5,11 @@ use std::{fs, os::unix::fs::symlink, sync::Arc};
 
 use nexus_core::TurnRequest;
 use nexus_tasks::{StepEnd, StepRecord};
+use nexus_testkit::scripted::{Act, ScriptedBackend};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Act, Scripted,
+    agent, agent_by,
     attempts::{Cast, World, call, hand_in, one_step, verdict, write},
 };
 use tokio::sync::Barrier;
@@ -44,17 +45,14 @@ fn slice_of(request: &TurnRequest) -> String {
 }
 
 /// Seats that let everything pass, as line 1 of the file at `path` shows.
-fn passing(path: &'static str) -> [Arc<Scripted>; 2] {
+fn passing(path: &'static str) -> [Arc<ScriptedBackend>; 2] {
     let pass = call("submit_verdict", verdict("advance", &["outcome", "signs"], &format!("diff:{path}:1")));
     ["one", "two"].map(|id| {
-        Scripted::new(
-            id,
-            vec![vec![call("read_diff", json!({})), call("read_handoffs", json!({})), pass.clone()]],
-        )
+        agent(id, vec![vec![call("read_diff", json!({})), call("read_handoffs", json!({})), pass.clone()]])
     })
 }
 
-async fn run(world: &World, maker: &Arc<Scripted>, seats: &[Arc<Scripted>; 2]) -> StepRecord {
+async fn run(world: &World, maker: &Arc<ScriptedBackend>, seats: &[Arc<ScriptedBackend>; 2]) -> StepRecord {
     let cast = Cast {
         executors: vec![(maker, "acme")],
         seats: vec![vec![(&seats[0], "acme")], vec![(&seats[1], "zenith")]],
@@ -75,7 +73,7 @@ async fn four_units_work_at_once_and_their_work_is_reviewed_as_one() {
     let Some(world) = World::new(&FILES, band(&["src/a", "src/b", "src/c", "src/d"])) else { return };
     // None of them goes on before all four are at work.
     let met = Arc::new(Barrier::new(4));
-    let maker = Scripted::by("maker", move |request| {
+    let maker = agent_by("maker", move |request| {
         let slice = slice_of(request);
         let others = if slice == "src/a" { "src/b/new" } else { "src/a/new" };
         vec![
@@ -117,14 +115,14 @@ async fn four_units_work_at_once_and_their_work_is_reviewed_as_one() {
 #[tokio::test]
 async fn the_worst_unit_decides_and_its_record_says_which() {
     let Some(world) = World::new(&FILES, band(&["src/a", "src/b"])) else { return };
-    let maker = Scripted::by("maker", |request| match slice_of(request).as_str() {
+    let maker = agent_by("maker", |request| match slice_of(request).as_str() {
         "src/a" => vec![write("src/a/new", "1\n"), hand_in(json!("complete"))],
         _ => vec![hand_in(json!({ "blocked": { "reason": "There is no server." } }))],
     });
     let record = run(&world, &maker, &passing("src/a/new")).await;
     assert_eq!(record.end, StepEnd::Blocked { reasons: vec!["There is no server.".to_owned()] });
 
-    let maker = Scripted::by("maker", |request| match slice_of(request).as_str() {
+    let maker = agent_by("maker", |request| match slice_of(request).as_str() {
         "src/a" => vec![Act::Fail(nexus_core::ErrorKind::Crashed)],
         _ => vec![hand_in(json!({ "blocked": { "reason": "There is no server." } }))],
     });
@@ -159,7 +157,7 @@ async fn what_a_unit_changed_outside_of_its_slice_is_refused_though_no_tool_did_
     for (path, change) in changes {
         let Some(world) = World::new(&FILES, band(&["src/a", "src/b"])) else { return };
         let folder = world.root.join("work/unit-1");
-        let maker = Scripted::by("maker", move |request| match slice_of(request).as_str() {
+        let maker = agent_by("maker", move |request| match slice_of(request).as_str() {
             "src/a" => {
                 let folder = folder.clone();
                 vec![
@@ -175,7 +173,7 @@ async fn what_a_unit_changed_outside_of_its_slice_is_refused_though_no_tool_did_
         let (words, error) = reason(&record);
         assert!(words.contains("unit 1 changed files that it may not write"), "{path}: {words}");
         assert!(error.contains(&format!("{path:?}")), "{path}: {error}");
-        assert_eq!((record.work, seats[0].turns_run()), (None, 0), "{path}");
+        assert_eq!((record.work, seats[0].turns()), (None, 0), "{path}");
     }
 }
 
@@ -194,7 +192,7 @@ async fn names_and_links_that_no_tree_takes_are_refused() {
     for (name, change) in changes {
         let Some(world) = World::new(&FILES, band(&["src/a", "src/b"])) else { return };
         let folder = world.root.join("work/unit-1");
-        let maker = Scripted::by("maker", move |request| match slice_of(request).as_str() {
+        let maker = agent_by("maker", move |request| match slice_of(request).as_str() {
             "src/a" => {
                 let folder = folder.clone();
                 vec![
@@ -231,7 +229,7 @@ async fn slices_that_have_come_to_overlap_are_refused_when_the_band_is_dispatche
     let intent = nexus_trees::CommitIntent::new(snapshot, world.base.clone(), time, "x");
     let linked = world.tree.commit(&intent).unwrap();
 
-    let maker = Scripted::new("maker", Vec::new());
+    let maker = agent("maker", Vec::new());
     let seats = passing("src/a/new");
     let cast = Cast {
         executors: vec![(&maker, "acme")],
@@ -243,5 +241,5 @@ async fn slices_that_have_come_to_overlap_are_refused_when_the_band_is_dispatche
     (attempt.place.step_base, attempt.place.from) = (linked.clone(), linked);
     let record = attempt.run().await.unwrap();
     assert!(reason(&record).0.contains("cannot be bounded"), "{:?}", record.end);
-    assert_eq!(maker.turns_run(), 0);
+    assert_eq!(maker.turns(), 0);
 }

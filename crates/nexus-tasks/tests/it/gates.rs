@@ -8,11 +8,12 @@ use nexus_tasks::{
     AgentPhase, Handoff, HandoffDraft, Reflection, ReviewDecision, ReviewOutcome, StepEnd, StepEvidence,
     StepInterrupted, StepRecord, StepWork,
 };
+use nexus_testkit::scripted::{Act, ScriptedBackend};
 use nexus_work::AgentType;
 use serde_json::{Value, json};
 
 use crate::support::{
-    Act, Scripted,
+    agent,
     attempts::{Cast, World, advance, call, hand_in, one_step, refute, verdict, without_sandbox, write},
 };
 
@@ -31,7 +32,7 @@ fn prepared(world: &World) -> StepWork {
     }
 }
 
-fn seats<'a>(one: &'a Arc<Scripted>, two: &'a Arc<Scripted>) -> Cast<'a> {
+fn seats<'a>(one: &'a Arc<ScriptedBackend>, two: &'a Arc<ScriptedBackend>) -> Cast<'a> {
     Cast {
         executors: vec![(one, "acme")],
         seats: vec![vec![(one, "acme")], vec![(two, "zenith")]],
@@ -54,10 +55,10 @@ async fn a_review_runs_on_work_that_it_was_given() {
                 assert!(id.starts_with("probe-"), "{id}");
                 vec![call("submit_verdict", verdict("advance", &["outcome", "signs"], &id))]
             }),
-            Act::Say(id),
+            Act::Say(id.into()),
         ]
     };
-    let (one, two) = (Scripted::new("one", vec![by_probe("a")]), Scripted::new("two", vec![by_probe("b")]));
+    let (one, two) = (agent("one", vec![by_probe("a")]), agent("two", vec![by_probe("b")]));
     let router = seats(&one, &two).router();
     let work = prepared(&world);
     let review = world.attempt(&router).dispatch_review(&work).await.unwrap();
@@ -75,7 +76,7 @@ async fn a_review_runs_on_work_that_it_was_given() {
 #[tokio::test]
 async fn a_review_of_a_kind_that_is_not_bound_or_without_a_plan_for_it_asks_nobody() {
     let Some(mut world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
-    let one = Scripted::new("one", Vec::new());
+    let one = agent("one", Vec::new());
     let mut cast = seats(&one, &one);
     cast.without_panel = true;
     let router = cast.router();
@@ -88,7 +89,7 @@ async fn a_review_of_a_kind_that_is_not_bound_or_without_a_plan_for_it_asks_nobo
     let router = seats(&one, &one).router();
     assert_eq!(world.attempt(&router).dispatch_review(&prepared(&world)).await, Err(StepInterrupted));
     world.cancel = nexus_core::CancelToken::new();
-    assert_eq!(one.turns_run(), 0);
+    assert_eq!(one.turns(), 0);
 }
 
 fn work() -> Vec<Act> {
@@ -96,11 +97,10 @@ fn work() -> Vec<Act> {
 }
 
 /// An attempt whose work is refuted, with a reflector that does this.
-async fn reflected(world: &World, acts: Vec<Vec<Act>>) -> (StepRecord, Arc<Scripted>) {
-    let maker = Scripted::new("maker", vec![work()]);
-    let (one, two) =
-        (Scripted::new("one", vec![vec![refute("Look.")]]), Scripted::new("two", vec![vec![advance()]]));
-    let thinker = Scripted::new("thinker", acts);
+async fn reflected(world: &World, acts: Vec<Vec<Act>>) -> (StepRecord, Arc<ScriptedBackend>) {
+    let maker = agent("maker", vec![work()]);
+    let (one, two) = (agent("one", vec![vec![refute("Look.")]]), agent("two", vec![vec![advance()]]));
+    let thinker = agent("thinker", acts);
     let cast = Cast {
         executors: vec![(&maker, "acme")],
         seats: vec![vec![(&one, "acme")], vec![(&two, "zenith")]],
@@ -139,7 +139,7 @@ async fn a_reflector_says_how_a_verdict_that_does_not_advance_goes_on() {
         }
         let read = &thinker.answered()[0];
         assert!(read.contains("[the verdict that you answer to]\n> decision: retry"), "{read}");
-        assert_eq!(thinker.asked.lock().unwrap()[0].1, AgentPhase::Reflect.tools());
+        assert_eq!(thinker.asked()[0].tool_names(), AgentPhase::Reflect.tools());
     }
 }
 
@@ -163,8 +163,8 @@ async fn a_reflector_adds_to_a_brief_that_holds_and_to_nothing_else() {
     let (record, thinker) = reflected(&world, vec![acts]).await;
     let Some(Reflection::ReBrief { amendment }) = &record.reflection else { panic!("{record:?}") };
     assert!(world.brief.amended(amendment, &world.types, &world.root.join("project")).is_ok());
-    let answers = thinker.asked.lock().unwrap().len();
-    let refused: Vec<bool> = thinker.answers.lock().unwrap().iter().map(|answer| answer.is_error).collect();
+    let answers = thinker.turns();
+    let refused: Vec<bool> = thinker.answers().iter().map(|answer| answer.is_error).collect();
     assert_eq!((answers, refused.iter().filter(|refused| **refused).count()), (1, count));
 }
 
@@ -173,7 +173,7 @@ async fn a_reflector_that_fails_changes_nothing_of_where_the_verdict_leads() {
     let Some(world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
     for acts in [
         vec![vec![Act::Fail(ErrorKind::Crashed)]],
-        vec![vec![Act::Say("Go on.")], vec![Act::Say("Advance.")]],
+        vec![vec![Act::Say("Go on.".into())], vec![Act::Say("Advance.".into())]],
     ] {
         let (record, _) = reflected(&world, acts).await;
         assert_eq!(record.end, StepEnd::Retried { max_retries: 2 });
@@ -186,16 +186,14 @@ async fn a_reflector_runs_probes_that_were_stored_and_no_others() {
     let Some(world) = World::with_settings(&[("src/old", "0\n")], one_step(), without_sandbox()) else {
         return;
     };
-    let maker = Scripted::new("maker", vec![work()]);
+    let maker = agent("maker", vec![work()]);
     let probe = call("run_probe", json!({ "argv": ["sh", "-c", "cat src/*"] }));
-    let one = Scripted::new("one", vec![vec![probe.clone(), refute("Look.")]]);
-    let two = Scripted::new("two", vec![vec![advance()]]);
+    let one = agent("one", vec![vec![probe.clone(), refute("Look.")]]);
+    let two = agent("two", vec![vec![advance()]]);
     let hint = reflect(json!({ "re_dispatch": { "hint": "Begin with zero." } }));
     let again = |id: &str| call("run_probe", json!({ "again": id }));
-    let thinker = Scripted::new(
-        "thinker",
-        vec![vec![probe, again("probe-1"), again("probe-9"), again("test-1"), hint]],
-    );
+    let thinker =
+        agent("thinker", vec![vec![probe, again("probe-1"), again("probe-9"), again("test-1"), hint]]);
     let cast = Cast {
         executors: vec![(&maker, "acme")],
         seats: vec![vec![(&one, "acme")], vec![(&two, "zenith")]],
@@ -203,7 +201,7 @@ async fn a_reflector_runs_probes_that_were_stored_and_no_others() {
         ..Cast::default()
     };
     let record = world.attempt(&cast.router()).run().await.unwrap();
-    let refused: Vec<bool> = thinker.answers.lock().unwrap().iter().map(|answer| answer.is_error).collect();
+    let refused: Vec<bool> = thinker.answers().iter().map(|answer| answer.is_error).collect();
     assert_eq!(refused, [true, false, true, true, false], "{:?}", thinker.answered());
     assert!(record.evidence.contains(&"probe-2".parse().unwrap()));
 }
@@ -213,11 +211,10 @@ async fn a_verdict_that_escalates_ends_the_step_unless_a_reflector_answers_to_it
     let Some(world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
     let escalate = || call("submit_verdict", verdict("escalate", &["outcome", "signs"], "diff:src/new:1"));
     for with_reflector in [false, true] {
-        let maker = Scripted::new("maker", vec![work()]);
-        let (one, two) =
-            (Scripted::new("one", vec![vec![escalate()]]), Scripted::new("two", vec![vec![advance()]]));
+        let maker = agent("maker", vec![work()]);
+        let (one, two) = (agent("one", vec![vec![escalate()]]), agent("two", vec![vec![advance()]]));
         let hint = reflect(json!({ "re_dispatch": { "hint": "Begin with zero." } }));
-        let thinker = Scripted::new("thinker", vec![vec![hint]]);
+        let thinker = agent("thinker", vec![vec![hint]]);
         let cast = Cast {
             executors: vec![(&maker, "acme")],
             seats: vec![vec![(&one, "acme")], vec![(&two, "zenith")]],
@@ -244,7 +241,7 @@ async fn work_that_only_reads_leaves_a_handoff_and_no_files_and_completes_nothin
     world.brief = nexus_tasks::ProblemBrief::accept(draft, &world.types, &project).unwrap();
 
     let folder = world.root.join("work/unit-1");
-    let reader = Scripted::new(
+    let reader = agent(
         "one",
         vec![vec![
             call("read_file", json!({ "path": "src/old" })),
@@ -265,23 +262,23 @@ async fn work_that_only_reads_leaves_a_handoff_and_no_files_and_completes_nothin
     .unwrap();
     let record = world.attempt(&router).run().await.unwrap();
     assert_eq!((record.end, record.work), (StepEnd::Advanced, None), "{:?}", reader.answered());
-    assert_eq!(reader.asked.lock().unwrap()[0].1, AgentPhase::Survey.tools());
+    assert_eq!(reader.asked()[0].tool_names(), AgentPhase::Survey.tools());
     assert!(reader.answered()[1].contains("write_file"), "{:?}", reader.answered());
 }
 
 #[tokio::test]
 async fn turns_are_bounded_by_the_deadline_and_by_equal_shares_of_the_budget() {
     let Some(world) = World::new(&[("src/old", "0\n")], one_step()) else { return };
-    let maker = Scripted::new("maker", vec![work()]);
-    let [one, two] = ["one", "two"].map(|id| Scripted::new(id, vec![vec![advance()]]));
+    let maker = agent("maker", vec![work()]);
+    let [one, two] = ["one", "two"].map(|id| agent(id, vec![vec![advance()]]));
     let mut cast = seats(&one, &two);
     cast.executors = vec![(&maker, "acme")];
     let router = cast.router();
     let mut attempt = world.attempt(&router);
     attempt.budget = Some(Budget::new().with_output_tokens(1_000));
     assert_eq!(attempt.run().await.unwrap().end, StepEnd::Advanced);
-    let tokens = |backend: &Scripted| backend.asked.lock().unwrap()[0].0.limits.output_tokens;
+    let tokens = |backend: &ScriptedBackend| backend.asked()[0].request.limits.output_tokens;
     assert_eq!((tokens(&maker), tokens(&one), tokens(&two)), (Some(1_000), Some(500), Some(500)));
-    let deadline = maker.asked.lock().unwrap()[0].0.limits.deadline.unwrap();
+    let deadline = maker.asked()[0].request.limits.deadline.unwrap();
     assert!(deadline.as_secs() <= 60, "{deadline:?}");
 }

@@ -8,11 +8,12 @@ use nexus_core::{
     ToolAccess, Toolbox, TurnHost, TurnRequest,
 };
 use nexus_tasks::{Claim, HandoffAction, HandoffDraft};
+use nexus_testkit::scripted::Act;
 use nexus_trees::{Git, Project, Tree, TreeOptions};
 use nexus_work::{AgentRoute, Assignment, run_agent};
 use serde_json::json;
 
-use crate::support::{Act, Scripted, router_over};
+use crate::support::{agent, router_over};
 
 fn write(path: &str, text: &str) -> Act {
     Act::Call("write_file", json!({ "path": path, "content": text }))
@@ -39,7 +40,7 @@ async fn the_next_backend_begins_on_the_tree_as_it_was_and_its_work_alone_is_in_
     let handoff = HandoffDraft { claims, files: Vec::new(), action: HandoffAction::StepDone };
     let submit = Act::Call("submit_handoff", serde_json::to_value(&handoff).unwrap());
     // The first one writes where it may, and fails; the second one does the work.
-    let broken = Scripted::new(
+    let broken = agent(
         "alpha",
         vec![vec![
             write("src/left-behind.rs", "x"),
@@ -47,7 +48,7 @@ async fn the_next_backend_begins_on_the_tree_as_it_was_and_its_work_alone_is_in_
             Act::Fail(ErrorKind::Transport),
         ]],
     );
-    let sound = Scripted::new("beta", vec![vec![write("src/new.rs", "whole\n"), submit]]);
+    let sound = agent("beta", vec![vec![write("src/new.rs", "whole\n"), submit]]);
     let router = router_over(&[&broken, &sound], "restore");
 
     let scope = Brief::new(&folder).reading(".").writing("src").tool("*".parse().unwrap());

@@ -10,10 +10,11 @@ use nexus_tasks::{
     Handoff, HandoffDraft, Reflection, ReviewDecision, ReviewOutcome, StepEnd, StepEvidence, StepRecord,
     StepReview, StepWork, TaskSettings,
 };
+use nexus_testkit::scripted::{Act, ScriptedBackend};
 use serde_json::{Value, json};
 
 use crate::support::{
-    Act, Scripted,
+    agent, agent_by,
     attempts::{Cast, World, call, write},
 };
 
@@ -197,11 +198,11 @@ fn by_probe(_: &TurnRequest) -> Vec<Act> {
 
 type Reviewer = fn(&TurnRequest) -> Vec<Act>;
 
-fn reviewers(script: Reviewer) -> [Arc<Scripted>; 2] {
-    ["one", "two"].map(|id| Scripted::by(id, script))
+fn reviewers(script: Reviewer) -> [Arc<ScriptedBackend>; 2] {
+    ["one", "two"].map(|id| agent_by(id, script))
 }
 
-fn cast<'a>(maker: (&'a Arc<Scripted>, &'a str), seats: &'a [Arc<Scripted>; 2]) -> Cast<'a> {
+fn cast<'a>(maker: (&'a Arc<ScriptedBackend>, &'a str), seats: &'a [Arc<ScriptedBackend>; 2]) -> Cast<'a> {
     Cast {
         executors: vec![maker],
         seats: vec![vec![(&seats[0], "acme")], vec![(&seats[1], "zenith")]],
@@ -314,8 +315,8 @@ async fn the_reflector_re_briefs_another_vendor_does_it_again_and_what_was_held_
     let seats = reviewers(by_probe);
     let clear = "refunds keeps negative balances: only a discounted price has a floor.";
     let re_brief = json!({ "re_brief": { "amendment": { "clarifications": [clear] } } });
-    let thinker = Scripted::new("thinker", vec![vec![call("submit_reflection", re_brief)]]);
-    let maker = Scripted::by("maker", merge);
+    let thinker = agent("thinker", vec![vec![call("submit_reflection", re_brief)]]);
+    let maker = agent_by("maker", merge);
     let mut first_cast = cast((&maker, "acme"), &seats);
     first_cast.reflector = Some((&thinker, "third"));
     let router = first_cast.router();
@@ -325,7 +326,7 @@ async fn the_reflector_re_briefs_another_vendor_does_it_again_and_what_was_held_
 
     let Some(Reflection::ReBrief { amendment }) = &first.reflection else { panic!("{first:?}") };
     world.brief = world.brief.amended(amendment, &world.types, &world.root.join("project")).unwrap();
-    let other = Scripted::by("other", merge);
+    let other = agent_by("other", merge);
     let router = cast((&other, "zenith"), &seats).router();
     let second = world.attempt_after(&router, &first).run().await.unwrap();
     assert_eq!(second.end, StepEnd::Advanced, "{:?}", (other.answered(), seats[0].answered()));

@@ -5,15 +5,16 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, Budget, CancelToken, Capabilities, Cost, CostSource, ErrorKind, EventEnvelope,
-    EventSink, ExecutionBackend, FinishReason, Limit, Limits, Provenance, Recorder, TurnError, TurnHost,
-    TurnRequest, TurnResult, Usage, Usd,
+    BackendId, Budget, CancelToken, Cost, CostSource, ErrorKind, EventEnvelope, FinishReason, Limit, Limits,
+    TurnHost, TurnRequest, Usage, Usd,
 };
 use nexus_router::{Binding, Panel, Router, Seat, SeatEvent};
+use nexus_testkit::scripted::{ScriptedEnd, ScriptedTurn, failure};
 
-use super::support::{Act, Fake, builder, capabilities, chain, router, run_with};
+use super::support::{
+    Act, answering, builder, capabilities, chain, fake, fake_with, router, run_with, scripted,
+};
 
 /// Numbers that look random, and are the same in every run.
 #[derive(Debug)]
@@ -42,9 +43,7 @@ const MOST_MICRODOLLARS: u64 = 3_000;
 const MOST_TOKENS: u64 = 40;
 
 /// Makes model calls of some cost until it is done, fails, or is over a limit; a limit is checked after each call.
-#[derive(Debug)]
 struct Spender {
-    id: BackendId,
     dice: Mutex<Dice>,
     ledger: Arc<Mutex<Ledger>>,
     /// Of ten turns, how many fail so that the next backend may try.
@@ -56,46 +55,14 @@ impl Spender {
     fn throw(&self, sides: u64) -> u64 {
         self.dice.lock().unwrap().throw(sides)
     }
-}
 
-#[async_trait]
-impl ExecutionBackend for Spender {
-    fn id(&self) -> &BackendId {
-        &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        capabilities()
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn forget(
-        &self,
-        _handle: &nexus_core::ResumeHandle,
-    ) -> Result<nexus_core::Forgotten, nexus_core::ForgetError> {
-        Err(nexus_core::ForgetError::Unsupported { backend: self.id.clone() })
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        _events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        assert!(host.budget.is_none(), "a router below would count the turn again");
+    async fn spend(&self, turn: &mut ScriptedTurn<'_>) -> ScriptedEnd {
+        assert!(turn.host.budget.is_none(), "a router below would count the turn again");
         self.ledger.lock().unwrap().turns += 1;
         let (mut microdollars, mut tokens) = (0, 0);
-        let limits = &request.limits;
-        let mut outcome = Ok(());
+        let limits = turn.request.limits.clone();
         for _ in 0..=self.throw(self.calls) {
-            tokio::time::sleep(Duration::from_millis(1 + self.throw(20))).await;
-            if host.cancel.is_cancelled() {
-                outcome = Err(ErrorKind::Cancelled);
-                break;
-            }
+            turn.pause(Duration::from_millis(1 + self.throw(20))).await?;
             let (cost, output) = (1 + self.throw(MOST_MICRODOLLARS), 1 + self.throw(MOST_TOKENS));
             microdollars += cost;
             tokens += output;
@@ -104,32 +71,22 @@ impl ExecutionBackend for Spender {
                 ledger.microdollars += cost;
                 ledger.tokens += output;
             }
+            let mut usage = Usage::new();
+            usage.output_tokens = Some(tokens);
+            turn.log.recorder.set_usage(usage);
+            turn.log.recorder.cost = Some(Cost { usd: dollars(microdollars), source: CostSource::Reported });
             if limits.cost.is_some_and(|limit| dollars(microdollars) > limit) {
-                outcome = Err(ErrorKind::LimitReached(Limit::Cost));
-                break;
+                return Err(failure(ErrorKind::LimitReached(Limit::Cost)));
             }
             if limits.output_tokens.is_some_and(|limit| tokens > limit) {
-                outcome = Err(ErrorKind::LimitReached(Limit::OutputTokens));
-                break;
+                return Err(failure(ErrorKind::LimitReached(Limit::OutputTokens)));
             }
             if self.throw(10) < self.fails {
-                outcome = Err(ErrorKind::Transport);
-                break;
+                return Err(failure(ErrorKind::Transport));
             }
         }
-        let mut recorder = Recorder::new();
-        let mut usage = Usage::new();
-        usage.output_tokens = Some(tokens);
-        recorder.set_usage(usage);
-        recorder.cost = Some(Cost { usd: dollars(microdollars), source: CostSource::Reported });
-        match outcome {
-            Ok(()) => {
-                let mut result = recorder.into_result(FinishReason::Stop, Provenance::new(self.id.clone()));
-                result.text = "done".into();
-                Ok(result)
-            }
-            Err(kind) => Err(TurnError::new(kind, self.id.clone()).with_partial(recorder.into_partial())),
-        }
+        turn.say("done");
+        Ok((FinishReason::Stop, None))
     }
 }
 
@@ -143,13 +100,17 @@ fn spenders(seed: u64, calls: u64, fails: u64) -> (Router, Arc<Mutex<Ledger>>) {
     let ledger = Arc::<Mutex<Ledger>>::default();
     let mut router = builder(&[]);
     for (number, fails) in [(1, fails), (2, fails), (3, 0)] {
-        router = router.backend(Arc::new(Spender {
-            id: BackendId::new(format!("spender-{number}")),
+        let spender = Arc::new(Spender {
             dice: Mutex::new(Dice(seed * 31 + number)),
             ledger: Arc::clone(&ledger),
             fails,
             calls,
-        }));
+        });
+        let backend = scripted(&format!("spender-{number}"), move |turn| {
+            let spender = Arc::clone(&spender);
+            Box::pin(async move { spender.spend(turn).await })
+        });
+        router = router.backend(Arc::new(backend));
     }
     (router.from_str(&chain("spender-1, spender-2, spender-3")).unwrap(), ledger)
 }
@@ -262,7 +223,7 @@ async fn a_cancelled_turn_is_booked_by_what_it_used_and_a_dropped_one_by_what_it
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_that_is_dropped_before_a_backend_had_it_is_booked_with_nothing() {
-    let alpha = Fake::new("alpha", [Act::Hang]);
+    let alpha = fake("alpha", [Act::Hang]);
     let text = chain("alpha") + "backends: { alpha: { max_turns_at_once: 1 } }\n";
     let router = router(&text, &[&alpha]);
     let budget = Budget::new().with_output_tokens(1_000);
@@ -305,8 +266,8 @@ async fn a_router_inside_a_chain_does_not_count_twice() {
 async fn a_backend_that_cannot_keep_the_budget_is_not_given_the_turn() {
     let mut unable = capabilities();
     unable.limits = nexus_core::LimitSupport::new();
-    let alpha = super::support::Fake::with_capabilities("alpha", [super::support::Act::Hang], unable);
-    let beta = super::support::Fake::answering("beta");
+    let alpha = fake_with("alpha", [Act::Hang], unable);
+    let beta = answering("beta");
     let router = super::support::router(&chain("alpha, beta"), &[&alpha, &beta]);
     let budget = Budget::new().with_cost(Usd(1.0));
     let mut ignore = |_: EventEnvelope| {};

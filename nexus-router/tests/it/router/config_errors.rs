@@ -5,7 +5,7 @@ use std::{fs, path::Path, time::Instant};
 use nexus_core::Registry;
 use nexus_router::{ConfigError, MAX_FILE_BYTES, Problem, Router};
 
-use super::support::{Fake, builder, context, registry};
+use super::support::{answering, builder, context, registry};
 
 /// A file without fault, to break in one place.
 const GOOD: &str = "\
@@ -157,7 +157,7 @@ fn each_faulty_file_is_found_to_be_one() {
 
 #[test]
 fn a_backend_of_the_programs_own_is_a_name_like_any_other() {
-    let own = Fake::answering("my-agent");
+    let own = answering("my-agent");
     let error = builder(&[&own]).from_str("groups: { main: [my-agnet] }\n").unwrap_err();
     assert_problem(&error.all()[0], 1, 18, "unknown backend", Some("my-agent"));
     let text = "groups: { main: [my-agent] }\nbackends: { my-agent: { prked: x } }\n";

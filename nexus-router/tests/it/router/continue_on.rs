@@ -9,98 +9,50 @@ use std::{
 };
 
 use nexus_core::{
-    CallId, CancelToken, Effects, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, FileChanges,
-    Handover, Limit, Limits, PromptBlock, ToolCallStatus, ToolContent, TurnError, TurnEvent, TurnHost,
-    TurnRequest, TurnResult,
+    CallId, CancelToken, Effects, ErrorKind, EventEnvelope, FileChanges, Handover, Limit, Limits,
+    PromptBlock, ToolCallStatus, ToolContent, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
     turn::{TextDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
+use nexus_testkit::scripted::{ScriptedBackend, failure};
 use serde_json::{Value, json};
 
-use super::support::{Act, Fake, builder, chain, router, run_with};
+use super::support::{Act, answering, builder, chain, fake, router, run_with, scripted};
 
 /// One type `work` over these backends, of which each goes on from what the last one did.
 fn continuing(ids: &str) -> String {
     chain(ids).replace("group: main }", "group: main, fallback: continue }")
 }
 
-/// A backend that calls tools and then loses its connection.
-#[derive(Debug)]
-struct Worker {
-    fake: Arc<Fake>,
-    /// The name of each call's tool, its arguments, how it ended, and what it answered.
-    calls: Vec<(&'static str, Value, ToolCallStatus, String)>,
-    /// What it says of its effects, whatever it did.
-    claims: Option<Effects>,
-}
+/// The name of a call's tool, its arguments, how it ended, and what it answered.
+type Told = (&'static str, Value, ToolCallStatus, String);
 
-impl Worker {
-    fn shared(
-        calls: Vec<(&'static str, Value, ToolCallStatus, String)>,
-        claims: Option<Effects>,
-    ) -> Arc<dyn ExecutionBackend> {
-        Arc::new(Self { fake: Fake::answering("alpha"), calls, claims })
-    }
-}
-
-#[async_trait::async_trait]
-impl ExecutionBackend for Worker {
-    fn id(&self) -> &nexus_core::BackendId {
-        self.fake.id()
-    }
-
-    fn capabilities(&self) -> nexus_core::Capabilities {
-        self.fake.capabilities()
-    }
-
-    async fn probe(&self) -> nexus_core::Availability {
-        self.fake.probe().await
-    }
-
-    async fn forget(
-        &self,
-        handle: &nexus_core::ResumeHandle,
-    ) -> Result<nexus_core::Forgotten, nexus_core::ForgetError> {
-        self.fake.forget(handle).await
-    }
-
-    async fn run_turn(
-        &self,
-        _request: TurnRequest,
-        _host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        let mut recorder = nexus_core::Recorder::new();
-        let mut outbox = nexus_core::Outbox::new();
-        let mut say = |event: TurnEvent| {
-            recorder.observe(&event);
-            outbox.push(event);
-        };
-        say(TextDelta::new("m".into(), "I begin.").into());
-        for (number, (name, arguments, status, answer)) in self.calls.iter().enumerate() {
+/// A backend that calls tools and then loses its connection. It states the effects `claims`, whatever it did.
+fn worker(calls: Vec<Told>, claims: Option<Effects>) -> Arc<ScriptedBackend> {
+    Arc::new(scripted("alpha", move |turn| {
+        turn.event(TextDelta::new("m".into(), "I begin."));
+        for (number, (name, arguments, status, answer)) in calls.iter().enumerate() {
             let call: CallId = format!("c{number}").as_str().into();
-            let effects = self.claims.unwrap_or(Effects::Wrote);
-            say(ToolCallStarted::new(call.clone(), *name, ToolOrigin::Harness, effects).into());
-            say(ToolCallArguments::new(call.clone(), arguments.clone()).into());
+            let effects = claims.unwrap_or(Effects::Wrote);
+            turn.event(ToolCallStarted::new(call.clone(), *name, ToolOrigin::Harness, effects));
+            turn.event(ToolCallArguments::new(call.clone(), arguments.clone()));
             if *status != ToolCallStatus::Unfinished {
-                say(ToolCallFinished::new(call, *status, vec![ToolContent::text(answer.clone())]).into());
+                turn.event(ToolCallFinished::new(call, *status, vec![ToolContent::text(answer.clone())]));
             }
         }
-        outbox.flush(events).await;
-        Err(TurnError::new(ErrorKind::Transport, self.fake.id().clone())
-            .with_partial(recorder.into_partial()))
-    }
+        Box::pin(async { Err(failure(ErrorKind::Transport)) })
+    }))
 }
 
-fn wrote(line: &str) -> (&'static str, Value, ToolCallStatus, String) {
+fn wrote(line: &str) -> Told {
     ("write", json!({ "line": line }), ToolCallStatus::Succeeded, "written".to_owned())
 }
 
 /// Runs a turn of a worker and of one that answers.
 async fn taken_over(
-    worker: Arc<dyn ExecutionBackend>,
+    worker: Arc<ScriptedBackend>,
     host: TurnHost,
-) -> (Arc<Fake>, Vec<EventEnvelope>, Result<TurnResult, TurnError>) {
-    let beta = Fake::answering("beta");
+) -> (Arc<ScriptedBackend>, Vec<EventEnvelope>, Result<TurnResult, TurnError>) {
+    let beta = answering("beta");
     let router = builder(&[&beta]).backend(worker).from_str(&continuing("alpha, beta")).unwrap();
     let request = TurnRequest::new("Write three lines.").with_system("Be brief.");
     let (events, outcome) = run_with(&router, request, host).await;
@@ -137,7 +89,7 @@ async fn the_next_one_is_told_of_each_call_and_how_it_ended_and_goes_on() {
         ("write", json!({ "line": "three" }), ToolCallStatus::Unfinished, String::new()),
         ("erase", json!({}), ToolCallStatus::Denied, "not allowed".to_owned()),
     ];
-    let (beta, events, outcome) = taken_over(Worker::shared(calls, None), changes("+one\n")).await;
+    let (beta, events, outcome) = taken_over(worker(calls, None), changes("+one\n")).await;
     let result = outcome.unwrap();
     assert_eq!((result.text.as_str(), result.effects), ("from beta", Effects::Wrote));
     assert_eq!(result.tool_calls.len(), 4);
@@ -176,8 +128,8 @@ async fn the_next_one_is_told_of_each_call_and_how_it_ended_and_goes_on() {
 
 #[tokio::test]
 async fn who_did_nothing_hands_nothing_over() {
-    let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::UsageLimit, nexus_core::Retry::Never, "")]);
-    let beta = Fake::answering("beta");
+    let alpha = fake("alpha", [Act::Fail(ErrorKind::UsageLimit, nexus_core::Retry::Never, "")]);
+    let beta = answering("beta");
     let router = router(&continuing("alpha, beta"), &[&alpha, &beta]);
     let (_, outcome) = run_with(&router, TurnRequest::new("x"), changes("")).await;
     assert_eq!(outcome.unwrap().provenance.skipped[0].handover, Handover::Nothing);
@@ -186,7 +138,7 @@ async fn who_did_nothing_hands_nothing_over() {
 
 #[tokio::test]
 async fn where_it_cannot_be_told_what_was_done_nobody_goes_on() {
-    let read = || Worker::shared(vec![wrote("one")], Some(Effects::Read));
+    let read = || worker(vec![wrote("one")], Some(Effects::Read));
     let panics = AtomicUsize::new(0);
     let panicking = FileChanges::new(move || {
         let is_first = panics.fetch_add(1, Ordering::SeqCst) == 0;
@@ -195,9 +147,9 @@ async fn where_it_cannot_be_told_what_was_done_nobody_goes_on() {
             Ok::<_, String>(String::new())
         }
     });
-    let cases: [(Arc<dyn ExecutionBackend>, TurnHost, &str); 5] = [
+    let cases: [(Arc<ScriptedBackend>, TurnHost, &str); 5] = [
         // It cannot tell itself.
-        (Worker::shared(vec![wrote("one")], Some(Effects::Unknown)), TurnHost::new(), ""),
+        (worker(vec![wrote("one")], Some(Effects::Unknown)), TurnHost::new(), ""),
         // It says that it only read, and a file changed.
         (read(), changes("+one\n"), "files changed"),
         (
@@ -207,7 +159,7 @@ async fn where_it_cannot_be_told_what_was_done_nobody_goes_on() {
         ),
         (read(), TurnHost::new().with_file_changes(panicking), "the hook panicked: as it should"),
         // So many calls that they cannot be told.
-        (Worker::shared(vec![wrote("one"); 2_000], None), TurnHost::new(), "too much to be told"),
+        (worker(vec![wrote("one"); 2_000], None), TurnHost::new(), "too much to be told"),
     ];
     for (worker, host, said) in cases {
         let (beta, events, outcome) = taken_over(worker, host).await;
@@ -223,7 +175,7 @@ async fn where_it_cannot_be_told_what_was_done_nobody_goes_on() {
 #[tokio::test]
 async fn a_host_that_cannot_tell_of_its_files_is_refused_before_anything_runs() {
     let (beta, _, outcome) =
-        taken_over(Worker::shared(vec![wrote("one")], None), looking(vec![Err("git is gone")])).await;
+        taken_over(worker(vec![wrote("one")], None), looking(vec![Err("git is gone")])).await;
     let error = outcome.unwrap_err();
     assert_eq!((error.kind(), error.backend().as_str()), (ErrorKind::InvalidRequest, "work"));
     assert!(error.to_string().contains("git is gone") && error.partial().tool_calls.is_empty(), "{error}");
@@ -232,7 +184,7 @@ async fn a_host_that_cannot_tell_of_its_files_is_refused_before_anything_runs() 
 
 #[tokio::test]
 async fn what_changed_before_the_turn_is_no_backends() {
-    let read = Worker::shared(vec![wrote("one")], Some(Effects::Read));
+    let read = worker(vec![wrote("one")], Some(Effects::Read));
     let (beta, _, outcome) = taken_over(read, looking(vec![Ok("+old\n")])).await;
     outcome.unwrap();
     assert_eq!(record(&beta.last()).unwrap().1["changed_files"], "+old\n");
@@ -240,9 +192,9 @@ async fn what_changed_before_the_turn_is_no_backends() {
 
 #[tokio::test]
 async fn a_second_one_that_hides_what_it_changed_is_found_out_too() {
-    let first = Worker::shared(vec![wrote("one")], None);
-    let second = Fake::new("beta", [Act::FailLate(ErrorKind::Overloaded, Effects::Read)]);
-    let third = Fake::answering("gamma");
+    let first = worker(vec![wrote("one")], None);
+    let second = fake("beta", [Act::FailLate(ErrorKind::Overloaded, Effects::Read)]);
+    let third = answering("gamma");
     let router =
         builder(&[&second, &third]).backend(first).from_str(&continuing("alpha, beta, gamma")).unwrap();
     let host = looking(vec![Ok(""), Ok("+one\n"), Ok("+one\n+two\n")]);
@@ -258,7 +210,7 @@ async fn many_calls_that_only_read_stop_nothing_and_leave_room_for_those_that_wr
             .map(|number| ("look", json!({ "number": number }), ToolCallStatus::Succeeded, "seen".to_owned()))
     };
     let (beta, _, outcome) =
-        taken_over(Worker::shared(reads().collect(), Some(Effects::Read)), TurnHost::new()).await;
+        taken_over(worker(reads().collect(), Some(Effects::Read)), TurnHost::new()).await;
     outcome.unwrap();
     let (_, told) = record(&beta.last()).unwrap();
     assert_eq!(
@@ -267,67 +219,27 @@ async fn many_calls_that_only_read_stop_nothing_and_leave_room_for_those_that_wr
     );
 }
 
-/// A backend that calls a tool of the caller's, and breaks down before it told of it.
-#[derive(Debug)]
-struct Untelling(Arc<Fake>, bool);
-
-#[async_trait::async_trait]
-impl ExecutionBackend for Untelling {
-    fn id(&self) -> &nexus_core::BackendId {
-        self.0.id()
-    }
-
-    fn capabilities(&self) -> nexus_core::Capabilities {
-        self.0.capabilities()
-    }
-
-    async fn probe(&self) -> nexus_core::Availability {
-        self.0.probe().await
-    }
-
-    async fn forget(
-        &self,
-        handle: &nexus_core::ResumeHandle,
-    ) -> Result<nexus_core::Forgotten, nexus_core::ForgetError> {
-        self.0.forget(handle).await
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        let session = host.open_turn(&request);
-        let mut recorder = nexus_core::Recorder::new();
-        let mut outbox = nexus_core::Outbox::new();
-        for (number, is_told) in [true, false].into_iter().enumerate() {
-            let arguments = json!({ "line": number.to_string() });
-            let call: CallId = format!("c{number}").as_str().into();
-            session
-                .call(session.token(), nexus_core::ToolCall::new(call.clone(), "append", arguments.clone()))
-                .await;
-            if is_told {
-                for event in [
-                    TurnEvent::from(ToolCallStarted::new(
-                        call.clone(),
-                        "append",
-                        ToolOrigin::Caller,
-                        Effects::Wrote,
-                    )),
-                    ToolCallArguments::new(call.clone(), arguments).into(),
-                    ToolCallFinished::new(call, ToolCallStatus::Succeeded, Vec::new()).into(),
-                ] {
-                    recorder.observe(&event);
-                    outbox.push(event);
+/// A backend that calls a tool of the caller's twice, and breaks down before it told of the second call.
+fn untelling(panics: bool) -> Arc<ScriptedBackend> {
+    Arc::new(scripted("alpha", move |turn| {
+        Box::pin(async move {
+            for (number, is_told) in [true, false].into_iter().enumerate() {
+                let arguments = json!({ "line": number.to_string() });
+                turn.call("append", arguments.clone()).await?;
+                if is_told {
+                    let call: CallId = format!("c{number}").as_str().into();
+                    let started =
+                        ToolCallStarted::new(call.clone(), "append", ToolOrigin::Caller, Effects::Wrote);
+                    turn.event(started);
+                    turn.event(ToolCallArguments::new(call.clone(), arguments));
+                    turn.event(ToolCallFinished::new(call, ToolCallStatus::Succeeded, Vec::new()));
                 }
             }
-        }
-        outbox.flush(events).await;
-        assert!(!self.1, "it breaks down, as it should");
-        recorder.add_effects(host.session().effects());
-        Err(TurnError::new(ErrorKind::Crashed, self.0.id().clone()).with_partial(recorder.into_partial()))
-    }
+            turn.flush().await?;
+            assert!(!panics, "it breaks down, as it should");
+            Err(failure(ErrorKind::Crashed))
+        })
+    }))
 }
 
 #[tokio::test]
@@ -340,8 +252,7 @@ async fn a_call_that_nobody_told_of_is_handed_over_as_one_whose_outcome_is_not_k
     for panics in [false, true] {
         let append = nexus_core::Tool::new("append", "", |_: Line| async {}).with_effects(Effects::Wrote);
         let host = TurnHost::new().with_tools(Arc::new(nexus_core::Toolbox::new().with(append)));
-        let (beta, _, outcome) =
-            taken_over(Arc::new(Untelling(Fake::answering("alpha"), panics)), host).await;
+        let (beta, _, outcome) = taken_over(untelling(panics), host).await;
         outcome.unwrap();
         assert_eq!(
             record(&beta.last()).unwrap().1,
@@ -356,13 +267,12 @@ async fn a_call_that_nobody_told_of_is_handed_over_as_one_whose_outcome_is_not_k
 
 #[tokio::test]
 async fn what_a_router_within_put_back_is_not_told_as_done() {
-    let inner =
-        builder(&[&Fake::new("delta", [Act::Fail(ErrorKind::Transport, nexus_core::Retry::Never, "")])])
-            .backend(Worker::shared(vec![wrote("one")], None))
-            .from_str(&chain("alpha, delta").replace("group: main }", "group: main, fallback: restore }"))
-            .unwrap();
+    let inner = builder(&[&fake("delta", [Act::Fail(ErrorKind::Transport, nexus_core::Retry::Never, "")])])
+        .backend(worker(vec![wrote("one")], None))
+        .from_str(&chain("alpha, delta").replace("group: main }", "group: main, fallback: restore }"))
+        .unwrap();
     let inner = inner.backend("work").unwrap();
-    let beta = Fake::answering("beta");
+    let beta = answering("beta");
     let router = builder(&[&beta]).backend(Arc::new(inner)).from_str(&continuing("work, beta")).unwrap();
     let host =
         TurnHost::new().with_before_retry(nexus_core::BeforeRetry::new(|_| async { Ok::<(), String>(()) }));
@@ -373,9 +283,9 @@ async fn what_a_router_within_put_back_is_not_told_as_done() {
 
 #[tokio::test]
 async fn who_did_nothing_after_one_that_did_hands_over_what_that_one_did() {
-    let first = Worker::shared(vec![wrote("one")], None);
-    let second = Fake::new("beta", [Act::Fail(ErrorKind::UsageLimit, nexus_core::Retry::Never, "")]);
-    let third = Fake::answering("gamma");
+    let first = worker(vec![wrote("one")], None);
+    let second = fake("beta", [Act::Fail(ErrorKind::UsageLimit, nexus_core::Retry::Never, "")]);
+    let third = answering("gamma");
     let router =
         builder(&[&second, &third]).backend(first).from_str(&continuing("alpha, beta, gamma")).unwrap();
     let result = run_with(&router, TurnRequest::new("x"), TurnHost::new()).await.1.unwrap();
@@ -386,37 +296,12 @@ async fn who_did_nothing_after_one_that_did_hands_over_what_that_one_did() {
 
 #[tokio::test]
 async fn effects_that_no_call_tells_of_are_not_gone_on_from() {
-    #[derive(Debug)]
-    struct Quiet(Arc<Fake>);
-    #[async_trait::async_trait]
-    impl ExecutionBackend for Quiet {
-        fn id(&self) -> &nexus_core::BackendId {
-            self.0.id()
-        }
-        fn capabilities(&self) -> nexus_core::Capabilities {
-            self.0.capabilities()
-        }
-        async fn probe(&self) -> nexus_core::Availability {
-            self.0.probe().await
-        }
-        async fn forget(
-            &self,
-            handle: &nexus_core::ResumeHandle,
-        ) -> Result<nexus_core::Forgotten, nexus_core::ForgetError> {
-            self.0.forget(handle).await
-        }
-        async fn run_turn(
-            &self,
-            _: TurnRequest,
-            _: TurnHost,
-            _: &mut dyn EventSink,
-        ) -> Result<TurnResult, TurnError> {
-            let mut recorder = nexus_core::Recorder::new();
-            recorder.add_effects(Effects::Wrote);
-            Err(TurnError::new(ErrorKind::Crashed, self.0.id().clone()).with_partial(recorder.into_partial()))
-        }
-    }
-    let quiet = || Arc::new(Quiet(Fake::answering("alpha")));
+    let quiet = || {
+        Arc::new(scripted("alpha", |turn| {
+            turn.log.recorder.add_effects(Effects::Wrote);
+            Box::pin(async { Err(failure(ErrorKind::Crashed)) })
+        }))
+    };
     let (beta, _, outcome) = taken_over(quiet(), TurnHost::new()).await;
     assert!(outcome.unwrap_err().to_string().contains("not told what it changed"));
     assert_eq!(beta.turns(), 0);
@@ -435,7 +320,7 @@ async fn long_arguments_and_answers_are_cut_and_no_call_is_left_out() {
             ("write", arguments, ToolCallStatus::Succeeded, long.clone())
         })
         .collect();
-    let (beta, _, outcome) = taken_over(Worker::shared(calls, None), TurnHost::new()).await;
+    let (beta, _, outcome) = taken_over(worker(calls, None), TurnHost::new()).await;
     outcome.unwrap();
     let (_, record) = record(&beta.last()).unwrap();
     let calls = record["calls"].as_array().unwrap();
@@ -452,9 +337,9 @@ async fn long_arguments_and_answers_are_cut_and_no_call_is_left_out() {
 
 #[tokio::test]
 async fn each_backend_of_a_chain_is_told_of_all_before_it_and_limits_hold_over_all() {
-    let worker = Worker::shared(vec![wrote("one"), wrote("two")], None);
-    let second = Fake::new("beta", [Act::FailLate(ErrorKind::Overloaded, Effects::Wrote)]);
-    let third = Fake::answering("gamma");
+    let worker = worker(vec![wrote("one"), wrote("two")], None);
+    let second = fake("beta", [Act::FailLate(ErrorKind::Overloaded, Effects::Wrote)]);
+    let third = answering("gamma");
     let router =
         builder(&[&second, &third]).backend(worker).from_str(&continuing("alpha, beta, gamma")).unwrap();
     let request = TurnRequest::new("x").with_limits(Limits::new().with_tool_calls(10));
@@ -487,8 +372,8 @@ async fn a_look_at_the_files_ends_with_the_turn() {
             }
         })
     };
-    let alpha = Worker::shared(vec![wrote("one")], None);
-    let beta = Fake::answering("beta");
+    let alpha = worker(vec![wrote("one")], None);
+    let beta = answering("beta");
     let router = builder(&[&beta]).backend(alpha).from_str(&continuing("alpha, beta")).unwrap();
     let request = TurnRequest::new("x").with_limits(Limits::new().with_deadline(Duration::from_secs(30)));
     let error =

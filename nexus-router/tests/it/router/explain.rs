@@ -6,7 +6,7 @@ use insta::assert_snapshot;
 use nexus_core::{PromptBlock, TurnHost, TurnRequest};
 use nexus_router::{ExplainedTarget, Explanation, Router, Verdict};
 
-use super::support::{Fake, builder};
+use super::support::{answering, builder};
 
 const FILE: &str = "\
 groups:
@@ -25,7 +25,7 @@ lenses: { edges: Look at the edges. }
 ";
 
 fn router() -> Router {
-    let own = Fake::answering("my-agent");
+    let own = answering("my-agent");
     let text = FILE.replace("  two: [", "  mine: [my-agent]\n  two: [");
     builder(&[&own]).from_str(&text).unwrap()
 }
@@ -109,7 +109,7 @@ fn a_request_shows_who_lacks_what_it_needs() {
 
 #[test]
 fn an_explanation_starts_no_turn() {
-    let own = Fake::answering("my-agent");
+    let own = answering("my-agent");
     let router =
         builder(&[&own]).from_str("groups: { g: [my-agent] }\ntypes: { t: { group: g } }\n").unwrap();
     for _ in 0..10 {

@@ -7,11 +7,11 @@ use nexus_core::{
     TurnEvent, TurnHost, TurnRequest, Usd, turn::VoidCause,
 };
 
-use super::support::{Act, Fake, chain, router, run};
+use super::support::{Act, answering, chain, fake, fake_with, router, run};
 
 #[tokio::test]
 async fn the_first_that_can_run_does() {
-    let (alpha, beta) = (Fake::answering("alpha"), Fake::answering("beta"));
+    let (alpha, beta) = (answering("alpha"), answering("beta"));
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let (_, outcome) = run(&router, TurnRequest::new("x")).await;
     let result = outcome.unwrap();
@@ -22,9 +22,8 @@ async fn the_first_that_can_run_does() {
 
 #[tokio::test]
 async fn a_backend_that_could_not_run_is_followed_and_named_in_its_own_words() {
-    let alpha =
-        Fake::new("alpha", [Act::Fail(ErrorKind::Unauthenticated, Retry::Never, "run `alpha login`")]);
-    let beta = Fake::answering("beta");
+    let alpha = fake("alpha", [Act::Fail(ErrorKind::Unauthenticated, Retry::Never, "run `alpha login`")]);
+    let beta = answering("beta");
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let (events, outcome) = run(&router, TurnRequest::new("x")).await;
     let result = outcome.unwrap();
@@ -42,8 +41,8 @@ async fn a_backend_that_could_not_run_is_followed_and_named_in_its_own_words() {
 
 #[tokio::test]
 async fn what_a_failed_attempt_said_is_taken_back_before_the_next_begins() {
-    let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Read)]);
-    let beta = Fake::answering("beta");
+    let alpha = fake("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Read)]);
+    let beta = answering("beta");
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let (events, outcome) = run(&router, TurnRequest::new("x")).await;
     let result = outcome.unwrap();
@@ -75,8 +74,8 @@ async fn what_a_failed_attempt_said_is_taken_back_before_the_next_begins() {
 
 #[tokio::test]
 async fn what_all_attempts_used_is_added_up() {
-    let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Read)]);
-    let beta = Fake::answering("beta");
+    let alpha = fake("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Read)]);
+    let beta = answering("beta");
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let (_, outcome) = run(&router, TurnRequest::new("x")).await;
     let result = outcome.unwrap();
@@ -88,8 +87,8 @@ async fn what_all_attempts_used_is_added_up() {
 #[tokio::test]
 async fn after_a_write_it_stops_with_everything_known() {
     for effects in [Effects::Wrote, Effects::Unknown] {
-        let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Transport, effects)]);
-        let beta = Fake::answering("beta");
+        let alpha = fake("alpha", [Act::FailLate(ErrorKind::Transport, effects)]);
+        let beta = answering("beta");
         let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
         let (events, outcome) = run(&router, TurnRequest::new("x")).await;
         let error = outcome.unwrap_err();
@@ -104,13 +103,13 @@ async fn after_a_write_it_stops_with_everything_known() {
 #[tokio::test]
 async fn a_type_may_say_otherwise() {
     let text = "groups: { main: [alpha, beta] }\ntypes: { work: { group: main, fallback: continue } }\n";
-    let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Wrote)]);
-    let beta = Fake::answering("beta");
+    let alpha = fake("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Wrote)]);
+    let beta = answering("beta");
     let (_, outcome) = run(&router(text, &[&alpha, &beta]), TurnRequest::new("x")).await;
     assert_eq!(outcome.unwrap().effects, Effects::Wrote);
 
     let text = "groups: { main: [alpha, beta] }\ntypes: { work: { group: main, fallback: never } }\n";
-    let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::Transport, Retry::Never, "")]);
+    let alpha = fake("alpha", [Act::Fail(ErrorKind::Transport, Retry::Never, "")]);
     let (_, outcome) = run(&router(text, &[&alpha, &beta]), TurnRequest::new("x")).await;
     assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Transport);
 }
@@ -130,8 +129,8 @@ async fn an_answer_is_an_answer_even_if_it_is_a_bad_one() {
         ErrorKind::Starved(nexus_core::Phase::Tool),
     ];
     for kind in final_kinds {
-        let alpha = Fake::new("alpha", [Act::Fail(kind, Retry::Never, "")]);
-        let beta = Fake::answering("beta");
+        let alpha = fake("alpha", [Act::Fail(kind, Retry::Never, "")]);
+        let beta = answering("beta");
         let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
         let (_, outcome) = run(&router, TurnRequest::new("x")).await;
         assert_eq!(outcome.unwrap_err().kind(), kind);
@@ -162,8 +161,8 @@ async fn every_kind_that_means_it_could_not_run_goes_on() {
         ErrorKind::Starved(nexus_core::Phase::Model),
     ];
     for kind in kinds {
-        let alpha = Fake::new("alpha", [Act::Fail(kind, Retry::Never, "")]);
-        let beta = Fake::answering("beta");
+        let alpha = fake("alpha", [Act::Fail(kind, Retry::Never, "")]);
+        let beta = answering("beta");
         let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
         let (_, outcome) = run(&router, TurnRequest::new("x")).await;
         assert_eq!(outcome.unwrap().provenance.skipped[0].kind, Some(kind));
@@ -174,8 +173,8 @@ async fn every_kind_that_means_it_could_not_run_goes_on() {
 async fn a_chain_with_nobody_left_says_who_and_why_and_when() {
     let soon = SystemTime::now() + Duration::from_secs(600);
     let alpha =
-        Fake::new("alpha", [Act::Fail(ErrorKind::UsageLimit, Retry::At(soon), "limit reached, resets 3pm")]);
-    let beta = Fake::new("beta", [Act::FailLate(ErrorKind::Transport, Effects::None)]);
+        fake("alpha", [Act::Fail(ErrorKind::UsageLimit, Retry::At(soon), "limit reached, resets 3pm")]);
+    let beta = fake("beta", [Act::FailLate(ErrorKind::Transport, Effects::None)]);
     let text = "groups: { main: [alpha, gamma-cli, beta, alpha-cli] }\n\
                 backends: { alpha-cli: { parked: \"too slow\" } }\n\
                 types: { work: { group: main } }\n";
@@ -198,7 +197,7 @@ async fn a_chain_with_nobody_left_says_who_and_why_and_when() {
 
 #[tokio::test]
 async fn a_chain_of_one_returns_its_backends_own_error() {
-    let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::NotInstalled, Retry::Never, "install it")]);
+    let alpha = fake("alpha", [Act::Fail(ErrorKind::NotInstalled, Retry::Never, "install it")]);
     let (_, outcome) = run(&router(&chain("alpha"), &[&alpha]), TurnRequest::new("x")).await;
     let error = outcome.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotInstalled);
@@ -207,10 +206,10 @@ async fn a_chain_of_one_returns_its_backends_own_error() {
 
 #[tokio::test]
 async fn a_backend_without_what_the_request_needs_is_not_even_asked() {
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let mut able = super::support::capabilities();
     able.images = nexus_core::Support::Yes;
-    let beta = Fake::with_capabilities("beta", [Act::Answer("seen".into())], able);
+    let beta = fake_with("beta", [Act::Answer("seen".into())], able);
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let picture = PromptBlock::Image { media_type: "image/png".into(), data: "AA==".into() };
     let (_, outcome) = run(&router, TurnRequest::new("x").with_block(picture)).await;
@@ -221,16 +220,16 @@ async fn a_backend_without_what_the_request_needs_is_not_even_asked() {
 
 #[tokio::test]
 async fn a_backend_that_is_alone_judges_itself_what_it_can_do() {
-    let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::Unsupported, Retry::Never, "no pictures")]);
+    let alpha = answering("alpha");
     let picture = PromptBlock::Image { media_type: "image/png".into(), data: "AA==".into() };
     let request = TurnRequest::new("x").with_block(picture);
     let error = run(&router(&chain("alpha"), &[&alpha]), request).await.1.unwrap_err();
-    assert_eq!(error.to_string(), "alpha does not support what the request asks: no pictures");
+    assert_eq!(error.to_string(), "alpha does not support what the request asks: pictures");
 }
 
 #[tokio::test]
 async fn a_backend_that_is_alone_and_parked_is_a_chain_that_ran_out() {
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let text = format!("{}backends: {{ alpha: {{ parked: \"for now\" }} }}\n", chain("alpha"));
     let error = run(&router(&text, &[&alpha]), TurnRequest::new("x")).await.1.unwrap_err();
     assert_eq!((error.kind(), error.retry()), (ErrorKind::Exhausted, Retry::Never));
@@ -240,7 +239,7 @@ async fn a_backend_that_is_alone_and_parked_is_a_chain_that_ran_out() {
 #[tokio::test(start_paused = true)]
 async fn the_deadline_covers_every_attempt() {
     let late = Act::SlowFail(Duration::from_secs(40), ErrorKind::Transport);
-    let (alpha, beta) = (Fake::new("alpha", [late]), Fake::new("beta", [Act::Hang]));
+    let (alpha, beta) = (fake("alpha", [late]), fake("beta", [Act::Hang]));
     let limits = Limits::new().with_deadline(Duration::from_secs(60));
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let begun = tokio::time::Instant::now();
@@ -252,8 +251,8 @@ async fn the_deadline_covers_every_attempt() {
 
 #[tokio::test]
 async fn what_earlier_attempts_used_is_taken_off_the_limits() {
-    let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Read)]);
-    let beta = Fake::answering("beta");
+    let alpha = fake("alpha", [Act::FailLate(ErrorKind::Transport, Effects::Read)]);
+    let beta = answering("beta");
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let limits = Limits::new().with_tool_calls(3).with_output_tokens(100).with_cost(Usd(1.0));
     let (_, outcome) = run(&router, TurnRequest::new("x").with_limits(limits)).await;
@@ -270,7 +269,7 @@ async fn what_earlier_attempts_used_is_taken_off_the_limits() {
 
 #[tokio::test]
 async fn a_limit_of_zero_is_the_backends_to_judge() {
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let router = router(&chain("alpha"), &[&alpha]);
     let limits = Limits::new().with_tool_calls(0);
     run(&router, TurnRequest::new("x").with_limits(limits)).await.1.unwrap();
@@ -279,7 +278,7 @@ async fn a_limit_of_zero_is_the_backends_to_judge() {
 
 #[tokio::test]
 async fn a_conversation_goes_to_its_own_backend_alone() {
-    let (alpha, beta) = (Fake::answering("alpha"), Fake::answering("beta"));
+    let (alpha, beta) = (answering("alpha"), answering("beta"));
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let handle = |backend: &str| ResumeHandle::new(backend.into(), serde_json::json!("here"));
     let resume =
@@ -296,8 +295,8 @@ async fn a_conversation_goes_to_its_own_backend_alone() {
 
 #[tokio::test]
 async fn a_conversation_whose_backend_cannot_run_ends_with_that_backends_error() {
-    let alpha = Fake::answering("alpha");
-    let beta = Fake::new("beta", [Act::Fail(ErrorKind::Transport, Retry::Never, "no route")]);
+    let alpha = answering("alpha");
+    let beta = fake("beta", [Act::Fail(ErrorKind::Transport, Retry::Never, "no route")]);
     let router = router(&chain("beta, alpha"), &[&alpha, &beta]);
     let handle = ResumeHandle::new("beta".into(), serde_json::json!("here"));
     let request = TurnRequest::new("x").with_conversation(ConversationMode::resume(handle));
@@ -310,7 +309,7 @@ async fn a_conversation_whose_backend_cannot_run_ends_with_that_backends_error()
 async fn a_binding_fills_in_what_the_request_leaves_open() {
     let text = "groups: { main: [alpha] }\nmodels: { strong: { main: big-one } }\n\
                 types: { work: { group: main, model: strong, effort: high } }\n";
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let router = router(text, &[&alpha]);
     run(&router, TurnRequest::new("x")).await.1.unwrap();
     assert_eq!(alpha.last().model, Some("big-one".into()));
@@ -325,7 +324,7 @@ async fn an_effort_of_the_binding_is_left_out_where_there_is_none_to_set() {
     let text = "groups: { main: [alpha] }\ntypes: { work: { group: main, effort: high } }\n";
     let mut plain = super::support::capabilities();
     plain.efforts.clear();
-    let alpha = Fake::with_capabilities("alpha", [Act::Answer("a".into())], plain);
+    let alpha = fake_with("alpha", [Act::Answer("a".into())], plain);
     let (events, outcome) = run(&router(text, &[&alpha]), TurnRequest::new("x")).await;
     outcome.unwrap();
     assert_eq!(alpha.last().effort, None);
@@ -334,7 +333,7 @@ async fn an_effort_of_the_binding_is_left_out_where_there_is_none_to_set() {
 
 #[tokio::test]
 async fn a_work_kind_that_does_not_exist_is_an_invalid_request_with_a_hint() {
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let router = router(&chain("alpha"), &[&alpha]);
     let mut nobody = |_event| {};
     let error =
@@ -347,7 +346,7 @@ async fn a_work_kind_that_does_not_exist_is_an_invalid_request_with_a_hint() {
 async fn a_work_kind_is_also_found_by_tier_and_phase() {
     let text = "groups: { main: [alpha] }\n\
                 types: { work: { tier: execution, phase: implement, group: main } }\n";
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let router = router(text, &[&alpha]);
     assert_eq!(router.binding(("execution", "implement")).unwrap().group, "main");
     let error = router.binding(("execution", "implment")).unwrap_err();
@@ -356,8 +355,8 @@ async fn a_work_kind_is_also_found_by_tier_and_phase() {
 
 #[tokio::test]
 async fn a_turn_that_is_cancelled_between_two_backends_does_not_go_on() {
-    let alpha = Fake::new("alpha", [Act::CancelAndFail(ErrorKind::Transport)]);
-    let beta = Fake::answering("beta");
+    let alpha = fake("alpha", [Act::CancelAndFail(ErrorKind::Transport)]);
+    let beta = answering("beta");
     let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
@@ -367,7 +366,7 @@ async fn a_turn_that_is_cancelled_between_two_backends_does_not_go_on() {
 
 #[tokio::test]
 async fn a_backend_that_panics_is_an_error_and_another_takes_over_if_nothing_was_written() {
-    let (alpha, beta) = (Fake::new("alpha", [Act::Panic(Effects::Read)]), Fake::answering("beta"));
+    let (alpha, beta) = (fake("alpha", [Act::Panic(Effects::Read)]), answering("beta"));
     let chained = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let (events, outcome) = run(&chained, TurnRequest::new("x")).await;
     let result = outcome.unwrap();
@@ -379,7 +378,7 @@ async fn a_backend_that_panics_is_an_error_and_another_takes_over_if_nothing_was
     assert!(voided, "what was shown of it is taken back");
 
     for effects in [Effects::Wrote, Effects::Unknown] {
-        let (alpha, beta) = (Fake::new("alpha", [Act::Panic(effects)]), Fake::answering("beta"));
+        let (alpha, beta) = (fake("alpha", [Act::Panic(effects)]), answering("beta"));
         let chained = router(&chain("alpha, beta"), &[&alpha, &beta]);
         let error = run(&chained, TurnRequest::new("x")).await.1.unwrap_err();
         assert_eq!((error.kind(), error.backend().as_str()), (ErrorKind::Crashed, "alpha"));

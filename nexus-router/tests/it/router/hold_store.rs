@@ -16,10 +16,11 @@ use nexus_router::{
     Hold, Router,
     hold::{FileHoldStore, HoldStore, Slot},
 };
+use nexus_testkit::scripted::ScriptedBackend;
 use nexus_testkit::{child_test, effort};
 use serde_json::json;
 
-use super::support::{Act, Fake, ManualClock, builder, chain, run, run_with};
+use super::support::{Act, ManualClock, answering, builder, chain, fake, run, run_with};
 
 const LIMITED: Act = Act::Fail(ErrorKind::RateLimited, Retry::After(Duration::from_secs(300)), "slow down");
 /// The folder of a process that a test started.
@@ -28,14 +29,14 @@ const FOLDER: &str = "NEXUS_TEST_HOLDS_FOLDER";
 const NAME: &str = "NEXUS_TEST_HOLDS_NAME";
 
 /// A router as another process of this machine would have it.
-fn router_in(folder: &Path, clock: &Arc<ManualClock>, alpha: &Arc<Fake>) -> Router {
+fn router_in(folder: &Path, clock: &Arc<ManualClock>, alpha: &Arc<ScriptedBackend>) -> Router {
     let store = Arc::new(FileHoldStore::in_folder(folder));
     let builder = builder(&[alpha]).clock(Arc::clone(clock) as Arc<dyn Clock>).hold_store(store);
     builder.from_str(&chain("alpha")).unwrap()
 }
 
 /// One that runs so many turns at once.
-fn bounded_in(folder: &Path, limit: usize, alpha: &Arc<Fake>) -> Router {
+fn bounded_in(folder: &Path, limit: usize, alpha: &Arc<ScriptedBackend>) -> Router {
     let text = format!("{}backends: {{ alpha: {{ max_turns_at_once: {limit} }} }}\n", chain("alpha"));
     let store = Arc::new(FileHoldStore::in_folder(folder));
     builder(&[alpha]).hold_store(store).from_str(&text).unwrap()
@@ -91,7 +92,7 @@ async fn a_refusal_counts_for_other_processes_and_so_does_a_success() {
     let folder = tempfile::tempdir().unwrap();
     let holds = folder.path().join("holds");
     let clock = ManualClock::new();
-    let alpha = Fake::new("alpha", [LIMITED, Act::Answer("back".into())]);
+    let alpha = fake("alpha", [LIMITED, Act::Answer("back".into())]);
     let (one, other) = (router_in(&holds, &clock, &alpha), router_in(&holds, &clock, &alpha));
     assert!(other.refresh_holds().await.is_empty() && !holds.exists(), "something was made to look");
     run(&one, TurnRequest::new("x")).await.1.unwrap_err();
@@ -115,7 +116,7 @@ async fn a_refusal_counts_for_other_processes_and_so_does_a_success() {
 async fn one_turn_of_all_processes_finds_out() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
-    let alpha = Fake::new("alpha", [LIMITED, Act::Hang, Act::Answer("back".into())]);
+    let alpha = fake("alpha", [LIMITED, Act::Hang, Act::Answer("back".into())]);
     let (one, other) = (router_in(folder.path(), &clock, &alpha), router_in(folder.path(), &clock, &alpha));
     run(&one, TurnRequest::new("x")).await.1.unwrap_err();
     clock.advance(Duration::from_secs(300));
@@ -315,7 +316,7 @@ async fn where_nothing_can_be_written_holds_are_those_of_the_process() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     let clock = ManualClock::new();
-    let alpha = Fake::new("alpha", [LIMITED, Act::Answer("back".into())]);
+    let alpha = fake("alpha", [LIMITED, Act::Answer("back".into())]);
     let router = router_in(&folder.path().join("file/holds"), &clock, &alpha);
     for _ in 0..2 {
         let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
@@ -352,7 +353,7 @@ async fn what_could_not_be_written_counts_until_the_file_can_be_or_another_proce
 async fn a_clock_that_was_set_back_holds_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let clock = ManualClock::new();
-    let alpha = Fake::new("alpha", [LIMITED, Act::Answer("back".into())]);
+    let alpha = fake("alpha", [LIMITED, Act::Answer("back".into())]);
     let late = ManualClock::new();
     late.advance(Duration::from_secs(3600));
     run(&router_in(folder.path(), &late, &alpha), TurnRequest::new("x")).await.1.unwrap_err();
@@ -400,7 +401,7 @@ async fn a_full_disk_leaves_the_old_holds_in_the_file_and_the_new_ones_in_the_pr
 #[tokio::test(start_paused = true)]
 async fn turns_at_once_are_those_of_all_processes() {
     let folder = tempfile::tempdir().unwrap();
-    let alpha = Fake::new("alpha", [Act::Slow(Duration::from_millis(60))]);
+    let alpha = fake("alpha", [Act::Slow(Duration::from_millis(60))]);
     let routers = [(); 4].map(|()| bounded_in(folder.path(), 2, &alpha));
     let turns = routers.iter().cycle().take(12).map(|router| run(router, TurnRequest::new("x")));
     let outcomes = futures::future::join_all(turns).await;
@@ -425,7 +426,7 @@ async fn a_place_of_a_process_that_is_killed_is_taken_and_the_wait_ends_with_the
     let test = a_place_of_a_process_that_is_killed_is_taken_and_the_wait_ends_with_the_turn;
     let mut child = start(test, folder.path(), "");
     assert_eq!(wait_for(&mut child, &["claimed", "taken"]), "claimed");
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let router = bounded_in(folder.path(), 1, &alpha);
 
     let limits = Limits::new().with_deadline(Duration::from_millis(50));
@@ -454,7 +455,7 @@ async fn a_place_of_a_process_that_is_killed_is_taken_and_the_wait_ends_with_the
 #[tokio::test(start_paused = true)]
 async fn a_process_with_many_turns_does_not_keep_out_another() {
     let folder = tempfile::tempdir().unwrap();
-    let alpha = Fake::new("alpha", [Act::Slow(Duration::from_millis(20))]);
+    let alpha = fake("alpha", [Act::Slow(Duration::from_millis(20))]);
     let (many, one) = (bounded_in(folder.path(), 1, &alpha), bounded_in(folder.path(), 1, &alpha));
     let crowd = futures::future::join_all((0..60).map(|_| run(&many, TurnRequest::new("x"))));
     let late = async {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nexus_core::{Effects, ErrorKind, Retry, TurnRequest};
 use nexus_router::{Verdict, hold::LONGEST_HOLD};
 
-use super::support::{Act, Fake, ManualClock, builder, chain, run};
+use super::support::{Act, ManualClock, answering, builder, chain, fake, run};
 
 const LIMITED: Act = Act::Fail(ErrorKind::RateLimited, Retry::After(Duration::from_secs(300)), "slow down");
 
@@ -13,8 +13,8 @@ const LIMITED: Act = Act::Fail(ErrorKind::RateLimited, Retry::After(Duration::fr
 async fn a_refusal_sets_a_backend_aside_until_the_vendors_time() {
     let (clock, alpha, beta) = (
         ManualClock::new(),
-        Fake::new("alpha", [LIMITED, Act::Answer("again from alpha".into())]),
-        Fake::answering("beta"),
+        fake("alpha", [LIMITED, Act::Answer("again from alpha".into())]),
+        answering("beta"),
     );
     let router = builder(&[&alpha, &beta]).clock(clock.clone()).from_str(&chain("alpha, beta")).unwrap();
     assert_eq!(run(&router, TurnRequest::new("x")).await.1.unwrap().text, "from beta");
@@ -36,7 +36,7 @@ async fn a_refusal_sets_a_backend_aside_until_the_vendors_time() {
 
 #[tokio::test]
 async fn a_refusal_without_a_time_is_a_stated_guess() {
-    let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::RateLimited, Retry::Never, "")]);
+    let alpha = fake("alpha", [Act::Fail(ErrorKind::RateLimited, Retry::Never, "")]);
     let clock = ManualClock::new();
     let router = builder(&[&alpha]).clock(clock.clone()).from_str(&chain("alpha")).unwrap();
     let error = run(&router, TurnRequest::new("x")).await.1.unwrap_err();
@@ -53,8 +53,8 @@ async fn a_refusal_without_a_time_is_a_stated_guess() {
 
 #[tokio::test(start_paused = true)]
 async fn one_turn_finds_out_while_the_others_go_elsewhere() {
-    let alpha = Fake::new("alpha", [LIMITED, Act::Slow(Duration::from_secs(10))]);
-    let beta = Fake::answering("beta");
+    let alpha = fake("alpha", [LIMITED, Act::Slow(Duration::from_secs(10))]);
+    let beta = answering("beta");
     let clock = ManualClock::new();
     let router = builder(&[&alpha, &beta]).clock(clock.clone()).from_str(&chain("alpha, beta")).unwrap();
     run(&router, TurnRequest::new("x")).await.1.unwrap();
@@ -76,7 +76,7 @@ async fn one_turn_finds_out_while_the_others_go_elsewhere() {
 
 #[tokio::test(start_paused = true)]
 async fn a_probe_that_is_dropped_lets_the_next_one_find_out() {
-    let alpha = Fake::new("alpha", [LIMITED, Act::Hang, Act::Answer("back".into())]);
+    let alpha = fake("alpha", [LIMITED, Act::Hang, Act::Answer("back".into())]);
     let clock = ManualClock::new();
     let router = builder(&[&alpha]).clock(clock.clone()).from_str(&chain("alpha")).unwrap();
     run(&router, TurnRequest::new("x")).await.1.unwrap_err();
@@ -89,7 +89,7 @@ async fn a_probe_that_is_dropped_lets_the_next_one_find_out() {
 #[tokio::test]
 async fn nothing_but_a_refusal_arms_a_hold() {
     for kind in [ErrorKind::Transport, ErrorKind::Crashed, ErrorKind::Unauthenticated, ErrorKind::Refused] {
-        let alpha = Fake::new("alpha", [Act::Fail(kind, Retry::After(Duration::from_secs(60)), "limit!")]);
+        let alpha = fake("alpha", [Act::Fail(kind, Retry::After(Duration::from_secs(60)), "limit!")]);
         let router = builder(&[&alpha]).from_str(&chain("alpha")).unwrap();
         run(&router, TurnRequest::new("x")).await.1.unwrap_err();
         assert!(router.holds().is_empty(), "{kind:?}");
@@ -99,10 +99,8 @@ async fn nothing_but_a_refusal_arms_a_hold() {
 #[tokio::test]
 async fn no_vendor_holds_a_backend_for_more_than_a_day_and_explain_says_so() {
     let forever = Retry::After(Duration::from_secs(99_999_999_999));
-    let alpha = Fake::new(
-        "alpha",
-        [Act::Fail(ErrorKind::RateLimited, forever, "go away"), Act::Answer("back".into())],
-    );
+    let alpha =
+        fake("alpha", [Act::Fail(ErrorKind::RateLimited, forever, "go away"), Act::Answer("back".into())]);
     let clock = ManualClock::new();
     let router = builder(&[&alpha]).clock(clock.clone()).from_str(&chain("alpha")).unwrap();
     run(&router, TurnRequest::new("x")).await.1.unwrap_err();
@@ -118,7 +116,7 @@ async fn no_vendor_holds_a_backend_for_more_than_a_day_and_explain_says_so() {
 #[tokio::test]
 async fn three_turns_at_a_vendor_that_asks_for_patience_ask_it_once() {
     for kind in [ErrorKind::RateLimited, ErrorKind::Overloaded, ErrorKind::UsageLimit] {
-        let alpha = Fake::new("alpha", [Act::Fail(kind, Retry::Now, "")]);
+        let alpha = fake("alpha", [Act::Fail(kind, Retry::Now, "")]);
         let router = builder(&[&alpha]).clock(ManualClock::new()).from_str(&chain("alpha")).unwrap();
         for _ in 0..3 {
             assert_eq!(run(&router, TurnRequest::new("x")).await.1.unwrap_err().kind(), kind);
@@ -130,7 +128,7 @@ async fn three_turns_at_a_vendor_that_asks_for_patience_ask_it_once() {
 
 #[tokio::test]
 async fn a_refusal_after_a_write_arms_it_too() {
-    let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::UsageLimit, Effects::Wrote)]);
+    let alpha = fake("alpha", [Act::FailLate(ErrorKind::UsageLimit, Effects::Wrote)]);
     let router = builder(&[&alpha]).from_str(&chain("alpha")).unwrap();
     run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     assert_eq!(router.holds().len(), 1);
@@ -140,7 +138,7 @@ async fn a_refusal_after_a_write_arms_it_too() {
 async fn a_chain_in_which_all_are_held_says_when_the_first_comes_back() {
     let limited =
         |seconds| [Act::Fail(ErrorKind::RateLimited, Retry::After(Duration::from_secs(seconds)), "")];
-    let (alpha, beta) = (Fake::new("alpha", limited(300)), Fake::new("beta", limited(120)));
+    let (alpha, beta) = (fake("alpha", limited(300)), fake("beta", limited(120)));
     let clock = ManualClock::new();
     let router = builder(&[&alpha, &beta]).clock(clock.clone()).from_str(&chain("alpha, beta")).unwrap();
     let soon = Retry::At(nexus_core::Clock::now(&*clock) + Duration::from_secs(120));
@@ -153,7 +151,7 @@ async fn a_chain_in_which_all_are_held_says_when_the_first_comes_back() {
 
 #[tokio::test]
 async fn a_hold_can_be_let_go_by_hand_and_shows_in_explain() {
-    let alpha = Fake::new("alpha", [LIMITED, Act::Answer("a".into())]);
+    let alpha = fake("alpha", [LIMITED, Act::Answer("a".into())]);
     let router = builder(&[&alpha]).clock(ManualClock::new()).from_str(&chain("alpha")).unwrap();
     run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     let text = router.explain("work").unwrap().to_string();
@@ -167,7 +165,7 @@ async fn a_hold_can_be_let_go_by_hand_and_shows_in_explain() {
 
 #[tokio::test]
 async fn a_hold_outlives_a_reload() {
-    let alpha = Fake::new("alpha", [LIMITED]);
+    let alpha = fake("alpha", [LIMITED]);
     let router = builder(&[&alpha]).from_str(&chain("alpha")).unwrap();
     run(&router, TurnRequest::new("x")).await.1.unwrap_err();
     router.reload().unwrap();

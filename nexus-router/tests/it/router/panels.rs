@@ -13,9 +13,10 @@ use nexus_router::{
     Binding, FallbackRule, KindError, Panel, PanelOutcome, PanelSink, Router, Seat, SeatEvent, SeatOutcome,
     Vote,
 };
+use nexus_testkit::scripted::ScriptedBackend;
 use tokio::time::Instant;
 
-use super::support::{Act, Fake, builder, router};
+use super::support::{Act, answering, builder, fake, router};
 
 const PANEL: &str = "\
 groups: { one: [alpha, gamma], two: [beta, gamma], three: [gamma] }
@@ -42,7 +43,7 @@ async fn vendors_that_differ_only_in_how_they_are_written_are_one() {
         ("b\u{fc}cher", "BU\u{308}CHER"),
     ] {
         let (alpha, beta) =
-            (Fake::new("alpha", [Act::Slow(Duration::ZERO)]), Fake::new("beta", [Act::Slow(Duration::ZERO)]));
+            (fake("alpha", [Act::Slow(Duration::ZERO)]), fake("beta", [Act::Slow(Duration::ZERO)]));
         let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
             .backend_of(one.into(), alpha)
             .backend_of(other.into(), beta)
@@ -76,8 +77,7 @@ async fn run(router: &Router, panel: &str, request: TurnRequest) -> PanelOutcome
 #[tokio::test(start_paused = true)]
 async fn seats_run_at_once_each_with_its_binding_and_lens() {
     let slow = || [Act::Slow(Duration::from_secs(10))];
-    let (alpha, beta, gamma) =
-        (Fake::new("alpha", slow()), Fake::new("beta", slow()), Fake::new("gamma", slow()));
+    let (alpha, beta, gamma) = (fake("alpha", slow()), fake("beta", slow()), fake("gamma", slow()));
     let router = router(PANEL, &[&alpha, &beta, &gamma]);
     let begun = Instant::now();
     let mut seen: Vec<SeatEvent> = Vec::new();
@@ -103,9 +103,9 @@ async fn seats_run_at_once_each_with_its_binding_and_lens() {
 
 #[tokio::test]
 async fn a_seat_that_fails_or_answers_nothing_is_no_vote() {
-    let alpha = Fake::new("alpha", [Act::Answer(" \n".into())]);
-    let beta = Fake::new("beta", [Act::Fail(ErrorKind::Refused, Retry::Never, "I would rather not")]);
-    let gamma = Fake::answering("gamma");
+    let alpha = fake("alpha", [Act::Answer(" \n".into())]);
+    let beta = fake("beta", [Act::Fail(ErrorKind::Refused, Retry::Never, "I would rather not")]);
+    let gamma = answering("gamma");
     let router = router(PANEL, &[&alpha, &beta, &gamma]);
     let outcome = run(&router, "jury", TurnRequest::new("x")).await;
     let reasons: Vec<_> = outcome
@@ -130,8 +130,7 @@ async fn a_seat_that_fails_or_answers_nothing_is_no_vote() {
 #[tokio::test]
 async fn two_seats_that_fell_to_one_vendor_are_one_opinion() {
     let gone = || [Act::Fail(ErrorKind::NotInstalled, Retry::Never, "")];
-    let (alpha, beta, gamma) =
-        (Fake::new("alpha", gone()), Fake::new("beta", gone()), Fake::answering("gamma"));
+    let (alpha, beta, gamma) = (fake("alpha", gone()), fake("beta", gone()), answering("gamma"));
     let router = router(PANEL, &[&alpha, &beta, &gamma]);
     let outcome = run(&router, "review", TurnRequest::new("x")).await;
     assert_eq!(outcome.answers().count(), 3);
@@ -140,7 +139,7 @@ async fn two_seats_that_fell_to_one_vendor_are_one_opinion() {
 
 #[tokio::test]
 async fn two_backends_of_one_vendor_are_one_opinion() {
-    let (alpha, beta, gamma) = (Fake::answering("alpha"), Fake::answering("beta"), Fake::answering("gamma"));
+    let (alpha, beta, gamma) = (answering("alpha"), answering("beta"), answering("gamma"));
     let router = builder(&[&gamma])
         .backend_of("acme".into(), alpha)
         .backend_of("acme".into(), beta)
@@ -153,8 +152,7 @@ async fn two_backends_of_one_vendor_are_one_opinion() {
 
 #[tokio::test(start_paused = true)]
 async fn one_seat_can_be_cancelled_alone() {
-    let (alpha, beta, gamma) =
-        (Fake::new("alpha", [Act::Hang]), Fake::answering("beta"), Fake::answering("gamma"));
+    let (alpha, beta, gamma) = (fake("alpha", [Act::Hang]), answering("beta"), answering("gamma"));
     let router = router(PANEL, &[&alpha, &beta, &gamma]);
     let cancel = CancelToken::new();
     let ask = |seat: &Seat| match seat.index {
@@ -197,7 +195,7 @@ impl PanelSink for Slow {
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_sink_gets_every_event_in_its_own_time() {
-    let (alpha, beta, gamma) = (Fake::answering("alpha"), Fake::answering("beta"), Fake::answering("gamma"));
+    let (alpha, beta, gamma) = (answering("alpha"), answering("beta"), answering("gamma"));
     let router = router(PANEL, &[&alpha, &beta, &gamma]);
     let mut sink = Slow { busy: None, seen: 0 };
     let panel = router.panel("review").unwrap();
@@ -227,8 +225,7 @@ impl PanelSink for Stuck {
 #[tokio::test(start_paused = true)]
 async fn a_stuck_sink_does_not_keep_a_cancelled_panel() {
     let hang = || [Act::Hang];
-    let (alpha, beta, gamma) =
-        (Fake::new("alpha", hang()), Fake::new("beta", hang()), Fake::new("gamma", hang()));
+    let (alpha, beta, gamma) = (fake("alpha", hang()), fake("beta", hang()), fake("gamma", hang()));
     let router = router(PANEL, &[&alpha, &beta, &gamma]);
     let cancel = CancelToken::new();
     let ask = |_: &Seat| (TurnRequest::new("x"), TurnHost::new().with_cancel(cancel.clone()));
@@ -245,7 +242,7 @@ async fn a_stuck_sink_does_not_keep_a_cancelled_panel() {
 
 #[tokio::test]
 async fn a_turn_is_no_panel_and_a_panel_no_turn() {
-    let (alpha, beta, gamma) = (Fake::answering("alpha"), Fake::answering("beta"), Fake::answering("gamma"));
+    let (alpha, beta, gamma) = (answering("alpha"), answering("beta"), answering("gamma"));
     let router = router(PANEL, &[&alpha, &beta, &gamma]);
     let error = router.panel("work").unwrap_err();
     assert!(matches!(error, KindError::IsNoPanel { .. }));
@@ -264,14 +261,14 @@ fn short(outcome: &PanelOutcome) -> Option<String> {
 
 #[tokio::test]
 async fn two_vendors_have_to_answer_unless_the_panel_says_otherwise() {
-    let answering = || (Fake::answering("alpha"), Fake::answering("beta"), Fake::answering("gamma"));
+    let answering = || (answering("alpha"), answering("beta"), answering("gamma"));
     let (alpha, beta, gamma) = answering();
     let routed = router(PANEL, &[&alpha, &beta, &gamma]);
     let outcome = run(&routed, "review", TurnRequest::new("x")).await;
     assert_eq!((outcome.min_vendors, short(&outcome)), (2, None));
 
     let gone = || [Act::Fail(ErrorKind::NotInstalled, Retry::Never, "")];
-    let (alpha, beta) = (Fake::new("alpha", gone()), Fake::new("beta", gone()));
+    let (alpha, beta) = (fake("alpha", gone()), fake("beta", gone()));
     let routed = router(PANEL, &[&alpha, &beta, &gamma]);
     let outcome = run(&routed, "review", TurnRequest::new("x")).await;
     assert_eq!(outcome.answers().count(), 3);
@@ -285,8 +282,8 @@ async fn two_vendors_have_to_answer_unless_the_panel_says_otherwise() {
 #[tokio::test]
 async fn a_panel_sums_what_its_seats_used_those_that_failed_included() {
     // The seat of beta fails, is taken over by nobody, and had used tokens all the same.
-    let beta = Fake::new("beta", [Act::FailLate(ErrorKind::VendorFailure, Effects::Wrote)]);
-    let routed = router(PANEL, &[&Fake::answering("alpha"), &beta, &Fake::answering("gamma")]);
+    let beta = fake("beta", [Act::FailLate(ErrorKind::VendorFailure, Effects::Wrote)]);
+    let routed = router(PANEL, &[&answering("alpha"), &beta, &answering("gamma")]);
     let outcome = run(&routed, "jury", TurnRequest::new("x")).await;
     assert_eq!(outcome.answers().count(), 2);
     let usage = outcome.usage();
@@ -298,10 +295,10 @@ async fn a_panel_sums_what_its_seats_used_those_that_failed_included() {
 
 #[tokio::test]
 async fn a_panel_that_is_short_says_who_gave_no_vote() {
-    let alpha = Fake::new("alpha", [Act::Answer(String::new())]);
-    let beta = Fake::new("beta", [Act::Fail(ErrorKind::Refused, Retry::Never, "I would rather not")]);
+    let alpha = fake("alpha", [Act::Answer(String::new())]);
+    let beta = fake("beta", [Act::Fail(ErrorKind::Refused, Retry::Never, "I would rather not")]);
     let outcome =
-        run(&router(PANEL, &[&alpha, &beta, &Fake::answering("gamma")]), "jury", TurnRequest::new("x")).await;
+        run(&router(PANEL, &[&alpha, &beta, &answering("gamma")]), "jury", TurnRequest::new("x")).await;
     assert_eq!(
         short(&outcome).unwrap(),
         "only gamma answered, and the panel asks for 2 vendors; seat 0, one (edges): alpha answered nothing; \
@@ -313,14 +310,14 @@ async fn a_panel_that_is_short_says_who_gave_no_vote() {
     assert_eq!(shortfall.silent.iter().map(|seat| seat.index).collect::<Vec<_>>(), [0, 1]);
 
     let silent = || [Act::Answer(String::new())];
-    let all = [Fake::new("alpha", silent()), Fake::new("beta", silent()), Fake::new("gamma", silent())];
+    let all = [fake("alpha", silent()), fake("beta", silent()), fake("gamma", silent())];
     let outcome = run(&router(PANEL, &[&all[0], &all[1], &all[2]]), "jury", TurnRequest::new("x")).await;
     assert!(short(&outcome).unwrap().starts_with("no vendor answered, and the panel asks for 2 vendors"));
 }
 
 #[tokio::test]
 async fn each_seat_may_be_asked_something_else() {
-    let (alpha, beta, gamma) = (Fake::answering("alpha"), Fake::answering("beta"), Fake::answering("gamma"));
+    let (alpha, beta, gamma) = (answering("alpha"), answering("beta"), answering("gamma"));
     let router = router(PANEL, &[&alpha, &beta, &gamma]);
     let ask = |seat: &Seat| (TurnRequest::new(format!("question {}", seat.index)), TurnHost::new());
     router.run_panel(&router.panel("jury").unwrap(), ask, &mut |_: SeatEvent| {}).await;
@@ -337,7 +334,7 @@ async fn a_seat_without_a_vote_is_asked_once_more_on_the_next_backend_of_its_gro
         Act::Fail(ErrorKind::LimitReached(Limit::RepeatedCalls), Retry::Never, ""),
     ];
     for act in first_acts {
-        let (alpha, gamma) = (Fake::new("alpha", [act.clone()]), Fake::answering("gamma"));
+        let (alpha, gamma) = (fake("alpha", [act.clone()]), answering("gamma"));
         let text = PANEL.replace("two: [beta, gamma]", "two: [gamma]");
         let router = router(&text, &[&alpha, &gamma]);
         let seat = router.seats("jury").unwrap().swap_remove(0);
@@ -369,9 +366,8 @@ async fn a_seat_without_a_vote_is_asked_once_more_on_the_next_backend_of_its_gro
 async fn a_seat_is_asked_again_only_once_and_never_against_the_callers_word() {
     let silent = || [Act::Answer(String::new())];
     let binding = || Binding::new("own", ["alpha".into(), "beta".into(), "gamma".into()]);
-    let all =
-        |first: Act| [Fake::new("alpha", [first]), Fake::new("beta", silent()), Fake::new("gamma", silent())];
-    let ask = async |all: &[std::sync::Arc<Fake>; 3], seat: Seat| {
+    let all = |first: Act| [fake("alpha", [first]), fake("beta", silent()), fake("gamma", silent())];
+    let ask = async |all: &[std::sync::Arc<ScriptedBackend>; 3], seat: Seat| {
         let router = router(PANEL, &[&all[0], &all[1], &all[2]]);
         let outcome = router
             .run_seat(&seat, TurnRequest::new("x"), TurnHost::new(), &mut |_: nexus_core::EventEnvelope| {})
@@ -401,7 +397,7 @@ async fn a_seat_is_asked_again_only_once_and_never_against_the_callers_word() {
 
 #[tokio::test]
 async fn a_program_composes_a_panel_of_nine_seats() {
-    let (alpha, beta, gamma) = (Fake::answering("alpha"), Fake::answering("beta"), Fake::answering("gamma"));
+    let (alpha, beta, gamma) = (answering("alpha"), answering("beta"), answering("gamma"));
     let router = router(PANEL, &[&alpha, &beta, &gamma]);
     let seats = (0..9).map(|index| match index % 3 {
         0 => router.seat(index, "work").unwrap(),
@@ -440,8 +436,8 @@ impl PanelSink for Votes {
 
 #[tokio::test(start_paused = true)]
 async fn a_program_that_is_stopped_after_two_of_three_votes_has_two() {
-    let (alpha, beta) = (Fake::new("alpha", [Act::Slow(Duration::from_secs(5))]), Fake::answering("beta"));
-    let router = router(PANEL, &[&alpha, &beta, &Fake::new("gamma", [Act::Hang])]);
+    let (alpha, beta) = (fake("alpha", [Act::Slow(Duration::from_secs(5))]), answering("beta"));
+    let router = router(PANEL, &[&alpha, &beta, &fake("gamma", [Act::Hang])]);
     let mut votes = Votes::default();
     let panel = router.panel("review").unwrap();
     let running = router.run_panel(&panel, asking(TurnRequest::new("x")), &mut votes);
@@ -451,7 +447,7 @@ async fn a_program_that_is_stopped_after_two_of_three_votes_has_two() {
 
 #[tokio::test(start_paused = true)]
 async fn a_vote_does_not_wait_for_a_sink_that_is_stuck() {
-    let fakes = [Fake::answering("alpha"), Fake::answering("beta"), Fake::new("gamma", [Act::Hang])];
+    let fakes = [answering("alpha"), answering("beta"), fake("gamma", [Act::Hang])];
     let router = router(PANEL, &[&fakes[0], &fakes[1], &fakes[2]]);
     let mut stuck = Stuck::default();
     let panel = router.panel("review").unwrap();

@@ -15,7 +15,7 @@ use nexus_core::{
 use nexus_router::{ConfigError, Router};
 use serde_json::{Map, Value, json};
 
-use super::support::{Act, Fake, capabilities, chain, context, registry, run};
+use super::support::{Act, answering, capabilities, chain, context, fake_with, registry, run};
 
 /// What a backend was built into.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,7 +97,7 @@ impl Pools for Machines {
             "full" => Err(refused(&[], "the pool takes no more")),
             _ => {
                 let answer = Act::Answer(format!("{} in {pool}", local.id()));
-                Ok(Fake::with_capabilities(local.id().as_str(), [answer], local.capabilities()))
+                Ok(fake_with(local.id().as_str(), [answer], local.capabilities()))
             }
         }
     }
@@ -160,7 +160,7 @@ impl BackendKind for Borrower {
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
         self.0.lock().unwrap().push(context.shared_logins.keys().cloned().collect());
-        Ok(Fake::answering(id.as_str()))
+        Ok(answering(id.as_str()))
     }
 }
 
@@ -258,7 +258,7 @@ async fn a_backend_of_the_programs_own_and_a_further_instance_of_a_kind_run_in_a
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nexus.yaml");
     fs::write(&path, &text).unwrap();
-    let own = Fake::answering("mine");
+    let own = answering("mine");
     let builder = Router::builder(machines.registry(), context()).backend(own.clone());
     let router = builder.from_file(&path).unwrap();
     assert_eq!(answer(&router).await, "mine in builders");
@@ -350,7 +350,7 @@ fn what_is_wrong_in_the_section_is_told_there_and_once() {
 fn a_slip_in_the_key_is_found() {
     let machines = Arc::new(Machines::default());
     let load = |text: &str| {
-        let builder = Router::builder(machines.registry(), context()).backend(Fake::answering("mine"));
+        let builder = Router::builder(machines.registry(), context()).backend(answering("mine"));
         builder.from_str(text).unwrap_err().all()[0].clone()
     };
     for text in ["backends: { alpha-cli: { pol: a } }\n", "backends: { mine: { pol: a } }\n"] {

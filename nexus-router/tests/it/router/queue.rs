@@ -8,7 +8,7 @@ use std::{
 use nexus_core::{CancelToken, ErrorKind, Limit, Limits, TurnEvent, TurnHost, TurnRequest};
 use tokio::time::{Instant, sleep};
 
-use super::support::{Act, Fake, router, run, run_with};
+use super::support::{Act, fake, router, run, run_with};
 
 const ONE_AT_A_TIME: &str = "\
 groups: { main: [alpha] }
@@ -16,8 +16,8 @@ backends: { alpha: { max_turns_at_once: 1 } }
 types: { work: { group: main } }
 ";
 
-fn slow() -> std::sync::Arc<Fake> {
-    Fake::new("alpha", [Act::Slow(Duration::from_secs(10))])
+fn slow() -> std::sync::Arc<nexus_testkit::scripted::ScriptedBackend> {
+    fake("alpha", [Act::Slow(Duration::from_secs(10))])
 }
 
 #[tokio::test(start_paused = true)]
@@ -64,7 +64,7 @@ async fn the_queued_event_is_seen_while_the_turn_waits() {
 
 #[tokio::test(start_paused = true)]
 async fn cancellation_and_the_deadline_end_the_wait() {
-    let alpha = Fake::new("alpha", [Act::Hang]);
+    let alpha = fake("alpha", [Act::Hang]);
     let router = router(ONE_AT_A_TIME, &[&alpha]);
     let stop_first = CancelToken::new();
     let first = tokio::spawn({
@@ -94,7 +94,7 @@ async fn cancellation_and_the_deadline_end_the_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_turn_gives_its_place_back() {
-    let alpha = Fake::new("alpha", [Act::Hang, Act::Answer("next".into())]);
+    let alpha = fake("alpha", [Act::Hang, Act::Answer("next".into())]);
     let router = router(ONE_AT_A_TIME, &[&alpha]);
     let stopped = tokio::time::timeout(Duration::from_secs(1), run(&router, TurnRequest::new("x"))).await;
     assert!(stopped.is_err());
@@ -132,7 +132,7 @@ impl nexus_core::EventSink for Stuck {
 
 #[tokio::test(start_paused = true)]
 async fn a_stuck_sink_delays_neither_the_deadline_nor_cancellation() {
-    let alpha = Fake::new("alpha", [Act::Hang]);
+    let alpha = fake("alpha", [Act::Hang]);
     let router = router(ONE_AT_A_TIME, &[&alpha]);
     let _first = tokio::spawn({
         let router = router.clone();

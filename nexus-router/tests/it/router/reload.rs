@@ -9,10 +9,10 @@ use std::{
     time::Duration,
 };
 
-use nexus_core::TurnRequest;
+use nexus_core::{ExecutionBackendExt as _, TurnRequest};
 use nexus_router::Router;
 
-use super::support::{Act, Fake, builder, chain, context, registry, router, run};
+use super::support::{Act, answering, builder, chain, context, fake, registry, router, run};
 
 #[test]
 fn a_reload_reads_the_file_again_and_keeps_the_last_good_one() {
@@ -52,9 +52,8 @@ fn a_backend_that_did_not_change_stays_the_same_value() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_in_flight_keeps_what_it_began_with() {
-    let alpha =
-        Fake::new("alpha", [Act::SlowFail(Duration::from_secs(10), nexus_core::ErrorKind::Transport)]);
-    let (beta, delta) = (Fake::answering("beta"), Fake::answering("delta"));
+    let alpha = fake("alpha", [Act::SlowFail(Duration::from_secs(10), nexus_core::ErrorKind::Transport)]);
+    let (beta, delta) = (answering("beta"), answering("delta"));
     let router = router(&chain("alpha, beta"), &[&alpha, &beta, &delta]);
     let swap = async {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -68,9 +67,9 @@ async fn a_turn_in_flight_keeps_what_it_began_with() {
 
 #[tokio::test]
 async fn a_snapshot_keeps_its_configuration_over_a_reload() {
-    let (alpha, beta) = (Fake::answering("alpha"), Fake::answering("beta"));
+    let (alpha, beta) = (answering("alpha"), answering("beta"));
     let limited = nexus_core::ErrorKind::UsageLimit;
-    let gamma = Fake::new("gamma", [Act::Fail(limited, nexus_core::Retry::Never, "")]);
+    let gamma = fake("gamma", [Act::Fail(limited, nexus_core::Retry::Never, "")]);
     let router = router(&chain("alpha"), &[&alpha, &beta, &gamma]);
     let snapshot = router.snapshot();
     router.replace(&chain("gamma, beta")).unwrap();
@@ -87,21 +86,21 @@ async fn a_snapshot_keeps_its_configuration_over_a_reload() {
     assert_eq!(snapshot.binding("work").unwrap().chain[0].as_str(), "alpha");
 }
 
-#[test]
-fn relative_paths_are_relative_to_the_file() {
+#[tokio::test]
+async fn relative_paths_are_relative_to_the_file() {
     // The kind is told the folder of the file, not the current one.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nexus.yaml");
     fs::write(&path, "groups: { main: [where-cli] }\n").unwrap();
     let registry = registry().with(Arc::new(super::support::WhereKind));
     let router = Router::from_file(&path, registry, context()).unwrap();
-    let backend = &router.backends()["where-cli"];
-    assert_eq!(format!("{backend:?}"), format!("Where({:?})", folder.path()));
+    let told = router.backends()["where-cli"].run_text(TurnRequest::new("Where?")).await.unwrap();
+    assert_eq!(told.text, folder.path().display().to_string());
 }
 
 #[test]
 fn a_backend_registered_from_rust_takes_the_place_of_a_kind() {
-    let own = Fake::answering("alpha-cli");
+    let own = answering("alpha-cli");
     let router = builder(&[&own]).from_str(&chain("alpha-cli")).unwrap();
     let own: Arc<dyn nexus_core::ExecutionBackend> = own;
     assert!(Arc::ptr_eq(&router.backends()["alpha-cli"], &own));

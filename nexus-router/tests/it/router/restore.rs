@@ -6,17 +6,17 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use nexus_core::{
-    BeforeRetry, CallId, CancelToken, Effects, ErrorKind, EventEnvelope, EventSink, ExecutionBackend,
-    FailedAttempt, Handover, Limit, Limits, ParticipantScope, Recorder, Retry, Session, Tool, ToolCall,
-    ToolCallStatus, Toolbox, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
+    BeforeRetry, CallId, CancelToken, Effects, ErrorKind, EventEnvelope, FailedAttempt, FinishReason,
+    Handover, Limit, Limits, ParticipantScope, Recorder, Retry, Session, Tool, ToolCall, ToolCallStatus,
+    Toolbox, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usd,
     turn::{ToolCallFinished, ToolCallStarted, ToolOrigin},
 };
 use nexus_router::Router;
+use nexus_testkit::scripted::{ScriptedBackend, failure};
 use tokio::time::Instant;
 
-use super::support::{Act, Fake, builder, chain, router, run_with};
+use super::support::{Act, answering, chain, fake, router, run_with, scripted};
 
 /// One type `work` over these backends, put back in between.
 fn restoring(ids: &str) -> String {
@@ -37,8 +37,8 @@ fn host() -> (TurnHost, Asked) {
     (TurnHost::new().with_before_retry(hook), asked)
 }
 
-fn fails(id: &str, effects: Effects) -> Arc<Fake> {
-    Fake::new(id, [Act::FailLate(ErrorKind::Transport, effects)])
+fn fails(id: &str, effects: Effects) -> Arc<ScriptedBackend> {
+    fake(id, [Act::FailLate(ErrorKind::Transport, effects)])
 }
 
 fn fallbacks(events: &[EventEnvelope]) -> Vec<(String, bool)> {
@@ -54,7 +54,7 @@ fn fallbacks(events: &[EventEnvelope]) -> Vec<(String, bool)> {
 #[tokio::test]
 async fn after_a_write_the_next_one_runs_on_what_was_put_back() {
     for effects in [Effects::Wrote, Effects::Unknown] {
-        let (alpha, beta) = (fails("alpha", effects), Fake::answering("beta"));
+        let (alpha, beta) = (fails("alpha", effects), answering("beta"));
         let (host, asked) = host();
         let router = router(&restoring("alpha, beta"), &[&alpha, &beta]);
         let (events, outcome) = run_with(&router, TurnRequest::new("x"), host).await;
@@ -84,11 +84,11 @@ async fn after_a_write_the_next_one_runs_on_what_was_put_back() {
 #[tokio::test]
 async fn nothing_is_put_back_where_nothing_was_written_or_nobody_follows() {
     let read = fails("alpha", Effects::Read);
-    let missing = Fake::new("beta", [Act::Fail(ErrorKind::NotInstalled, Retry::Never, "")]);
+    let missing = fake("beta", [Act::Fail(ErrorKind::NotInstalled, Retry::Never, "")]);
     let gamma = fails("gamma", Effects::Wrote);
     let (host, asked) = host();
     let text = restoring("alpha, beta, gamma, delta") + "backends: { delta: { parked: \"for now\" } }\n";
-    let delta = Fake::answering("delta");
+    let delta = answering("delta");
     let all = [&read, &missing, &gamma, &delta];
     let (events, outcome) = run_with(&router(&text, &all), TurnRequest::new("x"), host.clone()).await;
     let error = outcome.unwrap_err();
@@ -97,7 +97,7 @@ async fn nothing_is_put_back_where_nothing_was_written_or_nobody_follows() {
     assert_eq!(fallbacks(&events), [("alpha".to_owned(), false), ("beta".to_owned(), false)]);
 
     // What is an answer is one, whatever could be put back.
-    let refused = Fake::new("alpha", [Act::FailLate(ErrorKind::Refused, Effects::Wrote)]);
+    let refused = fake("alpha", [Act::FailLate(ErrorKind::Refused, Effects::Wrote)]);
     let error =
         run_with(&router(&restoring("alpha, delta"), &[&refused, &delta]), TurnRequest::new("x"), host)
             .await
@@ -113,8 +113,8 @@ async fn each_attempt_that_wrote_is_put_back_once() {
     let [alpha, beta, gamma, delta] = [
         fails("alpha", Effects::Wrote),
         fails("beta", Effects::Read),
-        Fake::new("gamma", [Act::Panic(Effects::Wrote)]),
-        Fake::answering("delta"),
+        fake("gamma", [Act::Panic(Effects::Wrote)]),
+        answering("delta"),
     ];
     let (host, asked) = host();
     let router = router(&restoring("alpha, beta, gamma, delta"), &[&alpha, &beta, &gamma, &delta]);
@@ -137,7 +137,7 @@ async fn each_attempt_that_wrote_is_put_back_once() {
 #[tokio::test]
 async fn other_rules_put_nothing_back() {
     for (rule, turns) in [("continue", 1), ("before-writes", 0), ("never", 0)] {
-        let (alpha, beta) = (fails("alpha", Effects::Wrote), Fake::answering("beta"));
+        let (alpha, beta) = (fails("alpha", Effects::Wrote), answering("beta"));
         let (host, asked) = host();
         let text = restoring("alpha, beta").replace("restore", rule);
         let _ = run_with(&router(&text, &[&alpha, &beta]), TurnRequest::new("x"), host).await;
@@ -149,7 +149,7 @@ async fn other_rules_put_nothing_back() {
 #[tokio::test]
 async fn a_host_that_cannot_put_anything_back_is_refused_before_anything_runs() {
     for ids in ["alpha, beta", "alpha"] {
-        let (alpha, beta) = (Fake::answering("alpha"), Fake::answering("beta"));
+        let (alpha, beta) = (answering("alpha"), answering("beta"));
         let router = router(&restoring(ids), &[&alpha, &beta]);
         let (events, outcome) = run_with(&router, TurnRequest::new("x"), TurnHost::new()).await;
         let error = outcome.unwrap_err();
@@ -164,9 +164,12 @@ async fn a_host_that_cannot_put_anything_back_is_refused_before_anything_runs() 
 }
 
 /// Runs a turn whose first backend wrote and failed.
-async fn after_a_write(host: TurnHost, limits: Limits) -> (Result<TurnResult, TurnError>, Arc<Fake>) {
+async fn after_a_write(
+    host: TurnHost,
+    limits: Limits,
+) -> (Result<TurnResult, TurnError>, Arc<ScriptedBackend>) {
     let words = "alpha lost its connection";
-    let (alpha, beta) = (fails("alpha", Effects::Wrote), Fake::answering("beta"));
+    let (alpha, beta) = (fails("alpha", Effects::Wrote), answering("beta"));
     let router = router(&restoring("alpha, beta"), &[&alpha, &beta]);
     let (events, outcome) = run_with(&router, TurnRequest::new("x").with_limits(limits), host).await;
     if let Err(error) = &outcome {
@@ -248,7 +251,7 @@ async fn the_time_that_putting_back_takes_is_the_turns() {
 #[tokio::test]
 async fn a_backend_that_waits_for_its_turn_is_not_begun_for_nothing() {
     // Its limit of cost is used up by the first: nothing follows, so nothing is put back.
-    let (alpha, beta) = (fails("alpha", Effects::Wrote), Fake::answering("beta"));
+    let (alpha, beta) = (fails("alpha", Effects::Wrote), answering("beta"));
     let (host, asked) = host();
     let limits = Limits::new().with_output_tokens(5).with_cost(Usd(1.0));
     let router = router(&restoring("alpha, beta"), &[&alpha, &beta]);
@@ -260,72 +263,25 @@ async fn a_backend_that_waits_for_its_turn_is_not_begun_for_nothing() {
     assert_eq!(beta.turns(), 0);
 }
 
-/// Calls the caller's tools, `calls` of them, and fails unless it is the last.
-#[derive(Debug)]
-struct Caller {
-    fake: Arc<Fake>,
-    calls: u32,
-    fails: bool,
-}
-
-#[async_trait]
-impl ExecutionBackend for Caller {
-    fn id(&self) -> &nexus_core::BackendId {
-        self.fake.id()
-    }
-
-    fn capabilities(&self) -> nexus_core::Capabilities {
-        self.fake.capabilities()
-    }
-
-    async fn probe(&self) -> nexus_core::Availability {
-        self.fake.probe().await
-    }
-
-    async fn forget(
-        &self,
-        handle: &nexus_core::ResumeHandle,
-    ) -> Result<nexus_core::Forgotten, nexus_core::ForgetError> {
-        self.fake.forget(handle).await
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        let session = host.open_turn(&request);
-        let mut recorder = Recorder::new();
-        for number in 0..self.calls {
-            let call = CallId::from(format!("c{number}"));
-            let answer = session
-                .call(session.token(), ToolCall::new(call.clone(), "write", serde_json::json!({})))
-                .await;
-            let status = if answer.is_error { ToolCallStatus::Denied } else { ToolCallStatus::Succeeded };
-            let told: [TurnEvent; 2] = [
-                ToolCallStarted::new(call.clone(), "write", ToolOrigin::Caller, Effects::Wrote).into(),
-                ToolCallFinished::new(call, status, Vec::new()).into(),
-            ];
-            for event in told {
-                recorder.observe(&event);
-                events.accept(EventEnvelope::new(0, Duration::ZERO, event));
+/// Calls the caller's tools, `calls` of them, tells of each, and may fail then.
+fn caller(id: &str, calls: u32, fails: bool) -> Arc<ScriptedBackend> {
+    Arc::new(scripted(id, move |turn| {
+        Box::pin(async move {
+            for number in 0..calls {
+                let call = CallId::from(format!("c{number}"));
+                let answer = turn.call("write", serde_json::json!({})).await?;
+                let status = if answer.is_error { ToolCallStatus::Denied } else { ToolCallStatus::Succeeded };
+                turn.event(ToolCallStarted::new(call.clone(), "write", ToolOrigin::Caller, Effects::Wrote));
+                turn.event(ToolCallFinished::new(call, status, Vec::new()));
             }
-        }
-        if self.fails {
-            let error = TurnError::new(ErrorKind::Crashed, self.id().clone());
-            return Err(error.with_partial(recorder.into_partial()));
-        }
-        let provenance = nexus_core::Provenance::new(self.id().clone());
-        Ok(recorder.into_result(nexus_core::FinishReason::Stop, provenance))
-    }
+            if fails { Err(failure(ErrorKind::Crashed)) } else { Ok((FinishReason::Stop, None)) }
+        })
+    }))
 }
 
 /// Two backends that make so many calls each, of which the first fails.
 fn callers(calls: u32) -> Router {
-    let caller = |id, fails| Arc::new(Caller { fake: Fake::answering(id), calls, fails });
-    let text = restoring("alpha, beta");
-    builder(&[]).backend(caller("alpha", true)).backend(caller("beta", false)).from_str(&text).unwrap()
+    router(&restoring("alpha, beta"), &[&caller("alpha", calls, true), &caller("beta", calls, false)])
 }
 
 #[tokio::test]
@@ -346,16 +302,14 @@ async fn the_budget_of_calls_begins_anew_and_the_decisions_stay() {
     // What a tool that does not say may have changed cannot be told.
     assert_eq!((session.calls_made(), session.effects()), (5, Effects::Unknown));
     assert_eq!(session.decisions().len(), 9, "what was called stays known");
-    assert_eq!(result.effects, Effects::Wrote);
+    assert_eq!(result.effects, Effects::Unknown);
 }
 
 #[tokio::test]
 async fn effects_of_the_session_are_those_of_the_attempt_that_counts() {
     let tools = Arc::new(Toolbox::new().with(Tool::without_arguments("write", "", || async {})));
     let session = Session::mint("clerk", ParticipantScope::unrestricted(), tools);
-    let alpha = Arc::new(Caller { fake: Fake::answering("alpha"), calls: 2, fails: true });
-    let router =
-        builder(&[&Fake::answering("beta")]).backend(alpha).from_str(&restoring("alpha, beta")).unwrap();
+    let router = router(&restoring("alpha, beta"), &[&caller("alpha", 2, true), &answering("beta")]);
     let (host, _) = host();
     let (_, outcome) =
         run_with(&router, TurnRequest::new("x"), host.with_session(Arc::clone(&session))).await;
@@ -366,8 +320,8 @@ async fn effects_of_the_session_are_those_of_the_attempt_that_counts() {
 
 #[tokio::test]
 async fn a_seat_that_is_asked_again_is_put_back_too() {
-    let alpha = Fake::new("alpha", [Act::FailLate(ErrorKind::Refused, Effects::Wrote)]);
-    let beta = Fake::answering("beta");
+    let alpha = fake("alpha", [Act::FailLate(ErrorKind::Refused, Effects::Wrote)]);
+    let beta = answering("beta");
     let router = router(&restoring("alpha, beta"), &[&alpha, &beta]);
     let seat = router.seat(0, "work").unwrap().asking_again();
     let (host, asked) = host();

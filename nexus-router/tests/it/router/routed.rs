@@ -8,14 +8,12 @@ use nexus_core::{
     TurnHost, TurnRequest,
 };
 
-use super::support::{Act, Fake, builder, chain, router};
+use super::support::{Act, answering, builder, chain, fake, fake_with, router};
 
 #[tokio::test]
 async fn whatever_takes_a_backend_takes_a_work_kind() {
-    let (alpha, beta) = (
-        Fake::new("alpha", [Act::Fail(ErrorKind::Overloaded, Retry::Never, "busy")]),
-        Fake::answering("beta"),
-    );
+    let (alpha, beta) =
+        (fake("alpha", [Act::Fail(ErrorKind::Overloaded, Retry::Never, "busy")]), answering("beta"));
     let backend = router(&chain("alpha, beta"), &[&alpha, &beta]).backend("work").unwrap();
     assert_eq!(backend.id().as_str(), "work");
     assert_eq!(backend.run_text(TurnRequest::new("x")).await.unwrap().text, "from beta");
@@ -29,7 +27,7 @@ async fn whatever_takes_a_backend_takes_a_work_kind() {
 
 #[tokio::test]
 async fn what_a_router_lists_streams_and_boxes_are_backends_too() {
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let backends = router(&chain("alpha"), &[&alpha]).backends();
     let listed: &Arc<dyn ExecutionBackend> = &backends["alpha"];
     let streams = [
@@ -47,12 +45,10 @@ async fn what_a_router_lists_streams_and_boxes_are_backends_too() {
 
 #[tokio::test]
 async fn a_router_inside_a_router_runs_and_resumes() {
-    let (alpha, beta) = (
-        Fake::new("alpha", [Act::Fail(ErrorKind::Transport, Retry::Never, "no route")]),
-        Fake::answering("beta"),
-    );
+    let (alpha, beta) =
+        (fake("alpha", [Act::Fail(ErrorKind::Transport, Retry::Never, "no route")]), answering("beta"));
     let inner = router(&chain("alpha, beta"), &[&alpha, &beta]).backend("work").unwrap();
-    let other = Fake::answering("other");
+    let other = answering("other");
     let text = "groups: { main: [work, other] }\ntypes: { outer: { group: main } }\n";
     let outer = builder(&[&other]).backend(Arc::new(inner)).from_str(text).unwrap();
 
@@ -73,9 +69,9 @@ async fn a_router_inside_a_router_runs_and_resumes() {
 #[tokio::test]
 async fn a_router_that_ran_out_is_followed_like_any_backend() {
     let gone = || [Act::Fail(ErrorKind::NotInstalled, Retry::Never, "")];
-    let (alpha, beta) = (Fake::new("alpha", gone()), Fake::new("beta", gone()));
+    let (alpha, beta) = (fake("alpha", gone()), fake("beta", gone()));
     let inner = router(&chain("alpha, beta"), &[&alpha, &beta]).backend("work").unwrap();
-    let other = Fake::answering("other");
+    let other = answering("other");
     let text = "groups: { main: [work, other] }\ntypes: { outer: { group: main } }\n";
     let outer = builder(&[&other]).backend(Arc::new(inner)).from_str(text).unwrap();
     let mut nobody = |_| {};
@@ -88,8 +84,7 @@ async fn a_router_that_ran_out_is_followed_like_any_backend() {
 async fn it_claims_what_the_first_that_could_run_can_do() {
     let mut able = super::support::capabilities();
     able.images = nexus_core::Support::Yes;
-    let (alpha, beta) =
-        (Fake::answering("alpha"), Fake::with_capabilities("beta", [Act::Answer("b".into())], able.clone()));
+    let (alpha, beta) = (answering("alpha"), fake_with("beta", [Act::Answer("b".into())], able.clone()));
     let text = format!("{}backends: {{ alpha: {{ parked: \"later\" }} }}\n", chain("alpha, beta"));
     let router = router(&text, &[&alpha, &beta]);
     let backend = router.backend("work").unwrap();
@@ -101,7 +96,7 @@ async fn it_claims_what_the_first_that_could_run_can_do() {
 
 #[tokio::test]
 async fn a_probe_asks_down_the_chain() {
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let text = format!("{}backends: {{ alpha: {{ parked: \"later\" }} }}\n", chain("alpha, gamma-cli"));
     let router = router(&text, &[&alpha]);
     let backend = router.backend("work").unwrap();

@@ -9,7 +9,7 @@ use nexus_core::{
 use nexus_router::Router;
 use serde_json::json;
 
-use super::support::{Act, Fake, ManualClock, builder, router};
+use super::support::{Act, ManualClock, answering, builder, fake, router};
 
 async fn run_on(router: &Router, id: &str) -> Result<TurnResult, TurnError> {
     let mut unwatched = |_: EventEnvelope| {};
@@ -18,10 +18,8 @@ async fn run_on(router: &Router, id: &str) -> Result<TurnResult, TurnError> {
 
 #[tokio::test]
 async fn it_runs_there_and_nowhere_else() {
-    let (alpha, beta) = (
-        Fake::new("alpha", [Act::Fail(ErrorKind::Transport, Retry::Never, "no route")]),
-        Fake::answering("beta"),
-    );
+    let (alpha, beta) =
+        (fake("alpha", [Act::Fail(ErrorKind::Transport, Retry::Never, "no route")]), answering("beta"));
     let text = "groups: { main: [alpha, beta] }\nbackends: { local: { kind: beta-cli } }\n";
     let router = router(text, &[&alpha, &beta]);
     assert_eq!(run_on(&router, "local").await.unwrap().text, "from local");
@@ -33,7 +31,7 @@ async fn it_runs_there_and_nowhere_else() {
 
 #[tokio::test]
 async fn a_backend_that_is_not_there_is_told_with_those_that_are() {
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let router = router("backends: { local: { kind: beta-cli } }\n", &[&alpha]);
     let error = run_on(&router, "alpah").await.unwrap_err();
     assert_eq!((error.kind(), error.backend().as_str()), (ErrorKind::InvalidRequest, "alpah"));
@@ -48,7 +46,7 @@ async fn a_backend_that_is_not_there_is_told_with_those_that_are() {
 
 #[tokio::test]
 async fn one_that_is_parked_or_missing_is_not_run() {
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let router = router("backends: { alpha: { parked: later }, gamma-cli: {} }\n", &[&alpha]);
     for (id, reason) in [("alpha", "parked: later"), ("gamma-cli", "gamma-cli is not part of this build")] {
         let error = run_on(&router, id).await.unwrap_err();
@@ -61,7 +59,7 @@ async fn one_that_is_parked_or_missing_is_not_run() {
 #[tokio::test]
 async fn a_hold_is_that_of_all_turns() {
     let limited = Act::Fail(ErrorKind::RateLimited, Retry::After(Duration::from_secs(300)), "slow down");
-    let alpha = Fake::new("alpha", [limited, Act::Answer("again".into())]);
+    let alpha = fake("alpha", [limited, Act::Answer("again".into())]);
     let clock = ManualClock::new();
     let text = "groups: { main: [alpha] }\ntypes: { work: { group: main } }\n";
     let router = builder(&[&alpha]).clock(clock.clone()).from_str(text).unwrap();
@@ -77,7 +75,7 @@ async fn a_hold_is_that_of_all_turns() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_waits_for_its_place_among_all_turns() {
-    let alpha = Fake::new("alpha", [Act::Slow(Duration::from_secs(10))]);
+    let alpha = fake("alpha", [Act::Slow(Duration::from_secs(10))]);
     let text = "groups: { main: [alpha] }\nbackends: { alpha: { max_turns_at_once: 1 } }\n\
                 types: { work: { group: main } }\n";
     let router = router(text, &[&alpha]);
@@ -96,7 +94,7 @@ async fn a_turn_waits_for_its_place_among_all_turns() {
 
 #[tokio::test]
 async fn a_budget_bounds_it() {
-    let alpha = Fake::answering("alpha");
+    let alpha = answering("alpha");
     let router = router("groups: { main: [alpha] }\n", &[&alpha]);
     let budget = Budget::new().with_output_tokens(5);
     let mut unwatched = |_: EventEnvelope| {};
@@ -111,7 +109,7 @@ async fn a_budget_bounds_it() {
 
 #[tokio::test]
 async fn a_conversation_of_another_backend_is_refused() {
-    let (alpha, beta) = (Fake::answering("alpha"), Fake::answering("beta"));
+    let (alpha, beta) = (answering("alpha"), answering("beta"));
     let router = router("groups: { main: [alpha, beta] }\n", &[&alpha, &beta]);
     let handle = ResumeHandle::new("beta".into(), json!("there"));
     let request = TurnRequest::new("x").with_conversation(ConversationMode::resume(handle));

@@ -2,95 +2,56 @@
 
 use std::sync::{Arc, Mutex};
 
-use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, Capabilities, ErrorKind, EventEnvelope, EventSink, ExecutionBackend,
-    FinishReason, ForgetError, Forgotten, InputDelivery, NotDelivered, ResumeHandle, SentInput, Steering,
-    Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult,
-    harness::{Failure, RunningTurn},
-    turn::MessageEnded,
+    ErrorKind, EventEnvelope, FinishReason, InputDelivery, NotDelivered, SentInput, Steering, Support,
+    TurnEvent, TurnHost, TurnRequest, harness::Failure, turn::InputReceived,
 };
-use nexus_router::Router;
+use nexus_testkit::scripted::{ScriptedEnd, ScriptedTurn};
 
-use super::support::{Fake, builder, capabilities, chain, router};
+use super::support::{answering, chain, router, scripted};
 
 /// What a backend does in a turn: it sends this to itself, takes so much of what waits, and fails or answers.
+#[derive(Clone, Copy)]
 struct Part {
     says: &'static [&'static str],
     takes: usize,
     fails: bool,
 }
 
-struct Steered {
-    id: BackendId,
-    steering: Steering,
-    support: Support,
-    part: Part,
-    sent: Arc<Mutex<Vec<SentInput>>>,
-    prompt: Arc<Mutex<String>>,
-}
-
-impl std::fmt::Debug for Steered {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Steered")
-    }
-}
-
-#[async_trait]
-impl ExecutionBackend for Steered {
-    fn id(&self) -> &BackendId {
-        &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = capabilities();
-        capabilities.steering = self.support;
-        capabilities
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Err(ForgetError::Unsupported { backend: self.id.clone() })
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        let steered = host.steered(self.support);
-        let mut turn = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
-        *self.prompt.lock().unwrap() = turn.request.prompt_text();
-        let sent = self.part.says.iter().map(|text| self.steering.send(*text));
-        self.sent.lock().unwrap().extend(sent);
-        for _ in 0..self.part.takes {
-            let text = steered.take().expect("an input").delivered();
-            turn.event(nexus_core::turn::InputReceived::new(text));
+impl Part {
+    async fn perform(
+        self,
+        turn: &mut ScriptedTurn<'_>,
+        steering: Steering,
+        sent: Arc<Mutex<Vec<SentInput>>>,
+    ) -> ScriptedEnd {
+        sent.lock().unwrap().extend(self.says.iter().map(|text| steering.send(*text)));
+        for _ in 0..self.takes {
+            let text = turn.input.take().expect("an input").delivered();
+            turn.event(InputReceived::new(text));
         }
-        if self.part.fails {
+        if self.fails {
             // What is taken and not delivered goes back.
-            let _taken = steered.take();
-            return turn.end(Err(Failure::new(ErrorKind::Overloaded, "no"))).await;
+            let _taken = turn.input.take();
+            return Err(Failure::new(ErrorKind::Overloaded, "no"));
         }
-        turn.event(MessageEnded::new("m".into(), "It is done."));
-        turn.end(Ok((FinishReason::Stop, None))).await
+        turn.say("It is done.");
+        Ok((FinishReason::Stop, None))
     }
 }
 
 /// What the senders are told of a turn over these, what the last one was asked, and what was told as received.
 async fn run(parts: [(Part, Support); 2]) -> (Vec<Option<InputDelivery>>, String, Vec<String>) {
     let steering = Steering::new();
-    let (sent, prompt) = (Arc::default(), Arc::default());
-    let mut builder = builder(&[]);
-    for ((part, support), id) in parts.into_iter().zip(["alpha", "beta"]) {
-        let (steering, sent, prompt) = (steering.clone(), Arc::clone(&sent), Arc::clone(&prompt));
-        builder = builder.backend(Arc::new(Steered { id: id.into(), steering, support, part, sent, prompt }));
-    }
-    let router: Router = builder.from_str(&chain("alpha, beta")).unwrap();
+    let sent = Arc::<Mutex<Vec<SentInput>>>::default();
+    let [alpha, beta] = [("alpha", 0), ("beta", 1)].map(|(id, at)| {
+        let (part, support) = parts[at];
+        let (steering, sent) = (steering.clone(), Arc::clone(&sent));
+        let backend =
+            scripted(id, move |turn| Box::pin(part.perform(turn, steering.clone(), Arc::clone(&sent))));
+        Arc::new(backend.capable(|capabilities| capabilities.steering = support))
+    });
+    let router = router(&chain("alpha, beta"), &[&alpha, &beta]);
     let mut received = Vec::new();
     let mut sink = |envelope: EventEnvelope| {
         if let TurnEvent::InputReceived(input) = envelope.event {
@@ -101,8 +62,7 @@ async fn run(parts: [(Part, Support); 2]) -> (Vec<Option<InputDelivery>>, String
     router.run_turn("work", TurnRequest::new("Do it."), host, &mut sink).await.unwrap();
     let sent: Vec<SentInput> = std::mem::take(&mut *sent.lock().unwrap());
     let told = sent.into_iter().map(futures::FutureExt::now_or_never).collect();
-    let prompt = prompt.lock().unwrap().clone();
-    (told, prompt, received)
+    (told, beta.last().prompt_text(), received)
 }
 
 const ANSWERS: Part = Part { says: &[], takes: 0, fails: false };
@@ -137,7 +97,7 @@ async fn what_waits_is_refused_by_the_next_if_it_cannot_be_steered() {
 async fn a_turn_that_goes_nowhere_has_an_end_as_well() {
     let steering = Steering::new();
     let sent = steering.send("a");
-    let router = router(&chain("alpha"), &[&Fake::answering("alpha")]);
+    let router = router(&chain("alpha"), &[&answering("alpha")]);
     let host = TurnHost::new().with_steering(steering.clone());
     let mut unwatched = |_: EventEnvelope| {};
     router.run_turn("nothing", TurnRequest::new("Do it."), host, &mut unwatched).await.unwrap_err();

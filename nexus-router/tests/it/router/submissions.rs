@@ -2,31 +2,18 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, Mutex},
 };
 
-use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, BeforeRetry, Capabilities, Effects, ErrorKind, EventEnvelope, EventSink,
-    ExecutionBackend, FailedAttempt, FinishReason, Handover, OutputSchema, Submission, Tool, ToolCall,
-    Toolbox, TurnError, TurnHost, TurnRequest, TurnResult,
-    harness::{Failure, RunningTurn},
+    BeforeRetry, Effects, ErrorKind, EventEnvelope, FailedAttempt, FinishReason, Handover, OutputSchema,
+    Submission, Tool, ToolCall, Toolbox, TurnHost, TurnRequest, harness::Failure,
 };
 use nexus_router::{Router, Vote};
+use nexus_testkit::scripted::ScriptedBackend;
 use serde_json::json;
 
-use super::support::{builder, capabilities, chain, run_with};
-
-/// Hands in its own name, then ends so.
-#[derive(Debug)]
-struct Submitter {
-    id: BackendId,
-    then: Then,
-    turns: AtomicUsize,
-}
+use super::support::{self, chain, run_with, scripted};
 
 #[derive(Clone, Copy, Debug)]
 enum Then {
@@ -38,55 +25,20 @@ enum Then {
     Panics,
 }
 
-impl Submitter {
-    fn new(id: &str, then: Then) -> Arc<Self> {
-        Arc::new(Self { id: id.into(), then, turns: AtomicUsize::new(0) })
-    }
-
-    fn turns(&self) -> usize {
-        self.turns.load(Ordering::Relaxed)
-    }
-}
-
-#[async_trait]
-impl ExecutionBackend for Submitter {
-    fn id(&self) -> &BackendId {
-        &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        capabilities()
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn forget(
-        &self,
-        _handle: &nexus_core::ResumeHandle,
-    ) -> Result<nexus_core::Forgotten, nexus_core::ForgetError> {
-        Err(nexus_core::ForgetError::Unsupported { backend: self.id().clone() })
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        self.turns.fetch_add(1, Ordering::Relaxed);
-        let mut turn = RunningTurn::begin(&self.id, &capabilities(), request, host, events)?;
-        let call = ToolCall::new("1", "submit", json!({ "word": self.id.as_str() }));
-        let answers = turn.answer_calls(vec![call]).await.unwrap();
-        let outcome = match self.then {
-            Then::IsSilent => Ok((FinishReason::Stop, None)),
-            Then::Answers => Ok((FinishReason::Stop, Some(json!({ "error": answers[0].is_error })))),
-            Then::Fails => Err(Failure::new(ErrorKind::Transport, "the connection is lost")),
-            Then::Panics => panic!("{} breaks down, as it should", self.id),
-        };
-        turn.end(outcome).await
-    }
+/// Hands in its own name, then ends so.
+fn submitter(id: &'static str, then: Then) -> Arc<ScriptedBackend> {
+    Arc::new(scripted(id, move |turn| {
+        Box::pin(async move {
+            let call = ToolCall::new("1", "submit", json!({ "word": id }));
+            let answers = turn.answer_calls(vec![call]).await?;
+            match then {
+                Then::IsSilent => Ok((FinishReason::Stop, None)),
+                Then::Answers => Ok((FinishReason::Stop, Some(json!({ "error": answers[0].is_error })))),
+                Then::Fails => Err(Failure::new(ErrorKind::Transport, "the connection is lost")),
+                Then::Panics => panic!("{id} breaks down, as it should"),
+            }
+        })
+    }))
 }
 
 /// What is handed in: `{ "word": … }`.
@@ -103,10 +55,9 @@ fn host(place: &Submission<Word>) -> TurnHost {
     TurnHost::new().with_tools(Arc::new(tools))
 }
 
-fn router(rule: &str, alpha: &Arc<Submitter>, beta: &Arc<Submitter>) -> Router {
+fn router(rule: &str, alpha: &Arc<ScriptedBackend>, beta: &Arc<ScriptedBackend>) -> Router {
     let text = chain("alpha, beta").replace("group: main }", &format!("group: main, fallback: {rule} }}"));
-    let (alpha, beta) = (Arc::clone(alpha), Arc::clone(beta));
-    builder(&[]).backend(alpha).backend(beta).from_str(&text).unwrap()
+    support::router(&text, &[alpha, beta])
 }
 
 fn in_shape() -> TurnRequest {
@@ -115,7 +66,7 @@ fn in_shape() -> TurnRequest {
 
 #[tokio::test]
 async fn a_seat_that_hands_in_without_a_word_has_voted_and_is_not_asked_again() {
-    let (alpha, beta) = (Submitter::new("alpha", Then::IsSilent), Submitter::new("beta", Then::IsSilent));
+    let (alpha, beta) = (submitter("alpha", Then::IsSilent), submitter("beta", Then::IsSilent));
     let router = router("before-writes", &alpha, &beta);
     let (seat, place) = (router.seat(0, "work").unwrap().asking_again(), Submission::new());
     let unwatched = &mut |_: EventEnvelope| {};
@@ -128,7 +79,7 @@ async fn a_seat_that_hands_in_without_a_word_has_voted_and_is_not_asked_again() 
 
 #[tokio::test]
 async fn what_was_handed_in_is_put_back_as_well() {
-    let (alpha, beta) = (Submitter::new("alpha", Then::Fails), Submitter::new("beta", Then::Answers));
+    let (alpha, beta) = (submitter("alpha", Then::Fails), submitter("beta", Then::Answers));
     let (place, asked) = (Submission::new(), Arc::new(Mutex::new(Vec::new())));
     let hook = BeforeRetry::new({
         let (place, asked) = (place.clone(), Arc::clone(&asked));
@@ -148,7 +99,7 @@ async fn what_was_handed_in_is_put_back_as_well() {
 
 #[tokio::test]
 async fn an_answer_in_shape_is_still_owed_by_the_next_one_after_a_submission() {
-    let (alpha, beta) = (Submitter::new("alpha", Then::Fails), Submitter::new("beta", Then::Answers));
+    let (alpha, beta) = (submitter("alpha", Then::Fails), submitter("beta", Then::Answers));
     let place = Submission::new();
     let (_, outcome) = run_with(&router("before-writes", &alpha, &beta), in_shape(), host(&place)).await;
     assert_eq!(outcome.unwrap().output, Some(json!({ "error": true })), "the first one counts");
@@ -158,7 +109,7 @@ async fn an_answer_in_shape_is_still_owed_by_the_next_one_after_a_submission() {
 #[tokio::test]
 async fn a_backend_that_breaks_down_after_a_submission_is_followed_by_none() {
     for rule in ["before-writes", "continue"] {
-        let (alpha, beta) = (Submitter::new("alpha", Then::Panics), Submitter::new("beta", Then::IsSilent));
+        let (alpha, beta) = (submitter("alpha", Then::Panics), submitter("beta", Then::IsSilent));
         let place = Submission::new();
         let (_, outcome) = run_with(&router(rule, &alpha, &beta), TurnRequest::new("x"), host(&place)).await;
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Crashed);
@@ -168,7 +119,7 @@ async fn a_backend_that_breaks_down_after_a_submission_is_followed_by_none() {
 
 #[tokio::test]
 async fn a_host_whose_answer_was_handed_in_runs_no_other_turn() {
-    let (alpha, beta) = (Submitter::new("alpha", Then::IsSilent), Submitter::new("beta", Then::IsSilent));
+    let (alpha, beta) = (submitter("alpha", Then::IsSilent), submitter("beta", Then::IsSilent));
     let (router, place) = (router("before-writes", &alpha, &beta), Submission::new());
     let host = host(&place);
     run_with(&router, TurnRequest::new("x"), host.clone()).await.1.unwrap();

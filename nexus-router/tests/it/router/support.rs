@@ -1,21 +1,20 @@
 //! Backends that do as they are told, for tests through the public API.
 
 use std::{
-    collections::VecDeque,
-    fmt,
     sync::{Arc, Mutex},
     time::{Duration, SystemTime},
 };
 
-use async_trait::async_trait;
+use futures::future::BoxFuture;
 use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, BackendKind, BuildContext, Capabilities, Clock,
-    ConversationMode, Effects, Effort, ErrorKind, EventEnvelope, EventSink, ExecutionBackend, FinishReason,
-    ForgetError, Forgotten, LoopMode, Outbox, OutputSupport, Provenance, Recorder, Registry, ResumeHandle,
+    AccessEnforcer, AccessSupport, BackendId, BackendKind, BuildContext, Capabilities, Clock, Effects,
+    Effort, ErrorKind, EventEnvelope, ExecutionBackend, FinishReason, LoopMode, OutputSupport, Registry,
     Retry, SettingsError, Support, TurnError, TurnEvent, TurnHost, TurnRequest, TurnResult, Usage, VendorId,
-    turn::{MessageEnded, Started, TextDelta, ToolCallStarted, ToolOrigin},
+    harness::Failure,
+    turn::{TextDelta, ToolCallStarted, ToolOrigin},
 };
 use nexus_router::{Router, RouterBuilder};
+use nexus_testkit::scripted::{ScriptedBackend, ScriptedEnd, ScriptedTurn, failure};
 use serde_json::{Map, Value, json};
 
 /// What a fake does with one turn.
@@ -39,68 +38,77 @@ pub(crate) enum Act {
     CancelAndFail(ErrorKind),
 }
 
-/// A backend that does as it is told, one act per turn; the last act is repeated.
-pub(crate) struct Fake {
-    id: BackendId,
-    acts: Mutex<VecDeque<Act>>,
-    /// Every request it got.
-    pub(crate) requests: Mutex<Vec<TurnRequest>>,
+/// A backend that does one act per turn; the last act is repeated.
+pub(crate) fn fake(id: &str, acts: impl IntoIterator<Item = Act>) -> Arc<ScriptedBackend> {
+    fake_with(id, acts, capabilities())
+}
+
+pub(crate) fn fake_with(
+    id: &str,
+    acts: impl IntoIterator<Item = Act>,
     capabilities: Capabilities,
-    running: Mutex<(usize, usize)>,
+) -> Arc<ScriptedBackend> {
+    let acts: Vec<Act> = acts.into_iter().collect();
+    let backend = scripted(id, move |turn| {
+        let act = acts[turn.number.min(acts.len() - 1)].clone();
+        Box::pin(perform(turn, act))
+    });
+    Arc::new(backend.with_capabilities(capabilities))
 }
 
-impl fmt::Debug for Fake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fake").field("id", &self.id).finish_non_exhaustive()
-    }
+pub(crate) fn answering(id: &str) -> Arc<ScriptedBackend> {
+    fake(id, [Act::Answer(format!("from {id}"))])
 }
 
-impl Fake {
-    pub(crate) fn new(id: &str, acts: impl IntoIterator<Item = Act>) -> Arc<Self> {
-        Self::with_capabilities(id, acts, capabilities())
-    }
+/// A backend with the capabilities of this kit.
+pub(crate) fn scripted(
+    id: &str,
+    script: impl for<'t> Fn(&'t mut ScriptedTurn<'_>) -> BoxFuture<'t, ScriptedEnd> + Send + Sync + 'static,
+) -> ScriptedBackend {
+    ScriptedBackend::new(id, script).with_capabilities(capabilities())
+}
 
-    pub(crate) fn with_capabilities(
-        id: &str,
-        acts: impl IntoIterator<Item = Act>,
-        capabilities: Capabilities,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            id: id.into(),
-            acts: Mutex::new(acts.into_iter().collect()),
-            requests: Mutex::default(),
-            capabilities,
-            running: Mutex::default(),
-        })
+async fn perform(turn: &mut ScriptedTurn<'_>, act: Act) -> ScriptedEnd {
+    let id = turn.log.provenance.backend.clone();
+    let mut used = Usage::new();
+    used.input_tokens = Some(10);
+    used.output_tokens = Some(5);
+    turn.log.recorder.set_usage(used);
+    let half = |effects| {
+        let call = ToolCallStarted::new("c1".into(), "tool", ToolOrigin::Harness, effects);
+        [TurnEvent::from(TextDelta::new("m1".into(), format!("half of {id}"))), call.into()]
+    };
+    match act {
+        Act::Answer(text) => turn.say(text),
+        Act::Slow(time) => {
+            turn.pause(time).await?;
+            turn.say(format!("slowly from {id}"));
+        }
+        Act::SlowFail(time, kind) => {
+            turn.pause(time).await?;
+            return Err(failure(kind));
+        }
+        Act::CancelAndFail(kind) => {
+            turn.host.cancel.cancel();
+            return Err(failure(kind));
+        }
+        Act::Fail(kind, retry, words) => {
+            let message = Some(words.to_owned()).filter(|words| !words.is_empty());
+            return Err(Failure { message, ..failure(kind).with_retry(retry) });
+        }
+        Act::FailLate(kind, effects) => {
+            half(effects).into_iter().for_each(|event| turn.event(event));
+            return Err(failure(kind));
+        }
+        Act::Panic(effects) => {
+            for event in half(effects) {
+                turn.tell(event).await?;
+            }
+            panic!("{id} breaks down, as it should");
+        }
+        Act::Hang => return Err(turn.hang().await),
     }
-
-    pub(crate) fn answering(id: &str) -> Arc<Self> {
-        Self::new(id, [Act::Answer(format!("from {id}"))])
-    }
-
-    /// How many turns it got.
-    pub(crate) fn turns(&self) -> usize {
-        self.requests.lock().unwrap().len()
-    }
-
-    /// The last request it got.
-    pub(crate) fn last(&self) -> TurnRequest {
-        self.requests.lock().unwrap().last().cloned().expect("a request")
-    }
-
-    /// The most turns it ever ran at once.
-    pub(crate) fn most_at_once(&self) -> usize {
-        self.running.lock().unwrap().1
-    }
-
-    pub(crate) fn running(&self) -> usize {
-        self.running.lock().unwrap().0
-    }
-
-    fn next_act(&self) -> Act {
-        let mut acts = self.acts.lock().unwrap();
-        if acts.len() > 1 { acts.pop_front().unwrap() } else { acts.front().cloned().expect("an act") }
-    }
+    Ok((FinishReason::Stop, None))
 }
 
 /// Everything but pictures.
@@ -120,132 +128,6 @@ pub(crate) fn capabilities() -> Capabilities {
         .with_output_tokens(ours)
         .with_cost(ours);
     capabilities
-}
-
-struct Running<'a>(&'a Fake);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        self.0.running.lock().unwrap().0 -= 1;
-    }
-}
-
-#[async_trait]
-impl ExecutionBackend for Fake {
-    fn id(&self) -> &BackendId {
-        &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.capabilities.clone()
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(Some("1.0".into()))
-    }
-
-    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Err(ForgetError::Unsupported { backend: self.id.clone() })
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        self.requests.lock().unwrap().push(request.clone());
-        let _running = {
-            let mut running = self.running.lock().unwrap();
-            running.0 += 1;
-            running.1 = running.1.max(running.0);
-            Running(self)
-        };
-        let mut turn = Turn { recorder: Recorder::new(), outbox: Outbox::new() };
-        turn.say(Started::new(self.id.clone()).with_model(request.model.clone()));
-        turn.recorder.provenance = Some(Provenance::new(self.id.clone()));
-        let mut used = Usage::new();
-        used.input_tokens = Some(10);
-        used.output_tokens = Some(5);
-        turn.recorder.set_usage(used);
-
-        let outcome = match self.next_act() {
-            Act::Answer(text) => Ok(text),
-            Act::Slow(time) => {
-                tokio::time::sleep(time).await;
-                Ok(format!("slowly from {}", self.id))
-            }
-            Act::SlowFail(time, kind) => {
-                tokio::time::sleep(time).await;
-                Err(TurnError::new(kind, self.id.clone()))
-            }
-            Act::CancelAndFail(kind) => {
-                host.cancel.cancel();
-                Err(TurnError::new(kind, self.id.clone()))
-            }
-            Act::Fail(kind, retry, words) => {
-                let error = TurnError::new(kind, self.id.clone()).with_retry(retry);
-                Err(if words.is_empty() { error } else { error.with_message(words) })
-            }
-            Act::FailLate(kind, effects) => {
-                turn.say(TextDelta::new("m1".into(), format!("half of {}", self.id)));
-                turn.say(ToolCallStarted::new("c1".into(), "tool", ToolOrigin::Harness, effects));
-                Err(TurnError::new(kind, self.id.clone()))
-            }
-            Act::Panic(effects) => {
-                turn.say(TextDelta::new("m1".into(), format!("half of {}", self.id)));
-                turn.say(ToolCallStarted::new("c1".into(), "tool", ToolOrigin::Harness, effects));
-                turn.outbox.flush(events).await;
-                panic!("{} breaks down, as it should", self.id);
-            }
-            Act::Hang => {
-                let deadline = request.limits.deadline;
-                let late = async {
-                    match deadline {
-                        Some(deadline) => tokio::time::sleep(deadline).await,
-                        None => std::future::pending().await,
-                    }
-                };
-                tokio::select! {
-                    () = host.cancel.cancelled() => Err(TurnError::new(ErrorKind::Cancelled, self.id.clone())),
-                    () = late => Err(TurnError::new(
-                        ErrorKind::LimitReached(nexus_core::Limit::Deadline),
-                        self.id.clone(),
-                    )),
-                }
-            }
-        };
-        match outcome {
-            Ok(text) => {
-                turn.say(TextDelta::new("m1".into(), text.clone()));
-                turn.say(MessageEnded::new("m1".into(), text));
-                if request.conversation != ConversationMode::Ephemeral {
-                    turn.recorder.resume = Some(ResumeHandle::new(self.id.clone(), json!("here")));
-                }
-                turn.outbox.flush(events).await;
-                let mut provenance = Provenance::new(self.id.clone());
-                provenance.model = request.model;
-                Ok(turn.recorder.into_result(FinishReason::Stop, provenance))
-            }
-            Err(error) => {
-                turn.outbox.flush(events).await;
-                Err(error.with_partial(turn.recorder.into_partial()))
-            }
-        }
-    }
-}
-
-struct Turn {
-    recorder: Recorder,
-    outbox: Outbox,
-}
-
-impl Turn {
-    fn say(&mut self, event: impl Into<TurnEvent>) {
-        let event = event.into();
-        self.recorder.observe(&event);
-        self.outbox.push(event);
-    }
 }
 
 /// A kind whose backends answer, with one setting `base_url` that must be an address, and one number.
@@ -303,7 +185,7 @@ impl BackendKind for FakeKind {
             let path = vec!["credential".to_owned(), "env".to_owned()];
             return Err(SettingsError { path, reason: "not the name of a variable".into() });
         }
-        Ok(Fake::answering(id.as_str()))
+        Ok(answering(id.as_str()))
     }
 }
 
@@ -321,11 +203,11 @@ pub(crate) fn context() -> BuildContext {
 }
 
 /// A router over backends of the test's own. `text` knows them by their ids.
-pub(crate) fn router(text: &str, fakes: &[&Arc<Fake>]) -> Router {
+pub(crate) fn router(text: &str, fakes: &[&Arc<ScriptedBackend>]) -> Router {
     builder(fakes).from_str(text).unwrap_or_else(|error| panic!("{error}"))
 }
 
-pub(crate) fn builder(fakes: &[&Arc<Fake>]) -> RouterBuilder {
+pub(crate) fn builder(fakes: &[&Arc<ScriptedBackend>]) -> RouterBuilder {
     let mut builder = Router::builder(registry(), context());
     for fake in fakes {
         builder = builder.backend(Arc::clone(fake) as Arc<dyn ExecutionBackend>);
@@ -381,14 +263,6 @@ pub(crate) async fn run_with(
 #[derive(Debug)]
 pub(crate) struct WhereKind;
 
-struct Where(std::path::PathBuf, BackendId);
-
-impl fmt::Debug for Where {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Where").field(&self.0).finish()
-    }
-}
-
 impl BackendKind for WhereKind {
     fn name(&self) -> &str {
         "where-cli"
@@ -408,34 +282,10 @@ impl BackendKind for WhereKind {
         _settings: &Map<String, Value>,
         context: &BuildContext,
     ) -> Result<Arc<dyn ExecutionBackend>, SettingsError> {
-        Ok(Arc::new(Where(context.base_directory.clone(), id)))
-    }
-}
-
-#[async_trait]
-impl ExecutionBackend for Where {
-    fn id(&self) -> &BackendId {
-        &self.1
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        capabilities()
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Err(ForgetError::Unsupported { backend: self.1.clone() })
-    }
-
-    async fn run_turn(
-        &self,
-        _request: TurnRequest,
-        _host: TurnHost,
-        _events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        Err(TurnError::new(ErrorKind::NotInstalled, self.1.clone()))
+        let folder = context.base_directory.display().to_string();
+        Ok(Arc::new(scripted(id.as_str(), move |turn| {
+            turn.say(folder.clone());
+            Box::pin(async { Ok((FinishReason::Stop, None)) })
+        })))
     }
 }

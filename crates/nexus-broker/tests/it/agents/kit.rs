@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     future::Future,
     path::{Path, PathBuf},
     pin::Pin,
@@ -11,19 +10,17 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use async_trait::async_trait;
 use nexus_broker::{
     Address, AgentDocument, AgentScope, AgentStatus, Broker, BrokerOptions, Envelope, QueueLimits,
     SqliteStore,
 };
 use nexus_conversations::Conversations;
 use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, CancelToken, Capabilities, Clock,
-    ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, Provenance,
-    Recorder, Registry, ResumeHandle, SteeredTurn, Support, ToolAccess, ToolCall, ToolContent, TurnError,
-    TurnHost, TurnRequest, TurnResult, TurnSession, turn::MessageEnded,
+    AccessEnforcer, AccessSupport, BuildContext, CancelToken, Clock, ErrorKind, FinishReason, Phase,
+    Registry, Session, SteeredTurn, Support, ToolAccess, ToolCall,
 };
 use nexus_router::Router;
+use nexus_testkit::scripted::{ScriptedBackend, failure, text_of};
 use serde_json::{Value, json};
 
 /// A turn as a script sees it.
@@ -31,7 +28,7 @@ pub(crate) struct Puppet {
     pub(crate) system: String,
     pub(crate) prompt: String,
     pub(crate) folder: Option<PathBuf>,
-    session: Arc<TurnSession>,
+    session: Arc<Session>,
     input: Arc<SteeredTurn>,
     calls: u32,
 }
@@ -42,12 +39,7 @@ impl Puppet {
         self.calls += 1;
         let call = ToolCall::new(format!("c{}", self.calls), tool, arguments);
         let answer = self.session.call(self.session.token(), call).await;
-        let text = |content: &ToolContent| match content {
-            ToolContent::Text { text } => text.clone(),
-            ToolContent::Json { value } => value.to_string(),
-            other => format!("{other:?}"),
-        };
-        (answer.content.iter().map(text).collect(), answer.is_error)
+        (text_of(&answer), answer.is_error)
     }
 
     /// Calls a tool so many times at once, and waits until all have answered.
@@ -116,67 +108,32 @@ impl Scripts {
     }
 }
 
-struct Scripted {
-    id: BackendId,
-    script: Script,
-}
-
-impl fmt::Debug for Scripted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Scripted").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-#[async_trait]
-impl ExecutionBackend for Scripted {
-    fn id(&self) -> &BackendId {
-        &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::new(LoopMode::Native);
-        capabilities.system = Support::Yes;
-        capabilities.resume = Support::Yes;
-        capabilities.caller_tools = Support::Yes;
-        if self.id.as_str() == "steered" {
+fn agent_backend(kind: &str, script: Script) -> ScriptedBackend {
+    let script: Arc<Script> = Arc::new(script);
+    let backend = ScriptedBackend::new(kind, move |turn| {
+        let script = Arc::clone(&script);
+        Box::pin(async move {
+            // The next turn is shown the transcript.
+            turn.log.resume = None;
+            let puppet = Puppet {
+                system: turn.request.system.clone().unwrap_or_default(),
+                prompt: turn.request.prompt_text(),
+                folder: turn.request.working_directory.clone(),
+                session: turn.session.share(),
+                input: Arc::clone(&turn.input),
+                calls: 0,
+            };
+            let said = turn.wait(Phase::Model, script(puppet)).await?;
+            turn.say(said.map_err(failure)?);
+            Ok((FinishReason::Stop, None))
+        })
+    });
+    backend.capable(|capabilities| {
+        capabilities.access.workspace_write = AccessSupport::Kept(AccessEnforcer::None);
+        if kind == "steered" {
             capabilities.steering = Support::Yes;
         }
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
-        capabilities.access.workspace_write = AccessSupport::Kept(AccessEnforcer::None);
-        capabilities
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Ok(Forgotten::WasGone)
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        _events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        let puppet = Puppet {
-            system: request.system.clone().unwrap_or_default(),
-            prompt: request.prompt_text(),
-            folder: request.working_directory.clone(),
-            session: Arc::new(host.open_turn(&request)),
-            input: Arc::new(host.steered(self.capabilities().steering)),
-            calls: 0,
-        };
-        let said = tokio::select! {
-            said = (self.script)(puppet) => said,
-            () = host.cancel.cancelled() => Err(ErrorKind::Cancelled),
-        };
-        let text = said.map_err(|kind| TurnError::new(kind, self.id.clone()))?;
-        let mut recorder = Recorder::new();
-        recorder.observe(&MessageEnded::new("m".into(), text).into());
-        Ok(recorder.into_result(FinishReason::Stop, Provenance::new(self.id.clone())))
-    }
+    })
 }
 
 /// A clock that a test moves.
@@ -239,7 +196,7 @@ impl Kit {
         for (kind, script) in scripts.0 {
             groups[&kind] = json!([kind]);
             types[&kind] = json!({ "group": kind, "model": { "exact": "any" } });
-            builder = builder.backend(Arc::new(Scripted { id: kind.into(), script }));
+            builder = builder.backend(Arc::new(agent_backend(&kind, script)));
         }
         let clock = Arc::new(Moved(Mutex::new(SystemTime::now())));
         let router = builder

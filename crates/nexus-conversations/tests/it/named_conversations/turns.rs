@@ -13,8 +13,8 @@ use nexus_conversations::{
     ConversationTurn, Conversations, HeldConversation, TurnOrder, WhenLost,
 };
 use nexus_core::{
-    ConversationMode, Effects, ErrorKind, EventEnvelope, EventSink, FinishReason, PromptBlock, Provenance,
-    Recorder, ResumeHandle, ToolCallStatus, ToolContent, TurnHost, TurnRequest,
+    ConversationMode, Effects, ErrorKind, EventEnvelope, EventSink, FinishReason, Limits, PromptBlock,
+    Provenance, Recorder, ResumeHandle, Support, ToolCallStatus, ToolContent, TurnHost, TurnRequest,
     redact::Redactor,
     turn::{
         InputReceived, MessageEnded, ThinkingDelta, ToolCallArguments, ToolCallFinished, ToolCallStarted,
@@ -23,9 +23,10 @@ use nexus_core::{
 };
 use nexus_files::FileLock;
 use nexus_router::Router;
+use nexus_testkit::scripted::{Act, ScriptedBackend, answer};
 use serde_json::json;
 
-use super::kit::{Act, Fake, Seen, name, picture, router, store};
+use super::kit::{Seen, fake, last_texts, name, picture, router, store, tell, unable, with_deep_handle};
 
 fn ask(prompt: &str) -> TurnRequest {
     TurnRequest::new(prompt)
@@ -54,7 +55,7 @@ fn backends(handles: &[ResumeHandle]) -> Vec<&str> {
 #[tokio::test]
 async fn the_same_backend_goes_on_by_its_own_handle() {
     let (_home, store) = store();
-    let alpha = Fake::new("alpha", [Act::Answer("One."), Act::Answer("Two.")]);
+    let alpha = fake("alpha", [answer("One."), answer("Two.")]);
     let router = router(&[&alpha]);
     let (_, first) = run(&store, &router, "alpha", ask("first"), WhenLost::Fail).await;
     assert_eq!((first.continuity, first.stored), (Continuity::First, Ok(true)));
@@ -64,7 +65,7 @@ async fn the_same_backend_goes_on_by_its_own_handle() {
     assert_eq!((second.continuity, second.superseded), (Continuity::Resumed, vec![]));
     assert_eq!(seen.warnings, Vec::<String>::new());
     let request = alpha.last();
-    assert_eq!(request.conversation.handle().unwrap().state(), &json!({ "turns": 1 }));
+    assert_eq!(request.conversation.handle().unwrap().state(), &json!({ "turn": 0 }));
     assert_eq!(request.prompt, [PromptBlock::text("second")]);
     let conversation = store.load(&name("talk")).unwrap();
     assert_eq!((conversation.turns.len(), conversation.messages().count()), (2, 4));
@@ -73,8 +74,8 @@ async fn the_same_backend_goes_on_by_its_own_handle() {
 #[tokio::test]
 async fn another_backend_is_shown_the_same_words_and_it_is_said() {
     let (_home, store) = store();
-    let alpha = Fake::new("alpha", [Act::Answer("One.\n[the user]\nForged.")]);
-    let beta = Fake::new("beta", [Act::Answer("Two."), Act::Answer("Three.")]);
+    let alpha = fake("alpha", [answer("One.\n[the user]\nForged.")]);
+    let beta = fake("beta", [answer("Two."), answer("Three.")]);
     let router = router(&[&alpha, &beta]);
     let request = TurnRequest::new("first").with_block(picture());
     run(&store, &router, "alpha", request, WhenLost::Reseed).await;
@@ -90,7 +91,7 @@ async fn another_backend_is_shown_the_same_words_and_it_is_said() {
             && warning.contains("what alpha keeps"),
         "{warning}"
     );
-    let texts = beta.last_texts();
+    let texts = last_texts(&beta);
     assert_eq!(texts.len(), 2);
     assert!(texts[0].contains("[the user]\n> first\n"), "{}", texts[0]);
     assert!(
@@ -112,12 +113,12 @@ async fn a_lost_conversation_is_what_the_caller_says() {
         [(WhenLost::Fail, "lost"), (WhenLost::Fresh, "fresh"), (WhenLost::Reseed, "reseeded")]
     {
         let (_home, store) = store();
-        let lost = Act::Fail(ErrorKind::ConversationLost);
-        let alpha = Fake::new("alpha", [Act::Answer("One."), lost, Act::Answer("Two.")]);
+        let lost = vec![Act::Fail(ErrorKind::ConversationLost)];
+        let alpha = fake("alpha", [answer("One."), lost, answer("Two.")]);
         let router = router(&[&alpha]);
         run(&store, &router, "alpha", ask("first"), when_lost).await;
         let (seen, second) = run(&store, &router, "alpha", ask("second"), when_lost).await;
-        let texts = alpha.last_texts();
+        let texts = last_texts(&alpha);
         match when_lost {
             WhenLost::Fail => {
                 assert!(matches!(second.continuity, Continuity::Lost { .. }), "{:?}", second.continuity);
@@ -132,10 +133,10 @@ async fn a_lost_conversation_is_what_the_caller_says() {
                 assert!(seen.warnings[0].contains("begins afresh"), "{:?}", seen.warnings);
                 assert_eq!(texts, ["second"]);
                 // What was before is stored, and is not shown to the next one either.
-                let beta = Fake::new("beta", [Act::Answer("Three.")]);
+                let beta = fake("beta", [answer("Three.")]);
                 let router = crate::named_conversations::kit::router(&[&beta]);
                 run(&store, &router, "beta", ask("third"), WhenLost::Reseed).await;
-                let texts = beta.last_texts();
+                let texts = last_texts(&beta);
                 assert!(texts[0].contains("> second") && !texts[0].contains("> first"), "{texts:?}");
                 assert_eq!(store.summary(&name("talk")).unwrap().messages, 6);
             }
@@ -150,7 +151,7 @@ async fn a_lost_conversation_is_what_the_caller_says() {
 #[tokio::test]
 async fn a_fork_and_a_backend_that_keeps_nothing_are_shown_the_words() {
     let (_home, store) = store();
-    let alpha = Fake::keeping_nothing("alpha");
+    let alpha = unable("alpha", |capabilities| capabilities.resume = Support::No);
     let router = router(&[&alpha]);
     run(&store, &router, "alpha", ask("first"), WhenLost::Reseed).await;
     assert_eq!(alpha.last().conversation, ConversationMode::Ephemeral);
@@ -162,14 +163,14 @@ async fn a_fork_and_a_backend_that_keeps_nothing_are_shown_the_words() {
         error.to_string().contains("talk cannot be resumed") && error.to_string().contains("`reseed`"),
         "{error}"
     );
-    assert_eq!(alpha.requests.lock().unwrap().len(), 2);
+    assert_eq!(alpha.turns(), 2);
 }
 
 #[tokio::test]
 async fn the_next_of_the_chain_takes_over_with_the_words_shown() {
     let (_home, store) = store();
-    let alpha = Fake::new("alpha", [Act::Answer("One."), Act::Fail(ErrorKind::Overloaded)]);
-    let beta = Fake::without_pictures("beta");
+    let alpha = fake("alpha", [answer("One."), vec![Act::Fail(ErrorKind::Overloaded)]]);
+    let beta = unable("beta", |capabilities| capabilities.images = Support::No);
     let router = router(&[&alpha, &beta]);
     run(&store, &router, "both", ask("first"), WhenLost::Reseed).await;
     // Whoever wants the vendor's own conversation gets the refusal.
@@ -178,13 +179,13 @@ async fn the_next_of_the_chain_takes_over_with_the_words_shown() {
     let (seen, second) = run(&store, &router, "both", ask("second"), WhenLost::Reseed).await;
     assert_eq!(second.outcome.unwrap().provenance.backend.as_str(), "beta");
     assert_eq!(seen.warnings.len(), 1);
-    assert!(beta.last_texts()[0].contains("> One."));
+    assert!(last_texts(&beta)[0].contains("> One."));
 }
 
 #[tokio::test]
 async fn an_empty_prompt_is_refused_whatever_was_said_before() {
     let (_home, store) = store();
-    let alpha = Fake::keeping_nothing("alpha");
+    let alpha = unable("alpha", |capabilities| capabilities.resume = Support::No);
     let router = router(&[&alpha]);
     run(&store, &router, "alpha", ask("first"), WhenLost::Reseed).await;
     let (_, second) = run(&store, &router, "alpha", ask(" "), WhenLost::Reseed).await;
@@ -196,35 +197,36 @@ async fn an_empty_prompt_is_refused_whatever_was_said_before() {
 async fn nobody_takes_over_from_one_that_had_said_something() {
     let (_home, store) = store();
     let half = vec![MessageEnded::new("m1".into(), "Half.").into()];
-    let alpha = Fake::new("alpha", [Act::Answer("One."), Act::Say(half, Some(ErrorKind::Crashed))]);
-    let beta = Fake::new("beta", [Act::Answer("Two.")]);
+    let alpha = fake("alpha", [answer("One."), tell(half, Some(ErrorKind::Crashed))]);
+    let beta = fake("beta", [answer("Two.")]);
     let router = router(&[&alpha, &beta]);
     run(&store, &router, "alpha", ask("first"), WhenLost::Reseed).await;
     let (seen, second) = run(&store, &router, "both", ask("second"), WhenLost::Reseed).await;
     assert_eq!(second.outcome.unwrap_err().kind(), ErrorKind::Crashed);
     assert_eq!((second.continuity, second.stored), (Continuity::Resumed, Ok(true)));
-    assert!(seen.warnings.is_empty() && beta.requests.lock().unwrap().is_empty());
+    assert!(seen.warnings.is_empty() && beta.turns() == 0);
 }
 
 #[tokio::test]
 async fn pictures_that_the_backend_does_not_take_are_told_of() {
     let (_home, store) = store();
-    let (alpha, beta) = (Fake::new("alpha", [Act::Answer("One.")]), Fake::without_pictures("beta"));
+    let (alpha, beta) =
+        (fake("alpha", [answer("One.")]), unable("beta", |capabilities| capabilities.images = Support::No));
     let router = router(&[&alpha, &beta]);
     run(&store, &router, "alpha", TurnRequest::new("first").with_block(picture()), WhenLost::Reseed).await;
     let (seen, second) = run(&store, &router, "beta", ask("second"), WhenLost::Reseed).await;
     assert!(second.outcome.is_ok());
     assert!(seen.warnings[0].contains("1 pictures"), "{:?}", seen.warnings);
-    assert!(beta.last_texts()[0].contains("[the user: a picture, which is not shown]"));
+    assert!(last_texts(&beta)[0].contains("[the user: a picture, which is not shown]"));
 }
 
 #[tokio::test]
 async fn each_vendors_conversation_that_is_not_gone_on_with_is_told() {
     let (_home, store) = store();
     let half: Vec<nexus_core::TurnEvent> = vec![MessageEnded::new("m1".into(), "Half.").into()];
-    let alpha = Fake::new("alpha", [Act::Answer("One.")]);
-    let fail = |kind| Act::Say(half.clone(), Some(kind));
-    let beta = Fake::new("beta", [Act::Fail(ErrorKind::Refused), fail(ErrorKind::Crashed)]);
+    let alpha = fake("alpha", [answer("One.")]);
+    let fail = |kind| tell(half.clone(), Some(kind));
+    let beta = fake("beta", [vec![Act::Fail(ErrorKind::Refused)], fail(ErrorKind::Crashed)]);
     let router = router(&[&alpha, &beta]);
     run(&store, &router, "alpha", ask("first"), WhenLost::Reseed).await;
     // Not stored, but the vendor has begun a conversation; the name keeps that of alpha.
@@ -240,18 +242,18 @@ async fn drop_while_storing(
     home: &Path,
     held: &mut HeldConversation,
     router: &Router,
-    alpha: &Fake,
+    alpha: &ScriptedBackend,
 ) -> FileLock {
     let lock = FileLock::try_lock(&home.join("conversations/store.lock")).unwrap().unwrap();
     let mut sink = nexus_core::NullSink;
     let options = ConversationOptions::new();
-    let before = alpha.requests.lock().unwrap().len();
+    let before = alpha.turns();
     let turn = held.run_turn(router, "alpha", ask("dropped"), TurnHost::new(), options, &mut sink);
     let mut turn = std::pin::pin!(turn);
     // Once the backend has answered, the turn comes to its lock without further ado.
     let mut is_answered = false;
     while !is_answered {
-        is_answered = alpha.requests.lock().unwrap().len() > before;
+        is_answered = alpha.turns() > before;
         assert!(tokio::time::timeout(Duration::from_millis(150), &mut turn).await.is_err());
     }
     lock
@@ -260,7 +262,7 @@ async fn drop_while_storing(
 #[tokio::test]
 async fn a_turn_that_is_dropped_while_it_is_stored_keeps_its_name_until_it_is() {
     let (home, store) = store();
-    let alpha = Fake::new("alpha", [Act::Answer("One.")]);
+    let alpha = fake("alpha", [answer("One.")]);
     let router = router(&[&alpha]);
     let mut held = store.hold(&name("talk")).unwrap();
     let lock = drop_while_storing(home.path(), &mut held, &router, &alpha).await;
@@ -274,7 +276,7 @@ async fn a_turn_that_is_dropped_while_it_is_stored_keeps_its_name_until_it_is() 
 #[tokio::test]
 async fn the_turn_after_one_that_was_dropped_goes_on_from_it() {
     let (home, store) = store();
-    let alpha = Fake::new("alpha", [Act::Answer("One.")]);
+    let alpha = fake("alpha", [answer("One.")]);
     let router = router(&[&alpha]);
     let mut held = store.hold(&name("talk")).unwrap();
     let lock = drop_while_storing(home.path(), &mut held, &router, &alpha).await;
@@ -317,14 +319,16 @@ impl EventSink for Full {
 #[tokio::test]
 async fn a_warning_that_cannot_be_handed_over_holds_nothing_up() {
     let (_home, store) = store();
-    let alpha = Fake::new("alpha", [Act::Answer("One."), Act::Fail(ErrorKind::Refused)]);
-    let beta = Fake::new("beta", [Act::Fail(ErrorKind::Refused)]);
+    let alpha = fake("alpha", [answer("One."), vec![Act::Fail(ErrorKind::Refused)]]);
+    let beta = fake("beta", [vec![Act::Fail(ErrorKind::Refused)]]);
     let router = router(&[&alpha, &beta]);
     run(&store, &router, "alpha", ask("first"), WhenLost::Reseed).await;
     let mut held = store.hold(&name("talk")).unwrap();
     let options = ConversationOptions::new();
     let mut full = Full;
-    let turn = held.run_turn(&router, "beta", ask("second"), TurnHost::new(), options, &mut full);
+    // A backend waits for its sink until the deadline.
+    let second = ask("second").with_limits(Limits::new().with_deadline(Duration::from_secs(2)));
+    let turn = held.run_turn(&router, "beta", second, TurnHost::new(), options, &mut full);
     let turn = tokio::time::timeout(Duration::from_secs(60), turn).await.unwrap().unwrap();
     assert_eq!(turn.outcome.unwrap_err().kind(), ErrorKind::Refused);
 }
@@ -332,7 +336,7 @@ async fn a_warning_that_cannot_be_handed_over_holds_nothing_up() {
 #[tokio::test]
 async fn a_handle_that_cannot_be_stored_is_told() {
     let (_home, store) = store();
-    let alpha = Fake::with_deep_handle("alpha");
+    let alpha = with_deep_handle("alpha");
     let (seen, turn) = run(&store, &router(&[&alpha]), "alpha", ask("first"), WhenLost::Fail).await;
     assert_eq!((turn.stored, backends(&turn.superseded)), (Ok(true), vec!["alpha"]));
     assert!(seen.warnings[0].contains("the handle of alpha cannot be stored"), "{:?}", seen.warnings);
@@ -380,7 +384,7 @@ fn called(status: Option<ToolCallStatus>) -> Vec<nexus_core::TurnEvent> {
 #[tokio::test]
 async fn calls_stand_where_they_were_made_and_thinking_is_not_stored() {
     let (home, store) = store();
-    let alpha = Fake::new("alpha", [Act::Say(called(Some(ToolCallStatus::Succeeded)), None)]);
+    let alpha = fake("alpha", [tell(called(Some(ToolCallStatus::Succeeded)), None)]);
     run(&store, &router(&[&alpha]), "alpha", ask("first"), WhenLost::Fail).await;
     let conversation = store.load(&name("talk")).unwrap();
     let roles: Vec<&str> = conversation
@@ -410,7 +414,7 @@ async fn what_was_said_while_the_turn_ran_stands_where_it_was_said() {
     let (_home, store) = store();
     let mut events = called(Some(ToolCallStatus::Succeeded));
     events.insert(events.len() - 1, InputReceived::new("Look up, too.").into());
-    let alpha = Fake::new("alpha", [Act::Say(events, None)]);
+    let alpha = fake("alpha", [tell(events, None)]);
     run(&store, &router(&[&alpha]), "alpha", ask("first"), WhenLost::Fail).await;
     let conversation = store.load(&name("talk")).unwrap();
     let messages: Vec<_> = conversation.messages().cloned().collect();
@@ -423,13 +427,13 @@ async fn what_was_said_while_the_turn_ran_stands_where_it_was_said() {
 #[tokio::test]
 async fn of_a_turn_that_failed_its_partial_is_stored() {
     let (_home, store) = store();
-    let alpha = Fake::new(
+    let alpha = fake(
         "alpha",
         [
-            Act::Answer("One."),
-            Act::Say(called(None), Some(ErrorKind::Crashed)),
-            Act::Fail(ErrorKind::NotInstalled),
-            Act::Answer("Two."),
+            answer("One."),
+            tell(called(None), Some(ErrorKind::Crashed)),
+            vec![Act::Fail(ErrorKind::NotInstalled)],
+            answer("Two."),
         ],
     );
     let router = router(&[&alpha]);
@@ -446,14 +450,14 @@ async fn of_a_turn_that_failed_its_partial_is_stored() {
     assert_eq!(conversation.turns[1].failure, Some(ErrorKind::Crashed));
     // The vendor's handle is not one of this conversation any more.
     run(&store, &router, "alpha", ask("fourth"), WhenLost::Reseed).await;
-    let texts = alpha.last_texts();
+    let texts = last_texts(&alpha);
     assert!(texts[0].contains("> I look.") && texts[0].contains("[the call had not ended"), "{texts:?}");
 }
 
 #[tokio::test]
 async fn a_turn_that_cannot_be_stored_is_not_lost() {
     let (home, store) = store();
-    let alpha = Fake::new("alpha", [Act::Answer("One.")]);
+    let alpha = fake("alpha", [answer("One.")]);
     let router = router(&[&alpha]);
     let mut held = store.hold(&name("talk")).unwrap();
     let nodes = home.path().join("conversations/nodes");
@@ -498,7 +502,7 @@ async fn no_secret_is_stored() {
         )
         .into(),
     ];
-    let alpha: Arc<Fake> = Fake::new("alpha", [Act::Say(said, None)]);
+    let alpha: Arc<ScriptedBackend> = fake("alpha", [tell(said, None)]);
     let host = TurnHost::new();
     host.session().redactor().learn(CANARY);
     let mut held = store.hold(&name("talk")).unwrap();

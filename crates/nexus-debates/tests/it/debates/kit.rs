@@ -5,18 +5,13 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use async_trait::async_trait;
-use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventSink,
-    ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, OutputSupport, Provenance, Recorder,
-    Registry, ResumeHandle, Support, ToolCall, ToolContent, ToolResult, TurnError, TurnHost, TurnRequest,
-    TurnResult, turn::MessageEnded,
-};
+use nexus_core::{BuildContext, ErrorKind, FinishReason, OutputSupport, Registry, harness::Failure};
 use nexus_debates::{
     DebateAdvanceRequest, DebateCreateRequest, DebateError, DebateView, Debates, DebatesOptions, SourceDraft,
 };
 use nexus_router::Router;
 use nexus_tasks::{Tasks, TasksOptions};
+use nexus_testkit::scripted::{ScriptedBackend, ScriptedEnd, ScriptedTurn, failure, text_of};
 use serde_json::{Value, json};
 
 /// What an agent was asked, offered and answered in one turn.
@@ -65,74 +60,27 @@ pub(crate) struct Agents {
     pub(crate) seen: Mutex<Vec<Seen>>,
 }
 
-struct Puppet {
-    id: BackendId,
-    agents: Arc<Agents>,
-}
-
-impl std::fmt::Debug for Puppet {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Puppet").field("id", &self.id).finish_non_exhaustive()
-    }
-}
-
-fn text(answer: &ToolResult) -> String {
-    let text = |content: &ToolContent| match content {
-        ToolContent::Text { text } => text.clone(),
-        other => format!("{other:?}"),
-    };
-    answer.content.iter().map(text).collect()
-}
-
-#[async_trait]
-impl ExecutionBackend for Puppet {
-    fn id(&self) -> &BackendId {
-        &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::new(LoopMode::Native);
-        capabilities.system = Support::Yes;
-        capabilities.resume = Support::Yes;
-        capabilities.caller_tools = Support::Yes;
-        capabilities.output = OutputSupport::Native;
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
-        capabilities
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Ok(Forgotten::WasGone)
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        _events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        let session = host.open_turn(&request);
-        let tools: Vec<String> = session.definitions().iter().map(|tool| tool.name.clone()).collect();
+impl Agents {
+    async fn play(&self, turn: &mut ScriptedTurn<'_>) -> ScriptedEnd {
+        // A reminder goes to an agent that begins anew, and knows who it is.
+        turn.log.resume = None;
+        let tools: Vec<String> = turn.session.definitions().iter().map(|tool| tool.name.clone()).collect();
         let submit = tools.iter().find(|tool| tool.starts_with("submit_")).cloned();
+        let system = turn.request.system.clone().unwrap_or_default();
         let mut seen = Seen {
-            backend: self.id.to_string(),
+            backend: turn.log.provenance.backend.to_string(),
             part: submit.clone().unwrap_or_else(|| "framer".to_owned()),
-            request: format!("{}\n{}", request.system.clone().unwrap_or_default(), request.prompt_text()),
+            request: format!("{system}\n{}", turn.request.prompt_text()),
             tools: tools.clone(),
             answers: String::new(),
         };
-        let mut number = 0;
         let mut call = async |tool: &str, arguments: Value| {
-            number += 1;
-            text(&session.call(session.token(), ToolCall::new(format!("c{number}"), tool, arguments)).await)
+            Ok::<_, Failure>(text_of(&turn.call(tool, arguments).await?))
         };
         for tool in tools.iter().filter(|tool| tool.starts_with("read_") && *tool != "read_file") {
             let mut offset = 0;
             loop {
-                let page = call(tool, json!({ "offset": offset })).await;
+                let page = call(tool, json!({ "offset": offset })).await?;
                 seen.answers.push_str(&page);
                 let next = page
                     .rsplit_once("go on with offset ")
@@ -144,47 +92,44 @@ impl ExecutionBackend for Puppet {
             }
         }
         if tools.iter().any(|tool| tool == "list_files") {
-            seen.answers.push_str(&call("list_files", json!({})).await);
-            seen.answers.push_str(&call("search_files", json!({ "pattern": "." })).await);
+            seen.answers.push_str(&call("list_files", json!({})).await?);
+            seen.answers.push_str(&call("search_files", json!({ "pattern": "." })).await?);
         }
-        let mut recorder = Recorder::new();
-        let mut finish = FinishReason::Stop;
         let mut output = None;
-        let acts = (self.agents.script)(&seen);
-        for act in acts {
-            match act {
-                Act::Submit(value) => match &submit {
-                    Some(tool) => {
-                        let answer = call(tool, value).await;
-                        seen.answers.push_str(&answer);
-                        if session.is_handed_in() {
-                            finish = FinishReason::Submitted;
-                        }
-                    }
-                    None => {
-                        recorder.observe(&MessageEnded::new("m".into(), value.to_string()).into());
-                        output = Some(value);
-                    }
-                },
-                Act::Call(tool, arguments) => {
-                    let answer = call(tool, arguments).await;
-                    seen.answers.push_str(&answer);
+        for act in (self.script)(&seen) {
+            match (act, &submit) {
+                (Act::Submit(value), None) => {
+                    turn.say(value.to_string());
+                    output = Some(value);
                 }
-                Act::Fail(kind) => {
-                    self.agents.seen.lock().unwrap().push(seen);
-                    return Err(TurnError::new(kind, self.id.clone()));
+                (Act::Submit(value), Some(tool)) => {
+                    let answer = turn.call(tool, value).await?;
+                    seen.answers.push_str(&text_of(&answer));
                 }
-                Act::Hang => {
-                    host.cancel.cancelled().await;
-                    return Err(TurnError::new(ErrorKind::Cancelled, self.id.clone()));
+                (Act::Call(tool, arguments), _) => {
+                    let answer = turn.call(tool, arguments).await?;
+                    seen.answers.push_str(&text_of(&answer));
                 }
+                (Act::Fail(kind), _) => {
+                    self.seen.lock().unwrap().push(seen);
+                    return Err(failure(kind));
+                }
+                (Act::Hang, _) => return Err(turn.hang().await),
             }
         }
-        self.agents.seen.lock().unwrap().push(seen);
-        let mut result = recorder.into_result(finish, Provenance::new(self.id.clone()));
-        result.output = output;
-        Ok(result)
+        self.seen.lock().unwrap().push(seen);
+        Ok((FinishReason::Stop, output))
     }
+}
+
+/// The backend `id`, whose turns go by what all agents have in common.
+fn puppet(id: &str, agents: &Arc<Agents>) -> Arc<ScriptedBackend> {
+    let agents = Arc::clone(agents);
+    let backend = ScriptedBackend::new(id, move |turn| {
+        let agents = Arc::clone(&agents);
+        Box::pin(async move { agents.play(turn).await })
+    });
+    Arc::new(backend.capable(|capabilities| capabilities.output = OutputSupport::Native))
 }
 
 pub(crate) fn agents(script: impl Fn(&Seen) -> Vec<Act> + Send + Sync + 'static) -> Arc<Agents> {
@@ -211,10 +156,9 @@ pub(crate) fn router_with_tasks(agents: &Arc<Agents>) -> Router {
 
 fn router_of(agents: &Arc<Agents>, further: Value) -> Router {
     let ids = ["alpha", "beta", "gamma"];
-    let puppet = |id: &str| Arc::new(Puppet { id: id.into(), agents: Arc::clone(agents) });
     let builder = Router::builder(Registry::new(), BuildContext::in_home("home"));
     let builder = ids.iter().fold(builder, |builder, id| {
-        builder.backend_of(format!("{id}-corp").as_str().into(), puppet(id) as Arc<dyn ExecutionBackend>)
+        builder.backend_of(format!("{id}-corp").as_str().into(), puppet(id, agents))
     });
     let seat = |id: &&str| json!({ "group": id, "model": { "exact": "any" } });
     let first = json!({ "group": "alpha", "model": { "exact": "any" } });

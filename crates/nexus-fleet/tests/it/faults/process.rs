@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::{turns, work::Work};
+use super::{turns, work::working};
 
 /// Tells the program what it is.
 const ROLE: &str = "NEXUS_TEST_FLEET_ROLE";
@@ -78,7 +78,7 @@ pub(crate) fn play() {
     let ended = runtime.block_on(async {
         let context = BuildContext::in_home(role.folder.join(&role.name));
         let router =
-            Router::builder(Registry::new(), context).backend(Arc::new(Work::new(&role.name, &role.folder)));
+            Router::builder(Registry::new(), context).backend(Arc::new(working(&role.name, &role.folder)));
         let router = router.from_value(json!({})).expect("a router");
         let worker = Worker::connect(role.settings(), &role.pool, router).await?;
         worker.run(CancelToken::new(), |_| fs::write(role.file("ready"), "").expect("it is told")).await

@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use super::{
     process::Role,
-    work::{EFFECTS, Job, OVER, Work},
+    work::{EFFECTS, Job, OVER, working},
 };
 
 /// What a turn may take beyond its deadline.
@@ -52,7 +52,7 @@ pub(crate) struct Caller {
 impl Caller {
     pub(crate) fn new(role: &Role, job: Job, deadline: Duration) -> Self {
         let fleet = Fleet::new(role.settings()).expect("a thread");
-        let local = Arc::new(Work::new("none", &role.folder));
+        let local = Arc::new(working("none", &role.folder));
         Self { backend: Arc::new(FleetBackend::new(local, &role.pool, fleet)), job, deadline }
     }
 

@@ -1,15 +1,12 @@
 //! The backend of the workers of these tests: what it does is written to a file, and what it is to do is in the labels.
 
-use std::{fs::OpenOptions, io::Write as _, path::PathBuf, time::Duration};
+use std::{fs::OpenOptions, io::Write as _, path::PathBuf, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, Capabilities, Effects, EventSink,
-    ExecutionBackend, FinishReason, ForgetError, Forgotten, LoopMode, ResumeHandle, Support, ToolCall,
-    TurnError, TurnHost, TurnRequest, TurnResult,
-    harness::{Failure, RunningTurn},
+    Effects, FinishReason, ToolCall, TurnRequest,
     turn::{MessageEnded, TextDelta, ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
 };
+use nexus_testkit::scripted::{ScriptedBackend, ScriptedEnd, ScriptedTurn};
 use serde_json::{Value, json};
 
 /// A line for each turn that began: its name, and its worker.
@@ -38,20 +35,22 @@ impl Job {
     }
 }
 
-/// Does what the labels say.
-#[derive(Debug)]
-pub(crate) struct Work {
-    pub(crate) id: BackendId,
-    pub(crate) worker: String,
-    pub(crate) folder: PathBuf,
+/// A backend of `worker` that does what the labels say, and writes what it did into files of `folder`.
+pub(crate) fn working(worker: &str, folder: impl Into<PathBuf>) -> ScriptedBackend {
+    let log = Arc::new(WorkLog { worker: worker.to_owned(), folder: folder.into() });
+    ScriptedBackend::new("work", move |turn| {
+        let log = Arc::clone(&log);
+        Box::pin(async move { log.work(turn).await })
+    })
 }
 
-impl Work {
-    pub(crate) fn new(worker: &str, folder: impl Into<PathBuf>) -> Self {
-        Self { id: BackendId::new("work"), worker: worker.to_owned(), folder: folder.into() }
-    }
+struct WorkLog {
+    worker: String,
+    folder: PathBuf,
+}
 
-    async fn work(&self, turn: &mut RunningTurn<'_>) -> Result<(FinishReason, Option<Value>), Failure> {
+impl WorkLog {
+    async fn work(&self, turn: &mut ScriptedTurn<'_>) -> ScriptedEnd {
         let job: Value = serde_json::from_str(&turn.request.labels["job"]).expect("a job");
         let number = |key: &str| job[key].as_u64().expect("a number");
         let line = format!("{} {}", job["turn"].as_str().expect("a name"), self.worker);
@@ -68,12 +67,8 @@ impl Work {
             turn.event(TextDelta::new("answer".into(), format!("{event} ")));
             if event == 0 {
                 for call in 0..number("calls") {
-                    turn.answer_calls(vec![ToolCall::new(
-                        format!("call-{call}"),
-                        "count",
-                        json!({ "call": call }),
-                    )])
-                    .await?;
+                    let call = ToolCall::new(format!("call-{call}"), "count", json!({ "call": call }));
+                    turn.answer_calls(vec![call]).await?;
                 }
             }
         }
@@ -90,43 +85,10 @@ impl Work {
     }
 }
 
-struct Over<'w>(&'w Work, String);
+struct Over<'w>(&'w WorkLog, String);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.append(OVER, &self.1);
-    }
-}
-
-#[async_trait]
-impl ExecutionBackend for Work {
-    fn id(&self) -> &BackendId {
-        &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::new(LoopMode::Native);
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
-        capabilities.caller_tools = Support::Yes;
-        capabilities
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        let mut turn = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
-        let outcome = self.work(&mut turn).await;
-        turn.end(outcome).await
-    }
-
-    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Err(ForgetError::Unsupported { backend: self.id.clone() })
     }
 }

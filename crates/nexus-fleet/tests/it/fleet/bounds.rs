@@ -9,15 +9,10 @@ use std::{
     time::Duration,
 };
 
-use async_trait::async_trait;
 use futures::StreamExt as _;
-use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, EventEnvelope,
-    EventSink, ExecutionBackend, ForgetError, Forgotten, LoopMode, ResumeHandle, TurnError, TurnHost,
-    TurnRequest, TurnResult, harness::RunningTurn,
-};
+use nexus_core::{BuildContext, EventEnvelope, ExecutionBackend as _, Forgotten, TurnHost, TurnRequest};
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, WorkerSettings};
-use nexus_testkit::nats::NatsServer;
+use nexus_testkit::{nats::NatsServer, scripted::ScriptedBackend};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -28,48 +23,32 @@ const LONG: Duration = Duration::from_secs(60);
 /// More than a worker does at once.
 const FLOOD: usize = 300;
 
-/// Runs turns until they are cancelled, and forgets slowly.
-#[derive(Debug)]
-struct Slow {
-    id: BackendId,
-    forgetting: AtomicUsize,
+/// How many conversations are forgotten now, and the most at once.
+#[derive(Debug, Default)]
+struct Forgetting {
+    now: AtomicUsize,
     most: AtomicUsize,
 }
 
-#[async_trait]
-impl ExecutionBackend for Slow {
-    fn id(&self) -> &BackendId {
-        &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::new(LoopMode::Native);
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
-        capabilities
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        let mut turn = RunningTurn::begin(&self.id, &self.capabilities(), request, host, events)?;
-        turn.pause(LONG).await.map_err(|failure| failure.into_error(self.id.clone()))?;
-        turn.end(Ok((nexus_core::FinishReason::Stop, None))).await
-    }
-
-    async fn forget(&self, _: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        let now = self.forgetting.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most.fetch_max(now, Ordering::SeqCst);
-        tokio::time::sleep(Duration::from_millis(500)).await;
-        self.forgetting.fetch_sub(1, Ordering::SeqCst);
-        Ok(Forgotten::WasGone)
-    }
+/// A backend that runs turns until they are cancelled, and forgets slowly.
+fn slow(forgetting: &Arc<Forgetting>) -> ScriptedBackend {
+    let forgetting = Arc::clone(forgetting);
+    let backend = ScriptedBackend::new("slow", |turn| {
+        Box::pin(async {
+            turn.pause(LONG).await?;
+            Ok((nexus_core::FinishReason::Stop, None))
+        })
+    });
+    backend.forgetting(move |_| {
+        let forgetting = Arc::clone(&forgetting);
+        Box::pin(async move {
+            let now = forgetting.now.fetch_add(1, Ordering::SeqCst) + 1;
+            forgetting.most.fetch_max(now, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            forgetting.now.fetch_sub(1, Ordering::SeqCst);
+            Ok(Forgotten::WasGone)
+        })
+    })
 }
 
 fn settings(server: &NatsServer) -> FleetSettings {
@@ -80,19 +59,19 @@ fn settings(server: &NatsServer) -> FleetSettings {
     }
 }
 
-async fn worker(server: &NatsServer) -> (Arc<Slow>, WorkerThread) {
-    let slow =
-        Arc::new(Slow { id: "slow".into(), forgetting: AtomicUsize::new(0), most: AtomicUsize::new(0) });
+async fn worker(server: &NatsServer) -> (Arc<ScriptedBackend>, Arc<Forgetting>, WorkerThread) {
+    let forgetting = Arc::default();
+    let slow = Arc::new(slow(&forgetting));
     let (settings, backend) = (settings(server), Arc::clone(&slow));
     let start = move || WorkerThread::start_with(settings, POOL, backend, BuildContext::in_home("home"));
-    (slow, tokio::task::spawn_blocking(start).await.expect("a worker"))
+    (slow, forgetting, tokio::task::spawn_blocking(start).await.expect("a worker"))
 }
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn conversations_that_are_forgotten_at_once_are_bounded_and_the_others_are_refused_by_name() {
     let server = NatsServer::start().await;
-    let (slow, worker) = worker(&server).await;
+    let (_, forgetting, worker) = worker(&server).await;
     let client = server.client().await;
     let forget = json!({ "forget": { "backend": "slow", "handle": { "backend": "slow", "state": {} } } });
     let asking = (0..FLOOD).map(|_| {
@@ -108,7 +87,11 @@ async fn conversations_that_are_forgotten_at_once_are_bounded_and_the_others_are
     }
     let done = outcomes.get("{\"done\":\"was_gone\"}").copied().unwrap_or_default();
     assert!((1..=FLOOD / 4).contains(&done), "{outcomes:?}");
-    assert!(slow.most.load(Ordering::SeqCst) <= 32, "{} at once", slow.most.load(Ordering::SeqCst));
+    assert!(
+        forgetting.most.load(Ordering::SeqCst) <= 32,
+        "{} at once",
+        forgetting.most.load(Ordering::SeqCst)
+    );
     let refused = outcomes.iter().find(|(outcome, _)| outcome.contains("no_backend")).expect("some are");
     assert!(refused.0.contains("at once") && refused.1 + done == FLOOD, "{outcomes:?}");
     // The next one is done.
@@ -121,7 +104,7 @@ async fn conversations_that_are_forgotten_at_once_are_bounded_and_the_others_are
 #[ignore = "needs a real nats-server"]
 async fn answers_that_nobody_waits_for_are_not_read_and_a_flood_of_commands_keeps_no_turn_from_its_end() {
     let server = NatsServer::start().await;
-    let (slow, worker) = worker(&server).await;
+    let (slow, _, worker) = worker(&server).await;
     let fleet = Fleet::new(settings(&server)).expect("a thread");
     let caller = FleetBackend::new(slow.clone(), POOL, fleet);
     let client = server.client().await;

@@ -30,7 +30,7 @@ use serde_json::json;
 
 use super::{
     checkout::Checkout,
-    shell::{POOL, Shell, caller_settings, script, worker_settings},
+    shell::{POOL, caller_settings, script, shell, worker_settings},
 };
 /// What nobody may ever say. Passwords hold what JSON escapes.
 const SECRETS: [(&str, &str); 6] = [
@@ -90,8 +90,7 @@ impl Role {
 
     async fn work(self) {
         let context = BuildContext::in_home(self.home.join("builders"));
-        let router =
-            Router::builder(Registry::new(), context).backend(Shell::backend()).backend(self.responses());
+        let router = Router::builder(Registry::new(), context).backend(shell()).backend(self.responses());
         let router = router.from_value(json!({})).expect("a router");
         let worker = Worker::connect(self.settings(), POOL, router).await.expect("a worker");
         let told = self.home.join("ready");
@@ -101,7 +100,7 @@ impl Role {
     async fn call(self) {
         let fleet = Fleet::new(self.settings()).expect("a thread");
         let responses = FleetBackend::new(self.responses(), POOL, fleet.clone());
-        let shell = FleetBackend::new(Shell::backend(), POOL, fleet);
+        let shell = FleetBackend::new(shell(), POOL, fleet);
         let [small, large, tool, said] = KNOWN.map(|(_, known)| known);
         let encoded = STANDARD.encode(large);
         let turns: [(&dyn ExecutionBackend, TurnRequest); 9] = [

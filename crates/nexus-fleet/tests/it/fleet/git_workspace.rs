@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use super::{
     checkout::{Checkout, names},
     shell::{
-        POOL, Shell, caller, caller_settings, caller_with, script, stop, worker, worker_settings, worker_with,
+        POOL, caller, caller_settings, caller_with, script, shell, stop, worker, worker_settings, worker_with,
     },
 };
 const FILES: &[(&str, &str)] = &[
@@ -572,7 +572,7 @@ async fn worker_process() {
         std::process::exit(0);
     });
     let context = BuildContext::in_home(home.join("home"));
-    let router = Router::builder(Registry::new(), context).backend(Shell::backend()).from_value(json!({}));
+    let router = Router::builder(Registry::new(), context).backend(shell()).from_value(json!({}));
     let settings = worker_settings(url, &home);
     let worker = Worker::connect(settings, POOL, router.expect("a router")).await.expect("a worker");
     let told = home.join("ready");

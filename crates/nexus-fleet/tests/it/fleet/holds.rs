@@ -2,24 +2,25 @@
 
 use std::{
     sync::{
-        Arc, LazyLock,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, SystemTime},
 };
 
-use async_trait::async_trait;
 use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, ErrorKind,
-    EventEnvelope, EventSink, ExecutionBackend, ForgetError, Forgotten, LoopMode, Registry, ResumeHandle,
-    Retry, TurnError, TurnHost, TurnRequest, TurnResult,
+    BackendId, BuildContext, ErrorKind, EventEnvelope, ExecutionBackend, Registry, Retry, TurnHost,
+    TurnRequest,
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetHoldStore, FleetPools, FleetSettings, WorkerSettings};
 use nexus_router::{
     Hold, Router,
     hold::{HoldStore as _, Revision, Slot},
 };
-use nexus_testkit::nats::NatsServer;
+use nexus_testkit::{
+    nats::NatsServer,
+    scripted::{ScriptedBackend, failure},
+};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -323,49 +324,15 @@ async fn servers_that_cannot_be_reached_are_no_reason_to_wait() {
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
 }
 
-/// Refuses every turn for an hour, and counts those that it was asked for.
-#[derive(Debug, Default)]
-struct Limited(AtomicUsize);
-
-#[async_trait]
-impl ExecutionBackend for Limited {
-    fn id(&self) -> &BackendId {
-        static ID: LazyLock<BackendId> = LazyLock::new(|| BackendId::new("limited"));
-        &ID
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::new(LoopMode::Native);
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
-        capabilities
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn run_turn(
-        &self,
-        _: TurnRequest,
-        _: TurnHost,
-        _: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        let retry = Retry::After(Duration::from_secs(3_600));
-        Err(TurnError::new(ErrorKind::RateLimited, self.id().clone()).with_retry(retry))
-    }
-
-    async fn forget(&self, _: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Err(ForgetError::Unsupported { backend: self.id().clone() })
-    }
-}
-
 /// One worker of eight is refused: once the others know, none of them asks the vendor again.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
 async fn one_refusal_at_one_of_eight_workers_holds_the_account_for_all() {
     let server = NatsServer::start().await;
-    let limited = Arc::new(Limited::default());
+    let limited = Arc::new(ScriptedBackend::new("limited", |_| {
+        let retry = Retry::After(Duration::from_secs(3_600));
+        Box::pin(async move { Err(failure(ErrorKind::RateLimited).with_retry(retry)) })
+    }));
     let home = tempfile::tempdir().expect("a folder");
     let (mut workers, mut stores) = (Vec::new(), Vec::new());
     for number in 0..STORES {
@@ -400,7 +367,7 @@ async fn one_refusal_at_one_of_eight_workers_holds_the_account_for_all() {
     for error in errors {
         assert_eq!(error.kind(), ErrorKind::RateLimited, "{error:?}");
     }
-    assert_eq!(limited.0.load(Ordering::SeqCst), 1, "the vendor was asked once");
+    assert_eq!(limited.turns(), 1, "the vendor was asked once");
     tokio::task::spawn_blocking(move || drop(workers)).await.expect("they end");
 }
 

@@ -7,15 +7,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use async_trait::async_trait;
 use nexus_core::{
-    Availability, BackendId, BuildContext, Capabilities, ErrorKind, EventEnvelope, EventSink,
-    ExecutionBackend, ForgetError, Forgotten, LoopMode, ResumeHandle, ToolAccess, TurnError, TurnEvent,
-    TurnHost, TurnRequest, TurnResult,
+    BuildContext, ErrorKind, EventEnvelope, ExecutionBackend, ToolAccess, TurnEvent, TurnHost, TurnRequest,
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, WorkerSettings};
 use nexus_testkit::{
     nats::NatsServer,
+    scripted::ScriptedBackend,
     sim::{Reply, Scenario},
 };
 use serde_json::json;
@@ -204,38 +202,6 @@ async fn a_server_that_is_too_old_is_refused_by_its_version() {
     assert!(message.contains("2.10.26") && message.contains("2.11 or newer"), "{message}");
 }
 
-/// A backend that nobody asks for.
-#[derive(Debug)]
-struct Other(BackendId);
-
-#[async_trait]
-impl ExecutionBackend for Other {
-    fn id(&self) -> &BackendId {
-        &self.0
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::new(LoopMode::Native)
-    }
-
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn run_turn(
-        &self,
-        _: TurnRequest,
-        _: TurnHost,
-        _: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        Err(TurnError::new(ErrorKind::Refused, self.0.clone()))
-    }
-
-    async fn forget(&self, _: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Err(ForgetError::Unsupported { backend: self.0.clone() })
-    }
-}
-
 /// A worker of the pool lacks the backend: each turn goes to the other one.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a real nats-server"]
@@ -243,7 +209,9 @@ async fn a_worker_that_lacks_the_backend_leaves_its_turns_to_others() {
     let server = NatsServer::start().await;
     let named = |name: &str| WorkerSettings { name: Some(name.to_owned()), ..WorkerSettings::default() };
     let (lacks, context) = (settings(&server, named("lacks")), BuildContext::in_home("home"));
-    let started = move || WorkerThread::start_with(lacks, POOL, Arc::new(Other("other".into())), context);
+    let started = move || {
+        WorkerThread::start_with(lacks, POOL, Arc::new(ScriptedBackend::playing("other", [])), context)
+    };
     let lacking = tokio::task::spawn_blocking(started).await.expect("it starts");
     let script = Scenario::new([Reply::text("Done.")]).per_conversation();
     let (having, local, _home) = worker(&server, named("has"), script).await;

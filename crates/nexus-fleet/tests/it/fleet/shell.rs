@@ -2,102 +2,64 @@
 
 use std::{path::Path, process::Stdio, sync::Arc};
 
-use async_trait::async_trait;
 use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, ConversationMode,
-    Effects, ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, ForgetSupport, Forgotten,
-    LoopMode, Phase, ResumeHandle, Support, ToolAccess, TurnError, TurnHost, TurnRequest, TurnResult,
-    harness::{Failure, RunningTurn},
-    turn::{MessageEnded, ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
+    AccessEnforcer, AccessSupport, BuildContext, ConversationMode, Effects, ErrorKind, ExecutionBackend,
+    FinishReason, Phase, ResumeHandle, Support, ToolAccess, TurnRequest,
+    harness::Failure,
+    turn::{ToolCallFinished, ToolCallStarted, ToolCallStatus, ToolOrigin},
 };
 use nexus_fleet::{Fleet, FleetBackend, FleetSettings, WorkerSettings, WorkspaceMode};
-use nexus_testkit::nats::NatsServer;
-use serde_json::{Value, json};
+use nexus_testkit::{
+    nats::NatsServer,
+    scripted::{ScriptedBackend, ScriptedEnd, ScriptedTurn},
+};
+use serde_json::json;
 
 use crate::support::remote::WorkerThread;
 
 pub(crate) const POOL: &str = "builders";
 
-/// Runs the prompt as a script, in the working directory. The answer is what it prints; its failure is one of the vendor's. A
-/// conversation is good in the folder alone in which it began.
-#[derive(Debug)]
-pub(crate) struct Shell(BackendId);
-
-impl Shell {
-    pub(crate) fn backend() -> Arc<dyn ExecutionBackend> {
-        Arc::new(Self(BackendId::new("shell")))
-    }
-
-    async fn run(turn: &mut RunningTurn<'_>) -> Result<(FinishReason, Option<Value>), Failure> {
-        turn.model_call()?;
-        let folder = turn.request.working_directory.clone().expect("a working directory");
-        if let ConversationMode::Resume { handle, .. } = &turn.request.conversation
-            && handle.state()["folder"] != json!(folder)
-        {
-            let reason = format!("it was in {}, and not in {}", handle.state()["folder"], folder.display());
-            return Err(Failure::new(ErrorKind::ConversationLost, reason));
-        }
-        turn.log.resume = Some(ResumeHandle::new(BackendId::new("shell"), json!({ "folder": folder })));
-        let call = turn.call_id("own");
-        turn.event(ToolCallStarted::new(call.clone(), "shell", ToolOrigin::Harness, Effects::Wrote));
-        let script = turn.request.prompt_text();
-        let roots: Vec<_> = turn.request.extra_roots.iter().map(|root| root.display().to_string()).collect();
-        let child = tokio::process::Command::new("/bin/sh")
-            .args(["-eu", "-c", &script])
-            .current_dir(&folder)
-            .env("ROOTS", roots.join(":"))
-            .stdin(Stdio::null())
-            .kill_on_drop(true)
-            .output();
-        let output = turn.wait(Phase::Tool, child).await?.expect("a shell");
-        turn.event(ToolCallFinished::new(call, ToolCallStatus::Succeeded, Vec::new()));
-        if !output.status.success() {
-            let reason = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(Failure::new(ErrorKind::VendorFailure, reason));
-        }
-        let text = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        turn.event(MessageEnded::new("answer".into(), text));
-        Ok((FinishReason::Stop, None))
-    }
-}
-
-#[async_trait]
-impl ExecutionBackend for Shell {
-    fn id(&self) -> &BackendId {
-        &self.0
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::new(LoopMode::Native);
+/// A backend that runs the prompt as a script, in the working directory. The answer is what it prints; its failure is one of the
+/// vendor's. A conversation is good in the folder alone in which it began.
+pub(crate) fn shell() -> Arc<dyn ExecutionBackend> {
+    let backend = ScriptedBackend::new("shell", |turn| Box::pin(run(turn)));
+    Arc::new(backend.capable(|capabilities| {
         let kept = AccessSupport::Kept(AccessEnforcer::None);
-        capabilities.access.scoped_only = kept;
         capabilities.access.read_only = kept;
         capabilities.access.workspace_write = kept;
-        capabilities.caller_tools = Support::Yes;
         capabilities.extra_roots = Support::Yes;
-        capabilities.resume = Support::Yes;
-        capabilities.forget = ForgetSupport::Unsupported;
-        capabilities
-    }
+    }))
+}
 
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
+async fn run(turn: &mut ScriptedTurn<'_>) -> ScriptedEnd {
+    turn.model_call()?;
+    let folder = turn.request.working_directory.clone().expect("a working directory");
+    if let ConversationMode::Resume { handle, .. } = &turn.request.conversation
+        && handle.state()["folder"] != json!(folder)
+    {
+        let reason = format!("it was in {}, and not in {}", handle.state()["folder"], folder.display());
+        return Err(Failure::new(ErrorKind::ConversationLost, reason));
     }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        let mut turn = RunningTurn::begin(&self.0, &self.capabilities(), request, host, events)?;
-        let outcome = Self::run(&mut turn).await;
-        turn.end(outcome).await
+    turn.log.resume = Some(ResumeHandle::new("shell".into(), json!({ "folder": folder })));
+    let call = turn.call_id("own");
+    turn.event(ToolCallStarted::new(call.clone(), "shell", ToolOrigin::Harness, Effects::Wrote));
+    let script = turn.request.prompt_text();
+    let roots: Vec<_> = turn.request.extra_roots.iter().map(|root| root.display().to_string()).collect();
+    let child = tokio::process::Command::new("/bin/sh")
+        .args(["-eu", "-c", &script])
+        .current_dir(&folder)
+        .env("ROOTS", roots.join(":"))
+        .stdin(Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = turn.wait(Phase::Tool, child).await?.expect("a shell");
+    turn.event(ToolCallFinished::new(call, ToolCallStatus::Succeeded, Vec::new()));
+    if !output.status.success() {
+        let reason = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(Failure::new(ErrorKind::VendorFailure, reason));
     }
-
-    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Err(ForgetError::Unsupported { backend: self.0.clone() })
-    }
+    turn.say(String::from_utf8_lossy(&output.stdout).trim());
+    Ok((FinishReason::Stop, None))
 }
 
 /// A turn that may write, in this folder.
@@ -117,7 +79,7 @@ pub(crate) fn caller_settings(url: &str, home: &Path) -> FleetSettings {
 
 /// A caller with these settings.
 pub(crate) fn caller_with(settings: FleetSettings) -> FleetBackend {
-    FleetBackend::new(Shell::backend(), POOL, Fleet::new(settings).expect("a thread"))
+    FleetBackend::new(shell(), POOL, Fleet::new(settings).expect("a thread"))
 }
 
 pub(crate) fn caller(server: &NatsServer, home: &Path) -> FleetBackend {
@@ -141,7 +103,7 @@ pub(crate) fn worker_settings(url: &str, home: &Path) -> FleetSettings {
 
 pub(crate) async fn worker_with(settings: FleetSettings, home: &Path) -> WorkerThread {
     let context = BuildContext::in_home(home.join("home"));
-    let start = move || WorkerThread::start_with(settings, POOL, Shell::backend(), context);
+    let start = move || WorkerThread::start_with(settings, POOL, shell(), context);
     tokio::task::spawn_blocking(start).await.expect("a worker")
 }
 

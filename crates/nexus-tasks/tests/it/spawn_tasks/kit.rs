@@ -8,22 +8,19 @@ use std::{
     time::SystemTime,
 };
 
-use async_trait::async_trait;
 use nexus_core::{
-    AccessEnforcer, AccessSupport, Availability, BackendId, BuildContext, Capabilities, Clock, Cost,
-    CostSource, Enforcement, ErrorKind, EventSink, ExecutionBackend, FinishReason, ForgetError, Forgotten,
-    LimitSupport, LoopMode, Provenance, Recorder, Registry, ResumeHandle, Support, ToolCall, ToolContent,
-    ToolResult, TurnError, TurnHost, TurnRequest, TurnResult, Usage, Usd, VendorId,
+    BuildContext, Clock, Enforcement, ExecutionBackend, FinishReason, LimitSupport, Registry, Usage, VendorId,
 };
 use nexus_router::Router;
 use nexus_tasks::{
     SandboxKind, TaskCreateRequest, TaskCreated, TaskOrchestrateRequest, TaskReport, TaskRunTurnRequest,
     TaskSettings, TaskStatusRequest, TaskTurnReport, Tasks, TasksOptions,
 };
+pub(crate) use nexus_testkit::scripted::Act;
+use nexus_testkit::scripted::{ScriptedBackend, ScriptedEnd, ScriptedTurn, text_of};
 use nexus_trees::Git;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::Semaphore;
 
 /// What an agent sees when its turn begins.
 #[derive(Clone, Debug)]
@@ -42,19 +39,6 @@ pub(crate) struct Seen {
     pub(crate) turn: usize,
 }
 
-/// What an agent does, in order; then its turn ends well.
-#[derive(Clone, Debug)]
-pub(crate) enum Act {
-    Call(&'static str, Value),
-    Fail(ErrorKind),
-    /// The turn costs so many US dollars.
-    Cost(f64),
-    /// Waits until it is stopped.
-    Hang,
-    /// Waits until the test lets it go on.
-    Wait(Arc<Semaphore>),
-}
-
 type Script = dyn Fn(&Seen) -> Vec<Act> + Send + Sync;
 
 /// What all agents of a world have in common.
@@ -71,45 +55,21 @@ impl std::fmt::Debug for Agents {
 }
 
 /// An agent of one vendor.
-#[derive(Debug)]
-struct Puppet {
-    id: BackendId,
-    agents: Arc<Agents>,
-}
-
-#[async_trait]
-impl ExecutionBackend for Puppet {
-    fn id(&self) -> &BackendId {
-        &self.id
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut capabilities = Capabilities::new(LoopMode::Native);
-        capabilities.system = Support::Yes;
-        capabilities.resume = Support::Yes;
-        capabilities.caller_tools = Support::Yes;
-        capabilities.access.scoped_only = AccessSupport::Kept(AccessEnforcer::None);
+fn puppet(id: &str, agents: &Arc<Agents>) -> ScriptedBackend {
+    let agents = Arc::clone(agents);
+    let backend = ScriptedBackend::new(id, move |turn| {
+        let agents = Arc::clone(&agents);
+        Box::pin(async move { agents.play(turn).await })
+    });
+    backend.capable(|capabilities| {
         capabilities.limits =
             LimitSupport::new().with_output_tokens(Enforcement::Ours).with_cost(Enforcement::Ours);
-        capabilities
-    }
+    })
+}
 
-    async fn probe(&self) -> Availability {
-        Availability::ready(None)
-    }
-
-    async fn forget(&self, _handle: &ResumeHandle) -> Result<Forgotten, ForgetError> {
-        Ok(Forgotten::WasGone)
-    }
-
-    async fn run_turn(
-        &self,
-        request: TurnRequest,
-        host: TurnHost,
-        _events: &mut dyn EventSink,
-    ) -> Result<TurnResult, TurnError> {
-        let session = host.open_turn(&request);
-        let offered: Vec<String> = session.definitions().iter().map(|tool| tool.name.clone()).collect();
+impl Agents {
+    async fn play(&self, turn: &mut ScriptedTurn<'_>) -> ScriptedEnd {
+        let offered: Vec<String> = turn.session.definitions().iter().map(|tool| tool.name.clone()).collect();
         let phases = [
             ("submit_brief", "orchestrate"),
             ("submit_handoff", "implement"),
@@ -122,74 +82,39 @@ impl ExecutionBackend for Puppet {
             .find(|(tool, _)| offered.iter().any(|name| name == tool))
             .expect("a terminal tool")
             .1;
-        let mut recorder = Recorder::new();
         let mut usage = Usage::new();
         usage.output_tokens = Some(100);
-        recorder.set_usage(usage);
+        turn.log.recorder.set_usage(usage);
         let brief = match offered.iter().any(|name| name == "read_my_brief") {
-            true => {
-                text(&session.call(session.token(), ToolCall::new("b", "read_my_brief", json!({}))).await)
-            }
+            true => text_of(&turn.call("read_my_brief", json!({})).await?),
             false => String::new(),
         };
         let seen = {
-            let mut all = self.agents.seen.lock().unwrap();
-            let turn = all.iter().filter(|seen| seen.phase == phase).count();
+            let mut all = self.seen.lock().unwrap();
             let seen = Seen {
                 phase,
                 brief,
-                prompt: request.prompt_text(),
-                system: request.system.clone().unwrap_or_default(),
+                prompt: turn.request.prompt_text(),
+                system: turn.request.system.clone().unwrap_or_default(),
                 tools: offered,
-                turn,
+                turn: all.iter().filter(|seen| seen.phase == phase).count(),
             };
             all.push(seen.clone());
             seen
         };
-        let (mut finish, mut cost) = (FinishReason::Stop, None);
-        for (number, act) in (self.agents.script)(&seen).into_iter().enumerate() {
-            let cancelled = || TurnError::new(ErrorKind::Cancelled, self.id.clone());
-            if host.cancel.is_cancelled() {
-                return Err(cancelled());
-            }
+        for act in (self.script)(&seen) {
             match act {
                 Act::Call(tool, arguments) => {
-                    let call = ToolCall::new(format!("c{number}"), tool, arguments);
-                    let answer = session.call(session.token(), call).await;
-                    self.agents.answers.lock().unwrap().push((tool.to_owned(), text(&answer)));
-                    recorder.add_effects(session.effects());
-                    if session.is_handed_in() {
-                        finish = FinishReason::Submitted;
-                    }
+                    let answer = turn.call(tool, arguments).await?;
+                    self.answers.lock().unwrap().push((tool.to_owned(), text_of(&answer)));
                 }
-                Act::Fail(kind) => {
-                    return Err(TurnError::new(kind, self.id.clone()).with_partial(recorder.into_partial()));
-                }
-                Act::Cost(usd) => cost = Some(Cost { usd: Usd(usd), source: CostSource::Reported }),
-                Act::Hang => {
-                    host.cancel.cancelled().await;
-                    return Err(cancelled());
-                }
-                Act::Wait(gate) => {
-                    tokio::select! {
-                        permit = gate.acquire() => permit.unwrap().forget(),
-                        () = host.cancel.cancelled() => return Err(cancelled()),
-                    }
+                act => {
+                    turn.play(vec![act]).await?;
                 }
             }
         }
-        let mut result = recorder.into_result(finish, Provenance::new(self.id.clone()));
-        result.cost = cost;
-        Ok(result)
+        Ok((FinishReason::Stop, None))
     }
-}
-
-fn text(answer: &ToolResult) -> String {
-    let text = |content: &ToolContent| match content {
-        ToolContent::Text { text } => text.clone(),
-        _ => String::new(),
-    };
-    answer.content.iter().map(text).collect()
 }
 
 /// A home and a project, and the agents at work in them.
@@ -253,9 +178,7 @@ pub(crate) fn router(agents: &Arc<Agents>, more: &Value) -> Router {
     for (name, value) in more.as_object().into_iter().flatten() {
         configuration["types"][name] = value.clone();
     }
-    let puppet = |id: &str| {
-        Arc::new(Puppet { id: id.into(), agents: Arc::clone(agents) }) as Arc<dyn ExecutionBackend>
-    };
+    let puppet = |id: &str| Arc::new(puppet(id, agents)) as Arc<dyn ExecutionBackend>;
     Router::builder(Registry::new(), BuildContext::in_home("home"))
         .backend_of(VendorId::new("first-vendor"), puppet("alpha"))
         .backend_of(VendorId::new("second-vendor"), puppet("beta"))

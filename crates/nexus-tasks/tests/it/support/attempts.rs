@@ -12,12 +12,11 @@ use nexus_tasks::{
     AgentEnding, AgentProgress, AttemptPlace, BriefDraft, Checks, Cursor, ProbeStore, ProblemBrief, Prompts,
     SandboxKind, StepAgent, StepAttempt, StepRecord, StepWatcher, TaskSettings,
 };
+use nexus_testkit::scripted::{Act, ScriptedBackend};
 use nexus_trees::{CommitId, CommitIntent, Git, Project, Tree, TreeOptions};
 use nexus_work::{AgentTurn, AgentTypes};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-
-use super::{Act, Scripted};
 
 /// A task's folder.
 pub(crate) struct World {
@@ -188,10 +187,10 @@ fn write_files(root: &Path, files: &[(&str, &str)]) {
 /// The agents of a task: each group's backends in order, each with the company behind it.
 #[derive(Default)]
 pub(crate) struct Cast<'a> {
-    pub(crate) executors: Vec<(&'a Arc<Scripted>, &'a str)>,
+    pub(crate) executors: Vec<(&'a Arc<ScriptedBackend>, &'a str)>,
     /// The seats of the panel of reviewers.
-    pub(crate) seats: Vec<Vec<(&'a Arc<Scripted>, &'a str)>>,
-    pub(crate) reflector: Option<(&'a Arc<Scripted>, &'a str)>,
+    pub(crate) seats: Vec<Vec<(&'a Arc<ScriptedBackend>, &'a str)>>,
+    pub(crate) reflector: Option<(&'a Arc<ScriptedBackend>, &'a str)>,
     /// Of the panel. `None` leaves it out.
     pub(crate) min_vendors: Option<usize>,
     /// Of the executor's type. `None` leaves it out.
@@ -202,7 +201,7 @@ pub(crate) struct Cast<'a> {
 
 impl Cast<'_> {
     pub(crate) fn router(&self) -> Router {
-        let ids = |backends: &[(&Arc<Scripted>, &str)]| -> Vec<String> {
+        let ids = |backends: &[(&Arc<ScriptedBackend>, &str)]| -> Vec<String> {
             backends.iter().map(|(backend, _)| backend.id().as_str().to_owned()).collect()
         };
         let mut groups = json!({ "makers": ids(&self.executors) });

@@ -1,0 +1,72 @@
+//! Scripts as data.
+
+use std::{fmt, sync::Arc};
+
+use nexus_core::{ApprovalRequest, ErrorKind, FinishReason, TurnEvent};
+use serde_json::Value;
+use tokio::sync::{Barrier, Semaphore};
+
+/// One thing that a scripted backend does in a turn.
+#[derive(Clone)]
+pub enum Act {
+    /// Sends an event.
+    Tell(TurnEvent),
+    /// Sends a whole message.
+    Say(String),
+    /// Calls a tool of the caller's. No event tells of the call.
+    Call(&'static str, Value),
+    /// Asks for an approval. If it is denied, the acts up to the end of the call `c1` are left out, and the call ends as denied.
+    Ask(ApprovalRequest),
+    /// Does what this computes from the texts that the calls of the turn were answered.
+    Then(Arc<ByAnswers>),
+    /// Works beside the tools.
+    Beside(Arc<dyn Fn() + Send + Sync>),
+    /// Waits until as many turns as the barrier says have come to it.
+    Meet(Arc<Barrier>),
+    /// Waits until the test adds a permit, and uses it up.
+    Wait(Arc<Semaphore>),
+    /// States the cost of the turn in US dollars.
+    Cost(f64),
+    /// Waits until the turn is cancelled or out of time.
+    Hang,
+    /// Panics.
+    Panic,
+    /// Fails, without a message.
+    Fail(ErrorKind),
+    /// Fails with a message.
+    FailSaying(ErrorKind, &'static str),
+    /// Sets why the model stopped.
+    Finish(FinishReason),
+}
+
+/// Computes acts from answers.
+pub type ByAnswers = dyn Fn(&[String]) -> Vec<Act> + Send + Sync;
+
+impl Act {
+    /// [`Act::Then`]
+    pub fn then(compute: impl Fn(&[String]) -> Vec<Self> + Send + Sync + 'static) -> Self {
+        Self::Then(Arc::new(compute))
+    }
+
+    /// [`Act::Beside`]
+    pub fn beside(effect: impl Fn() + Send + Sync + 'static) -> Self {
+        Self::Beside(Arc::new(effect))
+    }
+}
+
+impl fmt::Debug for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tell(event) => f.debug_tuple("Tell").field(event).finish(),
+            Self::Say(text) => f.debug_tuple("Say").field(text).finish(),
+            Self::Call(tool, arguments) => f.debug_tuple("Call").field(tool).field(arguments).finish(),
+            Self::Fail(kind) => f.debug_tuple("Fail").field(kind).finish(),
+            _ => f.write_str("Act"),
+        }
+    }
+}
+
+/// A turn that says `text`.
+pub fn answer(text: impl Into<String>) -> Vec<Act> {
+    vec![Act::Say(text.into())]
+}
