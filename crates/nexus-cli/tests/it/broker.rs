@@ -3,49 +3,40 @@
 use std::{
     fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
+    ops::Deref,
     os::unix::fs::PermissionsExt as _,
-    process::{Child, Command, Output, Stdio},
+    process::{Child, Command, Stdio},
 };
 
 use nexus_broker::trigger::WebhookKey;
-use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall};
+use nexus_testkit::sim::{Conversation, Reply, ToolCall};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{Folder, PATIENCE, text, until};
+use crate::support::{Folder, PATIENCE, text, two_vendors::TwoVendors, until};
+
+const AGENTS: &str = "\
+types: { talker: { group: north } }
+broker:
+  agents:
+    clerk: { type: talker, instructions: You are a clerk. }
+    manager: { type: talker, may_write_to: [clerk], max_workers: 2 }
+";
 
 /// A home with a manager, a clerk and a simulated model.
-struct Stage {
-    folder: Folder,
-    _model: Sim,
+struct Stage(TwoVendors);
+
+impl Deref for Stage {
+    type Target = TwoVendors;
+
+    fn deref(&self) -> &TwoVendors {
+        &self.0
+    }
 }
 
 impl Stage {
     fn new(reply: impl Fn(&Conversation) -> Option<Reply> + Send + Sync + 'static) -> Self {
-        let model = Sim::builder(Dialect::Responses, Scenario::text("")).answered_by(reply).start().unwrap();
-        let config = format!(
-            "groups: {{ north: [north-model] }}\n\
-             backends: {{ north-model: {{ kind: responses, vendor: north, base_url: {url:?}, model: simulated }} }}\n\
-             types: {{ talker: {{ group: north }} }}\n\
-             broker:\n  agents:\n    clerk: {{ type: talker, instructions: You are a clerk. }}\n    \
-             manager: {{ type: talker, may_write_to: [clerk], max_workers: 2 }}\n",
-            url = model.base_url(),
-        );
-        let folder = Folder::empty();
-        fs::create_dir(folder.nexus_home()).unwrap();
-        fs::write(folder.nexus_home().join("nexus.yaml"), &config).unwrap();
-        Self { folder, _model: model }
-    }
-
-    fn nexus(&self, arguments: &[&str]) -> Output {
-        self.folder.nexus(arguments)
-    }
-
-    /// What a command prints that has to succeed.
-    fn said(&self, arguments: &[&str]) -> String {
-        let output = self.nexus(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        text(&output.stdout).to_owned()
+        Self(TwoVendors::new(AGENTS, reply))
     }
 
     /// A broker that runs, once it says so.

@@ -3,66 +3,40 @@
 use std::{
     collections::BTreeMap,
     fs,
-    process::Output,
+    ops::Deref,
     time::{Duration, Instant},
 };
 
-use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim, ToolCall};
+use nexus_testkit::sim::{Conversation, Reply, ToolCall};
 use serde_json::Value;
 
 use crate::{
     debate_model,
-    support::{Folder, debaters, text},
+    support::{
+        debaters, text,
+        two_vendors::{NEW_DEBATE, TwoVendors, debate_stage},
+    },
 };
 
 /// A home with a configuration, two sources, and a simulated model.
-struct Stage {
-    folder: Folder,
-    model: Sim,
+struct Stage(TwoVendors);
+
+impl Deref for Stage {
+    type Target = TwoVendors;
+
+    fn deref(&self) -> &TwoVendors {
+        &self.0
+    }
 }
 
 impl Stage {
     fn new(reply: impl Fn(&Conversation) -> Option<Reply> + Send + Sync + 'static) -> Self {
-        let model = Sim::builder(Dialect::Responses, Scenario::text("")).answered_by(reply).start().unwrap();
-        let config = format!(
-            "groups: {{ north: [north-model], south: [south-model] }}\n\
-             backends:\n  north-model: {{ kind: responses, vendor: north, base_url: {url:?}, model: simulated }}\n  \
-             south-model: {{ kind: responses, vendor: south, base_url: {url:?}, model: simulated }}\n\
-             types:\n  framer: {{ group: north }}\n  panelist: {{ panel: debate }}\n  arbiter: {{ group: south }}\n\
-             panels: {{ debate: [{{ group: north }}, {{ group: south }}] }}\n",
-            url = model.base_url(),
-        );
-        let folder = Folder::empty();
-        fs::create_dir(folder.nexus_home()).unwrap();
-        fs::write(folder.nexus_home().join("nexus.yaml"), &config).unwrap();
-        fs::write(folder.path().join("crashes.md"), "Of 12 crashes, 9 lost writes.\n").unwrap();
-        fs::write(folder.path().join("latency.md"), "A write takes 0.2 ms.\n").unwrap();
-        Self { folder, model }
-    }
-
-    fn nexus(&self, arguments: &[&str]) -> Output {
-        self.folder.nexus(arguments)
-    }
-
-    /// What a command prints that has to succeed.
-    fn said(&self, arguments: &[&str]) -> String {
-        let output = self.nexus(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        text(&output.stdout).to_owned()
+        Self(debate_stage(reply))
     }
 
     /// A new debate, by its id.
     fn created(&self) -> String {
-        let new = [
-            "debate",
-            "new",
-            "Shall the cache be written through?",
-            "--source",
-            "crashes=crashes.md",
-            "--source",
-            "latency=latency.md",
-        ];
-        self.said(&new).trim().to_owned()
+        self.said(&NEW_DEBATE).trim().to_owned()
     }
 
     /// The records of the stages that count.

@@ -112,6 +112,7 @@ fn a_turn_runs_on_another_machine_and_its_worker_is_seen_and_drained() {
     let set_up = here.nexus(&["fleet", "setup", "--pool", "builders"]);
     assert!(set_up.status.success(), "{set_up:?}");
     assert_eq!(text(&set_up.stdout), "the streams and buckets are there\nthe queue of builders is there\n");
+    assert!(here.nexus(&["fleet", "setup", "--json"]).status.success());
     let nobody = here.nexus(&["fleet", "status"]);
     assert!(
         text(&nobody.stdout).contains("no worker: start one with `nexus worker --pool builders`"),
@@ -243,6 +244,7 @@ fn a_login_that_cannot_be_shared_is_told_at_its_place() {
     let key = folder.nexus(&["fleet", "key"]);
     let key = text(&key.stdout).trim();
     assert!(key.len() == 56 && key.starts_with('X'), "{key}");
+    assert!(text(&folder.nexus(&["fleet", "key", "--json"]).stdout).contains(key));
     let said = worker();
     assert!(said.contains(&format!("the key of this machine is {key}: write that as `key`")), "{said}");
 }

@@ -7,16 +7,18 @@ use std::{
     process::{Child, ChildStdout, Command, Stdio},
 };
 
-use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
+use nexus_testkit::sim::Reply;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::{
+    debate_model,
     support::{
         Folder,
         answers::{checked, commands, named},
         stage::Stage,
         text,
+        two_vendors::{NEW_DEBATE, debate_stage, task_stage},
     },
     task_model,
 };
@@ -25,8 +27,6 @@ use crate::{
 const ELSEWHERE: &[(&str, &str)] = &[
     ("broker clean", "a worker of an agent"),
     ("broker land", "a worker of an agent"),
-    ("debate advance", "a panel that debates: `debate`"),
-    ("fleet key", "a section `fleet`: `fleet_command`"),
     ("fleet setup", "a server of the fleet: `fleet_command`"),
     ("fleet status", "a server of the fleet: `fleet_command`"),
     ("key list", "a keyring: `key`"),
@@ -99,6 +99,7 @@ fn every_line_of_every_command_is_as_its_schema_says() {
     let mut seen = Seen::default();
     turns(&mut seen);
     tasks(&mut seen);
+    debates(&mut seen);
     projects(&mut seen);
     agents(&mut seen);
     let elsewhere: BTreeSet<&str> = ELSEWHERE.iter().map(|(command, _)| *command).collect();
@@ -155,34 +156,17 @@ fn turns(seen: &mut Seen) {
 
 /// A task, walked to its end.
 fn tasks(seen: &mut Seen) {
-    let model =
-        Sim::builder(Dialect::Responses, Scenario::text("")).answered_by(task_model::reply).start().unwrap();
-    let config = format!(
-        "groups: {{ north: [north-model], south: [south-model] }}\n\
-         backends:\n  north-model: {{ kind: responses, vendor: north, base_url: {url:?}, model: simulated }}\n  \
-         south-model: {{ kind: responses, vendor: south, base_url: {url:?}, model: simulated }}\n\
-         types:\n  orchestrator: {{ tier: operations, phase: orchestrate, group: north }}\n  \
-         executor: {{ tier: execution, phase: implement, group: south }}\n  \
-         reviewer: {{ tier: operations, phase: review, panel: review }}\n\
-         panels: {{ review: [{{ group: north }}, {{ group: south }}] }}\n\
-         tasks: {{ defaults: {{ sandbox: {{ kind: none }} }} }}\n",
-        url = model.base_url(),
-    );
-    let folder = Folder::empty();
-    fs::create_dir(folder.nexus_home()).unwrap();
-    fs::write(folder.nexus_home().join("nexus.yaml"), &config).unwrap();
-    let project = folder.path().canonicalize().unwrap().join("sums");
-    fs::create_dir(&project).unwrap();
-    task_model::begin(&project).unwrap();
+    let Some((stage, project)) = task_stage(task_model::reply) else { return };
+    let folder = &stage.folder;
     let goal = "`sh sum.sh -1 -2` is to print -3";
     let project = project.to_str().unwrap();
     let new = ["task", "new", goal, "--project", project, "--test", "sh test.sh"];
-    seen.run(&folder, &new);
-    let walked = seen.run(&folder, &["task", "run", "last"]);
+    seen.run(folder, &new);
+    let walked = seen.run(folder, &["task", "run", "last"]);
     let types: BTreeSet<_> = walked.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(types, BTreeSet::from(["plan", "progress", "result", "step"]));
     seen.run_all(
-        &folder,
+        folder,
         &[
             &["task", "status", "last"],
             &["task", "log", "last"],
@@ -197,6 +181,15 @@ fn tasks(seen: &mut Seen) {
             &["task", "remove", "last"],
         ],
     );
+}
+
+/// A debate, a stage further.
+fn debates(seen: &mut Seen) {
+    let stage = debate_stage(debate_model::reply);
+    seen.run_all(&stage.folder, &[&NEW_DEBATE, &["debate", "advance", "last"]]);
+    // No server is asked for the key of a machine.
+    let fleet = Folder::with("fleet: { servers: ['nats://127.0.0.1:1'] }\n");
+    seen.run(&fleet, &["fleet", "key"]);
 }
 
 /// A project, and its artifacts.

@@ -2,71 +2,48 @@
 
 use std::{
     fs,
+    ops::Deref,
     path::PathBuf,
-    process::{Command, Output, Stdio},
+    process::{Command, Stdio},
     time::Duration,
 };
 
-use nexus_testkit::sim::{Conversation, Dialect, Reply, Scenario, Sim};
+use nexus_testkit::sim::{Conversation, Reply};
 use serde_json::Value;
 
 use crate::{
-    support::{Folder, text, until},
+    support::{
+        text,
+        two_vendors::{TwoVendors, task_stage},
+        until,
+    },
     task_model,
 };
 
 /// A home with a configuration, a project, and a simulated model.
 struct Stage {
-    folder: Folder,
+    vendors: TwoVendors,
     project: PathBuf,
-    model: Sim,
+}
+
+impl Deref for Stage {
+    type Target = TwoVendors;
+
+    fn deref(&self) -> &TwoVendors {
+        &self.vendors
+    }
 }
 
 impl Stage {
     /// `None` where there is no git.
     fn new(reply: impl Fn(&Conversation) -> Option<Reply> + Send + Sync + 'static) -> Option<Self> {
-        if Command::new("git").arg("--version").output().is_err() {
-            assert!(std::env::var_os("NEXUS_TEST_GIT").is_none(), "git is required here");
-            println!("NOT TESTED: there is no git");
-            return None;
-        }
-        let model = Sim::builder(Dialect::Responses, Scenario::text("")).answered_by(reply).start().unwrap();
-        let config = format!(
-            "groups: {{ north: [north-model], south: [south-model] }}\n\
-             backends:\n  north-model: {{ kind: responses, vendor: north, base_url: {url:?}, model: simulated }}\n  \
-             south-model: {{ kind: responses, vendor: south, base_url: {url:?}, model: simulated }}\n\
-             types:\n  orchestrator: {{ tier: operations, phase: orchestrate, group: north }}\n  \
-             executor: {{ tier: execution, phase: implement, group: south }}\n  \
-             reviewer: {{ tier: operations, phase: review, panel: review }}\n\
-             panels: {{ review: [{{ group: north }}, {{ group: south }}] }}\n\
-             tasks: {{ defaults: {{ sandbox: {{ kind: none }} }} }}\n",
-            url = model.base_url(),
-        );
-        let folder = Folder::empty();
-        fs::create_dir(folder.nexus_home()).unwrap();
-        fs::write(folder.nexus_home().join("nexus.yaml"), &config).unwrap();
-        let project = folder.path().canonicalize().unwrap().join("sums");
-        fs::create_dir(&project).unwrap();
-        task_model::begin(&project).unwrap();
-        Some(Self { folder, project, model })
-    }
-
-    fn nexus(&self, arguments: &[&str]) -> Output {
-        self.folder.nexus(arguments)
-    }
-
-    /// What a command prints that has to succeed.
-    fn said(&self, arguments: &[&str]) -> String {
-        let output = self.nexus(arguments);
-        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-        text(&output.stdout).to_owned()
+        let (vendors, project) = task_stage(reply)?;
+        Some(Self { vendors, project })
     }
 
     /// A new task, by its id.
     fn created(&self) -> String {
-        let project = self.project.to_str().unwrap();
-        let goal = "`sh sum.sh -1 -2` is to print -3";
-        self.said(&["task", "new", goal, "--project", project, "--test", "sh test.sh"]).trim().to_owned()
+        self.new_task(self.project.to_str().unwrap())
     }
 }
 

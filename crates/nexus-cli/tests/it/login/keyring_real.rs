@@ -13,6 +13,7 @@ use std::{
 use nexus_testkit::sim::{Dialect, Reply, Scenario, Sim};
 
 use super::home::{Finished, Home, REFRESH_MARK, issuer};
+use crate::support::answers::checked;
 
 /// A home whose commands find the keyring that `with-keyring` began.
 fn home() -> Home {
@@ -83,13 +84,16 @@ fn a_key_is_kept_used_and_removed() {
     let finished = home.nexus(&turn);
     assert_eq!(finished.code, Some(1), "{finished:?}");
 
-    let mut set = home.command(&["key", "set", "command-test"]);
+    let mut set = home.command(&["key", "set", "command-test", "--json"]);
     let mut set = set.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     set.stdin.take().unwrap().write_all(format!("{KEY}\n").as_bytes()).unwrap();
     let finished = Finished::of(set.wait_with_output().unwrap());
     assert_eq!(finished.code, Some(0), "{finished:?}");
     assert!(!format!("{finished:?}").contains(KEY), "{finished:?}");
+    checked(&["key", "set"], &finished.stdout);
     assert_eq!(seen_by_others("command-test").as_deref(), Some(KEY));
+    let listed = home.nexus(&["key", "list", "--json"]);
+    assert!(listed.code == Some(0) && listed.stdout.contains("command-test"), "{listed:?}");
 
     let finished = home.nexus(&turn);
     assert_eq!((finished.code, finished.stdout.trim()), (Some(0), "Here."), "{finished:?}");
@@ -100,5 +104,6 @@ fn a_key_is_kept_used_and_removed() {
     assert_eq!(seen_by_others("command-test"), None);
     let finished = home.nexus(&["key", "remove", "command-test"]);
     assert!(finished.code == Some(0) && finished.stdout.contains("there was none"), "{finished:?}");
+    assert_eq!(home.nexus(&["key", "remove", "command-test", "--json"]).code, Some(0));
     assert_eq!(home.nexus(&turn).code, Some(1));
 }

@@ -7,6 +7,8 @@ pub(crate) mod debaters;
 #[cfg(target_os = "linux")]
 pub(crate) mod nats;
 pub(crate) mod stage;
+#[cfg(target_os = "linux")]
+pub(crate) mod two_vendors;
 
 use std::{
     fs,
