@@ -20,8 +20,8 @@ pub(crate) fn speaks_of_length(words: &str) -> bool {
     TOO_LONG.iter().any(|too_long| words.contains(too_long))
 }
 
-/// Whether the words say that a stream held bytes that are no UTF-8. Source: observed with Codex 0.169.0, whose parser of
-/// event streams other programs use, too.
+/// Whether the words say that a stream held bytes that are no UTF-8. Source: observed with a vendor's program, whose parser of
+/// event streams others use, too.
 pub(crate) fn speaks_of_invalid_text(words: &str) -> bool {
     let words = words.to_lowercase();
     words.contains("utf8 error") || words.contains("invalid utf-8")

@@ -127,6 +127,10 @@ impl ResponseReader {
         }
         let number = part.summary_index.0.or(part.content_index.0);
         let (place, id) = (part.output_index.0, part.item_id.as_str());
+        // Some servers tell an item again behind the next one.
+        if self.slots.is_over(target.slot_kind(), id) {
+            return;
+        }
         let Some(index) = self.find_or_open(target.slot_kind(), place, id) else { return };
         let is_known =
             self.slots.slot_mut(index).is_some_and(|slot| slot.is_in_part || slot.ended_part == Some(number));

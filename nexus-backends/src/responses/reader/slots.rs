@@ -157,6 +157,12 @@ impl ItemSlots {
         if newest().any(|(_, slot)| has_id(slot)) { Err(Late) } else { Ok(None) }
     }
 
+    /// Whether an item of this name is over.
+    pub(super) fn is_over(&self, kind: SlotKind, item_id: &str) -> bool {
+        let mut newest = self.slots.iter().rev().take(SEARCHED).filter(|slot| slot.kind == kind);
+        newest.any(|slot| !item_id.is_empty() && slot.item_id == item_id && slot.item.is_some())
+    }
+
     /// Whether an item that is over is this very one, told twice.
     pub(super) fn is_known(&self, kind: SlotKind, raw: &RawValue) -> bool {
         let mut newest = self.slots.iter().rev().take(SEARCHED).filter(|slot| slot.kind == kind);

@@ -784,3 +784,21 @@ proptest::proptest! {
         proptest::prop_assert_eq!(texts(&reply), ["Hello"]);
     }
 }
+
+/// As `transformers serve` 5.23.0 does.
+#[test]
+fn an_item_that_is_told_again_behind_a_call_is_one() {
+    let text =
+        json!({ "type": "response.output_text.done", "item_id": "m", "output_index": 1, "text": "Hello" });
+    let again = json!({ "type": "response.output_item.added", "output_index": 1, "item": message("m", "") });
+    let (events, reply) = read(&[
+        json!({ "type": "response.output_text.delta", "item_id": "m", "output_index": 0, "delta": "Hello" }),
+        done(0, &message("m", "Hello")),
+        done(1, &call("c", "1", "{}")),
+        again,
+        text,
+        done(1, &message("m", "Hello")),
+        completed(&[message("m", "Hello")]),
+    ]);
+    assert_eq!(texts(&reply), ["Hello"], "{events:?}");
+}
