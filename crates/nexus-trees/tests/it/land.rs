@@ -131,6 +131,32 @@ fn every_other_obstacle_is_named() {
     assert_eq!(case(&nothing, &split), LandObstacle::IndexUnreadable);
 }
 
+/// Some people keep a file of their own settings so: `git update-index --skip-worktree`.
+#[test]
+fn a_file_that_git_is_told_to_leave_alone_is_in_the_way_of_its_own_changes_only() {
+    let git = needs_git!();
+    let mine = |place: &Place| {
+        place.person(&["update-index", "--skip-worktree", "b"]);
+        write(&place.project().join("b"), "mine\n");
+    };
+    let place = Place::with(&git, FILES);
+    mine(&place);
+    let (tree, made) = changed(&place, &[("a", "2\n")]);
+    let landed = tree.land(&made).unwrap();
+    assert!(matches!(landed, Landing::FastForwarded { .. }), "{landed:?}");
+    assert_eq!(fs::read_to_string(place.project().join("a")).unwrap(), "2\n");
+    assert_eq!(fs::read_to_string(place.project().join("b")).unwrap(), "mine\n");
+    assert_eq!(place.person(&["status", "--porcelain"]), "");
+    assert!(place.person(&["ls-files", "-t"]).contains("S b"), "it is left alone from now on, too");
+
+    let place = Place::with(&git, FILES);
+    mine(&place);
+    let (tree, made) = changed(&place, &[("b", "2\n")]);
+    let obstacle = obstacle(tree.land(&made).unwrap());
+    assert!(matches!(&obstacle, LandObstacle::InTheWay(words) if words.contains("\"b\"")), "{obstacle:?}");
+    assert_eq!(fs::read_to_string(place.project().join("b")).unwrap(), "mine\n");
+}
+
 #[test]
 fn a_base_with_what_was_not_committed_gives_a_patch() {
     let git = needs_git!();
