@@ -143,6 +143,12 @@ pub enum RefreshError {
         /// The issuer's code, such as `invalid_grant`.
         reason: String,
     },
+    /// The issuer answered with an error that does not end the login, and said why. Nothing is spent.
+    #[error("the issuer declined: {reason}")]
+    Declined {
+        /// The issuer's code and words.
+        reason: String,
+    },
     /// No answer came. The token may be spent or not.
     #[error("the issuer could not be reached: {reason}")]
     Unreachable {

@@ -191,6 +191,7 @@ pub(super) fn failure_or_refusal(error: RefreshError) -> Result<TransientFailure
         RefreshError::Unreachable { reason } | RefreshError::Unasked { reason } => {
             Ok(TransientFailure::Unreachable(reason))
         }
+        error @ RefreshError::Declined { .. } => Ok(TransientFailure::Unreachable(error.to_string())),
         RefreshError::Malformed { reason } => Ok(TransientFailure::Malformed(reason)),
     }
 }

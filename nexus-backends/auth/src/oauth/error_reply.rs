@@ -8,7 +8,8 @@
 //! | no connection, none in time, one that breaks off | unreachable |
 //! | success that is no JSON object with what can be used, or is too large | malformed |
 //! | a redirect, which is never followed | malformed |
-//! | any other status, such as 400 `invalid_request`, 401 with a page, 403 or 404 | malformed: a page of a firewall, a wrong endpoint or a request that is not understood says nothing of the login, and what says nothing must not end it |
+//! | any other status from 400 on with a code or words in a JSON object, such as 400 `invalid_request` or 403 for a country | declined, in the issuer's own words: the login stays |
+//! | any other answer, such as 401 with a page, 403 or 404 | malformed: a page of a firewall or a wrong endpoint says nothing of the login, and what says nothing must not end it |
 //!
 //! Final are the codes of [`FINAL`] and those that the [`Issuer`] adds, in a JSON object.
 
@@ -28,11 +29,16 @@ const PASSING: [&str; 3] = ["temporarily_unavailable", "server_error", "slow_dow
 /// Codes that answer the question whether a person said yes. Source: RFC 8628 section 3.5.
 const OF_DEVICES: [&str; 3] = ["authorization_pending", "access_denied", "expired_token"];
 
+/// Advice where a server, or a firewall before it, does not serve this machine.
+const PROXY_HINT: &str = "; if it does not serve this network or country, reach it through a proxy (HTTPS_PROXY and `inherit_proxy`)";
+
 /// The error in an issuer's response.
 #[derive(Debug, Default)]
 pub(super) struct IssuerError {
     /// Its code, such as `invalid_grant`.
     pub(super) code: Option<String>,
+    /// Its words, fit for a message.
+    words: Option<String>,
     /// Whether it is a JSON object at all.
     is_object: bool,
 }
@@ -53,7 +59,17 @@ impl IssuerError {
         // A code that is known is our own word, and tells nothing of what was sent.
         let known = said().find(|code| is_known(code, issuer)).map(str::to_owned);
         let code = known.or_else(|| said().find_map(|code| sanitize::code(code, sent)));
-        Self { code, is_object: true }
+        let words = [
+            body.get("error_description"),
+            nested.and_then(|error| error.get("message")),
+            body.get("message"),
+            body.get("detail"),
+            body.get("error"),
+        ];
+        let words = words.into_iter().flatten().filter_map(Value::as_str);
+        let words = words.filter(|words| Some(*words) != code.as_deref());
+        let words = words.filter_map(|words| sanitize::words(words, sent)).next();
+        Self { code, words, is_object: true }
     }
 
     /// Whether the code is this one.
@@ -77,6 +93,12 @@ pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) 
         Some(code) => format!("{code} (HTTP {})", status.as_u16()),
         None => format!("HTTP {}", status.as_u16()),
     };
+    let has_said = code.is_some() || reply.words.is_some();
+    let told = || {
+        let words = reply.words.as_ref().map(|words| format!(": {words}")).unwrap_or_default();
+        let hint = if matches!(status.as_u16(), 403 | 451) { PROXY_HINT } else { "" };
+        format!("{reason}{words}{hint}")
+    };
     let is_final_unauthorized = reply.is_object && issuer.plain_unauthorized == PlainUnauthorized::Final;
     match status.as_u16() {
         408 | 425 | 429 | 500.. => RefreshError::Unreachable { reason },
@@ -86,15 +108,23 @@ pub(super) fn meaning(status: StatusCode, reply: &IssuerError, issuer: &Issuer) 
         400.. if code.is_some_and(|code| is_final(code, issuer)) => RefreshError::Refused { reason },
         400.. if code.is_some_and(|code| PASSING.contains(&code)) => RefreshError::Unreachable { reason },
         401 if is_final_unauthorized => RefreshError::Refused { reason },
-        _ => RefreshError::Malformed { reason },
+        400.. if has_said => RefreshError::Declined { reason: told() },
+        _ => RefreshError::Malformed { reason: told() },
     }
+}
+
+/// Whether an error response says that the country of this machine is not served. Source: public threads about the code
+/// `unsupported_country_region_territory`.
+pub(super) fn refuses_place(body: &[u8]) -> bool {
+    let reply = serde_json::from_slice::<Map<String, Value>>(body);
+    reply.is_ok_and(|reply| Value::Object(reply).to_string().contains("unsupported_country"))
 }
 
 /// In a sign-in there is nothing yet that could be refused for good but the sign-in itself.
 impl From<RefreshError> for SignInError {
     fn from(error: RefreshError) -> Self {
         match error {
-            RefreshError::Refused { reason } => Self::Declined { reason },
+            RefreshError::Refused { reason } | RefreshError::Declined { reason } => Self::Declined { reason },
             RefreshError::Unreachable { reason } => Self::Unreachable { reason },
             RefreshError::Malformed { reason } => Self::Malformed { reason },
             RefreshError::Unasked { reason } => Self::Unsupported { reason },
@@ -147,7 +177,7 @@ mod tests {
             }
         }
         let elsewhere = error_of(&issuer(), 400, r#"{"error":"token_spent"}"#);
-        assert!(matches!(elsewhere, RefreshError::Malformed { .. }), "not a code of that one: {elsewhere}");
+        assert!(matches!(elsewhere, RefreshError::Declined { .. }), "not a code of that one: {elsewhere}");
     }
 
     #[test]
@@ -156,7 +186,8 @@ mod tests {
         {
             let (meant, not_meant) = (error(401, body), error_of(&issuer(), 401, body));
             assert!(matches!(meant, RefreshError::Refused { .. }), "{body}: {meant}");
-            assert!(matches!(not_meant, RefreshError::Malformed { .. }), "{body}: {not_meant}");
+            let stays = matches!(not_meant, RefreshError::Malformed { .. } | RefreshError::Declined { .. });
+            assert!(stays, "{body}: {not_meant}");
         }
         for body in ["", "<html>sign in to this network</html>", "[1]", "null", "\"x\"", "{\"error\":"] {
             let error = error(401, body);

@@ -60,6 +60,11 @@ impl IssuerReply {
         }
     }
 
+    /// Returns true if the reply refuses the country or the network of this machine.
+    pub(super) fn refuses_place(&self) -> bool {
+        error_reply::refuses_place(&self.body)
+    }
+
     /// Returns the meaning of a reply without success. The error contains none of `sent`.
     pub(super) fn error(&self, issuer: &Issuer, sent: &[&str]) -> RefreshError {
         error_reply::meaning(self.status, &IssuerError::read(&self.body, issuer, sent), issuer)

@@ -31,6 +31,14 @@ pub(super) fn code(text: &str, secrets: &[&str]) -> Option<String> {
     (is_word && !secrets.iter().any(tells)).then(|| text.to_owned())
 }
 
+/// Returns another program's words without control characters, as [`shown`] does; `None` if they are empty or contain a piece of a
+/// secret that is long enough to identify it.
+pub(super) fn words(text: &str, secrets: &[&str]) -> Option<String> {
+    let words = shown(text, &[]);
+    let tells = |secret: &&str| shares_a_piece(words.as_bytes(), secret.as_bytes());
+    (!words.is_empty() && !secrets.iter().any(tells)).then_some(words)
+}
+
 /// Returns true if the text contains a piece of the secret in upper or lower case; of a short secret, the
 /// whole.
 fn shares_a_piece(text: &[u8], secret: &[u8]) -> bool {

@@ -123,7 +123,7 @@ async fn asked(
         failure = match reply.and_then(|reply| {
             // Pending is not an error. A firewall's page may have the same status, which the time limit
             // reveals.
-            match matches!(reply.status.as_u16(), 403 | 404) {
+            match matches!(reply.status.as_u16(), 403 | 404) && !reply.refuses_place() {
                 true => Ok(None),
                 false => success(reply, issuer, &[sent]).map(Some),
             }

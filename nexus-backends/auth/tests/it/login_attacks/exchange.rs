@@ -75,6 +75,12 @@ async fn a_code_that_is_refused_is_declined_with_the_code_of_the_issuer() {
         "{ended:?}"
     );
     assert!(shown.body.contains("invalid_grant"), "{}", shown.body);
+    // One that declines for now, or for a place, is quoted.
+    let refusal =
+        json!({ "error": { "code": "unsupported_country_region_territory", "message": "Not here." } });
+    let (_, _, _, ended) = exchanged(Reply::json(403, &refusal)).await;
+    let Err(SignInError::Declined { reason }) = &ended else { panic!("{ended:?}") };
+    assert!(reason.contains("Not here.") && reason.contains("proxy"), "{reason}");
     // An issuer that repeats what it was sent does not get it shown.
     for echo in ["canary-code", "invalid_grant:canary-code"] {
         let (_, _, _, ended) = exchanged(Reply::json(401, &json!({ "error": echo }))).await;
@@ -104,7 +110,7 @@ async fn what_is_no_answer_of_an_issuer_is_malformed() {
             "refresh_token",
         ),
         (Reply::json(200, &json!({ "access_token": "canary", "token_type": "mac" })), "token_type"),
-        (Reply::json(404, &json!({ "detail": "canary" })), "404"),
+        (Reply::json(404, &json!({ "canary": 1 })), "404"),
     ] {
         let (_, _, _, ended) = exchanged(reply.clone()).await;
         let Err(SignInError::Malformed { reason }) = &ended else { panic!("{ended:?}") };

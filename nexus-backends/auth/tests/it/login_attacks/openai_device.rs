@@ -97,6 +97,15 @@ async fn each_end_is_told_apart() {
     let ended = flow(&wire).ended().await;
     assert!(matches!(ended, Err(SignInError::Malformed { .. })), "{ended:?}");
     assert_eq!(wire.asked().len(), 1);
+    // Pending has the same status as a country that is not served.
+    let region =
+        json!({ "error": { "code": "unsupported_country_region_territory", "message": "Not here." } });
+    let wire = Wire::answering([started(), Reply::json(403, &region)]);
+    let ended = flow(&wire).ended().await;
+    assert!(
+        matches!(&ended, Err(SignInError::Declined { reason }) if reason.contains("Not here.")),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ async fn what_did_not_work_is_told() {
         (Reply::text(503, "text/html", "canary"), |error| matches!(error, RefreshError::Unreachable { .. })),
         (Reply::Bytes(Vec::new()), |error| matches!(error, RefreshError::Unreachable { .. })),
         (Reply::json(400, &json!({ "error": "unsupported_token_type" })), |error| {
-            matches!(error, RefreshError::Malformed { .. })
+            matches!(error, RefreshError::Declined { .. })
         }),
     ] {
         let wire = Wire::answering([reply]);
