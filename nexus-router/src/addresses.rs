@@ -17,7 +17,7 @@ use crate::{
 /// Longest time that the names of all servers are looked up. Source: our own bound; a name that is slower is not compared.
 const LOOK_UP: Duration = Duration::from_secs(5);
 
-/// Vendors of one panel that are asked at one address, so that their votes may be those of one server.
+/// Vendors of one panel with the same address, so that their votes may come from one server.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SharedAddress {
@@ -27,7 +27,7 @@ pub struct SharedAddress {
     pub address: SocketAddr,
     /// The vendors, each with its backends there.
     pub vendors: BTreeMap<VendorId, BTreeSet<BackendId>>,
-    /// Whether the panel says `distinct: address`, so that no work is to start by it.
+    /// True if the panel says `distinct: address`, so that no work may start with it.
     pub is_refused: bool,
 }
 
@@ -55,8 +55,9 @@ impl SharedAddress {
 }
 
 impl Router {
-    /// The vendors of each panel that are asked at one address, as the names of their servers resolve now. A panel that says `distinct:
-    /// vendor` is left out, and so is a server whose name does not resolve: its turns fail by themselves.
+    /// Returns the vendors of each panel that share an address, by the present addresses of their servers'
+    /// names. Leaves out a panel with `distinct: vendor`, and a server whose name does not resolve: its turns
+    /// fail on their own.
     pub async fn shared_addresses(&self) -> Vec<SharedAddress> {
         let configuration = self.configuration();
         let asked: BTreeSet<ServerAddress> = servers(&configuration).map(|(_, _, server)| server).collect();
@@ -93,7 +94,7 @@ fn shared(
     configuration: &Configuration,
     addresses: &BTreeMap<ServerAddress, BTreeSet<SocketAddr>>,
 ) -> Vec<SharedAddress> {
-    // A loopback address of a pool is one of another machine.
+    // A loopback address in a pool belongs to another machine.
     let mut found: BTreeMap<SeenAddress<'_>, BTreeMap<VendorId, BTreeSet<BackendId>>> = BTreeMap::new();
     for (panel, id, server) in servers(configuration) {
         let Some(entry) = configuration.backends.get(id) else { continue };

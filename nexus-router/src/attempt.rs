@@ -14,8 +14,8 @@ use tokio::time::Instant;
 
 /// The events of a whole turn, on their way to the caller's sink through any number of attempts.
 ///
-/// Sequence numbers and times are the turn's. Names of messages and calls stay unique: one that an earlier
-/// attempt had used is marked with the attempt's number.
+/// Sequence numbers and times are the turn's. Names of messages and calls stay unique: a name that an earlier
+/// attempt used gets the attempt's number.
 pub(crate) struct TurnEvents<'a> {
     sink: &'a mut dyn EventSink,
     started: Instant,
@@ -25,9 +25,9 @@ pub(crate) struct TurnEvents<'a> {
     names_before: BTreeSet<String>,
     names_now: BTreeSet<String>,
     shown: Vec<MessageId>,
-    /// What the attempt told of but for its deltas: all that is left of a backend that panics.
+    /// Events of the attempt without its deltas: all that is left of a backend that panics.
     record: Recorder,
-    /// What was said to the agents of all attempts.
+    /// Steering input to the agents of all attempts.
     inputs: Vec<String>,
 }
 
@@ -47,7 +47,8 @@ impl<'a> TurnEvents<'a> {
         }
     }
 
-    /// What was said to the agents of the attempts so far, in order, without the secrets of the turn.
+    /// Returns the steering input to the agents of the attempts so far, in order, without the secrets of the
+    /// turn.
     pub(crate) fn inputs(&self) -> &[String] {
         &self.inputs
     }
@@ -60,7 +61,7 @@ impl<'a> TurnEvents<'a> {
         self.record = Recorder::new();
     }
 
-    /// What the attempt told of, its messages as far as they had ended.
+    /// Returns the record of the attempt, with its messages as far as they had ended.
     pub(crate) fn take_record(&mut self) -> Recorder {
         mem::take(&mut self.record)
     }

@@ -1,4 +1,4 @@
-//! What is chosen for a work-kind, and how the choice gets into a request.
+//! Binding of a work-kind, and its application to a request.
 
 use std::collections::BTreeMap;
 

@@ -8,7 +8,7 @@ use nexus_core::{
 
 use crate::run::Run;
 
-/// What a turn has reserved of a budget. Of one that is dropped before any backend had it, nothing is booked.
+/// A turn's reservation of a budget. If the turn is dropped before a backend got it, nothing is booked.
 struct Reserved<'r> {
     reservation: Option<BudgetReservation>,
     has_begun: &'r AtomicBool,

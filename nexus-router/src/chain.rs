@@ -57,9 +57,9 @@ struct ChainWalk<'w, 'r, 's> {
     /// The session's record at the beginning of the turn.
     mark: SessionMark,
     was_submitted: bool,
-    /// Whether a backend that gives no answer is followed by another.
+    /// True if another backend follows a backend that gives no answer.
     asks_again: bool,
-    /// Whether there is nothing to fall back to. Then the backend's own error says more than that the chain ran out.
+    /// True if no fallback exists. Then the backend's own error is more useful than an exhausted chain.
     is_alone: bool,
 }
 
@@ -236,7 +236,7 @@ impl<'w, 'r, 's> ChainWalk<'w, 'r, 's> {
         None
     }
 
-    /// Records that a backend does not run the turn. Returns `None`, for the caller to go on with the next one.
+    /// Records that a backend does not run the turn. Returns `None`, so that the caller tries the next one.
     fn pass_over<T>(&mut self, skipped: Skipped) -> Option<T> {
         self.passed_over.push(skipped.clone());
         self.prior.skip(skipped);

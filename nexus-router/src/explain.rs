@@ -1,8 +1,8 @@
-//! Who would run a turn, and why: no process, no network, no model call.
+//! Explains which backends would run a turn, without a process, a network access or a model call.
 //!
-//! It says what the router knows: the configuration, and the holds as it saw them last ([`Router::refresh_holds`]). Whether a program is
-//! installed or logged in it does not know; that is what
-//! [`probe`](nexus_core::ExecutionBackend::probe) is for.
+//! It uses the router's knowledge: the configuration, and the holds as last seen ([`Router::refresh_holds`]).
+//! It does not know if a program is installed or logged in; that is the job of
+//! [`probe`](nexus_core::ExecutionBackend::probe).
 
 use std::{
     fmt,
@@ -20,25 +20,25 @@ use crate::{
     work_kind::{KindError, WorkKind},
 };
 
-/// Who would run a turn of one work-kind, and why.
+/// The backends that would run a turn of one work-kind, with the reasons.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Explanation {
     /// The type's name.
     pub kind: String,
-    /// What it is for, where the file says so.
+    /// Its tier, if the file names it.
     pub tier: Option<String>,
-    /// What it is for, where the file says so.
+    /// Its phase, if the file names it.
     pub phase: Option<String>,
-    /// When another backend may take a turn over.
+    /// Rule for another backend to take a turn over.
     pub fallback: FallbackRule,
-    /// What it is bound to.
+    /// Its target.
     pub target: ExplainedTarget,
-    /// When this was true.
+    /// Time of the explanation.
     pub as_of: SystemTime,
 }
 
-/// What a work-kind is bound to.
+/// Target of a work-kind.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -49,7 +49,7 @@ pub enum ExplainedTarget {
     Panel {
         /// Its name.
         name: String,
-        /// How many vendors have to answer.
+        /// Number of vendors that must answer.
         min_vendors: usize,
         /// Its seats, in order.
         seats: Vec<ExplainedSeat>,
@@ -62,7 +62,7 @@ pub enum ExplainedTarget {
 pub struct ExplainedSeat {
     /// The name of its lens.
     pub lens: Option<String>,
-    /// Who fills it.
+    /// Backends that may fill it.
     pub chain: ExplainedChain,
 }
 
@@ -93,11 +93,11 @@ pub struct ExplainedEntry {
     pub model: Option<ModelId>,
     /// Turns that it may run at once.
     pub max_turns_at_once: Option<usize>,
-    /// What would become of it.
+    /// The verdict on it.
     pub verdict: Verdict,
 }
 
-/// What would become of one backend of a chain.
+/// Verdict on one backend of a chain.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -111,15 +111,15 @@ pub enum Verdict {
         /// The refusal that caused the hold.
         reason: String,
     },
-    /// It is set aside.
+    /// It is suspended by a hold.
     Held {
         /// The refusal that caused the hold, in the vendor's words where there are any.
         reason: String,
         /// Until when.
         until: SystemTime,
-        /// Whether the time is our guess.
+        /// True if the time is our guess.
         guessed: bool,
-        /// What the vendor named, where that is later than a hold lasts.
+        /// The time that the vendor named, if it is later than the longest hold.
         named_until: Option<SystemTime>,
     },
     /// The file parks it.
@@ -134,33 +134,33 @@ pub enum Verdict {
     },
     /// It does not have what the request needs.
     Unsupported {
-        /// What that is.
+        /// The missing ability.
         need: String,
     },
 }
 
 impl Verdict {
-    /// Whether a turn would reach it, if none before it could run.
+    /// Returns true if a turn would reach it, provided that no earlier backend could run.
     pub fn is_tried(&self) -> bool {
         matches!(self, Self::First | Self::Next | Self::Probe { .. })
     }
 }
 
 impl Router {
-    /// Says who would run a turn of this work-kind, and why.
+    /// Explains which backends would run a turn of this work-kind.
     ///
     /// # Errors
     ///
-    /// [`KindError`], if there is no such work-kind.
+    /// [`KindError`] if the work-kind does not exist.
     pub fn explain(&self, kind: impl Into<WorkKind>) -> Result<Explanation, KindError> {
         self.explain_for(kind, None)
     }
 
-    /// Says who would run this very request, whose needs not every backend may meet.
+    /// Explains which backends would run this very request, whose needs not every backend may meet.
     ///
     /// # Errors
     ///
-    /// [`KindError`], if there is no such work-kind.
+    /// [`KindError`] if the work-kind does not exist.
     pub fn explain_request(
         &self,
         kind: impl Into<WorkKind>,
@@ -246,7 +246,7 @@ impl Router {
         }
     }
 
-    /// What would become of an entry that is reached; [`Verdict::First`] if it would be tried.
+    /// Returns the verdict on an entry that is reached; [`Verdict::First`] if it would be tried.
     fn verdict(&self, entry: &ConfiguredBackend, request: Option<(&TurnRequest, &TurnHost)>) -> Verdict {
         if let Some(reason) = &entry.parked {
             return Verdict::Parked { reason: reason.clone() };

@@ -1,58 +1,58 @@
-//! When another backend takes a turn over, and what is carried along from those that tried.
+//! Fallback: when another backend takes a turn over, and what it gets from the earlier ones.
 //!
-//! The next backend of a chain is tried when one *could not run*, and nothing was written so far. What its
-//! error kind says ([`ErrorKind::could_not_run`]) decides, and nothing else:
+//! The next backend of a chain is tried if one *could not run*, and nothing was written so far. Only the error kind
+//! decides ([`ErrorKind::could_not_run`]):
 //!
 //! | kind | another backend is tried |
 //! | --- | --- |
 //! | `NotInstalled`, `Unauthenticated`, `Forbidden`, `BillingMismatch` | yes: this one is not set up for the turn |
 //! | `RateLimited`, `UsageLimit`, `Overloaded` | yes, and this one is [held](crate::hold) |
 //! | `ModelUnavailable`, `Unsupported`, `ToolsUnavailable` | yes: this one lacks something |
-//! | `Transport`, `Crashed`, `Protocol`, `VendorFailure` | yes: it broke |
+//! | `Transport`, `Crashed`, `Protocol`, `VendorFailure` | yes: it failed |
 //! | `Starved` at the start, before the first byte, or by the model | yes: it hangs |
-//! | `Exhausted` | yes: a router inside a chain ran out |
+//! | `Exhausted` | yes: a router inside a chain has no backend left |
 //! | `Starved` by a tool | no: the tool would be as slow elsewhere |
 //! | `Refused`, `Incomplete`, `OutputInvalid`, `ApprovalRequired` | no: that was an answer |
-//! | `InvalidRequest`, `ContextExceeded`, `ConversationLost` | no: the request is what must change |
-//! | `LimitReached`, `Cancelled` | no: the caller's own word |
+//! | `InvalidRequest`, `ContextExceeded`, `ConversationLost` | no: the request must change |
+//! | `LimitReached`, `Cancelled` | no: the caller's own decision |
 //!
 //! # After a write
 //!
-//! What a backend wrote stops the chain, unless the type's rule says otherwise ([`FallbackRule`]). By `continue` it stands, and the next
-//! backend goes on from there:
+//! A write of a backend ends the chain, unless the type's rule says otherwise ([`FallbackRule`]). With `continue` the
+//! changes stay, and the next backend continues from there:
 //!
-//! - It is given the same request and, after its prompt, a record of what was done: each call with its arguments, how it ended and what it
-//!   answered, what had been said, and what changed in the files, where the host says that
-//!   ([`TurnHost::with_file_changes`](nexus_core::TurnHost::with_file_changes)). The record is JSON, so that no text in it passes for
-//!   another, and names no backend. A call whose outcome is not known is told as that.
-//! - A call that passed the session and that no backend told of is among them, as one whose outcome is not known. What was put back
-//!   in between is not.
-//! - No call that may have changed something is left out. Arguments and answers are cut so that the record has 64 KiB at most, and
-//!   calls that only read are counted where there is no room for them; if that cannot be, the chain stops.
-//! - Where it cannot be told what was done, the chain stops: effects [`Unknown`](Effects::Unknown), effects that no call tells of, and,
-//!   where the host tells of files, files that changed while the backend says that it changed nothing.
+//! - It gets the same request and, after its prompt, a record of the work: each call with its arguments, its end and
+//!   its answer, the earlier text, and the changes in the files if the host reports them
+//!   ([`TurnHost::with_file_changes`](nexus_core::TurnHost::with_file_changes)). The record is JSON, so that no text
+//!   in it can imitate another part, and names no backend. A call with an unknown outcome is marked as such.
+//! - A call that passed the session and that no backend reported is included as a call with an unknown outcome.
+//!   Reverted calls are not included.
+//! - No call with possible changes is left out. Arguments and answers are cut so that the record has 64 KiB at most,
+//!   and read-only calls are only counted if they do not fit; if that is not enough, the chain ends.
+//! - If the work is unknown, the chain ends: effects [`Unknown`](Effects::Unknown), effects without a reported call,
+//!   and, if the host reports files, files that changed although the backend reported no changes.
 //! - Effects, calls, tokens and cost of all backends add up, and so do limits.
-//! - [`Skipped::handover`] says it, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
+//! - [`Skipped::handover`] records it, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
 //!
-//! By `restore` the host puts it back first ([`TurnHost::with_before_retry`](nexus_core::TurnHost::with_before_retry)), and each backend
-//! begins anew:
+//! With `restore` the host first reverts the changes
+//! ([`TurnHost::with_before_retry`](nexus_core::TurnHost::with_before_retry)), and each backend starts from the
+//! beginning:
 //!
-//! - The host is asked only when the next backend is about to run, and only if the last one may have changed something, by
-//!   whatever tools. Deadline and cancellation hold meanwhile. If it cannot put things back, the turn ends with the error of the
-//!   last backend and the reason, and with effects [`Unknown`](Effects::Unknown).
-//! - Effects, in the result and in the [session](nexus_core::Session::effects), are those of the attempt that counts.
-//! - Tool calls of attempts that were put back stay in the record, marked ([`ToolCallRecord::is_undone`]), and so do the session's
-//!   decisions. Calls count anew for each backend, for the limit of the turn and the budget of the session: the work is to be
-//!   done again, and a backend that had the last two of sixty calls could not do it. What bounds it is the chain, which is gone
-//!   down once. Time, tokens and money are gone, and stay counted.
-//! - [`Skipped::handover`] says it, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
-//! - A turn whose host cannot put anything back is refused before anything runs.
+//! - The host's hook runs only when the next backend is about to run, and only if the last one may have changed
+//!   something, with any tools. Deadline and cancellation apply meanwhile. If it fails, the turn ends with the error
+//!   of the last backend and the reason, and with effects [`Unknown`](Effects::Unknown).
+//! - Effects, in the result and in the [session](nexus_core::Session::effects), are those of the last attempt.
+//! - Tool calls of reverted attempts stay in the record, marked ([`ToolCallRecord::is_undone`]), and so do the
+//!   session's decisions. Calls count from zero for each backend, for the limit of the turn and the budget of the
+//!   session: the work has to be repeated, which a backend with the last two of sixty calls could not do. The chain,
+//!   which is walked once, limits the repetitions. Time, tokens and money are spent, and stay counted.
+//! - [`Skipped::handover`] records it, in the [`Fallback`](nexus_core::turn::Fallback) event and in the provenance.
+//! - A turn whose host cannot revert changes is refused before any backend runs.
 //!
 //! # Example
 //!
-//! `alpha` has used up its plan for an hour. The turn goes to `beta`, its result names who was asked before, and the next turn
-//! does not ask `alpha` at all.
-//!
+//! `alpha` has used up its plan for an hour. The turn goes to `beta`, its result names the backend that failed before,
+//! and the next turn skips `alpha`.
 //! ```
 //! use std::{sync::Arc, time::Duration};
 //! use nexus_core::{BuildContext, ErrorKind, Registry, Retry, TurnHost, TurnRequest};
@@ -97,13 +97,13 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let alpha = Scripted("alpha".into(), Err(Retry::After(Duration::from_secs(3_600))));
 //! # let beta = Scripted("beta".into(), Ok("Titan."));
-//! // Both are backends of the program's own; a `Registry` with kinds builds them from the file.
+//! // The program brings both backends; a `Registry` with kinds builds them from the file.
 //! let router = Router::builder(Registry::new(), BuildContext::in_home("home"))
 //!     .backend(Arc::new(alpha))
 //!     .backend(Arc::new(beta))
 //!     .from_value(serde_json::json!({
 //!         "groups": { "anyone": ["alpha", "beta"] },
-//!         // `fallback: never` asks the first one alone; `continue` goes on from what was written.
+//!         // `fallback: never` uses only the first one; `continue` builds on its changes.
 //!         "types": { "writer": { "group": "anyone", "fallback": "before-writes" } },
 //!     }))?;
 //!
@@ -115,7 +115,7 @@
 //!
 //! let hold = &router.holds()[0];
 //! assert_eq!((hold.backend.as_str(), hold.guessed), ("alpha", false));
-//! println!("alpha is asked again from {:?} on", hold.until);
+//! println!("alpha is used again from {:?} on", hold.until);
 //! # Ok(())
 //! # }
 //! ```
@@ -132,7 +132,8 @@ use crate::{
     hold::{later, words_of},
 };
 
-/// Whether the turn that failed so may be given to the next backend; `asks_again` if one that gave no answer is followed, too.
+/// Returns true if the failed turn may be given to the next backend; with `asks_again` also after a missing
+/// answer.
 pub(crate) fn may_go_on(error: &TurnError, rule: FallbackRule, asks_again: bool) -> bool {
     let bears_it = match rule {
         FallbackRule::Never => false,
@@ -143,7 +144,7 @@ pub(crate) fn may_go_on(error: &TurnError, rule: FallbackRule, asks_again: bool)
     bears_it && (error.kind().could_not_run() || asks_again && may_answer_elsewhere(error.kind()))
 }
 
-/// Whether another backend may give the answer that this one did not.
+/// Returns true if another backend may give the missing answer.
 fn may_answer_elsewhere(kind: ErrorKind) -> bool {
     match kind {
         ErrorKind::LimitReached(limit) => limit == Limit::RepeatedCalls,
@@ -152,13 +153,13 @@ fn may_answer_elsewhere(kind: ErrorKind) -> bool {
     }
 }
 
-/// Whether an answer says nothing. One that was handed in by a tool says what it says there.
+/// Returns true if an answer is empty. An answer that a tool submitted is not.
 pub(crate) fn is_silent(result: &TurnResult) -> bool {
     let is_handed_in = result.finish == FinishReason::Submitted;
     !is_handed_in && result.output.is_none() && result.text.trim().is_empty()
 }
 
-/// An answer that says nothing, as a failure to answer.
+/// Converts an empty answer into a failure.
 pub(crate) fn silence(result: TurnResult) -> TurnError {
     let mut error = TurnError::new(ErrorKind::Incomplete, result.provenance.backend.clone())
         .with_message("it answered nothing");
@@ -175,17 +176,17 @@ pub(crate) struct PriorAttempts {
     pub(crate) tool_calls: Vec<ToolCallRecord>,
     pub(crate) usage: Usage,
     pub(crate) cost: Option<Cost>,
-    /// Of attempts that were not put back.
+    /// Effects of attempts that were not reverted.
     effects: Effects,
     skipped: Vec<Skipped>,
     returns: Returns,
     /// The backend that had the turn last, and how that ended.
     last: Option<(BackendId, TurnError)>,
-    /// Where its calls begin in `tool_calls`.
+    /// Index of its first call in `tool_calls`.
     last_calls: usize,
 }
 
-/// When the first of those that were passed over comes back.
+/// The earliest end of the skipped backends' holds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Returns {
     now: bool,
@@ -234,21 +235,22 @@ impl PriorAttempts {
         skipped
     }
 
-    /// The last attempt, if it may have changed something that still stands; `is_handed_in` if an answer was handed in.
+    /// Returns the last attempt, if it may have made changes that still exist; `is_handed_in` if an answer was
+    /// submitted.
     pub(crate) fn standing_attempt(&self, next: &BackendId, is_handed_in: bool) -> Option<FailedAttempt> {
         let stands = is_handed_in || !self.effects.allow_another_try();
         self.last_attempt(next).filter(|_| stands)
     }
 
-    /// Everything that was changed so far has been put back. What of it was told already is in `told`.
+    /// Records that the host reverted all changes so far. `told` has the already reported part.
     pub(crate) fn put_back(&mut self, failed: &FailedAttempt, told: &mut [Skipped]) {
         self.effects = Effects::None;
         self.tool_calls.iter_mut().for_each(|call| call.is_undone = true);
         self.hand_over(&failed.backend, told, Handover::Restored);
     }
 
-    /// The next backend goes on from what was done so far; if the last one did nothing, nothing is handed over of it. What of it was told
-    /// already is in `told`.
+    /// Records that the next backend continues the work so far; if the last backend did nothing, it has nothing
+    /// to hand over. `told` has the already reported part.
     pub(crate) fn continued(&mut self, failed: &FailedAttempt, told: &mut [Skipped]) {
         if self.last_calls().next().is_some() || self.last_effects() != Effects::None {
             self.hand_over(&failed.backend, told, Handover::Continued);
@@ -260,28 +262,28 @@ impl PriorAttempts {
         skipped.filter(|skipped| skipped.backend == *failed).for_each(|skipped| skipped.handover = handover);
     }
 
-    /// The last attempt, whatever it did.
+    /// Returns the last attempt, with any effects.
     pub(crate) fn last_attempt(&self, next: &BackendId) -> Option<FailedAttempt> {
         let (backend, error) = self.last.as_ref()?;
         Some(FailedAttempt::new(backend.clone(), error.kind(), words_of(error), self.effects, next.clone()))
     }
 
-    /// What the last attempt may have changed, by its own word.
+    /// Returns the effects that the last attempt reported.
     pub(crate) fn last_effects(&self) -> Effects {
         self.last.as_ref().map_or(Effects::None, |(_, error)| error.partial().effects)
     }
 
-    /// The calls that the last attempt told of.
+    /// Returns the calls that the last attempt reported.
     pub(crate) fn last_calls(&self) -> impl Iterator<Item = &ToolCallRecord> {
         self.tool_calls[self.last_calls..].iter()
     }
 
-    /// What the last attempt had said.
+    /// Returns the text of the last attempt.
     pub(crate) fn last_words(&self) -> &str {
         self.last.as_ref().map_or("", |(_, error)| &error.partial().text)
     }
 
-    /// It cannot be told what is changed: something was put back in part, or changed by what is in no record.
+    /// Marks the changes as unknown: they were reverted only in part, or made by a call outside of the record.
     pub(crate) fn may_have_changed_more(&mut self) {
         self.effects = Effects::Unknown;
     }
@@ -320,7 +322,7 @@ impl PriorAttempts {
         error.with_skipped(skipped)
     }
 
-    /// The error of a chain that has nobody left.
+    /// Returns the error of a chain without a remaining backend.
     pub(crate) fn exhausted(self, name: &str) -> TurnError {
         let retry = match (self.returns.now, self.returns.at) {
             (true, _) => Retry::Now,
@@ -355,8 +357,8 @@ fn joined<T>(mut before: Vec<T>, mut after: Vec<T>) -> Vec<T> {
     before
 }
 
-/// The sum of what is known. It is an estimate as soon as a part of it is. A sum below nothing, or that is no number, is not
-/// known: it would make room in a limit.
+/// Returns the sum of the known parts. It is an estimate if a part is an estimate. A negative or invalid sum
+/// counts as unknown, because it would enlarge a limit.
 fn sum(left: Option<Cost>, right: Option<Cost>) -> Option<Cost> {
     let known = |cost: &Cost| cost.usd.0 >= 0.0;
     match (left.filter(known), right.filter(known)) {

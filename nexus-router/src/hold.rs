@@ -1,14 +1,15 @@
-//! Backends set aside until a time, each with the refusal that caused it.
+//! Holds: backends that are suspended until a time, each with the refusal that caused it.
 //!
 //! Only a vendor's refusal arms a hold: [`RateLimited`](ErrorKind::RateLimited),
-//! [`UsageLimit`](ErrorKind::UsageLimit) and [`Overloaded`](ErrorKind::Overloaded). Whatever the model says,
-//! and whatever else goes wrong, does not. Any success clears it. When its time is over, one turn is let
-//! through to find out; the others are still passed over until that one has ended. No hold is longer than a day
-//! ([`LONGEST_HOLD`]): then a turn finds out, whatever the vendor named.
+//! [`UsageLimit`](ErrorKind::UsageLimit) and [`Overloaded`](ErrorKind::Overloaded). The model's words and all
+//! other failures do not. Any success clears it. When its time is over, one turn tests whether the backend
+//! works again; other turns still skip the backend until that turn has ended. No hold is longer than a day
+//! ([`LONGEST_HOLD`]): then a turn tests it, even if the vendor named a later time.
 //!
-//! A [`HoldStore`] keeps them, and the count of the turns that a backend runs at once: in this process ([`MemoryHoldStore`], a
-//! router's default), or in a folder for all processes of a machine ([`FileHoldStore`], the default of the `nexus` command). Of
-//! all that share a store one turn finds out. Holds outlive a reload.
+//! A [`HoldStore`] stores the holds, and the number of concurrent turns of each backend: in this process
+//! ([`MemoryHoldStore`], a router's default), or in a folder for all processes of a machine ([`FileHoldStore`],
+//! the default of the `nexus` command). Among all users of a store, one turn tests a backend. Holds survive a
+//! reload.
 
 mod file;
 mod memory;
@@ -30,16 +31,16 @@ pub use self::{
 
 /// The longest hold.
 pub const LONGEST_HOLD: Duration = Duration::from_secs(24 * 60 * 60);
-/// How long a used-up plan is guessed to stay so where the vendor does not say. Plans are reset after hours;
-/// one turn in this time is what it costs to find out.
+/// Guessed duration of a used-up plan, if the vendor names none. Plans are reset after hours; testing costs one
+/// turn in this time.
 pub const USAGE_LIMIT_GUESS: Duration = Duration::from_secs(15 * 60);
 
-/// How far the clocks by which a hold is armed and read may differ.
+/// Largest difference between the clocks of the arming and the reading process.
 const CLOCK_SLACK: Duration = Duration::from_secs(60);
-/// How often a change is tried while other turns change the same hold.
+/// Most attempts at a change while other turns change the same hold.
 const SWAPS: u32 = 64;
 
-/// A backend set aside until a time.
+/// A backend that is suspended until a time.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hold {
@@ -49,39 +50,41 @@ pub struct Hold {
     pub since: SystemTime,
     /// Until when.
     pub until: SystemTime,
-    /// Whether `until` is our guess, because the vendor named no time.
+    /// True if `until` is our guess, because the vendor named no time.
     pub guessed: bool,
-    /// What the vendor named, where that is later than [`LONGEST_HOLD`] allows: `until` is earlier then.
+    /// The time that the vendor named, if it is later than [`LONGEST_HOLD`] allows: then `until` is earlier.
     pub named_until: Option<SystemTime>,
-    /// What the refusal was.
+    /// Kind of the refusal.
     pub kind: ErrorKind,
     /// The refusal, in the vendor's words where there are any.
     pub reason: String,
-    /// Whether a turn is finding out just now whether it is over.
+    /// True while a turn tests whether it is over.
     pub probing: bool,
 }
 
 impl Hold {
-    /// Whether a backend is passed over at this time for this hold: its time is not over, or a turn is finding out.
+    /// Returns true if this hold suspends its backend at this time: its time is not over, or a turn is testing
+    /// it.
     ///
-    /// A hold that was armed more than a minute after `now` is over: the clock was set back, and how long it lasts is not known.
+    /// A hold that was armed more than a minute after `now` is over: the clock was set back, and its duration
+    /// is unknown.
     pub fn is_standing(&self, now: SystemTime) -> bool {
         let until = self.until.min(later(self.since, LONGEST_HOLD));
         self.probing || (now < until && self.since <= later(now, CLOCK_SLACK))
     }
 }
 
-/// What a router knows of holds, and does about them.
+/// A router's handling of holds.
 #[derive(Debug)]
 pub(crate) struct Holds {
     clock: Arc<dyn Clock>,
     store: Arc<dyn HoldStore>,
 }
 
-/// Whether a turn may go to a backend.
+/// Admission of a turn to a backend.
 #[derive(Debug)]
 pub(crate) enum Admission {
-    /// It may; what becomes of it is to be told to the pass.
+    /// The turn may run; report its end to the pass.
     Open(Pass),
     /// It may not.
     Held(Hold),
@@ -106,7 +109,7 @@ impl Holds {
         self.clock.now()
     }
 
-    /// Whether a turn may go to `backend`. One turn at most is let through to find out.
+    /// Decides if a turn may go to `backend`. At most one turn gets the probe slot.
     pub(crate) async fn admit(self: &Arc<Self>, backend: &BackendId) -> Admission {
         let open = |probe| Admission::Open(Pass { holds: Arc::clone(self), backend: backend.clone(), probe });
         let Some(mut hold) = self.look(backend).await else {
@@ -167,7 +170,7 @@ impl Holds {
         self.set(backend, None).await
     }
 
-    /// Replaces the hold on a backend, whatever it is. Says whether anything was changed.
+    /// Replaces any hold on a backend. Returns true if it changed.
     async fn set(&self, backend: &BackendId, hold: Option<Hold>) -> bool {
         for _ in 0..SWAPS {
             let expected = match self.store.get(backend).await {
@@ -253,7 +256,7 @@ struct HoldEnd {
     named_until: Option<SystemTime>,
 }
 
-/// Until when an error sets its backend aside. A time that has passed is none.
+/// Returns the end of the suspension that an error causes. A time in the past counts as none.
 fn hold_of(error: &TurnError, now: SystemTime) -> Option<HoldEnd> {
     let guess = match error.kind() {
         ErrorKind::RateLimited => Retry::RATE_LIMIT_GUESS,
@@ -278,7 +281,7 @@ pub(crate) fn later(now: SystemTime, wait: Duration) -> SystemTime {
     now.checked_add(wait).or_else(|| now.checked_add(YEAR)).unwrap_or(now)
 }
 
-/// What an error says, in the vendor's words where there are any.
+/// Returns the message of an error, in the vendor's words if it has any.
 pub(crate) fn words_of(error: &TurnError) -> String {
     match error.message() {
         Some(message) if !message.trim().is_empty() => message.to_owned(),

@@ -1,21 +1,20 @@
-//! Configuration and choice: from what a turn is for to who runs it.
+//! Configuration and choice: maps the purpose of a turn to the backends that run it.
 //!
-//! A program says *what a turn is for*, a [`WorkKind`]; `nexus.yaml` says who runs it. The [`Router`] turns
-//! the one into the other, tries the backends of a chain in order, and passes over those that are parked,
-//! missing or held. It knows backends by the trait of `nexus-core` alone, and kinds by the
-//! [`Registry`](nexus_core::Registry) that it is given.
+//! A program states the *purpose* of a turn, a [`WorkKind`]; `nexus.yaml` binds it to backends. The [`Router`] resolves the
+//! binding, tries the backends of a chain in order, and skips backends that are parked, missing or held. It uses backends only
+//! by the trait of `nexus-core`, and kinds by the given [`Registry`](nexus_core::Registry).
 //!
 //! | to | see |
 //! | --- | --- |
 //! | load a configuration | `Router::from_file` and `Router::from_str` (feature `yaml`), [`Router::from_value`], [`ConfigError`] |
 //! | run a turn | [`Router::run_turn`], [`Router::backend`] |
-//! | run a turn on one backend, whatever it is for | [`Router::run_on`] |
+//! | run a turn on one backend, for any purpose | [`Router::run_on`] |
 //! | know when another backend takes over | [`fallback`] |
-//! | know who is set aside, and until when | [`Router::holds`], [`hold`] |
+//! | list suspended backends, and their ends | [`Router::holds`], [`hold`] |
 //! | share that with other processes | [`RouterBuilder::hold_store`], [`hold::FileHoldStore`] |
-//! | see who would run a turn, and why | [`Router::explain`] |
-//! | ask several vendors at once | [`Router::run_panel`], [`panel`] |
-//! | ask one participant of a roster of your own | [`Router::seat`], [`Router::run_seat`] |
+//! | see which backends would run a turn, and why | [`Router::explain`] |
+//! | get answers from several vendors at once | [`Router::run_panel`], [`panel`] |
+//! | run one participant of a roster of your own | [`Router::seat`], [`Router::run_seat`] |
 //! | run many turns by one configuration | [`Router::snapshot`] |
 //! | bring a backend of your own | [`Router::builder`] |
 //! | run a backend's turns on other machines | the key `pool`, [`Pools`](nexus_core::Pools) |

@@ -1,10 +1,10 @@
-//! A roster of seats that are asked at once, each through its own binding and lens.
+//! A roster of seats that run at once, each with its own binding and lens.
 //!
-//! What a seat says is for the caller to read: give the request an output schema, and each answer is a
-//! checked value. Here it is only told who answered. A seat that fails, or answers nothing, is a
-//! [`Vote::None`](crate::Vote::None), never an approval; and two seats that fell to one vendor are one opinion: a panel's
-//! [minimum](Panel::min_vendors) counts vendors that answered, not seats, and not what is listed. The outcome says whether
-//! it was met ([`PanelOutcome::shortfall`]).
+//! The caller interprets the answers: give the request an output schema, and each answer is a checked value.
+//! The panel only reports who answered. A seat that fails, or answers nothing, is a
+//! [`Vote::None`](crate::Vote::None), never an approval; and two seats that fell back to one vendor are one
+//! opinion: a panel's [minimum](Panel::min_vendors) counts vendors that answered, not seats, and not configured
+//! vendors. [`PanelOutcome::shortfall`] tells if it was met.
 
 use std::{
     future::{Future, poll_fn},
@@ -23,7 +23,7 @@ use crate::{
     work_kind::{KindError, WorkKind},
 };
 
-/// Several seats that are asked at once, from the configuration ([`Router::panel`]) or composed by a program.
+/// Several seats that run at once, from the configuration ([`Router::panel`]) or composed by a program.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Panel {
@@ -31,7 +31,7 @@ pub struct Panel {
     pub name: String,
     /// Its seats.
     pub seats: Vec<Seat>,
-    /// How many vendors have to answer. 1 says that one vendor is meant.
+    /// Number of vendors that must answer. 1 states that one vendor is intended.
     pub min_vendors: usize,
 }
 
@@ -66,18 +66,18 @@ pub struct SeatEvent {
     pub event: EventEnvelope,
 }
 
-/// Takes what happens in a panel. Any closure that takes a [`SeatEvent`] is one that is always ready, and passes over how seats
-/// end.
+/// Receiver of a panel's events. Any closure that takes a [`SeatEvent`] is a sink that is always ready, and
+/// ignores the ends of seats.
 pub trait PanelSink: Send {
-    /// Whether one more event can be taken now. `Pending` must wake the task once it can.
+    /// Ready if the sink can take one more event. `Pending` must wake the task once it can.
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<()>;
 
     /// Takes one event. Called only after [`PanelSink::poll_ready`] said so; must not block.
     fn accept(&mut self, event: SeatEvent);
 
-    /// The turn of a seat has ended: the place to store a vote, so that a program that is killed keeps those that it had. Called
-    /// once for each seat, as it ends, whatever the other seats still do, and whether or not the sink is ready; the events
-    /// of the seat that a busy sink has not taken yet come later.
+    /// Called when the turn of a seat has ended: store votes here, so that a killed program retains the earlier
+    /// ones. Called once for each seat, as it ends, while other seats may still run, and even if the sink is
+    /// not ready; events of the seat that a busy sink has not taken follow later.
     fn ended(&mut self, outcome: &SeatOutcome);
 }
 
@@ -94,22 +94,22 @@ impl<F: FnMut(SeatEvent) + Send> PanelSink for F {
 }
 
 impl Router {
-    /// A panel of the configuration: a type that is bound to one, or the panel's own name.
+    /// Returns a panel of the configuration: by a type that is bound to it, or by its own name.
     ///
     /// # Errors
     ///
-    /// [`KindError`], if there is no such panel.
+    /// [`KindError`] if the panel does not exist.
     pub fn panel(&self, panel: impl Into<WorkKind>) -> Result<Panel, KindError> {
         self.configuration().panel(&panel.into())
     }
 
-    /// Runs the seats of a panel at once, as [`Router::run_seat`] runs one, all by one configuration.
+    /// Runs the seats of a panel at once, each like [`Router::run_seat`], all with one configuration.
     ///
-    /// `ask` says what each seat is asked, and with which tools and cancellation. A seat is a participant: give each a session of its own
-    /// ([`TurnHost::with_session`]), for what hosts share, as clones of one do, is one budget and one list of decisions. Turns
-    /// of one session still have a token each. Seats that share a [`Budget`](nexus_core::Budget) and set no limit of their own get
-    /// equal shares of what is left of it. What goes wrong in a seat is in its outcome. Dropping the future stops every seat.
-    ///
+    /// `ask` returns the request of each seat, with its tools and cancellation. A seat is a participant: give each a
+    /// session of its own ([`TurnHost::with_session`]), because hosts with a common session, such as clones, share one
+    /// budget and one list of decisions. Turns of one session still have a token each. Seats that share a
+    /// [`Budget`](nexus_core::Budget) and set no limit of their own get equal shares of its rest. The outcome of a
+    /// seat has its failure. Dropping the future stops every seat.
     /// ```
     /// use std::sync::Arc;
     /// use nexus_core::{BuildContext, ErrorKind, Registry, TurnHost, TurnRequest};
@@ -172,7 +172,7 @@ impl Router {
     /// for seat in &panel.seats {
     ///     match seat.vote() {
     ///         Vote::Answer(result) => println!("{}: {}", seat.seat, result.text),
-    ///         // No vote is no approval.
+    ///         // A missing vote is never an approval.
     ///         Vote::None(reason) => println!("{}: no vote, since {reason}", seat.seat),
     ///     }
     /// }
@@ -270,12 +270,12 @@ fn poll_seats(
                 events.accept(SeatEvent { seat: seat.index, event });
             }
         }
-        // After the seat's events where the sink takes them, and without waiting for one that does not.
+        // After the seat's events if the sink takes them, but without waiting for a busy sink.
         if is_running && let Some(outcome) = &seat.outcome {
             events.ended(outcome);
         }
     }
-    // Nobody who wants the panel to stop waits for a sink that is not ready.
+    // A caller that wants the panel to stop must not wait for a busy sink.
     let is_over = if is_taken {
         seats.iter().all(|seat| seat.outcome.is_some())
     } else {

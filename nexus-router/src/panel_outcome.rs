@@ -1,4 +1,4 @@
-//! What became of a panel: who answered, and whether enough vendors did.
+//! Result of a panel: the answers, and the check of the required number of vendors.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -7,20 +7,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::seat::{SeatOutcome, Vote};
 
-/// What became of a panel.
+/// Result of a panel.
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct PanelOutcome {
     /// The panel's name.
     pub panel: String,
-    /// How many vendors had to answer.
+    /// Number of vendors that had to answer.
     pub min_vendors: usize,
     /// Every seat, in the order of the panel.
     pub seats: Vec<SeatOutcome>,
 }
 
 impl PanelOutcome {
-    /// What became of these seats, of which so many vendors had to answer.
+    /// Creates the result of these seats, of which so many vendors had to answer.
     pub fn new(panel: impl Into<String>, min_vendors: usize, seats: Vec<SeatOutcome>) -> Self {
         Self { panel: panel.into(), min_vendors, seats }
     }
@@ -47,7 +47,8 @@ impl PanelOutcome {
         usages.fold(Usage::new(), |sum, usage| sum.plus(usage))
     }
 
-    /// What all seats together cost, as far as it is known: those of failed ones included. `None` if it is known of none.
+    /// Returns the cost of all seats together, as far as it is known, including failed ones. `None` if no cost
+    /// is known.
     pub fn cost(&self) -> Option<Usd> {
         let costs = self.seats.iter().filter_map(|seat| match &seat.outcome {
             Ok(result) => result.cost.as_ref(),
@@ -74,9 +75,9 @@ impl PanelOutcome {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Shortfall {
-    /// How many had to answer.
+    /// Number of vendors that had to answer.
     pub min_vendors: usize,
-    /// Those that did, each once.
+    /// Vendors that answered, each once.
     pub vendors: Vec<VendorId>,
     /// The seats that gave no vote, and why. None, if several seats were filled by one vendor.
     pub silent: Vec<SilentSeat>,

@@ -23,7 +23,7 @@ const TELL_AFTER: Duration = Duration::from_millis(10);
 
 /// Permit to run one of a backend's concurrent turns.
 pub(crate) struct RunPermit {
-    /// That of all processes. Given back first: the turn that waits for the permit asks for it next.
+    /// The slot among all processes. Released first: the turn that waits for the permit asks for it next.
     _slot: Option<SlotClaim>,
     _permit: TurnPermit,
 }
@@ -91,7 +91,7 @@ impl Run<'_> {
         }
     }
 
-    /// What `future` comes to, unless the turn ends before.
+    /// Returns the output of `future`, unless the turn ends before.
     async fn wait_for<F: Future>(
         &self,
         future: F,

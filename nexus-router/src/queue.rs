@@ -16,7 +16,7 @@ use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, oneshot};
 pub(crate) struct Queues(Mutex<BTreeMap<BackendId, Arc<BackendQueue>>>);
 
 impl Queues {
-    /// Sets how many turns each backend runs at once from now on. One that is not named has no bound.
+    /// Sets the most concurrent turns of each backend from now on. A backend without an entry is unlimited.
     pub(crate) fn arrange(&self, limits: &BTreeMap<BackendId, NonZeroUsize>) {
         let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for backend in limits.keys() {
@@ -53,7 +53,7 @@ struct PermitCounts {
 #[derive(Debug)]
 pub(crate) struct TurnPermit(Option<Arc<BackendQueue>>);
 
-/// What a turn that asks for a permit gets.
+/// Answer to a turn's request for a permit.
 #[derive(Debug)]
 pub(crate) enum Entered {
     /// A permit.
@@ -81,7 +81,7 @@ impl BackendQueue {
         self.lock().limit
     }
 
-    /// The right to compete with other processes, in the order in which it was asked for.
+    /// Waits for the right to compete with other processes, in the order of the calls.
     pub(crate) async fn line(&self) -> AsyncMutexGuard<'_, ()> {
         self.line.lock().await
     }
@@ -105,7 +105,7 @@ impl BackendQueue {
                 state.running += 1;
                 next
             };
-            // Outside the lock, since a permit that nobody takes is given back by its drop.
+            // Outside of the lock, since an untaken permit is released by its drop.
             if let Err(mut untaken) = next.send(TurnPermit(Some(Arc::clone(self)))) {
                 untaken.0 = None;
                 self.lock().running -= 1;

@@ -1,4 +1,4 @@
-//! What a failed attempt changed is put back by the host, before another backend runs.
+//! Lets the host revert the changes of a failed attempt before another backend runs.
 
 use std::{
     future::{Future, poll_fn},
@@ -25,7 +25,7 @@ pub(crate) enum Obstacle {
 }
 
 impl Run<'_> {
-    /// Refuses a turn that would have to be put back by a host that cannot.
+    /// Refuses a turn whose host cannot revert changes although its rule needs that.
     pub(crate) fn check_restore(&self) -> Result<(), TurnError> {
         if self.route.rule != FallbackRule::Restore || self.host.before_retry.is_some() {
             return Ok(());
@@ -36,12 +36,12 @@ impl Run<'_> {
         Err(TurnError::new(ErrorKind::InvalidRequest, name).with_message(message))
     }
 
-    /// Has everything put back that was changed so far, and the session's record set back to where the turn began, if the
-    /// rule is to. `told` are those that were passed over since the last backend ran.
+    /// Lets the host revert all changes so far, and resets the session's record to the beginning of the turn,
+    /// if the rule demands it. `told` has the backends that were skipped since the last one ran.
     ///
     /// # Errors
     ///
-    /// What the turn ends with: `next` must not run.
+    /// The turn's error: `next` must not run.
     pub(crate) async fn restore(
         &self,
         spent: &mut PriorAttempts,
@@ -79,7 +79,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Has the host put back what an attempt changed, as long as the turn may live.
+    /// Lets the host revert the changes of an attempt, within the turn's time.
     async fn ask_host(
         &self,
         failed: &FailedAttempt,
@@ -93,7 +93,7 @@ impl Run<'_> {
         self.ask(async { hook.call(failed.clone()).await }, events, deadline).await
     }
 
-    /// What a hook of the host comes to, as long as the turn may live.
+    /// Returns the output of a host's hook, within the turn's time.
     pub(crate) async fn ask<T, E: std::fmt::Display>(
         &self,
         hook: impl Future<Output = Result<T, E>>,

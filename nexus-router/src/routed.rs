@@ -1,4 +1,4 @@
-//! One work-kind as a backend, so that whatever takes a backend takes a router too.
+//! One work-kind as a backend, so that any code for backends can use a router.
 
 use async_trait::async_trait;
 use nexus_core::{
@@ -16,12 +16,12 @@ use crate::{
 /// One work-kind of a [`Router`] as a backend.
 ///
 /// Its id is the type's name. Its capabilities are those of the first backend of the chain that was neither
-/// parked nor missing when it was made, and stay so, as the contract wants; what that backend lacks and a
-/// later one has is therefore not claimed, and what a later one lacks makes that one be passed over. A
-/// [reload](Router::reload) changes where its turns go.
+/// parked nor missing at its creation, and do not change, as the contract demands. So it does not declare
+/// abilities that only a later backend has, and a later backend that lacks a needed ability is skipped. A
+/// [reload](Router::reload) changes the backends of its turns.
 ///
-/// A conversation is kept by the backend that ran the turn. The handle is wrapped, so that it is one of
-/// *this* backend's to whoever holds it, and unwrapped when it comes back.
+/// The backend that ran the turn stores the conversation. Its handle is wrapped, so that it belongs to *this*
+/// backend for the caller, and unwrapped for a resume.
 #[derive(Clone, Debug)]
 pub struct RoutedBackend {
     router: Router,
@@ -30,11 +30,11 @@ pub struct RoutedBackend {
 }
 
 impl Router {
-    /// One work-kind as a backend of its own, so that whatever takes a backend takes it too.
+    /// Returns one work-kind as a backend of its own, for any code that takes a backend.
     ///
     /// # Errors
     ///
-    /// [`KindError`], if there is no such work-kind, or it is a panel.
+    /// [`KindError`] if the work-kind does not exist, or is a panel.
     pub fn backend(&self, kind: impl Into<WorkKind>) -> Result<RoutedBackend, KindError> {
         let kind = kind.into();
         let configuration = self.configuration();

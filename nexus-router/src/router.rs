@@ -31,11 +31,10 @@ use crate::{
     work_kind::{KindError, WorkKind},
 };
 
-/// Runs turns by what they are for, as `nexus.yaml` says.
+/// Runs turns by their purpose, as `nexus.yaml` binds it.
 ///
-/// Clones share one state. Any number of turns may run at once; a [reload](Router::reload) changes those that
-/// begin after it, but for those of a [snapshot](Router::snapshot).
-///
+/// Clones share one state. Any number of turns may run at once; a [reload](Router::reload) affects turns that begin
+/// after it, except those of a [snapshot](Router::snapshot).
 /// ```
 /// use nexus_core::{BuildContext, Registry};
 /// use nexus_router::Router;
@@ -77,11 +76,11 @@ enum ConfigurationSource {
 }
 
 impl Router {
-    /// Loads a file. Relative paths in it are relative to its folder, whatever the context says.
+    /// Loads a file. Relative paths in it are relative to its folder, with any context.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], with everything that is wrong in the file.
+    /// [`ConfigError`], with all faults of the file.
     #[cfg(feature = "yaml")]
     pub fn from_file(
         path: impl AsRef<Path>,
@@ -174,28 +173,29 @@ impl Router {
         self.run_turn(kind, request.into(), TurnHost::new(), &mut unwatched).await
     }
 
-    /// Runs one turn on the backends that its work-kind is bound to. What the request itself says about model
-    /// and effort wins over the binding.
+    /// Runs one turn on the backends of its work-kind. The request's own model and effort override the binding.
     ///
-    /// The deadline of the request covers the wait for a place and every backend that is tried; the limits
-    /// of tool calls, output tokens and cost are handed on too, less what the ones before have used. Under the
-    /// rule [`Restore`](crate::FallbackRule::Restore) tool calls begin anew with each backend.
+    /// The deadline of the request covers the wait for a slot and all backends that are tried; the limits of
+    /// tool calls, output tokens and cost are passed on, reduced by the usage of earlier backends. Under the
+    /// rule [`Restore`](crate::FallbackRule::Restore) tool calls count from zero with each backend.
     ///
-    /// What the host's [steering](TurnHost::with_steering) says while no backend runs, and what one that fails had not taken, waits for
-    /// the next. What was delivered to one that failed stands at the end of the next one's prompt.
+    /// Input of the host's [steering](TurnHost::with_steering) that arrives while no backend runs, or that a
+    /// failed backend had not taken, waits for the next backend. Input that a failed backend received stands at
+    /// the end of the next one's prompt.
     ///
-    /// A host's [budget](TurnHost::with_budget) bounds the turn by what is left of it, and is booked with what every backend used.
+    /// A host's [budget](TurnHost::with_budget) limits the turn to the rest of it, and is booked with the usage
+    /// of every backend.
     ///
     /// # Errors
     ///
-    /// Those of the backend that decided, with [`TurnError::skipped`] naming who was asked before. If a chain
-    /// of several has nobody left, [`Exhausted`](nexus_core::ErrorKind::Exhausted), with the time at which
-    /// the first one comes back. A backend that is alone in its chain gives its own error, and while it is
-    /// held, the refusal that holds it; parked or missing, it is `Exhausted` too. A work-kind that does not
-    /// exist is [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest), and so is one whose fallback rule is `restore`, if
-    /// the host [cannot put anything back](TurnHost::with_before_retry). A turn for which the host's budget has nothing left, or
-    /// which came to its end, is [`LimitReached`](nexus_core::ErrorKind::LimitReached) with
-    /// [`Limit::Budget`](nexus_core::Limit::Budget).
+    /// Those of the last backend that ran, with the skipped and failed ones in [`TurnError::skipped`]. If a
+    /// chain of several has no backend left, [`Exhausted`](nexus_core::ErrorKind::Exhausted), with the time at
+    /// which the first one becomes available. A backend that is alone in its chain gives its own error, and
+    /// while it is held, the refusal that holds it; parked or missing, it is `Exhausted` too. An unknown
+    /// work-kind is [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest), and so is a work-kind with the
+    /// fallback rule `restore`, if the host [cannot revert changes](TurnHost::with_before_retry). A turn whose
+    /// host has nothing left in its budget, or that used up its rest, is
+    /// [`LimitReached`](nexus_core::ErrorKind::LimitReached) with [`Limit::Budget`](nexus_core::Limit::Budget).
     pub async fn run_turn(
         &self,
         kind: impl Into<WorkKind>,
@@ -222,9 +222,8 @@ impl Router {
         self.run_route(route, request, host, events).await
     }
 
-    /// Runs one turn on one backend of the configuration, whatever types there are: held, queued and bounded by the host's budget as any
-    /// other turn, with nobody to fall back to. The model and the effort are those of the request.
-    ///
+    /// Runs one turn on one backend of the configuration, independent of its types: with its hold, its queue and the
+    /// host's budget like any other turn, but without a fallback. The model and the effort are those of the request.
     /// ```
     /// use nexus_core::{BuildContext, ErrorKind, EventEnvelope, Registry, TurnHost, TurnRequest};
     /// use nexus_router::Router;
@@ -280,8 +279,8 @@ impl Router {
     ///
     /// # Errors
     ///
-    /// As [`Router::run_turn`], for a chain of this one backend. A backend that the configuration does not have is
-    /// [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest), with the names of those that it has.
+    /// Those of [`Router::run_turn`] for a chain of this one backend. An unknown backend is
+    /// [`InvalidRequest`](nexus_core::ErrorKind::InvalidRequest), with the names of the configured ones.
     pub async fn run_on(
         &self,
         backend: &BackendId,
@@ -338,11 +337,11 @@ impl Router {
         telemetry::observed(run.run(events), span).await
     }
 
-    /// What is chosen for a work-kind.
+    /// Returns the binding of a work-kind.
     ///
     /// # Errors
     ///
-    /// [`KindError`], if there is no such work-kind, or it is a panel.
+    /// [`KindError`] if the work-kind does not exist, or is a panel.
     pub fn binding(&self, kind: impl Into<WorkKind>) -> Result<Binding, KindError> {
         let kind = kind.into();
         let configuration = self.configuration();
@@ -362,14 +361,15 @@ impl Router {
         self.configuration().models.clone()
     }
 
-    /// What the configuration says in the section of this name for a program above the router: see
-    /// [`Registry::with_section`](nexus_core::Registry::with_section). `None` if it says nothing.
+    /// Returns the section of this name, for a program above the router: see
+    /// [`Registry::with_section`](nexus_core::Registry::with_section). `None` if the configuration does not
+    /// have it.
     pub fn section(&self, name: &str) -> Option<Value> {
         self.configuration().sections.get(name).cloned()
     }
 
-    /// The backends that the configuration names, built, by id. Those that are not part of this build are
-    /// left out.
+    /// Returns the built backends of the configuration, by id. Leaves out backends that are not part of this
+    /// build.
     pub fn backends(&self) -> BTreeMap<BackendId, Arc<dyn ExecutionBackend>> {
         let configuration = self.configuration();
         let built = |(id, entry): (&BackendId, &Arc<ConfiguredBackend>)| {
@@ -383,19 +383,19 @@ impl Router {
         self.configuration().vendor(backend).cloned()
     }
 
-    /// The backends that are set aside, and why, as this process saw it last: with each turn, and by
-    /// [`Router::refresh_holds`]. A hold of this process alone is always as it is.
+    /// Returns the suspended backends with the reasons, as this process last saw them: with each turn, and by
+    /// [`Router::refresh_holds`]. Holds of this process alone are always up to date.
     pub fn holds(&self) -> Vec<Hold> {
         self.shared.holds.known()
     }
 
-    /// The backends that are set aside, and why, as their [store](RouterBuilder::hold_store) has it now. [`Router::holds`] and
-    /// [`Router::explain`] go by it from then on.
+    /// Returns the suspended backends with the reasons, as their [store](RouterBuilder::hold_store) has them
+    /// now. [`Router::holds`] and [`Router::explain`] use them from then on.
     pub async fn refresh_holds(&self) -> Vec<Hold> {
         self.shared.holds.list().await
     }
 
-    /// Lets go of a backend that is set aside, as after buying more. Says whether it was.
+    /// Ends the suspension of a backend, for example after buying more. Returns true if it was suspended.
     pub async fn release(&self, backend: &BackendId) -> bool {
         self.shared.holds.release(backend).await
     }
@@ -408,7 +408,8 @@ impl Router {
         Self { shared: Arc::clone(&self.shared), pinned: Some(self.configuration()) }
     }
 
-    /// What the configuration says and probably does not mean, in the order of the file. It does not keep a turn from running.
+    /// Returns settings of the configuration that are probably mistakes, in the order of the file. They do not
+    /// keep a turn from running.
     pub fn warnings(&self) -> Vec<Problem> {
         self.configuration().warnings.clone()
     }
@@ -417,7 +418,7 @@ impl Router {
         self.pinned.clone().unwrap_or_else(|| self.current())
     }
 
-    /// The configuration of turns that begin now, whatever this router is a snapshot of.
+    /// Returns the configuration for turns that begin now, also from a snapshot.
     fn current(&self) -> Arc<Configuration> {
         Arc::clone(&self.shared.current.read().unwrap_or_else(PoisonError::into_inner))
     }
@@ -506,22 +507,23 @@ impl RouterBuilder {
         self
     }
 
-    /// Replaces what keeps the holds: in memory, they are this router's alone. With a
-    /// [`FileHoldStore`](crate::hold::FileHoldStore) a refusal counts for all processes that use its folder, and
-    /// `max_turns_at_once` is that of all of them together. Backends are told apart by their ids: those of one name are one, in
-    /// whatever configuration.
+    /// Replaces the store of holds: in memory, holds are this router's alone. With a
+    /// [`FileHoldStore`](crate::hold::FileHoldStore) a refusal counts for all processes that use its folder,
+    /// and `max_turns_at_once` limits all of them together. Backends are identified by their ids: backends with
+    /// one id are the same, in any configuration.
     ///
-    /// A turn that waits for another process looks every 100 ms whether it may run. Within a process turns go in the order in
-    /// which they came; between processes in none, but none is passed by for long. A turn must not wait for one that it started itself in another process, such
-    /// as by a tool: with a limit of one that would wait until its deadline.
+    /// A turn that waits for another process checks every 100 ms if it may run. Within a process turns run in
+    /// the order of their arrival; between processes the order is arbitrary, but no process waits for long. A
+    /// turn must not wait for a turn that it started itself in another process, such as by a tool: with a limit
+    /// of one it would wait until its deadline.
     #[must_use]
     pub fn hold_store(mut self, store: Arc<dyn HoldStore>) -> Self {
         self.hold_store = store;
         self
     }
 
-    /// As [`hold_store`](Self::hold_store), where the configuration has this section: the store is made from its value. A reload
-    /// keeps the store.
+    /// [`hold_store`](Self::hold_store) for a configuration with this section: the store is created from its
+    /// value. A reload retains the store.
     #[must_use]
     pub fn hold_store_of_section(
         mut self,
@@ -532,11 +534,11 @@ impl RouterBuilder {
         self
     }
 
-    /// Loads a file. Relative paths in it are relative to its folder, whatever the context says.
+    /// Loads a file. Relative paths in it are relative to its folder, with any context.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`], with everything that is wrong in the file.
+    /// [`ConfigError`], with all faults of the file.
     #[cfg(feature = "yaml")]
     pub fn from_file(self, path: impl AsRef<Path>) -> Result<Router, ConfigError> {
         let path = path.as_ref().to_owned();

@@ -33,7 +33,7 @@ pub(crate) struct TurnRoute<'a> {
     pub(crate) name: &'a str,
     pub(crate) binding: &'a Binding,
     pub(crate) rule: FallbackRule,
-    /// Whether one that gives no answer is followed by another backend, once.
+    /// True if another backend runs once after a missing answer.
     pub(crate) asks_again: bool,
 }
 
@@ -42,16 +42,16 @@ pub(crate) struct Run<'a> {
     pub(crate) route: TurnRoute<'a>,
     pub(crate) holds: &'a Arc<Holds>,
     pub(crate) queues: &'a Queues,
-    /// As the caller made it.
+    /// The caller's request.
     pub(crate) request: TurnRequest,
     pub(crate) host: TurnHost,
-    /// Whether a backend was given the turn.
+    /// True if a backend got the turn.
     pub(crate) has_begun: AtomicBool,
 }
 
 impl Run<'_> {
-    /// The error of a backend that panicked. What it had shown is known, and what it may have changed: by the calls that it
-    /// told of, and by those that reached the caller's session.
+    /// Returns the error of a backend that panicked. Its shown output is known, and so are its possible
+    /// effects: from the calls that it reported, and from calls that reached the caller's session.
     pub(crate) fn panicked(
         &self,
         entry: &ConfiguredBackend,
@@ -69,7 +69,7 @@ impl Run<'_> {
             .with_partial(recorder.into_partial())
     }
 
-    /// The backends that may run the turn: the whole chain, or the one that holds its conversation.
+    /// Returns the backends that may run the turn: the whole chain, or the backend with its conversation.
     pub(crate) fn candidates(&self) -> Result<Vec<&Arc<ConfiguredBackend>>, TurnError> {
         let chain = self.route.configuration.chain(self.route.binding);
         let Some(handle) = self.request.conversation.handle() else {
@@ -88,8 +88,8 @@ impl Run<'_> {
         Ok(own)
     }
 
-    /// Why an entry is not tried, as far as that is known before a place is asked for. A backend that is alone
-    /// judges itself whether it can do what the request asks.
+    /// Returns the reason why an entry is not tried, as far as it is known before a slot is requested. A
+    /// backend that is alone judges itself if it can run the request.
     pub(crate) async fn standing_reason<'e>(
         &self,
         entry: &'e ConfiguredBackend,
@@ -133,7 +133,7 @@ impl Run<'_> {
         }
         let limits = &mut request.limits;
         limits.deadline = time_left(deadline)?.or(limits.deadline);
-        // Where the host puts everything back, the work is to be done again.
+        // If the host reverts all changes, the work has to be repeated.
         if let Some(calls) = &mut limits.tool_calls
             && self.route.rule != FallbackRule::Restore
         {
@@ -155,7 +155,7 @@ impl Run<'_> {
     }
 }
 
-/// What `future` comes to, or what it panicked with.
+/// Returns the output of `future`, or its panic.
 pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
     let mut future = pin!(future);
     poll_fn(|context| {
@@ -168,14 +168,14 @@ pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, Box<dyn An
     .await
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 pub(crate) fn words_of_panic(panic: &(dyn Any + Send)) -> &str {
     let words = panic.downcast_ref::<String>().map(String::as_str);
     words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a word")
 }
 
-/// Calls that count for the limit on tool calls: neither those that a server made by itself, nor those of terminal
-/// tools of the caller's.
+/// Returns the calls that count for the limit on tool calls: without calls that a server made itself, and
+/// without the caller's terminal tools.
 fn counted(calls: &[ToolCallRecord], session: &Session) -> u32 {
     let is_terminal =
         |name: &str| session.definitions().iter().any(|tool| tool.terminal && tool.name == name);
@@ -187,7 +187,7 @@ fn counted(calls: &[ToolCallRecord], session: &Session) -> u32 {
     u32::try_from(calls.iter().filter(counts).count()).unwrap_or(u32::MAX)
 }
 
-/// What is left of a limit; `None` if others used it up.
+/// Returns the rest of a limit; `None` if it is used up.
 fn left_of<T: Copy + PartialOrd + std::ops::Sub<Output = T> + Default>(limit: T, used: T) -> Option<T> {
     if used == T::default() {
         return Some(limit);
@@ -195,7 +195,7 @@ fn left_of<T: Copy + PartialOrd + std::ops::Sub<Output = T> + Default>(limit: T,
     (used < limit).then(|| limit - used)
 }
 
-/// What is left until a deadline.
+/// Returns the time until a deadline.
 pub(crate) fn time_left(deadline: Option<Instant>) -> Result<Option<Duration>, Limit> {
     let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
     if left.is_some_and(|left| left.is_zero()) { Err(Limit::Deadline) } else { Ok(left) }

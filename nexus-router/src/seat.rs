@@ -1,7 +1,8 @@
-//! A seat: one participant that is asked through a binding of its own and, if it has one, a lens.
+//! A seat: one participant with a binding of its own and, optionally, a lens.
 //!
-//! The seats of a panel come from the configuration ([`Router::seats`]); a program composes others from a work-kind
-//! ([`Router::seat`]) or from a [`Binding`] of its own. [`Router::run_seat`] runs one of them, [`Router::run_panel`] several.
+//! The seats of a panel come from the configuration ([`Router::seats`]); a program composes others from a
+//! work-kind ([`Router::seat`]) or from a [`Binding`] of its own. [`Router::run_seat`] runs one of them,
+//! [`Router::run_panel`] several.
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ use crate::{
     work_kind::{KindError, WorkKind},
 };
 
-/// One participant of a panel or of a debate: which backends may fill it, and what it is told to look for.
+/// One participant of a panel or of a debate: the backends that may fill it, and its lens.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seat {
@@ -25,11 +26,11 @@ pub struct Seat {
     pub index: usize,
     /// The backends that may fill it, the model and the effort.
     pub binding: Binding,
-    /// What it is told to look for.
+    /// Its special point of view.
     pub lens: Option<Lens>,
-    /// When another backend of the binding may take over.
+    /// Rule for another backend of the binding to take over.
     pub fallback: FallbackRule,
-    /// Whether it is asked once more, on the next backend of its binding, where it gives no vote.
+    /// True if the next backend of its binding runs once more after a missing vote.
     #[serde(default)]
     pub asks_again: bool,
 }
@@ -57,7 +58,7 @@ impl Seat {
         Self { index, binding, lens: None, fallback: FallbackRule::default(), asks_again: false }
     }
 
-    /// Sets what it is told to look for.
+    /// Sets its special point of view.
     #[must_use]
     pub fn with_lens(mut self, lens: Lens) -> Self {
         self.lens = Some(lens);
@@ -71,10 +72,10 @@ impl Seat {
         self
     }
 
-    /// Has the seat asked once more, on the next backend of its binding, where the one that ran gives no vote: it answered
-    /// nothing, declined, broke off, or failed in another way that is none of the caller's own word. Its turn goes on: one stream
-    /// of events, one set of limits, and what the first attempt used is in the outcome. What was written ends it, as the
-    /// seat's fallback rule says.
+    /// Lets the next backend of the binding run once more if the first one gives no vote: it answered nothing,
+    /// declined, broke off, or failed in another way that is not the caller's own decision. The turn continues:
+    /// one stream of events, one set of limits, and the usage of the first attempt is in the outcome. A write
+    /// ends it, by the seat's fallback rule.
     #[must_use]
     pub fn asking_again(mut self) -> Self {
         self.asks_again = true;
@@ -99,7 +100,7 @@ impl fmt::Display for Seat {
     }
 }
 
-/// What became of one seat.
+/// Result of one seat.
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct SeatOutcome {
@@ -109,21 +110,22 @@ pub struct SeatOutcome {
     pub backend: BackendId,
     /// The company behind it, where one answered.
     pub vendor: Option<VendorId>,
-    /// How its turn ended.
+    /// End of its turn.
     pub outcome: Result<TurnResult, TurnError>,
 }
 
-/// What a seat has to say.
+/// Vote of a seat.
 #[derive(Debug)]
 pub enum Vote<'a> {
     /// An answer. What it says is for the caller to read.
     Answer(&'a TurnResult),
-    /// Nothing, for this reason. It is no approval.
+    /// No vote, for this reason. It is never an approval.
     None(String),
 }
 
 impl SeatOutcome {
-    /// What became of a seat that `backend` decided, such as one that was stored before its program ended.
+    /// Creates the result of a seat that `backend` filled, for example a result that was stored before its
+    /// program ended.
     pub fn new(
         seat: Seat,
         backend: BackendId,
@@ -133,7 +135,7 @@ impl SeatOutcome {
         Self { seat, backend, vendor, outcome }
     }
 
-    /// What the seat has to say.
+    /// Returns the vote of the seat.
     pub fn vote(&self) -> Vote<'_> {
         match &self.outcome {
             Ok(result) if is_silent(result) => Vote::None(format!("{} answered nothing", self.backend)),
@@ -144,22 +146,23 @@ impl SeatOutcome {
 }
 
 impl Router {
-    /// The seats of a panel, in the order of the file.
+    /// Returns the seats of a panel, in the order of the file.
     ///
     /// `panel` is a type that is bound to a panel, or the panel's own name.
     ///
     /// # Errors
     ///
-    /// [`KindError`], if there is no such panel.
+    /// [`KindError`] if the panel does not exist.
     pub fn seats(&self, panel: impl Into<WorkKind>) -> Result<Vec<Seat>, KindError> {
         Ok(self.panel(panel)?.seats)
     }
 
-    /// A seat for a roster that a program composes: at this position, filled as a work-kind is, with its fallback rule.
+    /// Returns a seat for a roster that a program composes: at this position, filled like a work-kind, with its
+    /// fallback rule.
     ///
     /// # Errors
     ///
-    /// [`KindError`], if there is no such work-kind, or it is a panel.
+    /// [`KindError`] if the work-kind does not exist, or is a panel.
     pub fn seat(&self, index: usize, kind: impl Into<WorkKind>) -> Result<Seat, KindError> {
         let kind = kind.into();
         let configuration = self.configuration();

@@ -1,5 +1,5 @@
-//! The span of a turn, from the choice of a backend to the end of the last one that was tried. What it said, used and was
-//! answered by which model is in the spans of the backends below it, one `invoke_agent` each.
+//! The span of a turn, from the choice of a backend to the end of the last attempt. The spans of the backends
+//! below it, one `invoke_agent` each, have the model and the usage.
 
 use std::future::Future;
 

@@ -1,11 +1,11 @@
-//! What a turn is for.
+//! Purpose of a turn.
 
 use std::fmt;
 
 use nexus_core::{BackendId, ErrorKind, TurnError};
 use serde::{Deserialize, Serialize};
 
-/// What a turn is for: the name of a type in `nexus.yaml`, or its tier and phase.
+/// Purpose of a turn: the name of a type in `nexus.yaml`, or its tier and phase.
 ///
 /// ```
 /// use nexus_router::WorkKind;
@@ -63,9 +63,9 @@ impl From<(&str, &str)> for WorkKind {
 /// A work-kind that the configuration does not have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownKind {
-    /// The one that was asked for.
+    /// The requested work-kind.
     pub kind: WorkKind,
-    /// The one that was probably meant.
+    /// The work-kind that was probably meant.
     pub suggestion: Option<String>,
 }
 

@@ -69,7 +69,7 @@ struct FileCheck<'a> {
     backends: BTreeMap<BackendId, Arc<ConfiguredBackend>>,
     /// Vendors by their names as they are compared, each as it was written first.
     vendors: BTreeMap<String, VendorId>,
-    /// What backends are built into: that of the sources, and the logins that the file shares.
+    /// Context for building backends: that of the sources, with the logins that the file shares.
     context: BuildContext,
 }
 
@@ -119,7 +119,8 @@ impl<'a> FileCheck<'a> {
         Some(entry)
     }
 
-    /// What the file says about a backend that was registered from Rust: nothing but when it runs, and where.
+    /// The file's settings of a backend that was registered from Rust: only when it runs, and on which
+    /// machines.
     fn configured_custom(
         &mut self,
         custom: &ConfiguredBackend,
@@ -150,7 +151,7 @@ impl<'a> FileCheck<'a> {
         })
     }
 
-    /// The kind of a configured backend: the one that it names, else the one whose name it bears.
+    /// Returns the kind of a configured backend: the kind that it names, else the kind with its own name.
     fn kind_of(&mut self, key: &MappingKey, written: &BackendWritten) -> Option<String> {
         let registry = &self.sources.registry;
         let is_kind = |name: &str| registry.kind(name).is_some() || registry.absence(name).is_some();
@@ -278,7 +279,7 @@ impl<'a> FileCheck<'a> {
         }
     }
 
-    /// What takes the place of a backend whose turns run in a pool.
+    /// Returns the replacement of a backend whose turns run in a pool.
     fn in_pool(
         &mut self,
         local: Arc<dyn ExecutionBackend>,
@@ -329,7 +330,7 @@ impl<'a> FileCheck<'a> {
         self.sections.get(self.sources.registry.pools()?.name())
     }
 
-    /// Whether this build has what builds the backends in pools.
+    /// Checks that this build can build pooled backends.
     fn pools(&mut self) {
         if self.sources.registry.pools().is_some() {
             return;
@@ -385,7 +386,7 @@ impl<'a> FileCheck<'a> {
         self.report.add(position, message);
     }
 
-    /// Where a backend that has no entry of its own is named first.
+    /// Returns the first mention of a backend without an entry of its own.
     fn first_use(&self, id: &BackendId) -> Position {
         let named = |chain: &'a [Placed<String>]| chain.iter().find(|name| name.value == id.as_str());
         let first = self.written.groups.iter().find_map(|(_, group)| named(&group.chain));
@@ -412,7 +413,7 @@ impl<'a> FileCheck<'a> {
         }
     }
 
-    /// One backend of a chain; built with no settings if the file says nothing about it.
+    /// Checks one backend of a chain, and builds it without settings if the file has no entry for it.
     fn member(&mut self, group: &MappingKey, name: &Placed<String>) {
         let id = BackendId::new(name.value.as_str());
         let is_configured = self.written.backends.iter().any(|(key, _)| key.text == name.value);
@@ -549,8 +550,8 @@ impl<'a> FileCheck<'a> {
         Some((key.text.clone(), text.clone()))
     }
 
-    /// Whether a panel can have the vendors that it asks for. What counts is who answers in the end; a panel that is short
-    /// although every first choice runs is probably not meant so.
+    /// Checks that a panel can reach its required number of vendors. The vendors that answer in the end count;
+    /// a panel whose first choices are too few is probably a mistake.
     fn spread(&mut self, key: &MappingKey, panel: &PanelWritten, seats: &[PanelSeat]) {
         if let Some(written) = &panel.min_vendors
             && written.value > seats.len()
@@ -560,7 +561,7 @@ impl<'a> FileCheck<'a> {
         }
         let vendors: Vec<_> = seats.iter().map(|seat| self.vendor_of(&seat.binding)).collect();
         let known: BTreeSet<_> = vendors.iter().flatten().collect();
-        // One that is not part of this build may be anybody's.
+        // A backend that is not part of this build may have any vendor.
         let unknown = vendors.iter().filter(|vendor| vendor.is_none()).count();
         let wanted = min_vendors(panel);
         if known.len() + unknown < wanted {
@@ -628,7 +629,7 @@ impl<'a> FileCheck<'a> {
     }
 }
 
-/// Whether a name is that of a vendor, as vendors are compared.
+/// Returns true if a name is that of a vendor, by the rules for comparing vendors.
 fn is_same_vendor(vendor: &VendorId, name: &str) -> bool {
     folded_name(vendor.as_str().trim()) == folded_name(name.trim())
 }

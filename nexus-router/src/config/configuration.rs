@@ -15,7 +15,7 @@ use crate::{
     work_kind::{UnknownKind, WorkKind},
 };
 
-/// What the router works with until the next reload.
+/// The router's configuration until the next reload.
 #[derive(Debug)]
 pub(crate) struct Configuration {
     pub(crate) backends: BTreeMap<BackendId, Arc<ConfiguredBackend>>,
@@ -23,9 +23,9 @@ pub(crate) struct Configuration {
     pub(crate) panels: BTreeMap<String, Roster>,
     /// The portable names of models, in the order of the file.
     pub(crate) models: Vec<String>,
-    /// What programs above the router are told, by the key of the section.
+    /// Sections for programs above the router, by their keys.
     pub(crate) sections: BTreeMap<&'static str, Value>,
-    /// What loads, and is probably not meant.
+    /// Settings that load, and are probably mistakes.
     pub(crate) warnings: Vec<Problem>,
 }
 
@@ -38,11 +38,11 @@ pub(crate) struct ConfiguredBackend {
     pub(crate) vendor: Option<VendorId>,
     pub(crate) parked: Option<String>,
     pub(crate) max_turns_at_once: Option<NonZeroUsize>,
-    /// What it was built from, so that a reload builds again only what changed.
+    /// Inputs that it was built from, so that a reload only builds changed backends.
     pub(crate) built_from: Option<BuiltFrom>,
 }
 
-/// What a backend was built from.
+/// Inputs of a built backend.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct BuiltFrom {
     /// `None` for a backend that the program registered.
@@ -62,7 +62,7 @@ pub(crate) struct PoolBuiltFrom {
     pub(crate) section: Option<Value>,
 }
 
-/// Whether a backend is there.
+/// State of a backend.
 #[derive(Debug)]
 pub(crate) enum EntryState {
     Built(Arc<dyn ExecutionBackend>),
@@ -71,7 +71,7 @@ pub(crate) enum EntryState {
 }
 
 impl ConfiguredBackend {
-    /// Whether the configuration lets it run.
+    /// Returns true if the configuration lets it run.
     pub(crate) fn is_runnable(&self) -> bool {
         self.parked.is_none() && matches!(self.state, EntryState::Built(_))
     }
@@ -94,7 +94,7 @@ pub(crate) struct WorkType {
     pub(crate) target: Target,
 }
 
-/// What a work-kind is bound to.
+/// Target of a work-kind.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     Binding(Binding),

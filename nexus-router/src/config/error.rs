@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, and where.
+//! Faults of a configuration, with their positions.
 
 use std::{
     fmt, io,
@@ -18,14 +18,14 @@ pub struct Problem {
     pub position: Position,
     /// What, as a lowercase sentence without a full stop.
     pub message: String,
-    /// The valid name nearest to the one that was found, where one is near.
+    /// The most similar valid name, if any is similar.
     pub suggestion: Option<String>,
     /// The line of the file, without what looks like a secret.
     pub source_line: String,
 }
 
-/// A configuration that cannot be used. Everything that is wrong with it is reported at once, as far as it
-/// can be told; where the YAML itself is broken, nothing behind that place can.
+/// A configuration that cannot be used. Reports all of its faults at once, as far as possible; after invalid
+/// YAML nothing further is checked.
 #[derive(Debug)]
 pub struct ConfigError {
     path: Option<PathBuf>,
@@ -64,7 +64,7 @@ impl ConfigError {
         self.path.as_deref()
     }
 
-    /// What is wrong, in the order of the file. Empty only if the file could not be read.
+    /// Returns the faults, in the order of the file. Empty only if the file could not be read.
     pub fn all(&self) -> &[Problem] {
         match &self.cause {
             LoadFailure::Problems(problems) => problems,

@@ -41,7 +41,8 @@ pub(crate) fn load_text(
     load_bytes(text.as_bytes(), sources, before)
 }
 
-/// The folder of a file, absolute where that can be told: a child of another folder must find it too.
+/// Returns the folder of a file, as an absolute path if possible: a child with another working directory must
+/// find it too.
 fn folder_of(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     path.parent().map_or_else(|| PathBuf::from("."), Path::to_owned)

@@ -189,7 +189,7 @@ fn backend(settings: &Value, kind: &str, kind_is_required: bool) -> Value {
         types.push("null");
     }
     let mut schema = Map::new();
-    // Whatever else a kind says about its settings, such as definitions, holds here too.
+    // Copy everything else of a kind's settings schema, such as definitions.
     for (key, value) in settings.as_object().into_iter().flatten() {
         schema.insert(key.clone(), value.clone());
     }

@@ -9,10 +9,10 @@ const SENSITIVE: [&str; 5] = ["token", "secret", "password", "credential", "key"
 /// Shortest run of characters that is taken for a secret.
 const MIN_SECRET: usize = 16;
 
-/// Length of the secret half of a key of NATS, but for what a slip may have cut off.
+/// Length of the secret half of a NATS key, with a tolerance for characters that were cut off.
 const SEED_LENGTH: usize = 48;
 
-/// Words after which everything on the line is one, however short.
+/// Words after which the rest of the line is a secret, even a short one.
 const SECRET_KEYS: [&str; 4] = ["authorization", "cookie", "passwd", "password"];
 
 /// Words after which the name of a variable stands, and nothing else.
@@ -23,7 +23,7 @@ const VARIABLE_KEYS: [&str; 2] = ["env", "secret_environment"];
 pub(crate) fn masked_line(lines: &[&str], index: usize) -> String {
     let line = lines.get(index).copied().unwrap_or_default().trim_start_matches('\u{feff}');
     let line = without_user_info(line);
-    // Whoever pastes a credential pastes it there, under a name of the server's choosing.
+    // People paste credentials into headers, whose names the server chooses.
     if is_under_headers(lines, index) {
         return hidden_after(&line, line.find(':').map_or(0, |colon| colon + 1));
     }
@@ -42,7 +42,7 @@ pub(crate) fn masked_line(lines: &[&str], index: usize) -> String {
     }
 }
 
-/// Whether the line stands in a mapping or a list under the key `headers`.
+/// Returns true if the line is in a mapping or a list under the key `headers`.
 fn is_under_headers(lines: &[&str], index: usize) -> bool {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let Some(mut inner) = lines.get(index).map(|line| indent(line)) else { return false };
@@ -57,7 +57,7 @@ fn is_under_headers(lines: &[&str], index: usize) -> bool {
     false
 }
 
-/// Whether a value names a variable, or is none at all.
+/// Returns true if a value names a variable, or is empty.
 fn names_variable(value: &str) -> bool {
     let value = value.trim_start().trim_start_matches(['"', '\'']);
     let end = value.find(['"', '\'', ',', '}', '#']).unwrap_or(value.len());
@@ -65,7 +65,7 @@ fn names_variable(value: &str) -> bool {
     name.is_empty() || variable_name_fault(name).is_none()
 }
 
-/// Where the value of a key begins.
+/// Returns the start of a key's value.
 fn end_of_key(line: &str, key: &str) -> Option<usize> {
     line.match_indices(key).find_map(|(at, _)| {
         let end = at + key.len();
@@ -124,7 +124,8 @@ fn is_boundary(c: char) -> bool {
     c.is_whitespace() || "{}[],\"':#".contains(c)
 }
 
-/// Whether it is the secret half of a key as NATS writes it: 58 characters, `S` first. A public half has another first letter.
+/// Returns true for the secret half of a NATS key: 58 characters that begin with `S`. A public half begins with
+/// another letter.
 fn is_seed(word: &str) -> bool {
     word.len() >= SEED_LENGTH
         && word.starts_with('S')

@@ -1,4 +1,4 @@
-//! The valid name nearest to one that is not.
+//! The valid name that is most similar to an unknown one.
 
 /// Longest word that a correction is looked for, in bytes.
 const MAX_WORD_BYTES: usize = 100;

@@ -12,7 +12,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Where every file begins.
+    /// The beginning of every file.
     pub const START: Self = Self { line: 1, column: 1 };
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct MappingKey {
 }
 
 impl Node {
-    /// What kind of value it is, for an error.
+    /// Returns the kind of value, for an error.
     pub(crate) fn kind(&self) -> &'static str {
         match &self.content {
             NodeValue::Null => "nothing",
@@ -71,7 +71,7 @@ impl Node {
         }
     }
 
-    /// Where the value stands that `path` leads to, or as near to it as the path leads.
+    /// Returns the position of the value at `path`, or of the last existing part of the path.
     pub(crate) fn position_of(&self, path: &[String]) -> Position {
         let Some((first, rest)) = path.split_first() else {
             return self.position;

@@ -39,7 +39,7 @@ impl FoundProblems {
         self.warnings.push((position, message.into(), None));
     }
 
-    /// Adds that `word` is none of the `valid` names, and returns the one that was probably meant.
+    /// Reports that `word` is not among the `valid` names, and returns the name that was probably meant.
     pub(crate) fn unknown<'a>(
         &mut self,
         position: Position,
@@ -72,7 +72,7 @@ impl FoundProblems {
         ConfigError::problems(placed(self.problems, text))
     }
 
-    /// What does not keep `text` from being used.
+    /// Returns the problems that do not prevent the use of `text`.
     pub(crate) fn into_warnings(self, text: &str) -> Vec<Problem> {
         placed(self.warnings, text)
     }
@@ -84,7 +84,7 @@ impl FoundProblems {
     }
 }
 
-/// What was found, each beside its line.
+/// Returns the problems, each with its line.
 fn placed(found: Vec<PlacedProblem>, text: &str) -> Vec<Problem> {
     let lines: Vec<&str> = text.lines().collect();
     let problem = |(position, message, suggestion): PlacedProblem| Problem {
@@ -156,8 +156,8 @@ impl Node {
 pub(crate) struct MappingFields<'n>(Vec<(&'static str, &'n MappingKey, &'n Node)>);
 
 impl<'n> MappingFields<'n> {
-    /// The fields of `node`. Keys that are not `valid` are reported; one that is near to a valid key which
-    /// is missing is then taken for it, so that one slip is one problem.
+    /// Returns the fields of `node`. Reports invalid keys; a key similar to a missing valid key is then used in
+    /// its place, so that a typing error gives a single problem.
     pub(crate) fn of(
         node: &'n Node,
         what: &str,
@@ -191,7 +191,7 @@ impl<'n> MappingFields<'n> {
         self.value(name)?.text(&format!("`{name}`"), report)
     }
 
-    /// Where the key of one field stands.
+    /// Returns the position of a field's key.
     pub(crate) fn key_position(&self, name: &str) -> Option<Position> {
         self.0.iter().find(|(field, ..)| *field == name).map(|(_, key, _)| key.position)
     }

@@ -15,8 +15,8 @@ use super::{
 
 /// The keys of the file.
 pub(crate) const ROOT_KEYS: &[&str] = &["groups", "backends", "models", "types", "panels", "lenses"];
-/// The sections of Nexus's own programs above the router. One that a program does not bring along is passed over by it, so that
-/// all of them can read one file.
+/// The sections of Nexus's own programs above the router. A program ignores the sections that it does not have,
+/// so that all programs can read one file.
 pub(crate) const OTHER_SECTIONS: &[&str] = &["tasks", "debate", "fleet", "broker"];
 /// The keys of a backend that the router reads; all others are settings of its kind.
 pub(crate) const BACKEND_KEYS: &[&str] = &["kind", "parked", "max_turns_at_once", "pool"];
@@ -31,7 +31,8 @@ pub(crate) const SEAT_KEYS: &[&str] = &["group", "model", "effort", "lens"];
 /// The keys of a model that is named exactly.
 pub(crate) const EXACT_KEYS: &[&str] = &["exact"];
 
-/// What makes two vendors of a panel distinct. Where nothing is said, their names do, and one address is a warning.
+/// Condition for two distinct vendors of a panel. By default their names must differ, and a shared address is a
+/// warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Distinct {
     /// Their names alone: one server may stand for several.
@@ -51,7 +52,7 @@ impl Distinct {
     }
 }
 
-/// How far a turn may have gone for another backend to take it over.
+/// Progress of a turn up to which another backend may take it over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FallbackRule {
@@ -61,8 +62,8 @@ pub enum FallbackRule {
     /// Also after something was written, once the host has put it back. It needs a host that can
     /// ([`TurnHost::with_before_retry`](nexus_core::TurnHost::with_before_retry)); a turn of any other is refused before it runs.
     Restore,
-    /// Also after something was written: what was done stands, and the next backend is told of it and goes on. Not where it cannot be told
-    /// what was done.
+    /// Also after a write: the changes stay, and the next backend learns of them and continues. Not if the
+    /// changes are unknown.
     Continue,
     /// Never: the first backend of the chain that could be tried decides.
     Never,
@@ -92,11 +93,11 @@ pub(crate) struct WrittenConfiguration {
     pub(crate) types: Vec<(MappingKey, TypeWritten)>,
     pub(crate) panels: Vec<(MappingKey, PanelWritten)>,
     pub(crate) lenses: Vec<(MappingKey, String)>,
-    /// What belongs to programs above the router.
+    /// Sections of programs above the router.
     pub(crate) sections: Vec<(&'static str, Node)>,
 }
 
-/// What each group, backend or vendor calls one model.
+/// Names of one model for each group, backend or vendor.
 pub(crate) type ModelNames = Vec<(MappingKey, Placed<String>)>;
 
 /// An ordered fallback chain.
@@ -105,7 +106,7 @@ pub(crate) struct GroupWritten {
     pub(crate) chain: Vec<Placed<String>>,
 }
 
-/// What is said about one backend.
+/// Settings of one backend.
 #[derive(Debug)]
 pub(crate) struct BackendWritten {
     pub(crate) kind: Option<Placed<String>>,
@@ -124,7 +125,7 @@ pub(crate) enum ModelWritten {
     Exact(String),
 }
 
-/// What a work-kind is bound to.
+/// Target of a work-kind.
 #[derive(Debug)]
 pub(crate) struct TypeWritten {
     pub(crate) tier: Option<Placed<String>>,
@@ -134,7 +135,7 @@ pub(crate) struct TypeWritten {
     pub(crate) fallback: FallbackRule,
 }
 
-/// A group, and what is asked of it.
+/// A group, with the requested model and effort.
 #[derive(Debug)]
 pub(crate) struct BindingWritten {
     pub(crate) group: Option<Placed<String>>,

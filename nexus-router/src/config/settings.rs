@@ -67,7 +67,7 @@ pub(crate) fn names_are_known(
     }
 }
 
-/// What is wanted, in words, if the value is of another type. A backend without settings may stand empty.
+/// Returns the expected type, in words, if the value has another type. A backend without settings may be empty.
 fn other_type(content: &NodeValue, wanted: &str) -> Option<&'static str> {
     let (fits, words) = match wanted {
         "object" => (matches!(content, NodeValue::Mapping(_) | NodeValue::Null), "a mapping"),

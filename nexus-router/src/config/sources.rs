@@ -1,4 +1,4 @@
-//! What a configuration is checked against: kinds, surroundings, and backends registered from Rust.
+//! Inputs of a configuration's check: kinds, environment, and backends registered from Rust.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use nexus_core::{BuildContext, Registry};
 
 use super::configuration::ConfiguredBackend;
 
-/// What a configuration is checked against.
+/// Inputs of a configuration's check.
 #[derive(Clone, Debug)]
 pub(crate) struct Sources {
     pub(crate) registry: Registry,

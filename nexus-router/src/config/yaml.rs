@@ -22,7 +22,7 @@ const MAX_MERGE_KEYS: usize = 1_000;
 /// Depth to which values may be nested.
 const MAX_DEPTH: usize = 32;
 
-/// What the YAML reader says is wrong, and where.
+/// Error of the YAML reader, with its position.
 #[derive(Debug)]
 pub(crate) struct SyntaxError {
     pub(crate) position: Position,

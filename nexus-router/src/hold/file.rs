@@ -27,17 +27,17 @@ use super::{
     store::{HoldStore, HoldStoreError, Revision, Slot, SlotClaim, StoredHold, pause},
 };
 
-/// How long a writer waits for others. A write takes some milliseconds, on a slow disk a tenth of a second.
+/// Longest wait for other writers. A write takes some milliseconds, on a slow disk a tenth of a second.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest file that is read or written.
 const MAX_BYTES: u64 = 1 << 20;
 /// The longest reason that is written, in bytes: at first, and where there are so many holds that the file would become too long.
 const MAX_REASON_BYTES: [usize; 2] = [16 << 10, 256];
-/// How many unreadable files are kept.
+/// Most unreadable files that are moved aside.
 const MAX_ASIDE: u32 = 10;
-/// How often a slot that is taken is tried: somebody may just be looking at it.
+/// Attempts at a taken slot: another process may only be looking at it.
 const CLAIMS: u32 = 5;
-/// What is waited for in between.
+/// Pause between two attempts.
 const CLAIM_PAUSE: Duration = Duration::from_millis(1);
 
 /// Holds in a folder, shared by all processes that use it. Clones share what one process knows.
@@ -52,19 +52,19 @@ pub struct FileHoldStore(Arc<HoldFolder>);
 #[derive(Debug)]
 struct HoldFolder {
     folder: PathBuf,
-    /// Held while the file is read or replaced, so that nobody here remembers an older content over a newer one.
+    /// Locked while the file is read or replaced, so that no older content overwrites a newer one in memory.
     turn: Mutex<()>,
     memory: Mutex<Memory>,
     claims: ClaimedSlots,
-    /// Whether it was said that the folder cannot be used.
+    /// True if the unusable folder was reported.
     has_warned: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Memory {
-    /// What was seen last. A probe that is marked is another process's.
+    /// Holds at the last look. A marked probe belongs to another process.
     known: BTreeMap<BackendId, StoredHold>,
-    /// What could not be written.
+    /// Changes that could not be written.
     unsaved: BTreeMap<BackendId, Unsaved>,
 }
 
@@ -83,7 +83,7 @@ struct StoredHolds {
 
 /// Reason why the file gives no holds.
 enum ReadFailure {
-    /// Nobody can understand it.
+    /// The content is unreadable.
     Garbage(String),
     /// This process cannot read it.
     Io(io::Error),
@@ -163,7 +163,7 @@ impl HoldFolder {
             let probe = Slot::Probe(stored.hold.backend.clone());
             let is_ours = self.claims.contains(&probe);
             let is_others = !is_ours && FileLock::is_locked(&self.slot(&probe)).unwrap_or(false);
-            // Of our own it is known at any moment.
+            // The state of our own probe is always known.
             if let Some(known) = self.memory().known.get_mut(&stored.hold.backend) {
                 known.hold.probing = is_others;
             }
@@ -172,7 +172,7 @@ impl HoldFolder {
         held
     }
 
-    /// What the file has now, with what could not be written.
+    /// Returns the present content of the file, with the unwritten changes.
     fn refresh(&self) -> ByBackend {
         {
             let _turn = self.turn();
@@ -198,7 +198,7 @@ impl HoldFolder {
         let lock = self.lock();
         let _turn = self.turn();
         let content = self.read_or_mend(lock.as_ref());
-        // What could not be read is not written over.
+        // An unreadable file is not overwritten.
         let lock = lock.filter(|_| content.is_some());
         let mut held = match content {
             Some(content) => self.remember(content),
@@ -226,7 +226,7 @@ impl HoldFolder {
             memory.unsaved.clear();
             self.has_warned.store(false, Ordering::Relaxed);
         } else {
-            // What the file has is what the first of several such changes found.
+            // The file still has the value that the first of several such changes found.
             let over = memory.unsaved.get(backend).map_or(found, |unsaved| unsaved.over);
             memory.unsaved.insert(backend.clone(), Unsaved { over, now });
         }
@@ -237,7 +237,7 @@ impl HoldFolder {
     /// Takes a slot that is this process's, for all processes.
     fn claim(&self, slot: &Slot, here: SlotClaim) -> Option<SlotClaim> {
         let path = self.slot(slot);
-        // Nobody looks at the slots of turns.
+        // Only probes are looked at; slots of turns are not.
         let tries = if matches!(slot, Slot::Probe(_)) { CLAIMS } else { 1 };
         for attempt in 1..=tries {
             match nexus_files::make_private_folder(&self.folder.join("slots"))
@@ -255,7 +255,8 @@ impl HoldFolder {
         None
     }
 
-    /// What the file has, if it can be told; one that cannot be understood is moved aside by a process that has the lock.
+    /// Returns the content of the file, if it is readable; a process with the lock moves an unreadable file
+    /// aside.
     fn read_or_mend(&self, lock: Option<&FileLock>) -> Option<ByBackend> {
         match self.read() {
             Ok(content) => Some(content),
@@ -394,7 +395,8 @@ impl HoldFolder {
     }
 }
 
-/// A revision that no hold has, nor had one that was removed: by the time, as a file that was deleted tells nothing.
+/// Returns a revision that no hold has or had: from the time, because a deleted file leaves no trace of its
+/// revisions.
 fn next_revision(held: &ByBackend) -> Revision {
     let last = held.values().map(|stored| stored.revision.0).max().unwrap_or(0);
     let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos());

@@ -1,4 +1,4 @@
-//! What keeps holds, and says who of several gets what only one may have.
+//! Storage of holds, and of slots that only one process may have.
 
 use std::{error::Error, fmt, time::Duration};
 
@@ -8,17 +8,17 @@ use serde::{Deserialize, Serialize};
 
 use super::Hold;
 
-/// Keeps the holds of one or of many processes.
+/// Stores the holds of one process or of many.
 ///
-/// It decides nothing about holds: when one is armed, cleared or probed is the router's. It answers two questions, each in one
-/// step that no other process can come between: is a hold still the one that was read ([`swap`](Self::swap)), and is a slot
-/// free ([`claim`](Self::claim)).
+/// The store makes no decisions: the router arms, clears and probes holds. It has two atomic operations, which
+/// no other process can interrupt: replace a hold that still has a known revision ([`swap`](Self::swap)), and
+/// claim a free slot ([`claim`](Self::claim)).
 ///
-/// [`MemoryHoldStore`](super::MemoryHoldStore) keeps them in this process, [`FileHoldStore`](super::FileHoldStore) for those
-/// of a machine.
+/// [`MemoryHoldStore`](super::MemoryHoldStore) stores them in this process,
+/// [`FileHoldStore`](super::FileHoldStore) for a machine.
 ///
-/// An error is that of the store, and says nothing of a backend. The router warns and goes on by what it knew last; without a
-/// clear answer it does not take a slot for its own.
+/// An error concerns the store, not a backend. The router warns and continues with its last knowledge; without
+/// a clear answer it does not count a slot as its own.
 #[async_trait]
 pub trait HoldStore: fmt::Debug + Send + Sync + 'static {
     /// Every hold as it is now, by backend. [`Hold::probing`] says whether its [probe](Slot::Probe) is taken.
@@ -27,8 +27,8 @@ pub trait HoldStore: fmt::Debug + Send + Sync + 'static {
     /// The hold on one backend as it is now, as in [`HoldStore::list`].
     async fn get(&self, backend: &BackendId) -> Result<Option<StoredHold>, HoldStoreError>;
 
-    /// Replaces the hold on a backend, or removes it, if it is still the one of this revision: `None` if there was none. Says
-    /// whether it did. [`Hold::probing`] is not kept.
+    /// Replaces the hold on a backend, or removes it, if it still has this revision: `None` for no hold.
+    /// Returns true if it did. [`Hold::probing`] is not stored.
     async fn swap(
         &self,
         backend: &BackendId,
@@ -47,15 +47,16 @@ pub trait HoldStore: fmt::Debug + Send + Sync + 'static {
     fn known(&self) -> Vec<Hold>;
 }
 
-/// How soon it is asked again for a slot whose end nothing tells of, as no system does of a lock: at first and at most.
+/// First and longest pause between two requests for a slot whose release is not announced, as for a lock of the
+/// operating system.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
-/// What [`HoldStore::wait_for`] is for a store that does not hear of slots.
+/// Implements [`HoldStore::wait_for`] for a store without announcements of slots.
 pub(super) async fn pause(tries: u32) {
     tokio::time::sleep(PAUSES[0].saturating_mul(1 << tries.min(10)).min(PAUSES[1])).await;
 }
 
-/// Which version of a hold a store has. One that was removed and armed again has another.
+/// Version of a hold in a store. A hold that was removed and armed again has another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub u64);
@@ -98,7 +99,7 @@ impl fmt::Debug for SlotClaim {
     }
 }
 
-/// What keeps a store from answering.
+/// Error of a store.
 #[derive(Debug)]
 pub struct HoldStoreError(Box<dyn Error + Send + Sync>);
 
