@@ -4,12 +4,13 @@ use std::{
     collections::HashSet,
     fs, io,
     path::{Path, PathBuf},
-    time::Duration,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
 };
 
-use nexus_core::{BackendId, ResumeHandle, ServiceFault};
-use nexus_files::FileLock;
-use serde::Serialize;
+use nexus_core::{BackendId, ResumeHandle, ServiceFault, journal_change};
+use nexus_files::{FileLock, HomeIndex, IndexEntry, Journal, JournalKind, WorkFiles};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     conversation::{Conversation, ConversationTurn},
@@ -20,6 +21,8 @@ use crate::{
     turn_file::{ConversationPoint, Node, NodeId},
 };
 
+/// The folder of conversations in a home.
+const FOLDER: &str = "conversations";
 /// How long the lock of the store is waited for, but by a turn that is added: that was paid for. It is held while a turn is added, and
 /// while a sweep runs.
 const STORE_PATIENCE: Duration = Duration::from_secs(60);
@@ -41,12 +44,14 @@ const NAME_PATIENCE: Duration = Duration::from_millis(50);
 /// Every call reads or writes files: in async code, call it by the runtime's `spawn_blocking`.
 #[derive(Clone, Debug)]
 pub struct Conversations {
+    home: PathBuf,
     folder: PathBuf,
+    journal: Arc<Journal>,
 }
 
 /// What is known of a conversation without reading its messages.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConversationSummary {
     /// Its name.
     pub name: ConversationName,
@@ -81,34 +86,50 @@ pub struct ConversationSweep {
 }
 
 impl Conversations {
-    /// Those in `conversations` below `home`, such as `$NEXUS_HOME`. Folders are made when something is written.
+    /// Those in `conversations` below `home`, such as `$NEXUS_HOME`. Folders are made when something is written. Changes are recorded in
+    /// the [`Journal`] of the home.
     pub fn in_home(home: impl AsRef<Path>) -> Self {
-        Self { folder: home.as_ref().join("conversations") }
+        let home = home.as_ref();
+        let journal = Arc::new(Journal::in_home(home));
+        Self { home: home.to_owned(), folder: home.join(FOLDER), journal }
     }
 
-    /// The conversations, by name. What cannot be read is told beside them.
+    /// The conversations, by name, from the index of the home: only those that changed since are read. What cannot be read is told beside them.
     ///
     /// # Errors
     ///
     /// If the folder cannot be read.
     pub fn list(&self) -> Result<ConversationList, ConversationError> {
-        let mut list = ConversationList::default();
-        for path in self.names()? {
-            match NamedPlace::read(&path) {
-                Ok(Some(found)) if self.path_of(&found.name) == path => {
-                    list.conversations.push(summary(found));
-                }
-                Ok(Some(found)) => {
-                    let reason = format!("it is that of {:?}", found.name.as_str());
-                    list.unreadable.push(ConversationError::damaged(&path, reason));
-                }
-                // Deleted meanwhile.
-                Ok(None) => {}
-                Err(error) => list.unreadable.push(error),
-            }
+        let files = |path: PathBuf| WorkFiles {
+            name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            files: vec![path],
+        };
+        let found: Vec<_> = self.names()?.into_iter().map(files).collect();
+        let kind = JournalKind::Conversation;
+        let index = HomeIndex::in_home(&self.home, Arc::clone(&self.journal));
+        let listed = index.refresh(FOLDER, &kind, &found, |work| match work.files.as_slice() {
+            [path] => self.entry(path),
+            _ => Ok(None),
+        });
+        let mut conversations: Vec<_> =
+            listed.entries.into_iter().filter_map(|entry| entry.details).collect();
+        conversations.sort_by(|one: &ConversationSummary, other| one.name.cmp(&other.name));
+        Ok(ConversationList { conversations, unreadable: listed.unreadable })
+    }
+
+    /// What the index has of the conversation whose name has the file at `path`. `None` if it was deleted meanwhile.
+    fn entry(&self, path: &Path) -> Result<Option<IndexEntry<ConversationSummary>>, ConversationError> {
+        let Some(found) = NamedPlace::read(path)? else { return Ok(None) };
+        if self.path_of(&found.name) != path {
+            let reason = format!("it is that of {:?}", found.name.as_str());
+            return Err(ConversationError::damaged(path, reason));
         }
-        list.conversations.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(list)
+        let found = summary(found);
+        let updated_at = UNIX_EPOCH.checked_add(Duration::from_millis(found.updated_at_ms));
+        let (name, updated_at) = (found.name.as_str(), updated_at.unwrap_or(UNIX_EPOCH));
+        let mut entry = IndexEntry::new(JournalKind::Conversation, name, name, updated_at);
+        entry.details = Some(found);
+        Ok(Some(entry))
     }
 
     /// What is known of a conversation without reading its messages.
@@ -170,6 +191,9 @@ impl Conversations {
             Ok(summary(fork))
         })();
         self.let_go(to, hold);
+        if outcome.is_ok() {
+            self.record(to, "created");
+        }
         outcome
     }
 
@@ -200,13 +224,16 @@ impl Conversations {
     /// Removes a name that this process holds.
     pub(crate) fn remove(&self, name: &ConversationName) -> Result<(), ConversationError> {
         let path = self.path_of(name);
-        let _store = self.lock_store(STORE_PATIENCE)?;
+        let store = self.lock_store(STORE_PATIENCE)?;
         let removed =
             fs::remove_file(&path).and_then(|()| fs::File::open(self.folder.join("names"))?.sync_all());
         removed.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound => self.unknown(name),
             _ => ConversationError::unusable(&path, &error),
-        })
+        })?;
+        drop(store);
+        self.record(name, "removed");
+        Ok(())
     }
 
     /// Removes the turns that no name reaches, and what killed processes left unfinished. Processes that add a turn meanwhile wait.
@@ -276,7 +303,7 @@ impl Conversations {
         turn: ConversationTurn,
         mut resume: Option<ResumeHandle>,
     ) -> Result<NamedPlace, ConversationError> {
-        let _store = self.lock_store(Duration::MAX)?;
+        let store = self.lock_store(Duration::MAX)?;
         let path = self.path_of(&named.name);
         let found =
             NamedPlace::of(&path, &named.name)?.unwrap_or_else(|| NamedPlace::new(named.name.clone()));
@@ -297,7 +324,13 @@ impl Conversations {
         named.resume = resume;
         named.write(&path)?;
         step::passed();
+        drop(store);
+        self.record(&named.name, if named.turns == 1 { "created" } else { "changed" });
         Ok(named)
+    }
+
+    fn record(&self, name: &ConversationName, what: &str) {
+        journal_change(&self.journal, JournalKind::Conversation, name.as_str(), what);
     }
 
     /// The conversation that a name has.
@@ -433,7 +466,7 @@ impl Conversations {
         for folder in ["names", "nodes", "locks"].map(|name| self.folder.join(name)) {
             if !folder.is_dir() {
                 // The folder of the store may be new too, and its place is in the home.
-                let home = self.folder.parent().unwrap_or(&self.folder);
+                let home = &self.home;
                 nexus_files::make_private_folder(&folder)
                     .and_then(|()| fs::File::open(&self.folder)?.sync_all())
                     .and_then(|()| fs::File::open(home)?.sync_all())

@@ -15,7 +15,7 @@ use std::{
 };
 
 use nexus_core::{RecordFile, RecordLog};
-use nexus_work::{EventLog, LockedWork, LoggedTurn, WorkSnapshot, Workspace, WorkspaceId};
+use nexus_work::{EventLog, LockedWork, LoggedTurn, WorkSnapshot, WorkWatch, Workspace, WorkspaceId};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -195,6 +195,11 @@ impl Debate {
     /// Those of the file system.
     pub fn log(&self, event: &DebateLogEvent) -> Result<(), DebateError> {
         self.workspace.log(event)
+    }
+
+    /// Watches it from now on. Runs in a Tokio runtime.
+    pub fn watch(&self) -> WorkWatch {
+        WorkWatch::of(self)
     }
 
     /// Reads its log.

@@ -3,24 +3,42 @@
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use nexus_core::Clock;
-use nexus_work::{NewWorkspace, WorkListing, WorkspaceId, Workspaces};
+use nexus_files::{HomeIndex, Journal};
+use nexus_mcp::page::cut;
+use nexus_work::{IndexedList, NewWorkspace, ShownWork, WorkListing, WorkspaceId, Workspaces};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     data::DebateData,
     debate::{Debate, DebateSnapshot},
     debate_error::{DebateError, DebateErrorKind},
-    state::DebateState,
+    state::{DebateState, DebateStatusWord},
 };
 
 /// The folder of tasks in a home. Debates lie beside tasks: only what lies in one place can be linked.
 const FOLDER: &str = "tasks";
+/// Longest title in a list, in bytes.
+const TITLE_BYTES: usize = 200;
 
 /// The debates of one home: folders in `NEXUS_HOME/tasks`, beside those of tasks. Any number of them, in any number of processes, may be of
 /// one home.
 #[derive(Clone, Debug)]
 pub struct DebateStore {
     workspaces: Workspaces<DebateState>,
+    index: Arc<HomeIndex>,
 }
+
+/// What lists show of a debate beside its title, cost and times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct DebateDetails {
+    /// Its status.
+    pub(crate) status: DebateStatusWord,
+    /// Its labels.
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// Debates of a home as its index has them.
+pub(crate) type IndexedDebates = IndexedList<DebateDetails, DebateErrorKind>;
 
 /// The debates of a home, as they were listed.
 pub type DebateListing = WorkListing<Debate, DebateSnapshot, DebateErrorKind>;
@@ -28,7 +46,9 @@ pub type DebateListing = WorkListing<Debate, DebateSnapshot, DebateErrorKind>;
 impl DebateStore {
     /// Those of the home at `home`. Nothing is read or made yet.
     pub fn in_home(home: &Path) -> Self {
-        Self { workspaces: Workspaces::below(home.join(FOLDER)) }
+        let journal = Arc::new(Journal::in_home(home));
+        let index = Arc::new(HomeIndex::in_home(home, Arc::clone(&journal)));
+        Self { workspaces: Workspaces::below(home.join(FOLDER)).with_journal(journal), index }
     }
 
     /// Takes the time from another clock than the system's.
@@ -79,6 +99,20 @@ impl DebateStore {
     /// Those of the file system, if the folder cannot be read.
     pub fn list(&self) -> Result<DebateListing, DebateError> {
         self.workspaces.list_work(Debate::of)
+    }
+
+    /// What lists show of every debate, the oldest first, from the index of the home: only debates that changed since are read.
+    ///
+    /// # Errors
+    ///
+    /// As [`list`](Self::list).
+    pub(crate) fn list_indexed(&self) -> Result<IndexedDebates, DebateError> {
+        self.workspaces.list_indexed(&self.index, |snapshot: &DebateSnapshot| {
+            let status = snapshot.state.word();
+            let details = DebateDetails { status, labels: snapshot.labels.clone() };
+            let title = cut(&snapshot.data.question, TITLE_BYTES);
+            ShownWork { title, status: status.to_string(), details }
+        })
     }
 
     /// Removes a debate that no caller knows of yet.

@@ -5,6 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
+    time::{Duration, SystemTime},
 };
 
 use crate::support::{Folder, text};
@@ -94,6 +95,41 @@ fn a_recorded_home_is_read_and_left_as_it_is() {
         if is_content {
             assert!(fs::read(&path).is_ok_and(|now| now == content), "{} was changed", path.display());
         }
+    }
+}
+
+#[test]
+fn lists_answer_from_an_index_that_is_compared_with_the_state() {
+    const GOAL: &str = "`sh sum.sh -1 -2` is to print -3";
+    let folder = unpacked(HOME_16C3DB7D);
+    let home = folder.nexus_home();
+    let age = |path: &Path, seconds| {
+        let time = SystemTime::now() - Duration::from_secs(seconds);
+        fs::File::open(path).unwrap().set_modified(time).unwrap();
+    };
+    files(&home).keys().for_each(|path| age(path, 3_600));
+    let list = |kind| printed(&folder, "", &[kind, "list"]);
+    let all = || ["task", "debate", "conversation"].map(list);
+    assert!(!home.join("index.json").exists() && !home.join("journal.jsonl").exists());
+    let listed = all();
+    assert!(home.join("journal.jsonl").exists(), "a home without a journal gets one by the scan");
+    let index = fs::read_to_string(home.join("index.json")).unwrap();
+    let marked = index.replace(GOAL, "As indexed.").replace("\"messages\":4", "\"messages\":9");
+    fs::write(home.join("index.json"), marked).unwrap();
+    assert!(list("task").contains("As indexed.") && list("conversation").contains("talk · 9 messages"));
+    assert_eq!(list("debate"), listed[1]);
+    // Files that are newer than they were are read again.
+    for path in files(&home).into_keys() {
+        if path.ends_with("status.json") || path.parent().is_some_and(|folder| folder.ends_with("names")) {
+            age(&path, 1_800);
+        }
+    }
+    assert_eq!(all(), listed);
+    for damaged in ["", "{\"version\":1}", &index.replace("{\"version\":1,", "{\"version\":2,"), &index[..99]]
+    {
+        fs::write(home.join("index.json"), damaged).unwrap();
+        assert_eq!(all(), listed);
+        assert_eq!(fs::read_to_string(home.join("index.json")).unwrap().len() / 100, index.len() / 100);
     }
 }
 

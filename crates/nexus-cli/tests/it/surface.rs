@@ -160,6 +160,17 @@ fn literals(is_name: impl Fn(&str) -> bool) -> String {
 }
 
 #[test]
+fn files_of_homes_and_projects() {
+    let is_file = |text: &str| {
+        let (stem, ending) = text.rsplit_once('.').unwrap_or_default();
+        ["json", "jsonl", "db", "lock"].contains(&ending)
+            && !stem.is_empty()
+            && stem.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+    };
+    assert_snapshot!("surface_files", literals(is_file));
+}
+
+#[test]
 fn environment_variables_and_buckets() {
     let is_variable = |text: &str| {
         text.strip_prefix("NEXUS_").is_some_and(|rest| {

@@ -2,6 +2,7 @@
 
 mod faults;
 mod forks;
+mod journal;
 mod kit;
 mod processes;
 mod turns;

@@ -1,6 +1,7 @@
 //! Looking at debates.
 
 use nexus_core::harness::try_blocking;
+use nexus_files::IndexEntry;
 use nexus_mcp::page::{MOST_BYTES, cut, cut_list, fitted, json_bytes, most_of, page, text_page};
 use nexus_work::call_wait;
 use tokio::time::Instant;
@@ -17,6 +18,7 @@ use crate::{
     debate_error::DebateError,
     proceedings::Proceedings,
     state::DebateStatusWord,
+    store::DebateDetails,
     synthesis::synthesis,
 };
 
@@ -69,17 +71,19 @@ impl Debates {
         }
         let store = self.0.store.clone();
         try_blocking(move || {
-            let listing = store.list()?;
+            let listing = store.list_indexed()?;
             let unreadable: Vec<String> = listing.unreadable.iter().map(ToString::to_string).collect();
             let unreadable = cut_list(unreadable.iter().map(String::as_str), 300);
             let room = MOST_BYTES - 200 - json_bytes(&unreadable);
-            let rows = listing.entries.iter().rev().filter(|(_, snapshot)| {
-                let fits = |(name, value): (&String, &String)| snapshot.labels.get(name) == Some(value);
-                request.status.as_deref().is_none_or(|status| snapshot.state.name() == status)
+            let debates = listing.entries.iter().rev();
+            let rows = debates.filter_map(|debate| Some((debate, debate.details.as_ref()?)));
+            let rows = rows.filter(|(_, details)| {
+                let fits = |(name, value): (&String, &String)| details.labels.get(name) == Some(value);
+                request.status.as_deref().is_none_or(|status| details.status.as_str() == status)
                     && request.labels.iter().all(fits)
             });
             let (debates, next_offset) =
-                page(rows.map(|(debate, snapshot)| row(debate, snapshot)), request.offset, room);
+                page(rows.map(|(debate, details)| row(debate, details)), request.offset, room);
             Ok(DebatePage { debates, unreadable, next_offset })
         })
         .await
@@ -191,14 +195,14 @@ fn view(
     }
 }
 
-fn row(debate: &Debate, snapshot: &DebateSnapshot) -> DebateRow {
+fn row(debate: &IndexEntry<DebateDetails>, details: &DebateDetails) -> DebateRow {
     let time = nexus_files::rfc3339::seconds;
     DebateRow {
-        debate_id: debate.id().to_string(),
-        status: snapshot.state.word(),
-        question: cut(&snapshot.data.question, 200),
-        created_at: time(snapshot.created_at),
-        updated_at: time(snapshot.updated_at),
-        labels: snapshot.labels.iter().map(|(name, value)| (cut(name, 64), cut(value, 100))).collect(),
+        debate_id: debate.id.clone(),
+        status: details.status,
+        question: debate.title.clone(),
+        created_at: time(debate.created_at.unwrap_or(debate.updated_at)),
+        updated_at: time(debate.updated_at),
+        labels: details.labels.iter().map(|(name, value)| (cut(name, 64), cut(value, 100))).collect(),
     }
 }

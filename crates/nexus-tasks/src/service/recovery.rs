@@ -23,10 +23,8 @@ impl TasksCore {
         let inner = self.handle();
         let is_recovered = read(task, move |task| {
             let (state, data) = task.data()?;
-            let was_begun =
-                matches!(state.status, TaskStatus::Active { cursor } if data.begun == cursor.attempt);
             let has_copies = state.is_final() && task.has_copies();
-            let is_unfinished = data.intent.is_some() || was_begun || data.stop;
+            let is_unfinished = data.was_begun(&state);
             if !is_unfinished && !has_copies {
                 return Ok(false);
             }
@@ -60,12 +58,13 @@ impl TasksCore {
             self.in_background(async move {
                 let listing = {
                     let inner = inner.handle();
-                    try_blocking(move || inner.store.list()).await
+                    try_blocking(move || inner.store.unsettled()).await
                 };
-                for (task, _) in listing.map(|listing| listing.entries).unwrap_or_default() {
+                for task in listing.unwrap_or_default() {
                     if inner.background.cancel.is_cancelled() {
                         return;
                     }
+                    let Ok(task) = inner.open(&task).await else { continue };
                     // Its creator is at work on it, or it is removed.
                     if task.is_unfinished() {
                         continue;

@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use nexus_files::IndexEntry;
 use nexus_mcp::page::{cut, cut_list, fitted, most_of};
 
 use super::{
@@ -19,7 +20,7 @@ use crate::{
     problem_brief::{BriefDraft, Plan, PlanEntry, ProblemBrief},
     review::{Judgement, Reflection, ReviewVerdict},
     step_record::StepRecord,
-    store::{Task, TaskData, TaskSnapshot},
+    store::{Task, TaskData, TaskDetails, TaskSnapshot},
     task_error::TaskError,
     task_state::{TaskState, TaskStatus},
 };
@@ -378,15 +379,15 @@ fn printed(baseline: &Baseline) -> String {
     format!("{}{}", shown(&output.stdout), shown(&output.stderr))
 }
 
-pub(super) fn row(task: &Task, snapshot: &TaskSnapshot) -> TaskRow {
-    let labels = snapshot.labels.iter().take(16);
+pub(super) fn row(task: &IndexEntry<TaskDetails>, details: &TaskDetails) -> TaskRow {
+    let labels = details.labels.iter().take(16);
     TaskRow {
-        task_id: task.id().to_string(),
-        status: snapshot.state.status.word(),
-        goal: cut(&snapshot.data.goal, 200),
-        project: cut(&snapshot.data.project.to_string_lossy(), 500),
-        created_at: time(snapshot.created_at),
-        updated_at: time(snapshot.updated_at),
+        task_id: task.id.clone(),
+        status: details.status,
+        goal: task.title.clone(),
+        project: cut(&details.project.to_string_lossy(), 500),
+        created_at: time(task.created_at.unwrap_or(task.updated_at)),
+        updated_at: time(task.updated_at),
         labels: labels.map(|(name, value)| (cut(name, 64), cut(value, 100))).collect(),
     }
 }

@@ -103,6 +103,14 @@ pub struct StepIntent {
     pub commit: CommitIntent,
 }
 
+impl TaskData {
+    /// Returns whether something was begun in this state that is not settled: a process does it now, or was cut off.
+    pub(crate) fn was_begun(&self, state: &TaskState) -> bool {
+        let is_at_it = matches!(state.status, TaskStatus::Active { cursor } if self.begun == cursor.attempt);
+        self.intent.is_some() || is_at_it || self.stop
+    }
+}
+
 impl FollowUp {
     /// All of them, in the order in which they are done.
     pub const ALL: [Self; 2] = [Self::Remember, Self::DrawMap];

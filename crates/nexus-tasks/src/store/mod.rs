@@ -22,6 +22,7 @@ mod log;
 mod task;
 mod tasks;
 
+pub(crate) use self::tasks::{IndexedTasks, TaskDetails};
 pub use self::{
     data::{FollowUp, SettledStep, StepIntent, TaskData},
     log::TaskLogEvent,

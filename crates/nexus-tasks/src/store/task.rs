@@ -9,7 +9,7 @@ use nexus_core::{CancelToken, RecordFile, RecordLog};
 use nexus_files::{FileLock, make_private_folder};
 use nexus_process::private_home::remove_tree;
 use nexus_trees::{Patch, Project, Tree, TreeOptions};
-use nexus_work::{EventLog, LockedWork, WorkSnapshot, Workspace, WorkspaceId};
+use nexus_work::{EventLog, LockedWork, WorkSnapshot, WorkWatch, Workspace, WorkspaceId};
 
 use super::{data::TaskData, git::SharedGit, log::TaskLogEvent};
 use crate::{
@@ -26,6 +26,8 @@ const MOST_RECORD_BYTES: u64 = 64 << 20;
 const COPIES: [&str; 2] = ["work", "checks"];
 /// The folder in which a cartographer reads a copy of the project.
 const MAP: &str = "map";
+/// What a process that was cut off may leave in the folder of a task.
+pub(super) const LEFT: [&str; 4] = [COPIES[0], COPIES[1], MAP, UNFINISHED];
 /// The file in the folder of a task that is being created. Its creator has the lock on it.
 pub(super) const UNFINISHED: &str = ".creating";
 
@@ -88,6 +90,11 @@ impl Task {
         change: impl FnOnce(&mut TaskState, &mut TaskData) -> Result<T, TaskError>,
     ) -> Result<T, TaskError> {
         self.workspace.update_data(change)
+    }
+
+    /// Watches it from now on. Runs in a Tokio runtime.
+    pub fn watch(&self) -> WorkWatch {
+        WorkWatch::of(self)
     }
 
     /// Links it to other workspaces, on both sides.

@@ -2,34 +2,56 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use nexus_core::Clock;
-use nexus_files::FileLock;
+use nexus_files::{FileLock, HomeIndex, Journal};
+use nexus_mcp::page::cut;
 use nexus_trees::{Git, Tree};
-use nexus_work::{NewWorkspace, WorkListing, WorkspaceId, Workspaces};
+use nexus_work::{IndexedList, NewWorkspace, ShownWork, WorkListing, WorkspaceId, Workspaces};
+use serde::{Deserialize, Serialize};
 
 use super::{
     data::TaskData,
     git::SharedGit,
-    task::{Task, TaskSnapshot, UNFINISHED},
+    task::{LEFT, Task, TaskSnapshot, UNFINISHED},
 };
 use crate::{
     task_error::{TaskError, TaskErrorKind},
-    task_state::TaskState,
+    task_state::{TaskState, TaskStatusWord},
 };
 
 /// The folder of tasks in a home.
 const FOLDER: &str = "tasks";
+/// Longest title in a list, in bytes.
+const TITLE_BYTES: usize = 200;
 
 /// The tasks of one home: folders in `NEXUS_HOME/tasks`. Any number of them, in any number of processes, may be of one home.
 #[derive(Clone, Debug)]
 pub struct TaskStore {
     workspaces: Workspaces<TaskState>,
+    index: Arc<HomeIndex>,
     git: SharedGit,
 }
+
+/// What lists show of a task beside its title, cost and times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct TaskDetails {
+    /// Its status.
+    pub(crate) status: TaskStatusWord,
+    /// Its project: an absolute path.
+    pub(crate) project: PathBuf,
+    /// Its labels.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// True while a process works on it, and after that was cut off.
+    pub(crate) was_begun: bool,
+}
+
+/// Tasks of a home as its index has them.
+pub(crate) type IndexedTasks = IndexedList<TaskDetails, TaskErrorKind>;
 
 /// The tasks of a home, as they were listed.
 pub type TaskListing = WorkListing<Task, TaskSnapshot, TaskErrorKind>;
@@ -37,7 +59,10 @@ pub type TaskListing = WorkListing<Task, TaskSnapshot, TaskErrorKind>;
 impl TaskStore {
     /// Those of the home at `home`. Nothing is read or made yet.
     pub fn in_home(home: &Path) -> Self {
-        Self { workspaces: Workspaces::below(home.join(FOLDER)), git: SharedGit::default() }
+        let journal = Arc::new(Journal::in_home(home));
+        let index = Arc::new(HomeIndex::in_home(home, Arc::clone(&journal)));
+        let workspaces = Workspaces::below(home.join(FOLDER)).with_journal(journal);
+        Self { workspaces, index, git: SharedGit::default() }
     }
 
     /// Takes the time from another clock than the system's.
@@ -108,9 +133,35 @@ impl TaskStore {
         self.workspaces.list_work(|workspace| Task::of(workspace, self.git.clone()))
     }
 
+    /// What lists show of every task, the oldest first, from the index of the home: only tasks that changed since are read.
+    ///
+    /// # Errors
+    ///
+    /// As [`list`](Self::list).
+    pub(crate) fn list_indexed(&self) -> Result<IndexedTasks, TaskError> {
+        self.workspaces.list_indexed(&self.index, |snapshot: &TaskSnapshot| {
+            let status = snapshot.state.status.word();
+            let (project, labels) = (snapshot.data.project.clone(), snapshot.labels.clone());
+            let was_begun = snapshot.data.was_begun(&snapshot.state);
+            let details = TaskDetails { status, project, labels, was_begun };
+            ShownWork { title: cut(&snapshot.data.goal, TITLE_BYTES), status: status.to_string(), details }
+        })
+    }
+
+    /// Ids of the tasks that a process works on, or of which a process that was cut off left something.
+    pub(crate) fn unsettled(&self) -> Result<Vec<String>, TaskError> {
+        let mut tasks = self.list_indexed()?.entries;
+        tasks.retain(|task| {
+            let folder = self.workspaces.path().join(&task.id);
+            let was_begun = task.details.as_ref().is_none_or(|details| details.was_begun);
+            was_begun || LEFT.iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
+        });
+        Ok(tasks.into_iter().map(|task| task.id).collect())
+    }
+
     /// Removes tasks whose creation was cut off: the process that created them is gone.
     pub(crate) fn remove_unfinished(&self) {
-        let Ok(entries) = std::fs::read_dir(self.workspaces.path()) else { return };
+        let Ok(entries) = fs::read_dir(self.workspaces.path()) else { return };
         for entry in entries.flatten() {
             let mark = entry.path().join(UNFINISHED);
             // One that is being created is locked. No mark is made here: its creator may have removed it just now.

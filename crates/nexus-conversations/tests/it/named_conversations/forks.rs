@@ -40,13 +40,13 @@ fn long(store: &Conversations, called: &str, messages: usize) {
 fn a_thousand_messages_forked_a_hundred_times_cost_the_deltas_only() {
     let (home, store) = store();
     long(&store, "trunk", 1_000);
-    let before = files(home.path());
+    let before = files(&home.path().join("conversations"));
     assert!(before.values().sum::<u64>() > 500_000);
     for number in 0..100_u64 {
         let at = (number % 3 != 0).then_some(number * 7 + 1);
         store.fork(&name("trunk"), &name(&format!("fork-{number}")), at).unwrap();
     }
-    let forked = files(home.path());
+    let forked = files(&home.path().join("conversations"));
     let added: Vec<u64> =
         forked.iter().filter(|(path, _)| !before.contains_key(*path)).map(|(_, bytes)| *bytes).collect();
     // A name each, of a few hundred bytes.
@@ -61,7 +61,7 @@ fn a_thousand_messages_forked_a_hundred_times_cost_the_deltas_only() {
             .add(turn(&format!("and {number}?"), "Yes."), None)
             .unwrap();
     }
-    let grown = files(home.path());
+    let grown = files(&home.path().join("conversations"));
     assert_eq!(grown.len(), forked.len() + 100);
     assert!(grown.values().sum::<u64>() - forked.values().sum::<u64>() < 100 * 1_000);
     let fork = store.load(&name("fork-1")).unwrap();
@@ -122,7 +122,7 @@ fn a_sweep_removes_what_no_name_reaches_and_nothing_else() {
     store.delete(&name("fork")).unwrap();
     assert_eq!(store.sweep().unwrap().files, 4);
     // Nothing of a name stays, its lock neither.
-    let left = files(home.path());
+    let left = files(&home.path().join("conversations"));
     assert!(left.is_empty(), "{left:?}");
     assert_eq!(fs::read_dir(home.path().join("conversations/locks")).unwrap().count(), 0);
     assert_eq!(store.delete(&name("fork")).unwrap_err().kind, ConversationErrorKind::Unknown);

@@ -15,7 +15,7 @@ use super::{
     },
     Tasks,
 };
-use crate::{store::TaskListing, task_error::TaskError, task_state::TaskStatusWord};
+use crate::{store::IndexedTasks, task_error::TaskError, task_state::TaskStatusWord};
 
 impl Tasks {
     /// Where a task is; waits while something runs for it.
@@ -63,22 +63,23 @@ impl Tasks {
         }
         let inner = self.0.handle();
         try_blocking(move || {
-            let TaskListing { entries: tasks, unreadable } = inner.store.list()?;
+            let IndexedTasks { entries: tasks, unreadable } = inner.store.list_indexed()?;
             let project = request
                 .project
                 .as_deref()
                 .map(|path| path.canonicalize().unwrap_or_else(|_| path.to_owned()));
-            let rows = tasks.iter().rev().filter(|(_, snapshot)| {
-                let fits = |(name, value): (&String, &String)| snapshot.labels.get(name) == Some(value);
-                request.status.as_deref().is_none_or(|status| snapshot.state.status.name() == status)
-                    && project.as_ref().is_none_or(|project| snapshot.data.project == *project)
+            let tasks = tasks.iter().rev().filter_map(|task| Some((task, task.details.as_ref()?)));
+            let rows = tasks.filter(|(_, details)| {
+                let fits = |(name, value): (&String, &String)| details.labels.get(name) == Some(value);
+                request.status.as_deref().is_none_or(|status| details.status.as_str() == status)
+                    && project.as_ref().is_none_or(|project| details.project == *project)
                     && request.labels.iter().all(fits)
             });
             let unreadable: Vec<String> = unreadable.iter().map(ToString::to_string).collect();
             let unreadable = cut_list(unreadable.iter().map(String::as_str), 300);
             let room = MOST_BYTES - 200 - json_bytes(&unreadable);
             let (tasks, next_offset) =
-                page(rows.map(|(task, snapshot)| row(task, snapshot)), request.offset, room);
+                page(rows.map(|(task, details)| row(task, details)), request.offset, room);
             Ok(TaskPage { tasks, unreadable, next_offset })
         })
         .await
