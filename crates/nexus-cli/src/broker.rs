@@ -24,7 +24,7 @@ use serde_json::{Map, Value};
 use crate::{
     EXIT_FAILED,
     args::{BrokerCommand, ConfigArgs, SendArgs},
-    broker_home::{self, BrokerHome},
+    broker_home::{self, BrokerHome, StoreChanges},
     callback::Callbacks,
     command_error::CommandError,
     conversation,
@@ -36,6 +36,8 @@ use crate::{
 
 /// How often an inbox is looked into while an answer is awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Pause between two looks for what a running broker shows.
+const SHOW_PAUSE: Duration = Duration::from_millis(500);
 /// How many messages are read at a time.
 const PAGE: usize = 500;
 /// How many messages the watched view shows.
@@ -175,7 +177,7 @@ pub(crate) async fn broker(
                 out.line(&MessageReceipt { message_id, is_new, reach: reach.to_owned() }, text);
                 return Ok(ExitCode::SUCCESS);
             };
-            return wait_for(out, &broker, &caller, &awaited, wait).await;
+            return wait_for(out, &broker, &caller, &awaited, wait, home.changes()).await;
         }
         BrokerCommand::Inbox { caller } => {
             let broker = home.open().await?;
@@ -312,7 +314,7 @@ async fn run(
             )
         }
     });
-    let mut failing = BTreeSet::new();
+    let (mut failing, mut changes) = (BTreeSet::new(), home.changes());
     let broke_down = |error| CommandError::failed(format_args!("the broker broke down: {error}"));
     loop {
         tokio::select! {
@@ -331,7 +333,7 @@ async fn run(
                 complain("no further message is taken, and turns that run go on to their end; once more ends them");
                 drain.cancel();
             }
-            () = tokio::time::sleep(Duration::from_millis(500)) => {
+            () = changes.next(SHOW_PAUSE) => {
                 let shown = show_new(out, &broker, &mut seen).await.map_err(|error| error.to_string());
                 let refreshed = views.refresh(&broker).await.map_err(|error| error.to_string());
                 let failing_now: BTreeSet<String> = [shown.err(), refreshed.err()].into_iter().flatten().collect();
@@ -405,6 +407,7 @@ async fn wait_for(
     caller: &Address,
     awaited: &AwaitedAnswer,
     wait: Duration,
+    mut changes: StoreChanges,
 ) -> Result<ExitCode, CommandError> {
     let Address::Caller(name) = caller else { return Ok(ExitCode::SUCCESS) };
     let until = Instant::now().checked_add(wait);
@@ -422,7 +425,9 @@ async fn wait_for(
             )));
         }
         // A long inbox is not read all the time.
-        tokio::time::sleep(LOOK_EVERY.max(looked.elapsed() * 4)).await;
+        let next = changes.next(LOOK_EVERY.max(looked.elapsed() * 4));
+        let left = until.map_or(Duration::MAX, |until| until.saturating_duration_since(Instant::now()));
+        let _ = tokio::time::timeout(left, next).await;
     }
 }
 
@@ -535,7 +540,7 @@ async fn watch(out: AnswerWriter, broker: &Broker, every: Duration) -> Result<Ex
     let mut last: Vec<String> = Vec::new();
     let (mut before, mut last_state) = (String::new(), None);
     works::watch(
-        every.max(LOOK_EVERY),
+        works::every(every.max(LOOK_EVERY)),
         || ExitCode::SUCCESS,
         async || {
             loop {

@@ -1,6 +1,10 @@
 //! What the commands on agents have in common: the configuration, the store and what is kept beside it.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use nexus::{BuildContext, Fleet, Router, SystemClock};
 use nexus_broker::{
@@ -8,8 +12,13 @@ use nexus_broker::{
     MemoryIndex, QueueLimits, SqliteStore,
     trigger::{Triggers, WebhookSecrets},
 };
+use nexus_files::{Journal, JournalEntry, JournalKind, JournalRead};
+use nexus_work::JournalWatch;
 
 use crate::{args::ConfigArgs, command_error::CommandError, config, conversation, output::complain};
+
+/// Longest wait for a change: leases end and clocks go on without one.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
 /// The configuration, and what of it is the broker's.
 pub(crate) struct BrokerHome {
@@ -31,6 +40,12 @@ impl BrokerHome {
             Some(_) => "the streams of the fleet".to_owned(),
             None => folder().display().to_string(),
         }
+    }
+
+    /// The changes of the store of this home, from now on.
+    pub(crate) fn changes(&self) -> StoreChanges {
+        let home = BuildContext::from_process().home;
+        StoreChanges(self.fleet.is_none().then(|| JournalWatch::of(Arc::new(Journal::in_home(&home)))))
     }
 
     /// A broker over the store of this home, or that of the fleet where the configuration names one. It is to run no turns.
@@ -55,7 +70,8 @@ impl BrokerHome {
             }
             None => {
                 let opened = SqliteStore::open(folder.join("messages.db"), limits, clock).await;
-                Arc::new(opened.map_err(CommandError::failed)?)
+                let journal = Journal::in_home(&BuildContext::from_process().home);
+                Arc::new(opened.map_err(CommandError::failed)?.with_journal(journal))
             }
         };
         let mut options = BrokerOptions::new(store, self.router.clone(), conversation::store(), folder);
@@ -113,6 +129,29 @@ impl BrokerHome {
     fn machine(&self) -> Option<String> {
         let name = rustix::system::uname();
         self.fleet.as_ref().and_then(|_| name.nodename().to_str().ok().map(ToOwned::to_owned))
+    }
+}
+
+/// Waits for changes of messages, agents and triggers.
+pub(crate) struct StoreChanges(Option<JournalWatch>);
+
+impl StoreChanges {
+    /// Waits for `pause`, then until something changed since this returned last, and for 5 s at most. Where no journal has the changes, as in
+    /// the store of a fleet, this waits for `pause` alone.
+    pub(crate) async fn next(&mut self, pause: Duration) {
+        tokio::time::sleep(pause).await;
+        let Some(journal) = &mut self.0 else { return };
+        let is_of_store = |entry: &JournalEntry| {
+            matches!(entry.kind, JournalKind::Message | JournalKind::Agent | JournalKind::Trigger)
+        };
+        let until = Instant::now() + LOOK_AGAIN;
+        loop {
+            match journal.changed(until.saturating_duration_since(Instant::now())).await {
+                Ok(Some(JournalRead::Entries(entries))) if !entries.iter().any(is_of_store) => {}
+                // A journal that cannot be read leaves the pauses.
+                Ok(_) | Err(_) => return,
+            }
+        }
     }
 }
 

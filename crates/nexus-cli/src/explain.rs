@@ -64,7 +64,7 @@ pub(crate) async fn explain(
     let path = config::find_or_explain(args, &context)?;
     let router = config::load_file(&path, context)?;
     let mut last = None;
-    works::watch(LOOK_EVERY, interrupt::exit_code, async || {
+    works::watch(works::every(LOOK_EVERY), interrupt::exit_code, async || {
         let now = stamp(&path);
         let before = last.replace(now);
         if before == Some(now) {

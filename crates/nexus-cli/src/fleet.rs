@@ -59,7 +59,7 @@ pub(crate) async fn fleet(
             let mut has_shown = false;
             // Also while the servers do not answer, once they have.
             return works::watch(
-                interval,
+                works::every(interval),
                 || ExitCode::SUCCESS,
                 async || {
                     match fleet.status().await {

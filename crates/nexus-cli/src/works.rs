@@ -13,8 +13,6 @@ use crate::{
     output::{AnswerWriter, broken, complain, is_broken, printable_lines, say},
 };
 
-/// How often a view looks at files again.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// Fewest characters of an id that stand for it.
 const FEWEST: usize = 3;
 
@@ -83,10 +81,10 @@ pub(crate) async fn list<T: Serialize + JsonSchema, N: Clone + Default>(
     Ok(())
 }
 
-/// Looks again and again until `look` says that it is over, until nobody reads any more, or until a signal comes, which ends the command with
-/// `at_signal`.
+/// Looks, and again after each `wait`, until `look` returns that it is over, the reader of the output is gone, or a signal comes, which ends
+/// the command with `at_signal`.
 pub(crate) async fn watch(
-    every: Duration,
+    mut wait: impl AsyncFnMut(),
     at_signal: fn() -> ExitCode,
     mut look: impl AsyncFnMut() -> Result<WatchProgress, CommandError>,
 ) -> Result<ExitCode, CommandError> {
@@ -95,7 +93,7 @@ pub(crate) async fn watch(
         let looking = async {
             let found = look().await?;
             if found == WatchProgress::GoesOn && !is_broken() {
-                tokio::time::sleep(every).await;
+                wait().await;
             }
             Ok::<_, CommandError>(found)
         };
@@ -112,6 +110,11 @@ pub(crate) async fn watch(
             }
         }
     }
+}
+
+/// A wait for [`watch`] over things that report no changes.
+pub(crate) fn every(pause: Duration) -> impl AsyncFnMut() {
+    async move || tokio::time::sleep(pause).await
 }
 
 /// Whether something that is watched goes on.

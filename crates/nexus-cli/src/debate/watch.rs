@@ -12,7 +12,7 @@ use crate::{
     command_error::CommandError,
     interrupt,
     output::{AnswerWriter, printable, say},
-    works::{self, LOOK_EVERY, WatchProgress},
+    works::{self, WatchProgress},
 };
 
 /// Fields of an event that a person is shown.
@@ -41,29 +41,35 @@ pub(crate) enum DebateWatchEvent {
 pub(super) async fn watch(out: AnswerWriter, debates: &Debates, id: &str) -> Result<ExitCode, CommandError> {
     let debate = debates.store().open(id)?;
     let (mut known, mut last) = (0, String::new());
-    works::watch(LOOK_EVERY, interrupt::exit_code, async || {
-        let request = DebateStatusRequest { debate_id: id.to_owned(), wait_s: Some(0) };
-        let view = debates.status(request).await?;
-        let line = format!("{}  {}", view.debate_id, show::status(&view));
-        if line != last {
-            out.event(|| DebateWatchEvent::Debate { debate: view.clone() }, || say(&line));
-            last = line;
-        }
-        let events = debate.events()?.events;
-        for event in events.iter().skip(known) {
-            let time = nexus_files::rfc3339::seconds(event.time);
-            let about = SHOWN.iter().filter_map(|name| {
-                let value = event.data.get(name)?.as_str()?;
-                Some(format!("{name} {}", printable(value)))
-            });
-            let about = about.collect::<Vec<_>>().join(", ");
-            let line = format!("{time}  {}  {about}", event.kind.replace('_', " "));
-            let (kind, data) = (event.kind.clone(), event.data.clone());
-            out.event(|| DebateWatchEvent::Event { time, kind, data }, || say(line));
-        }
-        known = events.len();
-        let is_over = matches!(view.status, DebateStatusWord::Done | DebateStatusWord::Cancelled);
-        Ok(WatchProgress::until(is_over && !view.running))
-    })
+    // Before the first look: what changes during it is a reason for the next one.
+    let mut changes = debate.watch();
+    works::watch(
+        async || changes.changed().await,
+        interrupt::exit_code,
+        async || {
+            let request = DebateStatusRequest { debate_id: id.to_owned(), wait_s: Some(0) };
+            let view = debates.status(request).await?;
+            let line = format!("{}  {}", view.debate_id, show::status(&view));
+            if line != last {
+                out.event(|| DebateWatchEvent::Debate { debate: view.clone() }, || say(&line));
+                last = line;
+            }
+            let events = debate.events()?.events;
+            for event in events.iter().skip(known) {
+                let time = nexus_files::rfc3339::seconds(event.time);
+                let about = SHOWN.iter().filter_map(|name| {
+                    let value = event.data.get(name)?.as_str()?;
+                    Some(format!("{name} {}", printable(value)))
+                });
+                let about = about.collect::<Vec<_>>().join(", ");
+                let line = format!("{time}  {}  {about}", event.kind.replace('_', " "));
+                let (kind, data) = (event.kind.clone(), event.data.clone());
+                out.event(|| DebateWatchEvent::Event { time, kind, data }, || say(line));
+            }
+            known = events.len();
+            let is_over = matches!(view.status, DebateStatusWord::Done | DebateStatusWord::Cancelled);
+            Ok(WatchProgress::until(is_over && !view.running))
+        },
+    )
     .await
 }

@@ -18,7 +18,7 @@ use crate::{
     interrupt,
     output::{AnswerWriter, printable, say, say_json},
     spoken_time::spoken,
-    works::{self, LOOK_EVERY, WatchProgress},
+    works::{self, WatchProgress},
 };
 
 /// Most turns that are shown at once; the newest.
@@ -63,16 +63,22 @@ pub(super) async fn watch(out: AnswerWriter, tasks: &Tasks, id: &str) -> Result<
     let mut board = Board::default();
     let mut turns = Turns::default();
     let mut shown = (None, Vec::new());
-    works::watch(LOOK_EVERY, interrupt::exit_code, async || {
-        let report = status(tasks, id).await?;
-        turns.read(&task);
-        if out.is_json() {
-            show_events(&mut shown, &report, &turns.all);
-        } else {
-            board.draw(&lines(&task, &report, &turns.all));
-        }
-        Ok(WatchProgress::until(report.status.is_final() && !report.running))
-    })
+    // Before the first look: what changes during it is a reason for the next one.
+    let mut changes = task.watch();
+    works::watch(
+        async || changes.changed().await,
+        interrupt::exit_code,
+        async || {
+            let report = status(tasks, id).await?;
+            turns.read(&task);
+            if out.is_json() {
+                show_events(&mut shown, &report, &turns.all);
+            } else {
+                board.draw(&lines(&task, &report, &turns.all));
+            }
+            Ok(WatchProgress::until(report.status.is_final() && !report.running))
+        },
+    )
     .await
 }
 
