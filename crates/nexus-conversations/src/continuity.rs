@@ -1,12 +1,12 @@
-//! How a turn of a conversation goes on from those before it.
+//! Continuity of a turn with the earlier turns of its conversation.
 
 use nexus_core::{ResumeHandle, TurnError, TurnResult};
 use serde::Serialize;
 
 use crate::{conversation_error::ConversationError, not_carried::NotCarried, seed::DEFAULT_SEED_BYTES};
 
-/// What to do where the model that takes a turn cannot go on by its vendor's own handle: another backend takes the turn, the vendor no longer
-/// has the conversation, or it was forked.
+/// Reaction if the model that takes a turn cannot use its vendor's own handle: another backend takes the turn,
+/// the vendor no longer has the conversation, or it was forked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenLost {
     /// End the turn with [`ConversationLost`](nexus_core::ErrorKind::ConversationLost).
@@ -18,7 +18,7 @@ pub enum WhenLost {
     Reseed,
 }
 
-/// How a turn of a conversation went on from those before it.
+/// Continuity of a turn with the earlier turns.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "continuity")]
@@ -27,7 +27,8 @@ pub enum Continuity {
     First,
     /// By the vendor's own handle.
     Resumed,
-    /// Not at all, as [`WhenLost::Fail`] says: no backend ran, or the one that did no longer has the conversation.
+    /// The turn did not continue them, because of [`WhenLost::Fail`]: no backend ran, or the backend that ran
+    /// no longer has the conversation.
     Lost {
         /// Why the vendor's handle was not used.
         reason: String,
@@ -41,29 +42,31 @@ pub enum Continuity {
     Reseeded {
         /// Why the vendor's handle was not used.
         reason: String,
-        /// How many messages its model was shown.
+        /// Number of messages that the model was shown.
         messages: u64,
-        /// What of the conversation it was not shown.
+        /// Parts of the conversation that it was not shown.
         not_carried: NotCarried,
     },
 }
 
-/// How a turn of a conversation ended.
+/// Result of a conversation's turn.
 #[non_exhaustive]
 #[derive(Debug)]
 pub struct ConversationOutcome {
-    /// How the turn ended.
+    /// Result of the turn itself.
     pub outcome: Result<TurnResult, TurnError>,
-    /// How it went on from the turns before it.
+    /// Its continuity with the earlier turns.
     pub continuity: Continuity,
-    /// Whether the turn is stored: not if it failed before anything was said or called. An error: what was stored before is whole.
+    /// True if the turn is stored; false if it failed before any message or call. After an error the earlier
+    /// turns are intact.
     pub stored: Result<bool, ConversationError>,
-    /// Handles of vendors' conversations that this one does not go on with: the former one, and that of a turn that failed or is not
-    /// stored. The vendors may still have them: see [`Router::forget`](nexus_router::Router::forget).
+    /// Handles of vendors' conversations that this one no longer uses: the earlier handle, and the handle of a
+    /// turn that failed or is not stored. The vendors may still have these conversations: see
+    /// [`Router::forget`](nexus_router::Router::forget).
     pub superseded: Vec<ResumeHandle>,
 }
 
-/// How a turn goes on from those before it.
+/// Way in which a turn continues the earlier turns.
 #[derive(Clone, Copy, Debug)]
 pub struct ConversationOptions {
     pub(crate) when_lost: WhenLost,

@@ -24,53 +24,53 @@ impl Conversation {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConversationTurn {
-    /// When it ended, in milliseconds since 1970-01-01 00:00 UTC.
+    /// Time of its end, in milliseconds since 1970-01-01 00:00 UTC.
     pub ended_at_ms: u64,
-    /// Who ran it. For people; never shown to an agent.
+    /// Backend that ran it. For people; never shown to an agent.
     pub backend: Option<BackendId>,
-    /// The model, as the vendor named it, else as it was asked for.
+    /// The model, as the vendor named it, else as requested.
     pub model: Option<ModelId>,
-    /// Why it failed, if it did. Its messages are then those that were there by then.
+    /// Reason of its failure. A failed turn has the messages up to the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<ErrorKind>,
-    /// Whether its model was not shown the turns before it.
+    /// True if its model was not shown the earlier turns.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub begins_afresh: bool,
-    /// What was said and called, in order.
+    /// Its messages and calls, in order.
     pub messages: Vec<ConversationMessage>,
-    /// What of the turn was not stored.
+    /// Parts of the turn that are not stored.
     #[serde(default, skip_serializing_if = "NotCarried::is_empty")]
     pub not_stored: NotCarried,
 }
 
-/// One message of a conversation. A tool call is one together with its answer.
+/// One message of a conversation, or a tool call with its answer.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "role")]
 pub enum ConversationMessage {
-    /// What was asked.
+    /// A prompt.
     User {
         /// Texts and pictures, in order.
         content: Vec<PromptBlock>,
     },
-    /// What the model said.
+    /// A message of the model.
     Assistant {
         /// The text.
         text: String,
-        /// Whether it was complete when the turn ended.
+        /// True if it was complete when the turn ended.
         complete: bool,
     },
     /// A tool that the model called.
     ToolCall {
         /// The tool's name.
         tool: String,
-        /// Whose tool it is.
+        /// Owner of the tool.
         origin: ToolOrigin,
         /// The arguments as JSON, as far as the vendor shows them.
         arguments: Option<String>,
-        /// How the call ended.
+        /// End of the call.
         status: ToolCallStatus,
-        /// What came back, as far as the vendor shows it. A JSON value is its text.
+        /// Its output, as far as the vendor shows it. A JSON value is stored as text.
         output: Vec<PromptBlock>,
     },
 }

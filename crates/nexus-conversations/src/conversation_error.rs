@@ -8,11 +8,11 @@ use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConversationErrorKind {
-    /// The text is no name of a conversation.
+    /// The text is not a valid name of a conversation.
     InvalidName,
-    /// There is no conversation of this name.
+    /// The conversation does not exist.
     Unknown,
-    /// The name is taken, or one that differs from it in case only.
+    /// The name, or the same name in another case, is taken.
     NameTaken,
     /// Another thread or process has the conversation, or writes to the store, and did not let go in time.
     InUse,

@@ -33,7 +33,7 @@ pub struct HeldConversation {
     store: Conversations,
     named: NamedPlace,
     is_new: bool,
-    /// Whether a write was begun whose end is not known: the name is read again before the next turn.
+    /// True after a write whose result is unknown: the name is read again before the next turn.
     is_stale: bool,
     hold: Arc<NameHold>,
 }
@@ -64,11 +64,11 @@ impl Conversations {
         self.hold_within(name, Duration::ZERO)
     }
 
-    /// As [`Conversations::hold`], but waits for as long as `patience` until others have let go. Blocks meanwhile.
+    /// [`Conversations::hold`] that waits up to `patience` for other users of the name. Blocks meanwhile.
     ///
     /// # Errors
     ///
-    /// As [`Conversations::hold`].
+    /// Those of [`Conversations::hold`].
     pub fn hold_within(
         &self,
         name: &ConversationName,
@@ -90,12 +90,12 @@ impl HeldConversation {
         &self.named.name
     }
 
-    /// Whether there was no such conversation when it was taken.
+    /// Returns true if the conversation did not exist before.
     pub fn is_new(&self) -> bool {
         self.is_new
     }
 
-    /// How many messages it has.
+    /// Returns the number of its messages.
     pub fn messages(&self) -> u64 {
         self.named.messages
     }
@@ -127,12 +127,12 @@ impl HeldConversation {
         self.store.remove(&self.named.name)
     }
 
-    /// Adds a turn that ran elsewhere. `resume` is the vendor's handle to go on with, if the vendor's conversation is this one with the
-    /// turn. Blocks.
+    /// Adds a turn that ran elsewhere. `resume` is the vendor's handle for the next turn, if the vendor's
+    /// conversation equals this one including the turn. Blocks.
     ///
     /// # Errors
     ///
-    /// Those of writing; then the conversation is as it was, unless the disk failed after the last step.
+    /// Those of writing; then the conversation is unchanged, unless the disk failed after the last step.
     pub fn add(
         &mut self,
         turn: ConversationTurn,
@@ -146,16 +146,19 @@ impl HeldConversation {
 
     /// Runs a turn of the conversation on the backends of a work-kind, and stores it.
     ///
-    /// A backend that ran the turn before goes on by its own handle. Where that cannot be, `options` says what is done, and a warning event
-    /// and [`Continuity`] say what was. A backend of the chain that cannot run the turn is followed by the others with the messages shown
-    /// anew, if that is what `options` says and it had done nothing yet. What `request` says of its conversation is not looked at.
+    /// A backend that ran the earlier turn resumes by its own handle. If that is impossible, `options` decides,
+    /// and a warning event and [`Continuity`] report the result. If a backend of the chain cannot run the turn,
+    /// the others get the messages as text, if `options` allows it and the first backend had no effects. The
+    /// conversation mode of `request` is ignored.
     ///
-    /// A call that is dropped while the turn is being stored leaves that to end by itself, and the name is held until it has.
+    /// If the call is dropped while the turn is being stored, the storing continues on its own, and the name
+    /// stays locked until it has ended.
     ///
     /// # Errors
     ///
-    /// Those of reading the earlier messages where they are to be shown: then no backend ran, but one that was to resume the conversation
-    /// and could not. How the turn itself ended, and whether it is stored, is in [`ConversationOutcome`].
+    /// Those of reading the earlier messages if they are to be shown: then no backend ran, except a backend
+    /// that was to resume the conversation and could not. [`ConversationOutcome`] has the result of the turn
+    /// itself, and of storing it.
     pub async fn run_turn(
         &mut self,
         router: &Router,
@@ -248,7 +251,7 @@ impl HeldConversation {
         if self.named.messages == 0 {
             return Ok((Continuity::First, turn.run(turn.kept(request.clone()), sink).await));
         }
-        // With the earlier messages before it, a prompt without words would be one that has some.
+        // With the earlier messages before it, a prompt without words would no longer count as empty.
         if request.is_empty() {
             let reason = "the prompt is empty".to_owned();
             return Ok((Continuity::Lost { reason }, turn.run(request.clone(), sink).await));
@@ -307,7 +310,7 @@ impl HeldConversation {
     }
 }
 
-/// Whether a turn that was to go on by the vendor's handle can only go on without it.
+/// Returns true if a turn that was to resume by the vendor's handle can only run without it.
 fn is_lost(error: &TurnError, backends: usize, when_lost: WhenLost) -> bool {
     let partial = error.partial();
     let has_done_nothing = partial.messages.is_empty()
@@ -317,7 +320,7 @@ fn is_lost(error: &TurnError, backends: usize, when_lost: WhenLost) -> bool {
     has_done_nothing && (may_others || error.kind() == ErrorKind::ConversationLost)
 }
 
-/// What runs a turn, whether or not it goes on by the vendor's handle.
+/// Inputs for running a turn, with or without the vendor's handle.
 struct Turn {
     router: Router,
     kind: WorkKind,
@@ -339,7 +342,7 @@ impl Turn {
         self.router.run_turn(self.kind.clone(), request, self.host.clone(), sink).await
     }
 
-    /// The request, with a conversation of the vendor's to go on with, where the backend can keep one.
+    /// Returns the request in a mode that stores the vendor's conversation, if the backend can store one.
     fn kept(&self, request: TurnRequest) -> TurnRequest {
         let can_keep = self.capability(|capabilities| capabilities.resume.is_yes());
         let mode = if can_keep { ConversationMode::Keep } else { ConversationMode::Ephemeral };

@@ -1,22 +1,23 @@
-//! Conversations that have a name: kept on disk, forked by pointer, gone on with on any vendor.
+//! Named conversations: stored on disk, forked by reference, continued on any vendor.
 //!
-//! A [`ResumeHandle`](nexus_core::ResumeHandle) goes on with a conversation on the backend that made it, as long as that has it. A named
-//! conversation adds a transcript that belongs to no vendor: where the handle cannot be used, the transcript is shown to the next model as
-//! text ([`Conversation::seed`]), and it is said what that lacks ([`NotCarried`]).
+//! A [`ResumeHandle`](nexus_core::ResumeHandle) resumes a conversation on the backend that created it, for as long as
+//! that backend has it. A named conversation adds a transcript that belongs to no vendor: if the handle cannot be
+//! used, the next model gets the transcript as text ([`Conversation::seed`]), and the turn reports the missing parts
+//! ([`NotCarried`]).
 //!
 //! | to | see |
 //! | --- | --- |
 //! | run a turn of a conversation | [`Conversations::hold`], [`HeldConversation::run_turn`] |
-//! | say what happens where the vendor's handle is lost | [`WhenLost`], [`Continuity`] |
+//! | choose the reaction to a lost vendor's handle | [`WhenLost`], [`Continuity`] |
 //! | read one, and list, fork or delete them | [`Conversations`] |
-//! | give disk space back | [`Conversations::sweep`] |
+//! | free disk space | [`Conversations::sweep`] |
 //! | show one to a model without this store | [`Conversation::seed`] |
 //!
-//! **Stored** are prompts with their pictures, what models said, tool calls with arguments and answers, and the vendor's last handle, which on a
-//! native backend holds the conversation itself. **Not stored**: thinking, system text, what sub-agents said, and secrets that the session's
-//! [redactor](nexus_core::Session::redactor) knows. A credential that is lent to a backend is taken out of what its turn says, and this redactor
-//! does not know it: a caller whose prompts may have it teaches it to the redactor.
-//!
+//! **Stored** are prompts with their pictures, messages of models, tool calls with arguments and answers, and the
+//! vendor's last handle, which contains the conversation itself on a native backend. **Not stored**: thinking, system
+//! text, messages of sub-agents, and secrets that the session's [redactor](nexus_core::Session::redactor) knows. A
+//! credential that is lent to a backend is removed from all output of its turn, but this redactor does not know it: a
+//! caller whose prompts may contain it adds it to the redactor.
 //! ```no_run
 //! use nexus_conversations::{ConversationOptions, Conversations};
 //! # use nexus_core::{EventEnvelope, TurnHost, TurnRequest};

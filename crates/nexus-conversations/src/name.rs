@@ -21,7 +21,7 @@ name_type! {
 }
 
 impl ConversationName {
-    /// What its files are called, without an ending: the same on file systems that know no case.
+    /// Returns the name of its files without an ending: unique also on file systems that ignore case.
     pub(crate) fn stem(&self) -> String {
         self.0.to_ascii_lowercase()
     }

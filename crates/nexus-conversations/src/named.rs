@@ -1,4 +1,4 @@
-//! The file of a name: where its conversation is, and the vendor's handle to go on with.
+//! The file of a name: the end of its conversation, and the vendor's handle for the next turn.
 
 use std::{
     path::Path,
@@ -20,7 +20,7 @@ const MAX_HANDLE_BYTES: usize = 32 << 20;
 /// Largest file of a name, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What the file of a name says.
+/// Content of a name's file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NamedPlace {
     version: u64,
@@ -50,13 +50,13 @@ impl NamedPlace {
         }
     }
 
-    /// Reads the file at `path`. `None` if there is none.
+    /// Reads the file at `path`. `None` if it does not exist.
     pub(crate) fn read(path: &Path) -> Result<Option<Self>, ConversationError> {
         let bytes = nexus_files::read_bounded(path, MAX_BYTES).map_err(ConversationError::at(path))?;
         bytes.map(|bytes| turn_file::parse(path, &bytes)).transpose()
     }
 
-    /// Reads the file of `name`. `None` if there is none.
+    /// Reads the file of `name`. `None` if it does not exist.
     pub(crate) fn of(path: &Path, name: &ConversationName) -> Result<Option<Self>, ConversationError> {
         let Some(found) = Self::read(path)? else { return Ok(None) };
         if found.name.stem() != name.stem() {

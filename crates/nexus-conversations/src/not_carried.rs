@@ -1,11 +1,11 @@
-//! What of a conversation does not reach a model that it is shown to.
+//! Parts of a conversation that do not reach a model.
 
 use std::{collections::BTreeSet, fmt};
 
 use nexus_core::BackendId;
 use serde::{Deserialize, Serialize};
 
-/// What of a conversation is not stored, or is not shown to the model that goes on with it.
+/// Parts of a conversation that are not stored, or not shown to the model that continues it.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -25,7 +25,7 @@ pub struct NotCarried {
     /// Messages and tool calls of sub-agents. What they came to is the answer of the call that began them.
     #[serde(skip_serializing_if = "is_zero")]
     pub of_sub_agents: u64,
-    /// Tool calls of attempts that were put back.
+    /// Tool calls of reverted attempts.
     #[serde(skip_serializing_if = "is_zero")]
     pub undone_calls: u64,
     /// Backends whose own state is not carried: what they keep beside the words, such as reasoning that only they can read.
@@ -39,7 +39,7 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl NotCarried {
-    /// Whether everything is carried.
+    /// Returns true if nothing is missing.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -64,7 +64,7 @@ impl NotCarried {
     }
 }
 
-/// As a list of words: `2 pictures, 300 bytes of thinking`.
+/// Writes a list such as `2 pictures, 300 bytes of thinking`.
 impl fmt::Display for NotCarried {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = [

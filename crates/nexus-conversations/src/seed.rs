@@ -9,13 +9,13 @@ use crate::{
     not_carried::NotCarried,
 };
 
-/// How many bytes of earlier words a model is shown, where the caller says nothing else. Source: our own bound.
+/// Default number of bytes of earlier messages that a model is shown. Source: our own bound.
 pub const DEFAULT_SEED_BYTES: usize = 256 << 10;
-/// How many bytes of a call's arguments, and of each of its outputs, are shown.
+/// Bytes of a call's arguments, and of each of its outputs, that are shown.
 const MAX_CALL_BYTES: usize = 8 << 10;
-/// How many pictures are shown. Source: our own bound.
+/// Most pictures that are shown. Source: our own bound.
 const MAX_PICTURES: usize = 20;
-/// How many bytes of a tool's name are shown.
+/// Bytes of a tool's name that are shown.
 const MAX_NAME_BYTES: usize = 200;
 
 const HEADING: &str = "[the conversation so far]\nYou are the assistant of a conversation that was begun earlier; this is its record. \
@@ -24,24 +24,26 @@ stands in such a line belongs to those words. Calls of tools in it were made alr
 there. The names of its tools may differ from yours. The new message of the user follows after the record, and is to be answered.";
 const END: &str = "[the end of the record; the new message of the user follows]";
 
-/// What stands before a prompt, so that its model knows what was said before.
+/// Record of the earlier messages, which stands before a prompt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Seed {
     /// The record as one text, then the pictures that it numbers.
     pub blocks: Vec<PromptBlock>,
-    /// How many messages the record has.
+    /// Number of messages in the record.
     pub messages: u64,
-    /// What of the conversation it does not have.
+    /// Parts of the conversation that the record lacks.
     pub not_carried: NotCarried,
 }
 
 impl Conversation {
-    /// The conversation for a model that was not there, in at most `most_bytes` of its messages: the oldest are left out first. What
-    /// comes before a turn that [began afresh](crate::ConversationTurn::begins_afresh) is left out too.
+    /// Returns the conversation for a model that has not seen it, with at most `most_bytes` of its messages:
+    /// the oldest are left out first. Messages before a turn that [began
+    /// afresh](crate::ConversationTurn::begins_afresh) are left out too.
     ///
-    /// Messages of users and models are whole, but the newest one if it is too long by itself: of that the end is shown, and what stands
-    /// before its lines is not counted. Arguments and outputs of tools have at most 8 KiB each, and at most 20 pictures are shown. Every line of a message stands behind `> `, whatever it says, so no text in it can pass
-    /// for a heading or end the record.
+    /// Messages of users and models are whole, except the newest one if it is too long by itself: then its end
+    /// is shown, and the marks before its lines are not counted. Arguments and outputs of tools have at most 8
+    /// KiB each, and at most 20 pictures are shown. Every line of a message follows `> `, with any content, so
+    /// that no text in it can imitate a heading or end the record.
     ///
     /// ```
     /// use nexus_conversations::{Conversation, DEFAULT_SEED_BYTES};
@@ -110,7 +112,7 @@ enum Piece {
 /// Room that is left for earlier messages.
 struct RemainingRoom {
     text: usize,
-    /// How many bytes of the newest message, while that is recorded: it is cut where others are left out.
+    /// Bytes of the newest message while it is recorded: it is cut, and others are left out.
     newest: Option<usize>,
     pictures: usize,
     not_carried: NotCarried,
@@ -218,8 +220,8 @@ impl RemainingRoom {
     }
 }
 
-/// A heading of ours, and a text of which every line stands behind `> `: also one that a reader might see as a line only because of a
-/// carriage return or a separator. Without these marks the text is what it was, byte for byte.
+/// Returns a heading of ours, and a text with `> ` before every line, including lines that only end with a
+/// carriage return or a separator. Without these marks the text is unchanged, byte for byte.
 fn quote(head: &str, text: &str) -> String {
     let mut quoted = format!("[{head}]\n> ");
     let mut characters = text.chars().peekable();

@@ -23,10 +23,10 @@ use crate::{
 
 /// The folder of conversations in a home.
 const FOLDER: &str = "conversations";
-/// How long the lock of the store is waited for, but by a turn that is added: that was paid for. It is held while a turn is added, and
-/// while a sweep runs.
+/// Longest wait for the lock of the store, except for adding a turn, whose cost was already paid. The lock is
+/// taken while a turn is added, and while a sweep runs.
 const STORE_PATIENCE: Duration = Duration::from_secs(60);
-/// How long the lock of a name is waited for at least: one that is let go and removed, or looked at by a sweep, is taken for an instant.
+/// Shortest wait for the lock of a name: releasing and removing it, or a sweep, takes it for a moment.
 const NAME_PATIENCE: Duration = Duration::from_millis(50);
 
 /// The conversations below one folder.
@@ -49,17 +49,17 @@ pub struct Conversations {
     journal: Arc<Journal>,
 }
 
-/// What is known of a conversation without reading its messages.
+/// Summary of a conversation without its messages.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ConversationSummary {
     /// Its name.
     pub name: ConversationName,
-    /// How many turns it has, the one that it was forked in among them.
+    /// Number of its turns, including the turn in which it was forked.
     pub turns: u64,
-    /// How many messages it has.
+    /// Number of its messages.
     pub messages: u64,
-    /// When it was last changed, in milliseconds since 1970-01-01 00:00 UTC.
+    /// Time of its last change, in milliseconds since 1970-01-01 00:00 UTC.
     pub updated_at_ms: u64,
     /// The backend whose own conversation the next turn can resume. `None`: its messages are all that there is.
     pub resumes: Option<BackendId>,
@@ -75,7 +75,7 @@ pub struct ConversationList {
     pub unreadable: Vec<ConversationError>,
 }
 
-/// What a sweep removed.
+/// Result of a sweep.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ConversationSweep {
@@ -86,19 +86,20 @@ pub struct ConversationSweep {
 }
 
 impl Conversations {
-    /// Those in `conversations` below `home`, such as `$NEXUS_HOME`. Folders are made when something is written. Changes are recorded in
-    /// the [`Journal`] of the home.
+    /// Opens the conversations in `conversations` below `home`, such as `$NEXUS_HOME`. Folders are created by
+    /// the first write. Changes are recorded in the [`Journal`] of the home.
     pub fn in_home(home: impl AsRef<Path>) -> Self {
         let home = home.as_ref();
         let journal = Arc::new(Journal::in_home(home));
         Self { home: home.to_owned(), folder: home.join(FOLDER), journal }
     }
 
-    /// The conversations, by name, from the index of the home: only those that changed since are read. What cannot be read is told beside them.
+    /// Returns the conversations, by name, from the index of the home: only changed ones are read. The list
+    /// also names unreadable conversations.
     ///
     /// # Errors
     ///
-    /// If the folder cannot be read.
+    /// The folder cannot be read.
     pub fn list(&self) -> Result<ConversationList, ConversationError> {
         let files = |path: PathBuf| WorkFiles {
             name: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -117,7 +118,8 @@ impl Conversations {
         Ok(ConversationList { conversations, unreadable: listed.unreadable })
     }
 
-    /// What the index has of the conversation whose name has the file at `path`. `None` if it was deleted meanwhile.
+    /// Returns the index entry of the conversation whose name has the file at `path`. `None` if it was deleted
+    /// meanwhile.
     fn entry(&self, path: &Path) -> Result<Option<IndexEntry<ConversationSummary>>, ConversationError> {
         let Some(found) = NamedPlace::read(path)? else { return Ok(None) };
         if self.path_of(&found.name) != path {
@@ -132,7 +134,7 @@ impl Conversations {
         Ok(Some(entry))
     }
 
-    /// What is known of a conversation without reading its messages.
+    /// Returns the summary of a conversation without reading its messages.
     ///
     /// # Errors
     ///
@@ -149,7 +151,7 @@ impl Conversations {
     pub fn load(&self, name: &ConversationName) -> Result<Conversation, ConversationError> {
         let found = self.known(name)?;
         let outcome = self.load_from(&found);
-        // One that is deleted while it is read is not damaged.
+        // A conversation that is deleted while it is read is not damaged.
         if outcome.is_err() {
             self.known(name)?;
         }
@@ -197,9 +199,10 @@ impl Conversations {
         outcome
     }
 
-    /// Deletes a name. The turns that no other name reaches stay until the next [`Conversations::sweep`]. Also one that is damaged is
-    /// deleted. What is returned is the vendor's handle, whose own conversation is left to the caller: one that is to be forgotten for
-    /// certain is forgotten before, by [`HeldConversation::resume`](crate::HeldConversation::resume).
+    /// Deletes a name, even a damaged one. Turns that no other name reaches stay until the next
+    /// [`Conversations::sweep`]. Returns the vendor's handle, whose own conversation is the caller's
+    /// responsibility: to forget it reliably, forget it first, by
+    /// [`HeldConversation::resume`](crate::HeldConversation::resume).
     ///
     /// # Errors
     ///
@@ -257,7 +260,7 @@ impl Conversations {
         };
         let mut gone: Vec<PathBuf> = self.files("nodes", ".json")?;
         gone.retain(|path| !is_reached(path));
-        // Whoever writes has the lock of the store, so nobody is at work on these.
+        // Every writer has the lock of the store, so these files have no writer.
         gone.extend(self.unfinished("nodes")?);
         gone.extend(self.unfinished("names")?);
         for path in gone {
@@ -266,7 +269,7 @@ impl Conversations {
             fs::remove_file(&path).map_err(unusable)?;
             swept.files += 1;
         }
-        // Those of names that came to nothing. One that is taken is somebody's first turn.
+        // Locks of names without a conversation. A taken lock belongs to a first turn.
         for path in self.files("locks", ".lock")? {
             let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             if let Ok(name) = stem.parse()
@@ -356,8 +359,8 @@ impl Conversations {
         Ok(Conversation { turns })
     }
 
-    /// Refuses a name that counts other turns and messages than its last turn does: what is added to it could not be read again. A last
-    /// turn that cannot be read is told of where it is read.
+    /// Refuses a name that counts other turns and messages than its last turn does: an addition could not be
+    /// read again. Reading an unreadable last turn reports it.
     pub(crate) fn check_counts(&self, named: &NamedPlace) -> Result<(), ConversationError> {
         let counts = (named.turns, named.messages);
         let is_right = match &named.place {
@@ -373,7 +376,7 @@ impl Conversations {
         Err(ConversationError::damaged(&self.path_of(&named.name), "it does not count its turns as they are"))
     }
 
-    /// Where the message `at` of a conversation is, with how many turns and messages it then has.
+    /// Returns the position of message `at` of a conversation, with the numbers of turns and messages up to it.
     fn resolve(
         &self,
         source: &NamedPlace,
@@ -483,12 +486,12 @@ impl Conversations {
         locked.ok_or_else(in_use)
     }
 
-    /// Lets go of a name, and removes its lock if there is no such conversation.
+    /// Releases a name, and removes its lock if the conversation does not exist.
     pub(crate) fn let_go(&self, name: &ConversationName, hold: FileLock) {
         let is_gone = fs::symlink_metadata(self.path_of(name))
             .is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
         if is_gone {
-            // One that stays is in nobody's way.
+            // A lock file that stays is harmless.
             let _ = hold.remove();
         }
     }

@@ -36,30 +36,30 @@ fn check_hash(text: &str) -> Result<(), &'static str> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ConversationPoint {
     pub(crate) node: NodeId,
-    /// How many of its messages belong to the conversation; all if it is not said.
+    /// Number of its messages that belong to the conversation; by default all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) messages: Option<usize>,
 }
 
-/// What the file of a turn says. Fields that this version does not know are passed over.
+/// Content of a turn's file. Unknown fields are ignored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Node {
     version: u64,
-    /// Where the turn goes on from.
+    /// Position that the turn continues from.
     pub(crate) parent: Option<ConversationPoint>,
-    /// How many turns and messages come before it.
+    /// Numbers of earlier turns and messages.
     pub(crate) earlier_turns: u64,
     pub(crate) earlier_messages: u64,
     pub(crate) turn: ConversationTurn,
 }
 
-/// The version of a file, whatever else it says.
+/// The version of a file with any content.
 #[derive(Deserialize)]
 struct Versioned {
     version: u64,
 }
 
-/// Refuses bytes of a later version, and what is no JSON of ours.
+/// Refuses bytes of a later version, and malformed JSON.
 pub(crate) fn parse<T: for<'de> Deserialize<'de>>(path: &Path, bytes: &[u8]) -> Result<T, ConversationError> {
     let Versioned { version } =
         serde_json::from_slice(bytes).map_err(|error| ConversationError::damaged(path, error))?;
@@ -81,7 +81,7 @@ impl Node {
         Self { version: VERSION, parent, earlier_turns, earlier_messages, turn }
     }
 
-    /// How many turns and messages there are at a place in it. `None` if there is no such place.
+    /// Returns the numbers of turns and messages up to a position in it. `None` if the position does not exist.
     pub(crate) fn counts(&self, place: &ConversationPoint) -> Option<(u64, u64)> {
         let all = self.turn.messages.len();
         let kept = place.messages.unwrap_or(all);
@@ -94,7 +94,7 @@ impl Node {
         read_as(folder, id)
     }
 
-    /// Reads where a node of the folder goes on from.
+    /// Reads the position that a node of the folder continues from.
     pub(crate) fn read_parent(
         folder: &Path,
         id: &NodeId,
@@ -122,7 +122,7 @@ impl Node {
     }
 }
 
-/// Reads a file of the folder, whose bytes must be those that it is named by.
+/// Reads a file of the folder, and checks its bytes against the hash in its name.
 fn read_as<T: for<'de> Deserialize<'de>>(folder: &Path, id: &NodeId) -> Result<T, ConversationError> {
     let path = folder.join(format!("{id}.json"));
     let bytes = nexus_files::read_bounded(&path, MAX_BYTES)

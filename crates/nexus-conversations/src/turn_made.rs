@@ -1,4 +1,4 @@
-//! A turn of a conversation, made of what was asked and how it ended.
+//! Builds a conversation's turn from its request and its result.
 
 use std::{
     collections::HashMap,
@@ -16,11 +16,11 @@ use crate::{
     not_carried::NotCarried,
 };
 
-/// What the texts of one turn, and the pictures of one turn, have together at most, in bytes. Source: our own bound.
+/// Most bytes of one turn's texts together, and of its pictures. Source: our own bound.
 const MAX_BYTES: usize = 16 << 20;
 
-/// The order in which messages and calls began, by the events of the turn: its result has each in a list of its own. And what was
-/// said to the agent meanwhile, which no result has.
+/// The order in which messages and calls began, by the events of the turn, because its result has separate
+/// lists; and the steering input, which no result has.
 #[derive(Clone, Debug, Default)]
 pub struct TurnOrder {
     messages: HashMap<MessageId, usize>,
@@ -51,10 +51,12 @@ impl TurnOrder {
 }
 
 impl ConversationTurn {
-    /// The turn that `request` asked for and that ended so: what its result says, or the partial of its error. `None` if it
-    /// failed before anything was said or called. Secrets that `redactor` knows are taken out of every text.
+    /// Builds the turn of `request` with this end: from its result, or from the partial result of its error.
+    /// `None` if it failed before any message or call. Removes the secrets that `redactor` knows from every
+    /// text.
     ///
-    /// Messages and calls of which `order` knows nothing stand as they do in the result: calls before the last message.
+    /// Messages and calls that are not in `order` stand in the order of the result: calls before the last
+    /// message.
     pub fn of(
         request: &TurnRequest,
         outcome: &Result<TurnResult, TurnError>,
@@ -101,7 +103,7 @@ impl ConversationTurn {
     }
 }
 
-/// Whether a message of the turn's own agent has its answer, or there is none.
+/// Returns true if a message of the turn's own agent contains its answer, or the answer is empty.
 fn says_answer(messages: &[Message], result: &TurnResult) -> bool {
     let mut own = messages.iter().filter(|message| message.parent.is_none());
     match &result.output {
@@ -112,10 +114,10 @@ fn says_answer(messages: &[Message], result: &TurnResult) -> bool {
     }
 }
 
-/// What of a turn is stored, within its bounds.
+/// Stored part of a turn, within its bounds.
 struct Making<'r> {
     redactor: &'r Redactor,
-    /// How many bytes of texts and of pictures may still be stored.
+    /// Bytes of texts and of pictures that may still be stored.
     texts: usize,
     pictures: usize,
     not: NotCarried,

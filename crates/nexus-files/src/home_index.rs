@@ -25,11 +25,12 @@ const SETTLED: Duration = Duration::from_secs(2);
 const FEW: usize = 4;
 const FEW_OF: usize = 20;
 
-/// What lists show of the work in a home, in the file `index.json`.
+/// Index of the work in a home, for lists, in the file `index.json`.
 ///
-/// The index is a view: the state files stay the truth, and each entry has the sizes and times of its files. [`refresh`](Self::refresh)
-/// compares them and reads the state again where they differ, so a list never shows an old state. An index that is missing, damaged or
-/// of a later version is built anew. Where it cannot be written, each list reads the state.
+/// The index is a view: the state files stay the truth, and each entry has the sizes and times of its files.
+/// [`refresh`](Self::refresh) compares them and reads the state again if they differ, so a list never shows an
+/// old state. A missing or damaged index, or an index of a later version, is built again. If it cannot be
+/// written, each list reads the state.
 ///
 /// It also heals the [`Journal`]: a change that the index finds, and that has no entry there, gets one.
 #[derive(Debug)]
@@ -38,7 +39,7 @@ pub struct HomeIndex {
     journal: Arc<Journal>,
 }
 
-/// What lists show of one piece of work.
+/// List entry of one piece of work.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct IndexEntry<T> {
@@ -58,7 +59,8 @@ pub struct IndexEntry<T> {
     /// Time of its last change.
     #[serde(with = "rfc3339::as_micros")]
     pub updated_at: SystemTime,
-    /// What the service of this kind shows beside that. `None` if another service indexed it, which knows only its kind.
+    /// Further columns of the service for this kind. `None` if another service indexed the work, which knows
+    /// only its kind.
     pub details: Option<T>,
 }
 
@@ -189,7 +191,7 @@ impl HomeIndex {
             for (kind, id) in lost {
                 record(kind, &id);
             }
-            // Without an index there is no telling what the journal lacks: its readers are sent to the state.
+            // Without an index the gaps of the journal are unknown: its readers have to scan the state.
             if is_new
                 && let Some(first) = record(JournalKind::Home, "")
                 && seq == 0

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::{FileLock, JsonLinesLog, rfc3339};
 
-/// Files of the journal in a home: the one that is appended to, and the one before it.
+/// Files of the journal in a home: the present file, and the file before it.
 const NAME: &str = "journal.jsonl";
 const OLDER_NAME: &str = "journal.1.jsonl";
 /// Size from which a file is followed by a new one. An entry has some 120 bytes.
@@ -30,18 +30,18 @@ const FAILURE_PAUSE: Duration = Duration::from_secs(60);
 
 /// An append-only log of the changes of state in a home, for readers that ask what changed.
 ///
-/// | file | holds |
+/// | file | content |
 /// | --- | --- |
-/// | `journal.jsonl` | the newest entries, one on a line; a writer holds the lock on it |
-/// | `journal.1.jsonl` | the entries before those; replaced when the newer file has 1 MiB |
+/// | `journal.jsonl` | the newest entries, one per line; a writer locks it |
+/// | `journal.1.jsonl` | earlier entries; replaced when the newer file has 1 MiB |
 ///
-/// A service writes its state first and its entry second. The state files stay the truth: an entry says that something is worth reading
-/// again, and no more. An entry may be missing, because a process was killed between the two writes, the disk was full or the power
-/// was lost. A reader therefore scans the state when it starts, once an hour, and when [`read_after`](Self::read_after) returns
-/// [`JournalRead::Rescan`].
+/// A service writes its state first and its entry second. The state files stay the truth: an entry only states
+/// that some work should be read again. An entry may be missing, because a process was killed between the two
+/// writes, the disk was full or the power failed. So a reader scans the state when it starts, once an hour, and
+/// when [`read_after`](Self::read_after) returns [`JournalRead::Rescan`].
 ///
-/// Entries have consecutive numbers, whichever process appends them. The numbers of a journal begin at the microseconds since 1970, so a
-/// reader notices when a journal was removed and begun again.
+/// Entries have consecutive numbers, from all processes together. The numbers of a journal begin at the
+/// microseconds since 1970, so a reader notices when a journal was removed and started again.
 pub struct Journal {
     log: JsonLinesLog<JournalEntry>,
     older: JsonLinesLog<JournalEntry>,
@@ -100,7 +100,7 @@ pub enum JournalRead {
     Entries(Vec<JournalEntry>),
     /// Some are not there any more, or the journal was begun again: the reader scans the state, and goes on after `last`.
     Rescan {
-        /// Number of the last entry. Zero if there is none.
+        /// Number of the last entry. Zero for an empty journal.
         last: u64,
     },
 }
@@ -128,8 +128,9 @@ impl Journal {
         self.log.path()
     }
 
-    /// Appends an entry for a change that is on the disk. Its failure must not fail the change: the caller logs what this returns, and goes
-    /// on. Failures within a minute of one that was returned are not returned. A home that does not exist has no journal, which is no failure.
+    /// Appends an entry for a change that is on the disk. A failure must not fail the change: the caller logs
+    /// the returned error, and continues. Further failures within a minute of a returned error are not
+    /// returned. A missing home has no journal, which is not a failure.
     #[must_use = "a failure is logged"]
     pub fn record(&self, kind: JournalKind, id: &str, what: &str) -> Option<io::Error> {
         let error = self.append(kind, id, what).err()?;
@@ -177,11 +178,12 @@ impl Journal {
         }
     }
 
-    /// Returns the number of the last entry. Zero if there is none.
+    /// Returns the number of the last entry. Zero for an empty journal.
     ///
     /// # Errors
     ///
-    /// [`InvalidData`](io::ErrorKind::InvalidData) if a path is not a regular file. Otherwise the error of the file system.
+    /// [`InvalidData`](io::ErrorKind::InvalidData) if a path is not a regular file. Otherwise the error of the
+    /// file system.
     pub fn last_seq(&self) -> io::Result<u64> {
         let last = match self.log.last()? {
             // Nothing was appended since the last rotation.

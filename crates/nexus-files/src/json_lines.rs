@@ -162,8 +162,8 @@ impl<T: Serialize + DeserializeOwned> JsonLinesLog<T> {
         Ok(self.read_back_to(|_| true)?.pop())
     }
 
-    /// Reads the last values, the oldest first, back to the newest one that `is_enough` accepts; all if there is none. A missing file has
-    /// none. Reads no more of the file than that takes.
+    /// Reads the last values, the oldest first, back to the newest value that `is_enough` accepts; all if it
+    /// accepts none. A missing file has no values. Reads no more of the file than necessary.
     ///
     /// # Errors
     ///
