@@ -46,16 +46,16 @@ const MOST_BYTES: u64 = 1 << 20;
 pub struct Arm {
     name: String,
     yaml: String,
-    /// Where its configuration is from, for errors. `None` for one that is from no file.
+    /// File of the configuration, for errors. `None` for a configuration without a file.
     file: Option<PathBuf>,
 }
 
-/// What an arm's backends are built with.
+/// Inputs for building the backends of an arm.
 #[derive(Clone, Debug)]
 pub struct ArmContext {
     /// The kinds of backend that a configuration may name, beside `scripted`.
     pub registry: Registry,
-    /// What they are built into.
+    /// Context in which the backends are built.
     pub build: BuildContext,
 }
 
@@ -83,7 +83,7 @@ impl Arm {
     ///
     /// As [`Arm::new`]; and [`TestbedError::Arm`] for a file that cannot be read, or is too large.
     pub fn load(name: impl Into<String>, file: &Path) -> Result<Self, TestbedError> {
-        // A name that is none is told first.
+        // An invalid name is reported before any other error.
         let mut arm = Self { file: Some(file.to_owned()), ..Self::new(name, String::new())? };
         if fs::metadata(file).map_err(|error| arm.fault(&error))?.len() > MOST_BYTES {
             return Err(arm.fault(&"it is too large for a configuration"));
@@ -108,11 +108,11 @@ impl Arm {
         nexus_files::hex(Sha256::digest(self.yaml.as_bytes()))
     }
 
-    /// Who runs its turns. Its scripts, if it has any, know `trap`.
+    /// Builds the router that runs the arm's turns. Its scripts, if it has any, know `trap`.
     ///
     /// # Errors
     ///
-    /// [`TestbedError::Arm`] if the configuration cannot be used, or has nobody as `reviewer`.
+    /// [`TestbedError::Arm`] if the configuration cannot be used, or binds no backend to `reviewer`.
     pub fn router(&self, trap: &Arc<Trap>, context: &ArmContext) -> Result<Router, TestbedError> {
         let registry = context.registry.clone();
         let router = self.build(trap, registry, context).map_err(|error| self.fault(&error))?;
@@ -120,13 +120,14 @@ impl Arm {
         Ok(router)
     }
 
-    /// Whether it names any backend that is no script: its runs cost something.
+    /// Returns true if the arm names a backend that is not a script: its runs cost something.
     pub fn is_real(&self, trap: &Arc<Trap>, context: &ArmContext) -> bool {
         self.build(trap, Registry::new(), context).is_err()
     }
 
-    /// What its configuration says of tasks, in its section `tasks`. Where it says nothing of `min_vendors`, an advance needs votes of as many
-    /// vendors as its reviewers can be of, if that is fewer than their panel asks for: an arm of one vendor measures that vendor.
+    /// Settings of tasks, from the section `tasks` of the configuration. Without `min_vendors`, an advance
+    /// needs votes of as many vendors as the reviewers can be of, if that is fewer than the panel requires: an
+    /// arm of one vendor measures that vendor.
     ///
     /// # Errors
     ///
@@ -145,11 +146,11 @@ impl Arm {
         Ok(settings)
     }
 
-    /// Who reviews. One that is bound to a group is a panel of one seat.
+    /// Panel that reviews. A reviewer that is bound to a group becomes a panel of one seat.
     ///
     /// # Errors
     ///
-    /// [`TestbedError::Arm`] if there is nobody.
+    /// [`TestbedError::Arm`] if no reviewer is bound.
     pub(crate) fn reviewers(&self, router: &Router) -> Result<Panel, TestbedError> {
         let panel = match router.panel("reviewer") {
             Err(KindError::IsNoPanel { .. }) => {

@@ -22,18 +22,18 @@ use crate::{
 /// Most probes of a review whose answers are kept as text.
 const MOST_PROBES: usize = 64;
 
-/// What a probe of a reviewer is run on beside the files as they are now.
+/// Files on which a reviewer's probe runs, beside the current files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OlderTrees {
     /// The files as they were before the work.
     #[default]
     Shown,
-    /// The files as they are now, again: no probe can see a difference. It shows that those who catch a wrong answer catch it by
-    /// that.
+    /// The current files again: no probe can see a difference. It shows that reviewers who catch a wrong answer
+    /// catch it by their probe.
     Stubbed,
 }
 
-/// What came of a review.
+/// Result of a review.
 #[derive(Clone, Debug)]
 pub struct ReviewAlone {
     /// The files that were reviewed.
@@ -42,17 +42,18 @@ pub struct ReviewAlone {
     pub review: StepReview,
     /// The probes that were run, each as its reviewer read it.
     pub probes: Vec<(EvidenceId, String)>,
-    /// What the reviewers used.
+    /// Usage of the reviewers.
     pub spent: Spent,
 }
 
 impl ReviewAlone {
-    /// Lays an answer before the reviewers of a configuration, with a complete handoff: the claims of the trap, and a run of the tests,
-    /// which is made. Their panel is that of the work-kind `reviewer`.
+    /// Presents an answer to the reviewers of a configuration, with a complete handoff: the claims of the trap,
+    /// and a run of the tests, which this function makes. The panel is that of the work-kind `reviewer`.
     ///
     /// # Errors
     ///
-    /// [`TestbedError`]: what could not be prepared; [`TestbedError::Cancelled`]. That nobody could be asked is in the review.
+    /// [`TestbedError`] if something could not be prepared; [`TestbedError::Cancelled`]. A failure to reach any
+    /// reviewer is part of the returned review.
     pub async fn run(
         laid: &LaidTrap,
         answer: Answer,
@@ -130,11 +131,12 @@ impl ReviewAlone {
         Ok(Self { commit, review, probes, spent: stats.spent() })
     }
 
-    /// How it ended: shipped by a verdict that advances, refused by any other.
+    /// Ending of the review: shipped by a verdict that advances, refused by any other.
     ///
     /// # Errors
     ///
-    /// Why there is no verdict: nobody could be asked, or too few voted. That is no judgement of the work.
+    /// The reason for a missing verdict: all requests to reviewers failed, or too few voted. That does not
+    /// judge the work.
     pub fn ending(&self) -> Result<Ending, String> {
         let silent = || -> String {
             let lines: Vec<String> =

@@ -9,7 +9,7 @@ use nexus_work::DraftError;
 
 use crate::trap_error::TrapError;
 
-/// Why something of the testbed could not be done. That a reviewer lets the wrong answer pass is no error.
+/// Error of the testbed. A reviewer that lets the wrong answer pass is not an error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TestbedError {
@@ -19,13 +19,13 @@ pub enum TestbedError {
     /// The tests, a probe or the ground truth of a trap could not be run; without a sandbox, with the command that installs one.
     #[error("{what}")]
     Check {
-        /// What was to be run.
+        /// Program that could not run.
         what: String,
         /// Why it was not.
         #[source]
         source: CheckError,
     },
-    /// The files of a trap could not be laid out.
+    /// The files of a trap could not be written.
     #[error("the files of a trap cannot be laid out")]
     Tree(#[source] TreeError),
     /// The brief or the handoff of a trap is refused, as an agent's would be.
@@ -42,7 +42,7 @@ pub enum TestbedError {
     Arm {
         /// Its name.
         arm: String,
-        /// What is wrong with it.
+        /// Problem of the configuration.
         problem: String,
     },
     /// An experiment cannot be begun, or gone on with.
@@ -50,7 +50,7 @@ pub enum TestbedError {
     Experiment {
         /// Its folder, or the file in it.
         path: PathBuf,
-        /// What is wrong with it, and the way out.
+        /// Problem, with advice.
         problem: String,
     },
     /// A task could not be walked.
@@ -61,11 +61,12 @@ pub enum TestbedError {
     Io {
         /// Which.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         #[source]
         source: io::Error,
     },
-    /// A run could not be made on this machine, as on a full disk. That says nothing of its arm.
+    /// A run could not be made on this machine, for example because the disk is full. That is not a result of
+    /// its arm.
     #[error("the run cannot be made here: {reason}")]
     Run {
         /// Why not.

@@ -1,4 +1,4 @@
-//! A trap, laid out in a folder.
+//! A trap, written to a folder.
 
 use std::{
     fs,
@@ -18,8 +18,8 @@ use crate::{
     trap::{Answer, Trap},
 };
 
-/// A trap, laid out in a folder: its project, a repository over it, and its answers as commits of that repository. Nothing of the
-/// ground truth or of the probe is in it.
+/// A trap, written to a folder: its project, a repository over it, and its answers as commits of that
+/// repository. It contains nothing of the ground truth or of the probe.
 #[derive(Debug)]
 pub struct LaidTrap {
     folder: PathBuf,
@@ -68,17 +68,17 @@ impl LaidTrap {
         &self.trap
     }
 
-    /// How its programs run, and what else bounds the task beside its brief.
+    /// Settings of its programs, and the bounds of the task beside its brief.
     pub fn settings(&self) -> &TaskSettings {
         &self.settings
     }
 
-    /// Where the folders of agents are made.
+    /// Folder below which the folders of agents are created.
     pub(crate) fn work_folder(&self) -> PathBuf {
         self.folder.join("work")
     }
 
-    /// What bounds the task.
+    /// Bounds of the task.
     pub fn brief(&self) -> &ProblemBrief {
         &self.brief
     }
@@ -122,7 +122,7 @@ impl LaidTrap {
         .await
     }
 
-    /// What runs the tests and probes of agents.
+    /// Runner of the agents' tests and probes.
     pub fn checks(&self) -> Checks {
         let probes = ProbeStore::new(self.folder.join("probes"));
         Checks::new(

@@ -1,20 +1,22 @@
 //! Plants confident wrong answers, and measures which reviewers catch them.
 //!
-//! A [`Trap`] is a small project with an answer that looks right and is wrong: its tests pass, every claim of its handoff is true, and
-//! what is lost is in no test. The traps of this library are [`Trap::built_in`]; `TRAPS.md` says how to write one. [`Trap::prove`] shows
-//! that a trap is one. [`Outcome`] says what a run came to, [`statistics`] how sure it is that two reviewers differ.
+//! A [`Trap`] is a small project with an answer that looks right and is wrong: its tests pass, every claim of
+//! its handoff is true, and no test covers what the answer breaks. The traps of this library are
+//! [`Trap::built_in`]; `TRAPS.md` describes how to write one. [`Trap::prove`] shows that a trap works.
+//! [`Outcome`] is the result of a run, and [`statistics`] computes how sure it is that two reviewers differ.
 //!
-//! [`ReviewAlone`] puts an answer before the reviewers of an [`Arm`], a configuration, with a complete handoff. [`Script`]s play models where
-//! none is to be asked, by [`ScriptedKind`] or by anything else that shows them tools and answers: the anchored ones let every planted answer
-//! pass, the probing ones none, and neither refuses the right one, which shows that the instrument measures.
+//! [`ReviewAlone`] presents an answer to the reviewers of an [`Arm`], a configuration, with a complete handoff.
+//! [`Script`]s take the part of models in a run without any. They come by [`ScriptedKind`], or from
+//! any code that passes them tools and answers. The anchored scripts let every planted answer pass, the probing
+//! scripts let none pass, and neither refuses the right answer. That shows that the instrument measures.
 //!
-//! An [`Experiment`] lets every arm meet every answer of every trap, so many times, in turns, and goes on where it was cut off;
-//! [`experiment_html`] and [`experiment_markdown`] report it, each verdict with the probes behind it.
-//! [`WholeTask`] runs a trap's goal through all of a task.
+//! An [`Experiment`] runs every arm with every answer of every trap, a given number of times, in turns, and
+//! continues an interrupted experiment. [`experiment_html`] and [`experiment_markdown`] report it, each verdict
+//! with its probes. [`WholeTask`] runs a trap's goal through all of a task.
 //!
 //! | what an agent must not know | where it is |
 //! | --- | --- |
-//! | the ground truth of a trap | in this program, or in the trap's folder; its program is laid into a copy of the final files that is made after the agents' work and removed with it: [`GroundTruth`] |
+//! | the ground truth of a trap | in this program, or in the trap's folder; its program is copied into the final files, in a folder that is made after the agents' work and removed with it: [`GroundTruth`] |
 //! | what it is expected to print | in no file of a tree, no argument, no variable, and no process but this one |
 //! | that there is a trap, and its name | in nothing that an agent is sent: the project lies at a path without it |
 //!

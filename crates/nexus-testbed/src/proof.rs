@@ -1,4 +1,4 @@
-//! Whether a trap is one.
+//! Proves that a trap works.
 
 use std::{path::Path, sync::Arc};
 
@@ -14,31 +14,31 @@ use crate::{
     truth::GroundTruth,
 };
 
-/// What running a trap's programs showed of it.
+/// Results of running a trap's programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrapProof {
     /// The name of the trap.
     pub trap: String,
-    /// What was tried, in order, and what is wrong about it, if something is.
+    /// Checks in their order, each with its fault, if it has one.
     pub checks: Vec<ProofCheck>,
 }
 
 /// One thing that has to hold of a trap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProofCheck {
-    /// What has to hold: `the tests pass on planted`.
+    /// Condition: `the tests pass on planted`.
     pub holds: String,
     /// Why it does not, if it does not.
     pub fault: Option<String>,
 }
 
 impl TrapProof {
-    /// Whether everything holds, so that the trap can be used.
+    /// Returns true if every condition holds, so that the trap can be used.
     pub fn is_sound(&self) -> bool {
         self.checks.iter().all(|check| check.fault.is_none())
     }
 
-    /// What does not hold.
+    /// Conditions that do not hold.
     pub fn faults(&self) -> impl Iterator<Item = &ProofCheck> {
         self.checks.iter().filter(|check| check.fault.is_some())
     }
@@ -49,15 +49,17 @@ impl TrapProof {
 }
 
 impl Trap {
-    /// Runs everything that shows whether the trap is one, in a folder that is made for it, and removed:
+    /// Runs everything that proves a trap, in a folder that is created for it and removed:
     ///
     /// - the project's tests pass on the base, on the planted answer and on the right one;
-    /// - the ground truth is red on the planted answer, because of what its program printed, and green on the right one;
-    /// - the probe prints something else on the planted answer than on the base, and the same on the right answer.
+    /// - the ground truth is red on the planted answer, because of what its program printed, and green on the
+    ///   right one;
+    /// - the probe prints something else on the planted answer than on the base, and the same on the right
+    ///   answer.
     ///
     /// # Errors
     ///
-    /// [`TestbedError`]: what could not be run. What ran and does not hold is in the proof.
+    /// [`TestbedError`] if something could not run. The proof reports the conditions that ran and do not hold.
     pub async fn prove(
         self: &Arc<Self>,
         folder: &Path,
@@ -96,7 +98,7 @@ impl Trap {
                 (Answer::Planted, GroundTruth::Green) => {
                     Some("it is green: the planted answer is not wrong".to_owned())
                 }
-                // What cannot end tells nothing of the answer.
+                // A program that cannot end does not judge the answer.
                 (_, GroundTruth::Red { observed } | GroundTruth::Unfinished { observed }) => Some(observed),
                 (_, GroundTruth::Unchanged) => Some("it changes nothing of base".to_owned()),
                 (_, GroundTruth::Unknown { reason }) => Some(format!("it cannot be run: {reason}")),

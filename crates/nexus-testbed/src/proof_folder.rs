@@ -11,13 +11,13 @@ use nexus_process::private_home::remove_tree;
 use crate::error::TestbedError;
 
 const LOCK: &str = ".lock";
-/// What the names of these folders begin with.
+/// Prefix of the names of these folders.
 const PREFIX: &str = "proof-";
-/// How many names are tried, of which other processes may remove or hold each.
+/// Highest number of names to try: other processes may remove or lock each.
 const MOST_TRIES: u32 = 16;
 
-/// A folder to prove traps in, held by a lock while it is used. It is removed when it is dropped; that of a process that was killed is
-/// removed by the next one that makes a folder beside it.
+/// A folder to prove traps in, locked while it is used. Dropping it removes the folder. The next process that
+/// creates a folder beside it removes the folder of a killed process.
 #[derive(Debug)]
 pub struct ProofFolder {
     path: PathBuf,
@@ -47,7 +47,8 @@ impl ProofFolder {
         Err(failed(io::Error::other("no folder in it can be held")))
     }
 
-    /// Where a trap can be proved: [`Trap::prove`](crate::Trap::prove) makes this folder, and removes it.
+    /// Path at which a trap can be proved: [`Trap::prove`](crate::Trap::prove) creates this folder, and removes
+    /// it.
     pub fn trap(&self) -> PathBuf {
         self.path.join("trap")
     }
@@ -55,7 +56,7 @@ impl ProofFolder {
 
 impl Drop for ProofFolder {
     fn drop(&mut self) {
-        // What cannot be removed is tried again by the next one.
+        // The next process tries again to remove it.
         let _ = remove_tree(&self.path);
     }
 }
@@ -66,7 +67,7 @@ fn remove_abandoned(parent: &Path) -> io::Result<()> {
         let is_one = entry.file_name().to_string_lossy().starts_with(PREFIX)
             && entry.file_type().is_ok_and(|kind| kind.is_dir());
         if is_one && let Ok(Some(_lock)) = FileLock::try_lock(&entry.path().join(LOCK)) {
-            // What cannot be removed is in nobody's way.
+            // A folder that remains does not disturb other runs.
             let _ = remove_tree(&entry.path());
         }
     }

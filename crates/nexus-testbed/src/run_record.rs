@@ -12,17 +12,17 @@ use crate::{
     truth::GroundTruth,
 };
 
-/// Which run of an experiment it is.
+/// Identity of a run in an experiment.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunKey {
     /// Its number in the experiment, from 0 on, in the order in which runs are made.
     pub number: u64,
-    /// Which time this arm meets this answer of this trap, from 1 on.
+    /// Number of this run among those of the same arm, trap and answer, from 1 on.
     pub repeat: u32,
     /// The name of the trap.
     pub trap: String,
-    /// Which answer the reviewers, or the executor in a whole task, begin with.
+    /// Answer with which the reviewers, or the executor in a whole task, begin.
     pub answer: Answer,
     /// The name of the arm.
     pub arm: String,
@@ -32,13 +32,13 @@ pub struct RunKey {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunRecord {
-    /// Which run it is.
+    /// Identity of the run.
     pub key: RunKey,
-    /// When it began.
+    /// Time of the beginning.
     pub began: SystemTime,
-    /// How long it took, in seconds.
+    /// Duration, in seconds.
     pub seconds: f64,
-    /// What it came to.
+    /// Result of the run.
     pub result: RunResult,
     /// The votes of the last review, in the order of the seats.
     pub votes: Vec<ReviewVote>,
@@ -46,22 +46,22 @@ pub struct RunRecord {
     pub silent: Vec<SilentReviewer>,
     /// The probes that were run, each as its agent read it.
     pub probes: Vec<(EvidenceId, String)>,
-    /// What the agents used.
+    /// Usage of the agents.
     pub spent: Spent,
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "result", rename_all = "snake_case", deny_unknown_fields)]
 pub enum RunResult {
-    /// It ended, and the ground truth was asked.
+    /// It ended, and the ground truth ran.
     Ended {
         /// How.
         ending: Ending,
-        /// What is true of the files that it ended with.
+        /// Ground truth of the files at its end.
         truth: GroundTruth,
     },
-    /// The infrastructure failed: it says nothing of anybody's judgement.
+    /// The infrastructure failed: the run does not judge any agent.
     Invalid {
         /// How.
         reason: String,

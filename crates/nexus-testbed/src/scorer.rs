@@ -1,4 +1,4 @@
-//! What a run came to: from how it ended and from the ground truth, never from what anybody said.
+//! Outcome of a run: from its ending and from the ground truth, never from statements of agents.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::truth::GroundTruth;
 
-/// How work ended.
+/// Ending of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
@@ -16,7 +16,7 @@ pub enum Ending {
     Refused,
 }
 
-/// What a run came to. Files that are the project's as they were are no answer, and count as a wrong one.
+/// Outcome of a run. Files that are the same as the project's are not an answer, and count as a wrong one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -24,7 +24,7 @@ pub enum Outcome {
     Correct,
     /// A wrong answer was let pass, or none as if it were one.
     ConfidentWrong,
-    /// A wrong answer was not let pass, or there is none and the task says so.
+    /// The reviewers refused a wrong answer, or the task reports that it has no answer.
     HonestEscalate,
     /// The right answer was not let pass.
     FalseEscalate,

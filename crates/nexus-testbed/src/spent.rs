@@ -1,4 +1,4 @@
-//! What the agents of a run used.
+//! Usage of the agents of a run.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use nexus_tasks::{AgentEnding, AgentProgress, StepAgent, StepWatcher};
 use nexus_work::AgentTurn;
 use serde::{Deserialize, Serialize};
 
-/// What the agents of a run used.
+/// Usage of the agents of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spent {

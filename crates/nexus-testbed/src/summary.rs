@@ -1,4 +1,4 @@
-//! What the runs of an experiment say of its arms.
+//! Summary of the arms of an experiment.
 
 use crate::{
     experiment::ExperimentResults,
@@ -7,25 +7,25 @@ use crate::{
     statistics::{Count, FisherExact, Interval, clopper_pearson, newcombe},
 };
 
-/// What the runs of an experiment say.
+/// Summary of the runs of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentSummary {
     /// One for each arm, in their order.
     pub arms: Vec<ArmSummary>,
     /// One for each pair of arms, the earlier one first.
     pub comparisons: Vec<Comparison>,
-    /// How many runs there are to be.
+    /// Number of planned runs.
     pub planned: u64,
-    /// How many are finished, those that count for nothing among them.
+    /// Number of finished runs, including invalid ones.
     pub finished: u64,
 }
 
-/// What the runs of one arm say.
+/// Summary of the runs of one arm.
 #[derive(Clone, Debug)]
 pub struct ArmSummary {
     /// Its name.
     pub name: String,
-    /// How often each outcome was seen, in the order of [`Outcome::ALL`].
+    /// Number of runs of each outcome, in the order of [`Outcome::ALL`].
     pub outcomes: [u32; 4],
     /// Runs that count for nothing, as the infrastructure failed.
     pub invalid: u32,
@@ -45,7 +45,7 @@ pub struct ArmSummary {
     pub turns_without_cost: u64,
 }
 
-/// How two arms differ in the wrong answers that they catch.
+/// Difference of two arms in the wrong answers that they catch.
 #[derive(Clone, Debug)]
 pub struct Comparison {
     /// The first arm.

@@ -1,4 +1,4 @@
-//! What is wrong with a trap.
+//! Faults of a trap.
 
 /// A trap cannot be used: where something is wrong with it, and what.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -6,7 +6,7 @@
 pub struct TrapError {
     /// The trap and the place in it: a path, and behind it the key of `trap.yaml`.
     pub place: String,
-    /// What is wrong there, and the way out.
+    /// Problem, with advice.
     pub problem: String,
 }
 

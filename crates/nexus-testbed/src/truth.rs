@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::TestbedError, laid_trap::settings_of, trap::Trap};
 
-/// How much of what the program of the ground truth printed is kept, in bytes.
+/// Bytes of the ground truth's output that are stored.
 const KEPT_BYTES: usize = 4 << 10;
 
-/// What the ground truth says of files.
+/// Result of the ground truth for files.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "truth", rename_all = "snake_case", deny_unknown_fields)]
 pub enum GroundTruth {
@@ -23,38 +23,41 @@ pub enum GroundTruth {
     Green,
     /// They are wrong: the program ended otherwise, or printed something else.
     Red {
-        /// How it ended, and what it printed.
+        /// Ending and output of the program.
         observed: String,
     },
     /// They are wrong: with them the program does not end, or not twice alike.
     Unfinished {
-        /// How it ended, and what it printed until then.
+        /// Ending of the program, and its output until then.
         observed: String,
     },
-    /// They are the files of the project as they were before the work, byte for byte: there is no answer, which is never right. The
-    /// program is not run, since it may be green on them: where a goal keeps what the project does, so does who does nothing.
+    /// The files are the project's, byte for byte, as before the work. Nobody answered, which is never right.
+    /// The program does not run, because it may be green on them: where a goal preserves behaviour, an agent
+    /// that does nothing preserves it too.
     Unchanged,
-    /// The program could not say, and that is no fault of the files that it was seen with: it could not be started.
+    /// The program could not start, which is not a fault of the files.
     Unknown {
-        /// What was missing.
+        /// Missing requirement.
         reason: String,
     },
 }
 
 impl GroundTruth {
-    /// Runs the ground truth of a trap on a commit, unless that has the files with which the tree begins: those are
-    /// [`GroundTruth::Unchanged`].
+    /// Runs the ground truth of a trap on a commit, unless that has the files with which the tree begins: those
+    /// are [`GroundTruth::Unchanged`].
     ///
-    /// The program is laid into a copy of the commit's files, which is made for it below `folder` and removed with it, and runs where the
-    /// settings say that tests run: in a sandbox without network, unless they say otherwise. What it is expected to print is in no
-    /// file and in no program's reach. It is run twice; two outputs are red.
+    /// The program is copied into the commit's files, in a folder that is created below `folder` and removed
+    /// with it. It runs where the settings let tests run: in a sandbox without network, unless they allow more.
+    /// The expected output is in no file that the program can reach. It runs twice; two different outputs are
+    /// red.
     ///
-    /// `folder` is made; nobody else may have it, and no agent may be at work any more that could reach it.
+    /// The function creates `folder`. No other process may use it, and no agent that could reach it may still
+    /// work.
     ///
     /// # Errors
     ///
-    /// [`TestbedError::Check`], also where there is no sandbox; [`TestbedError`] of trees; [`TestbedError::Io`];
-    /// [`TestbedError::Cancelled`].
+    /// [`TestbedError::Check`], also where there is no sandbox; [`TestbedError`] of trees;
+    /// [`TestbedError::Io`]; [`TestbedError::Cancelled`].
     pub async fn of(
         trap: &Trap,
         tree: &Tree,
@@ -106,13 +109,13 @@ impl GroundTruth {
         })
     }
 
-    /// Whether it is green.
+    /// Returns true if it is green.
     pub fn is_green(&self) -> bool {
         *self == Self::Green
     }
 }
 
-/// Whether an output is what was expected, but for blanks at the ends of lines and lines that are empty at the end.
+/// Compares an output with the expected one, without blanks at the ends of lines and empty lines at the end.
 fn is_expected(output: &KeptText, expected: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         text.trim_end().lines().map(|line| line.trim_end().to_owned()).collect()

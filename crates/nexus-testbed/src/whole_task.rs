@@ -25,16 +25,16 @@ use crate::{
 /// Most probes of a task whose answers are kept as text.
 const MOST_PROBES: usize = 64;
 
-/// What came of a whole task.
+/// Result of a whole task.
 #[derive(Clone, Debug)]
 pub struct WholeTask {
-    /// How it ended: shipped if it is complete, refused if it is blocked or escalated by its reviewers. An error says why it came to
-    /// neither: a failure of the infrastructure.
+    /// Ending: shipped if the task is complete, refused if it is blocked or escalated by its reviewers. An
+    /// error is the reason for any other end: a failure of the infrastructure.
     pub ending: Result<Ending, String>,
     /// The repository.
     pub tree: Tree,
-    /// The files that it ended with: the last commit, or the work that was refused. Where nothing was done they are the project's, of
-    /// which [`GroundTruth::of`](crate::GroundTruth::of) says that they are no answer.
+    /// The files at its end: the last commit, or the refused work. Without any work they are the project's,
+    /// which [`GroundTruth::of`](crate::GroundTruth::of) reports as unchanged.
     pub commit: CommitId,
     /// The votes of the last review.
     pub votes: Vec<ReviewVote>,
@@ -44,7 +44,7 @@ pub struct WholeTask {
     pub probes: Vec<(EvidenceId, String)>,
     /// The file of the turns of all agents, below the folder of the task: a record as of [`RecordLog`].
     pub turns: PathBuf,
-    /// What all agents used.
+    /// Usage of all agents.
     pub spent: Spent,
 }
 
@@ -120,7 +120,7 @@ impl WholeTask {
     }
 }
 
-/// Walks a task until it waits for nobody but its caller.
+/// Advances a task until it waits for its caller alone.
 async fn walk(tasks: &Tasks, trap: &Trap, project: &Path) -> Result<String, TaskError> {
     let request = TaskCreateRequest {
         goal: trap.goal().to_owned(),
@@ -146,7 +146,7 @@ async fn walk(tasks: &Tasks, trap: &Trap, project: &Path) -> Result<String, Task
     }
 }
 
-/// What the turns of a log used.
+/// Usage of the turns of a log.
 fn spent(log: &RecordLog) -> Spent {
     let mut spent = Spent::default();
     for turn in &log.turns {

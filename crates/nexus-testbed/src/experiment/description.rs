@@ -10,7 +10,7 @@ pub(crate) const VERSION: u32 = 1;
 /// Most runs of an experiment.
 pub(crate) const MOST_RUNS: u64 = 1_000_000;
 
-/// What is run for each answer.
+/// Work that runs for each answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunMode {
@@ -21,17 +21,18 @@ pub enum RunMode {
     Task,
 }
 
-/// Which runs an experiment has: the file `experiment.json`. What is in it tells arms and traps apart, and no secret of a configuration.
+/// The runs of an experiment: the file `experiment.json`. Its content distinguishes arms and traps, and holds
+/// no secret of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentDescription {
     /// The version of the format.
     pub version: u32,
-    /// What is run.
+    /// Work of each run.
     pub mode: RunMode,
-    /// How often each arm meets each answer.
+    /// Number of runs of each arm with each answer.
     pub repeats: u32,
-    /// Which answers. In a whole task agents make their own: it is `planted` alone.
+    /// Answers to run. Agents of a whole task write their own answer, so it is `planted` alone.
     pub answers: Vec<Answer>,
     /// The arms.
     pub arms: Vec<Named>,
@@ -55,7 +56,7 @@ pub struct Named {
 pub struct NamedTrap {
     /// Its name.
     pub name: String,
-    /// What kind of mistake is planted.
+    /// Kind of the planted mistake.
     pub kind: String,
     /// The SHA-256 of its files.
     pub sha256: String,
@@ -103,7 +104,7 @@ impl ExperimentDescription {
         sizes.iter().try_fold(u64::from(self.repeats), |runs, size| runs.checked_mul(*size as u64))
     }
 
-    /// How many runs it has.
+    /// Number of runs.
     pub fn runs(&self) -> u64 {
         self.checked_runs().unwrap_or(0)
     }
@@ -129,7 +130,7 @@ impl ExperimentDescription {
         })
     }
 
-    /// What differs from another, in words.
+    /// Differences from another description, in words.
     pub fn differences(&self, other: &Self) -> Vec<String> {
         let mut found = Vec::new();
         if self.mode != other.mode {

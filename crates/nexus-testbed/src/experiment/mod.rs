@@ -27,22 +27,22 @@ use crate::{
 use one_run::RunPlace;
 use run_file::RunFile;
 
-/// Turns of one agent on one backend: its own, one that reminds it, and one where its conversation was lost. Each may be tried on every
-/// backend of its group.
+/// Highest number of turns of one agent on one backend: its own, a reminder, and a repetition after its
+/// conversation was lost. Each may be tried on every backend of its group.
 const MOST_TURNS_OF_AN_AGENT: u64 = 3;
-/// How often a seat is asked that stays silent.
+/// Highest number of requests to a seat that does not vote.
 const MOST_ASKS_OF_A_SEAT: u64 = 2;
 /// Largest `experiment.json`, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// What an experiment is made of.
+/// Inputs of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentPlan {
-    /// What is run.
+    /// Work of each run.
     pub mode: RunMode,
-    /// How often each arm meets each answer.
+    /// Number of runs of each arm with each answer.
     pub repeats: u32,
-    /// Which answers. For whole tasks it is [`Answer::Planted`] alone.
+    /// Answers to run. For whole tasks it is [`Answer::Planted`] alone.
     pub answers: Vec<Answer>,
     /// The arms.
     pub arms: Vec<Arm>,
@@ -50,10 +50,11 @@ pub struct ExperimentPlan {
     pub traps: Vec<Arc<Trap>>,
 }
 
-/// An experiment in a folder: `experiment.json` says which runs it has, `runs.jsonl` holds those that are finished, one a line,
-/// `turns.jsonl` the turns of their agents.
+/// An experiment in a folder: `experiment.json` lists its runs, `runs.jsonl` holds the finished ones, one per
+/// line, and `turns.jsonl` the turns of their agents.
 ///
-/// A run is written down when it is finished: whoever is killed loses the run in flight, and the next one goes on behind the last line.
+/// A run is written when it is finished: a killed process loses the run in flight, and the next process
+/// continues after the last line.
 #[derive(Debug)]
 pub struct Experiment {
     folder: PathBuf,
@@ -64,11 +65,11 @@ pub struct Experiment {
     _lock: FileLock,
 }
 
-/// How many turns the runs take that are still to be made, at least and at most. A turn that is tried on several backends of its group
-/// counts as often as it is tried.
+/// Lowest and highest number of turns of the remaining runs. A turn that is tried on several backends of its
+/// group counts once for each attempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TurnBounds {
-    /// If every agent hands in what it should in its first turn, and no step is done again.
+    /// Number of turns if every agent submits its answer in its first turn, and no step is repeated.
     pub fewest: u64,
     /// If every one has to be reminded, and asked again, each turn fails on all backends of its group but the last, and every step is done
     /// as often as it may be.
@@ -78,9 +79,9 @@ pub struct TurnBounds {
 /// The finished runs of an experiment.
 #[derive(Clone, Debug)]
 pub struct ExperimentResults {
-    /// Which runs there are.
+    /// The runs of the experiment.
     pub description: ExperimentDescription,
-    /// Those that are finished, in the order of their numbers.
+    /// Finished runs, in the order of their numbers.
     pub runs: Vec<RunRecord>,
 }
 
@@ -106,7 +107,7 @@ impl ExperimentPlan {
         Ok(())
     }
 
-    /// Which runs it has.
+    /// The runs of the experiment.
     pub fn description(&self) -> ExperimentDescription {
         let arm = |arm: &Arm| Named { name: arm.name().to_owned(), sha256: arm.fingerprint() };
         let trap = |trap: &Arc<Trap>| NamedTrap {
@@ -129,12 +130,13 @@ impl ExperimentPlan {
 }
 
 impl Experiment {
-    /// Opens the experiment in a folder, to go on with it, or begins it there. It blocks.
+    /// Opens the experiment in a folder to continue it, or begins it there. It blocks.
     ///
     /// # Errors
     ///
-    /// [`TestbedError::Experiment`] if the plan has no runs, if the folder holds another experiment (with what differs) or something that is
-    /// none, if its runs were changed, or if another process is at work on it; [`TestbedError::Io`].
+    /// [`TestbedError::Experiment`] if the plan has no runs, if the folder holds another experiment (with the
+    /// differences) or other files, if its runs were changed, or if another process works on it;
+    /// [`TestbedError::Io`].
     pub fn open(folder: impl Into<PathBuf>, plan: ExperimentPlan) -> Result<Self, TestbedError> {
         let folder = folder.into();
         let folder = std::path::absolute(&folder).map_err(|error| TestbedError::io(&folder, error))?;
@@ -165,7 +167,7 @@ impl Experiment {
         Ok(Self { folder, plan, description, finished, file, _lock: lock })
     }
 
-    /// Which runs it has.
+    /// The runs of the experiment.
     pub fn description(&self) -> &ExperimentDescription {
         &self.description
     }
@@ -175,7 +177,8 @@ impl Experiment {
         &self.finished
     }
 
-    /// How many turns the rest takes, and how many of its arms name backends that are no scripts: those cost something.
+    /// Bounds of the turns that remain, and the arms that name backends other than scripts: those cost
+    /// something.
     ///
     /// # Errors
     ///
@@ -194,7 +197,7 @@ impl Experiment {
             let seats = panel.seats.len() as u64;
             let tries: u64 = panel.seats.iter().map(|seat| seat.binding.chain.len() as u64).sum();
             let review = tries * MOST_ASKS_OF_A_SEAT * MOST_TURNS_OF_AN_AGENT;
-            // The turns of one agent that is no reviewer. A kind that is bound to nothing has none.
+            // Turns of one agent that does not review. A kind without a binding has no turns.
             let agent = |kind: &str| {
                 router.binding(kind).map_or(0, |binding| MOST_TURNS_OF_AN_AGENT * binding.chain.len() as u64)
             };
@@ -305,7 +308,8 @@ fn write_description(path: &Path, description: &ExperimentDescription) -> Result
     written.map_err(|error| TestbedError::io(path, error))
 }
 
-/// Whether a folder is there, and in it what is of no experiment. One that another process has just begun there is no such thing.
+/// Returns true if a folder exists and holds files that do not belong to an experiment. An experiment that
+/// another process has just begun there does not count.
 fn holds_something_else(folder: &Path) -> Result<bool, TestbedError> {
     match fs::read_dir(folder) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -318,7 +322,8 @@ fn holds_something_else(folder: &Path) -> Result<bool, TestbedError> {
     }
 }
 
-/// Whether a file of the folder is what a beginning that was cut off leaves: the lock, and a description that has not its name yet.
+/// Returns true for a file that an interrupted beginning leaves: the lock, and a description that has not its
+/// name yet.
 fn is_of_a_beginning(name: &OsStr) -> bool {
     let name = name.to_string_lossy();
     name == LOCK || (name.starts_with(".experiment.json.") && name.ends_with(".new"))

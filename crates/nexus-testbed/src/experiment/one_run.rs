@@ -28,7 +28,7 @@ use crate::{
     whole_task::WholeTask,
 };
 
-/// Where the runs of an experiment are made, one after the other.
+/// Folder and programs of the runs of an experiment, which run one after the other.
 pub(super) struct RunPlace {
     run: PathBuf,
     truth: PathBuf,
@@ -71,7 +71,7 @@ fn open_turns(path: &Path) -> Result<RecordFile, TestbedError> {
     RecordFile::open(path).map_err(|error| TestbedError::io(path, io::Error::other(error)))
 }
 
-/// What a run came to, before the ground truth is asked.
+/// Result of a run, before the ground truth runs.
 struct Finished {
     tree: Tree,
     commit: CommitId,
@@ -83,8 +83,8 @@ struct Finished {
 }
 
 impl Finished {
-    /// Why a turn could not be written down, if one could not: it was not run, which is no silence of its agent. Reviews and tasks keep the
-    /// words of a failure alone.
+    /// Reason for a turn that could not be recorded, if there is such a turn. It did not run, so its agent was
+    /// not silent. Reviews and tasks retain only the words of a failure.
     fn unrecorded(&self) -> Option<String> {
         let words = AgentFailure::Unrecorded { message: String::new() }.to_string();
         let of_task = self.ending.as_ref().err().filter(|reason| reason.contains(&words));
@@ -120,7 +120,7 @@ pub(super) async fn run(
             let turns = open_turns(&place.turns)?;
             let review =
                 ReviewAlone::run(&laid, key.answer, OlderTrees::Shown, &router, Some(turns), cancel).await?;
-            // No seat was asked, or the votes were not counted: no answer of the arm.
+            // No seat was reached, or the votes were not counted: the arm gave no answer.
             if let ReviewOutcome::Failed { reason, error } = &review.review.outcome {
                 return Err(TestbedError::Run { reason: format!("{reason}: {error}") });
             }
@@ -147,7 +147,7 @@ pub(super) async fn run(
     let result = match run.ending {
         Err(reason) => RunResult::Invalid { reason },
         Ok(ending) => {
-            // Nobody is at work any more who could reach it.
+            // No agent works any more that could reach it.
             let truth =
                 GroundTruth::of(trap, &run.tree, &run.commit, &place.truth, &settings, cancel).await?;
             RunResult::Ended { ending, truth }

@@ -1,4 +1,4 @@
-//! Whether agents could reach the ground truth.
+//! Checks if agents could reach the ground truth.
 
 use std::path::{Path, PathBuf};
 

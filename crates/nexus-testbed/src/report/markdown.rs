@@ -102,7 +102,7 @@ fn plain(text: &str) -> String {
             '<' => plain += "&lt;",
             '>' => plain += "&gt;",
             '&' => plain += "&amp;",
-            // What would become a link by itself.
+            // A renderer would turn `www.` into a link.
             '.' if plain.to_lowercase().ends_with("www") => plain += "&#46;",
             '\\' | '`' | '*' | '_' | '{' | '}' | '[' | ']' | '(' | ')' | '#' | '+' | '!' | '|' | '~'
             | '/' | '$' => {

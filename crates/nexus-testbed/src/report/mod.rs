@@ -11,7 +11,7 @@ use crate::{
     statistics::{Count, Interval},
 };
 
-/// What was measured, in words.
+/// Description of the measurement, and of its two outcomes.
 fn measured(results: &ExperimentResults) -> [&'static str; 2] {
     let what = match results.description.mode {
         RunMode::Review => {

@@ -38,7 +38,7 @@ impl ScriptedKind {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ScriptedSettings {
-    /// What it does: `anchored`, `probing`, `wary`.
+    /// Behaviour: `anchored`, `probing`, `wary`.
     script: Script,
     /// The vendor that it counts as.
     vendor: String,
@@ -135,7 +135,7 @@ impl ScriptedModel {
             turn.model_call()?;
             let known: Vec<&str> = answers.iter().map(String::as_str).collect();
             let next = self.script.next(&self.trap, &offered, &known);
-            // As every turn: it can be cancelled between two calls.
+            // A turn can be cancelled between two calls, as any turn.
             turn.wait(Phase::FirstByte, std::future::ready(())).await?;
             let Some(call) = next else { break };
             let call = ToolCall::new(format!("call-{}", answers.len()), call.tool, call.arguments);

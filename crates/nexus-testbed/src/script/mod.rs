@@ -18,14 +18,14 @@ use crate::trap::{Answer, Trap, TrapClaim};
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Script {
-    /// Goes by what it is told: reviews by the handoff, the diff and the tests, and lets pass what they let pass; as an executor hands in
-    /// the planted answer, whatever it is told after.
+    /// Trusts its input: reviews by the handoff, the diff and the tests, and lets pass what they let pass. As
+    /// an executor it submits the planted answer, with any later instruction.
     Anchored,
-    /// Asks: reviews by running the trap's probe, and refuses what does not do as before. Where no probe can be run it goes by the tests,
-    /// as one that anchors. As an executor hands in the planted answer, and
-    /// the right one where its brief says what to do otherwise.
+    /// Asks: reviews by running the trap's probe, and refuses an answer whose probe prints something else than
+    /// before. Where no probe can be run it decides by the tests, as an anchored script. As an executor it
+    /// submits the planted answer, and the right one where its brief describes the required behaviour.
     Probing,
-    /// Refuses whatever takes a line away; as an executor hands in the right answer.
+    /// Refuses any change that removes a line; as an executor it submits the right answer.
     Wary,
 }
 
@@ -38,7 +38,7 @@ pub struct ScriptedCall {
     pub arguments: Value,
 }
 
-/// What an agent is there for, by the tool with which it hands something in.
+/// Purpose of an agent, from the tool with which it submits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Orchestrate,
@@ -173,18 +173,18 @@ fn first_word(text: &str) -> &str {
     &text[..text.find(|character| !is_part(character)).unwrap_or(text.len())]
 }
 
-/// Whether a run of the tests did not pass.
+/// Returns true if a run of the tests did not pass.
 fn fails(tests: &str) -> bool {
     tests.split_once(": ").is_none_or(|(_, said)| !said.starts_with("passed"))
 }
 
-/// Whether a probe says that the files as they are now do not do what those of the task's base do.
+/// Returns true if a probe prints something else on the current files than on those of the task's base.
 fn differs(probe: &str) -> bool {
     let line = probe.split('\n').find_map(|line| line.trim().strip_prefix("differs: "));
     line.is_none_or(|sides| sides.contains("task_base/now"))
 }
 
-/// Whether a diff has a line that was taken away.
+/// Returns true if a diff removes a line.
 fn takes_away(diff: &str) -> bool {
     let line = |line: &str| line.trim_start_matches("> ").to_owned();
     diff.split('\n').map(line).any(|line| line.starts_with('-') && !line.starts_with("---"))

@@ -2,7 +2,7 @@
 
 use super::{Count, ln_factorial::LnFactorials};
 
-/// How much likelier a table may be and still count as no likelier, as a factor beyond 1: what rounding makes of equal ones.
+/// Factor beyond 1 by which a table may be likelier and still count as equally likely, because of rounding.
 /// Source: SciPy's `fisher_exact`, which takes 1e-14; the sums here are less exact by some digits.
 const EQUAL: f64 = 1e-11;
 
@@ -15,7 +15,7 @@ pub struct FisherExact {
     pub first_higher: f64,
     /// One-sided: that the first rate is lower.
     pub first_lower: f64,
-    /// Two-sided: the sum over all tables of these margins that are no likelier than the one that was seen.
+    /// Two-sided: the sum over all tables of these margins that are at most as likely as the observed one.
     pub two_sided: f64,
 }
 
@@ -25,7 +25,7 @@ impl FisherExact {
         let all = first.trials.saturating_add(second.trials);
         let seen = first.seen.saturating_add(second.seen);
         let ln = LnFactorials::up_to(all);
-        // How likely it is that so many of those that were seen are the first's.
+        // Probability that this many of the seen cases belong to the first group.
         let likely = |of_first: u32| {
             (ln.choose(first.trials, of_first) + ln.choose(second.trials, seen - of_first)
                 - ln.choose(all, seen))

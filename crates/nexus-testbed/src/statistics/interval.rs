@@ -2,11 +2,11 @@
 
 use super::{Count, ln_factorial::LnFactorials};
 
-/// What an interval leaves out on either side: it holds the true value in 95 of 100 experiments.
+/// Probability outside an interval on either side: it holds the true value in 95 of 100 experiments.
 const TAIL: f64 = 0.025;
 /// The quantile of the normal distribution at `1 - TAIL`.
 const Z: f64 = 1.959_963_984_540_054;
-/// As often as halving makes a difference to a number between 0 and 1.
+/// Number of halvings after which a number between 0 and 1 does not change any more.
 const HALVINGS: usize = 1_100;
 
 /// An interval.
@@ -22,7 +22,7 @@ pub struct Interval {
 pub fn clopper_pearson(count: Count) -> Interval {
     let Count { seen, trials } = count;
     let ln = LnFactorials::up_to(trials);
-    // How likely `from..=to` of all trials are at a rate.
+    // Probability of `from..=to` of all trials at a rate.
     let likely = |from: u32, to: u32, rate: f64| -> f64 {
         let term = |times: u32| {
             let of = |times: u32, ln: f64| if times == 0 { 0.0 } else { f64::from(times) * ln };
@@ -36,7 +36,7 @@ pub fn clopper_pearson(count: Count) -> Interval {
     }
 }
 
-/// Where between 0 and 1 something ceases to hold that holds below.
+/// Number between 0 and 1 above which `holds` becomes false.
 fn root(holds: impl Fn(f64) -> bool) -> f64 {
     let (mut low, mut high) = (0.0, 1.0);
     for _ in 0..HALVINGS {

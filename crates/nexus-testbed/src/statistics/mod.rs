@@ -1,6 +1,7 @@
-//! How sure it is that one rate differs from another: exact tests and intervals of counts, without a table of any distribution.
+//! Exact tests and intervals of counts, for the significance of a difference of two rates, without a table of
+//! any distribution.
 //!
-//! All of it is equal to SciPy's to 1e-9, which a test holds against a table that SciPy made.
+//! All results are equal to SciPy's to 1e-9, which a test checks against a table that SciPy made.
 
 mod fisher;
 mod interval;
@@ -9,7 +10,7 @@ mod ln_factorial;
 pub use fisher::FisherExact;
 pub use interval::{Interval, clopper_pearson, newcombe};
 
-/// How often something was seen in how many trials.
+/// Number of times that something was seen, and number of trials.
 ///
 /// ```
 /// use nexus_testbed::statistics::{Count, FisherExact, clopper_pearson};
@@ -31,12 +32,12 @@ impl Count {
         (seen <= trials).then_some(Self { seen, trials })
     }
 
-    /// How often it was seen.
+    /// Number of times that it was seen.
     pub fn seen(self) -> u32 {
         self.seen
     }
 
-    /// How often it was tried.
+    /// Number of trials.
     pub fn trials(self) -> u32 {
         self.trials
     }

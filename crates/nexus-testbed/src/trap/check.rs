@@ -157,13 +157,13 @@ fn programs(origin: &str, files: &TrapFiles, folder: &str) -> Result<Vec<ProbeFi
     below(files, folder).into_iter().map(program).collect()
 }
 
-/// Whether `path` is `other` or below it, by names as file systems may take them.
+/// Returns true if `path` is `other` or below it, by names as file systems may compare them.
 fn is_below(path: &str, other: &str) -> bool {
     let fold = |path: &str| path.split('/').map(folded_name).collect::<Vec<_>>();
     other == "." || fold(path).starts_with(&fold(other.trim_end_matches('/')))
 }
 
-/// What an answer changes lies where the brief allows it.
+/// Checks that the brief allows the paths that an answer changes.
 fn answers(trap: &Trap, answer: Answer) -> Result<(), TrapError> {
     let origin = &trap.origin;
     let (files, removes) = trap.source.of(answer);

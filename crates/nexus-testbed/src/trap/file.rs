@@ -26,9 +26,9 @@ pub(super) struct TrapFile {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TrapClaim {
-    /// What is claimed.
+    /// Text of the claim.
     pub text: String,
-    /// Whether it cites the run of the project's tests.
+    /// True if it cites the run of the project's tests.
     #[serde(default)]
     pub shown_by_tests: bool,
 }

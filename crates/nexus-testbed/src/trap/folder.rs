@@ -49,7 +49,7 @@ pub(super) fn read(folder: &Path) -> Result<TrapFiles, TrapError> {
                 ));
             }
             let kind = entry.file_type().map_err(|error| failed(&place, &error))?;
-            // What Python leaves behind where somebody tries a program.
+            // Python leaves this folder after an author tries a program.
             if kind.is_dir() && name != "__pycache__" {
                 folders.push((format!("{place}/"), level + 1));
             } else if kind.is_file() {

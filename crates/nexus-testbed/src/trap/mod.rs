@@ -1,4 +1,5 @@
-//! One trap: a small project, an answer that looks right and is wrong, one that is right, and the ground truth that tells them apart.
+//! One trap: a small project, a wrong answer that looks right, the right answer, and the ground truth that
+//! distinguishes them.
 
 mod check;
 mod file;
@@ -25,9 +26,9 @@ type BuiltIn = &'static [(&'static str, &'static [(&'static str, &'static [u8])]
 
 const BUILT_IN: BuiltIn = include!(concat!(env!("OUT_DIR"), "/traps.rs"));
 
-/// A trap that was read and checked. `TRAPS.md` of this crate says what is in one.
+/// A trap that was read and checked. `TRAPS.md` of this crate describes its contents.
 ///
-/// What it says of itself was not tried yet: that does [`Trap::prove`].
+/// Its claims are not proved yet: see [`Trap::prove`].
 #[derive(Clone, PartialEq)]
 pub struct Trap {
     origin: String,
@@ -59,7 +60,7 @@ impl TrapSource {
     }
 }
 
-/// Which answer is put before the reviewers.
+/// Answer that the reviewers get.
 #[derive(
     Clone,
     Copy,
@@ -75,9 +76,9 @@ impl TrapSource {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// The one that is wrong, and of which every claim is true.
+    /// The wrong answer, of which every claim is true.
     Planted,
-    /// The one that is right.
+    /// The right answer.
     Right,
 }
 
@@ -135,12 +136,12 @@ impl Trap {
         Ok(Self { folder: Some(folder.to_owned()), ..trap })
     }
 
-    /// Reads every trap in a folder of traps: each folder in it is one, but those whose names begin with a dot, such as the `.git` of a
-    /// clone. It blocks.
+    /// Reads every trap in a folder of traps: each folder in it, except those whose names begin with a dot,
+    /// such as the `.git` of a clone. It blocks.
     ///
     /// # Errors
     ///
-    /// As [`Trap::load`]; and for a folder without any, and two traps of one name.
+    /// Those of [`Trap::load`]; and for a folder without any trap, and for two traps of one name.
     pub fn load_all(folder: impl AsRef<Path>) -> Result<Vec<Self>, TrapError> {
         let folder = folder.as_ref();
         let fault = |problem: String| TrapError::new(folder.display().to_string(), problem);
@@ -174,22 +175,22 @@ impl Trap {
         &self.file.name
     }
 
-    /// What kind of mistake is planted: `inclusive_exclusive`.
+    /// Kind of the planted mistake: `inclusive_exclusive`.
     pub fn kind(&self) -> &str {
         &self.file.kind
     }
 
-    /// What is planted, and why it is not seen. For people alone.
+    /// The planted mistake, and why it is easy to miss. For people alone.
     pub fn about(&self) -> &str {
         self.file.about.trim()
     }
 
-    /// What a caller would ask for.
+    /// Goal that a caller would set.
     pub fn goal(&self) -> &str {
         self.file.goal.trim()
     }
 
-    /// Where it was read from: its folder, or `built-in NAME`.
+    /// Source of the trap: its folder, or `built-in NAME`.
     pub fn origin(&self) -> &str {
         &self.origin
     }
@@ -214,12 +215,12 @@ impl Trap {
         self.file.seconds
     }
 
-    /// What bounds the task.
+    /// Bounds of the task.
     pub fn brief(&self) -> &BriefDraft {
         &self.file.brief
     }
 
-    /// What the handoff claims.
+    /// Claims of the handoff.
     pub fn claims(&self) -> &[TrapClaim] {
         &self.file.claims
     }
@@ -254,7 +255,7 @@ impl Trap {
         &self.truth
     }
 
-    /// What it prints on the right answer.
+    /// Output that is expected on the right answer.
     pub(crate) fn expected(&self) -> &str {
         &self.file.truth.expected
     }
