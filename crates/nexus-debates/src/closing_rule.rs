@@ -1,4 +1,4 @@
-//! Whether another round of cross-examination is held.
+//! Decides if a debate has another round of cross-examination.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub const SETTLED_REVISION_RATE: f64 = 0.1;
 /// Or at most this share of pairs disagrees after it. Source: our own choice.
 pub const SETTLED_TENSION_DENSITY: f64 = 0.05;
 
-/// What was submitted in a round comes to, in numbers.
+/// Counts of the positions that a round's panelists submitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CloseSignals {
@@ -22,7 +22,7 @@ pub struct CloseSignals {
     pub tension_density: f64,
 }
 
-/// How many rounds of cross-examination there are.
+/// Bounds of the number of rounds of cross-examination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RoundBounds {
@@ -32,7 +32,7 @@ pub struct RoundBounds {
     pub most: u32,
 }
 
-/// What follows a round.
+/// Step after a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoundDecision {
     /// The debate converges.
@@ -42,8 +42,9 @@ pub enum RoundDecision {
 }
 
 impl CloseSignals {
-    /// Those of a round that began with the positions `before`, in which these were `submitted`. Who submitted nothing neither kept nor
-    /// revised a position; its last one is still in tension with others'.
+    /// Signals of a round that began with the positions `before`, in which panelists submitted `submitted`. A
+    /// panelist that submitted nothing neither retained nor revised a position; its last position is still in
+    /// tension with others'.
     pub fn of(before: &BTreeMap<String, Positions>, submitted: &BTreeMap<String, Positions>) -> Self {
         let stances = |positions: &Positions| positions.clone().into_iter();
         let mut is_revised = Vec::new();
@@ -68,14 +69,15 @@ impl CloseSignals {
         Self { revision_rate: share(&is_revised), tension_density: share(&pairs) }
     }
 
-    /// Whether hardly anybody moves any more, or hardly anything is left to disagree on.
+    /// Returns true if few panelists revise a position, or few positions are still in tension.
     pub fn are_settled(&self) -> bool {
         self.revision_rate <= SETTLED_REVISION_RATE || self.tension_density <= SETTLED_TENSION_DENSITY
     }
 }
 
-/// What follows a round, counted from 1. `ratifies` is what the arbiter says. Below the floor a debate goes on, at the ceiling it closes, whatever
-/// the arbiter says; in between it closes where it is settled and the arbiter ratifies that.
+/// Step after a round, counted from 1. `ratifies` is the arbiter's answer. Below the floor a debate continues,
+/// and at the ceiling it closes, with any answer of the arbiter. In between it closes where it is settled and
+/// the arbiter ratifies that.
 pub fn decide(round: u32, bounds: RoundBounds, signals: &CloseSignals, ratifies: bool) -> RoundDecision {
     let closes =
         round >= bounds.least.max(1) && (round >= bounds.most || (signals.are_settled() && ratifies));

@@ -1,4 +1,4 @@
-//! What the panel agrees on, and what it does not.
+//! The claims on which the panel agrees, and those on which it does not.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::{
     position::{Positions, Stance},
 };
 
-/// What became of a claim.
+/// Outcome of a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClaimOutcome {
@@ -20,27 +20,27 @@ pub enum ClaimOutcome {
     ConvergedOppose,
     /// One supports what another opposes, or one alone took a position.
     Contested,
-    /// Nobody took a position.
+    /// No panelist took a position.
     Abstained,
 }
 
-/// Where the panel stands on a claim.
+/// The panel's positions on a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimStanding {
     /// The claim's id.
     pub claim: String,
-    /// What became of it.
+    /// Outcome of the claim.
     pub outcome: ClaimOutcome,
-    /// Who supports it.
+    /// Panelists who support it.
     pub support: Vec<String>,
-    /// Who opposes it.
+    /// Panelists who oppose it.
     pub oppose: Vec<String>,
-    /// Who takes no position.
+    /// Panelists who take no position.
     pub abstain: Vec<String>,
 }
 
-/// Where the panel stands on each claim, by the positions of those who are present. Who is absent is not in it.
+/// The panel's positions on each claim, from the positions of present panelists. Absent panelists are left out.
 pub fn converge(frame: &Frame, positions: &BTreeMap<String, Positions>) -> Vec<ClaimStanding> {
     let standing = |claim: &DebateClaim| {
         let who = |wanted: Stance| -> Vec<String> {
@@ -72,7 +72,7 @@ impl ClaimOutcome {
 }
 
 impl ClaimStanding {
-    /// Who stands where, in words: `support: a, b; oppose: none; abstain: c`.
+    /// Positions in words: `support: a, b; oppose: none; abstain: c`.
     pub fn in_words(&self) -> String {
         let names = |who: &[String]| if who.is_empty() { "none".to_owned() } else { who.join(", ") };
         let part = |stance: Stance, who: &[String]| format!("{}: {}", stance.name(), names(who));

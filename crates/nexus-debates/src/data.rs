@@ -1,4 +1,4 @@
-//! What a debate's `status.json` holds beside its state.
+//! Content of a debate's `status.json` beside its state.
 
 use nexus_work::{AgentType, WorkData};
 use serde::{Deserialize, Serialize};
@@ -11,17 +11,18 @@ use crate::{
     state::DebateState,
 };
 
-/// What a debate's `status.json` holds beside its [`DebateState`](crate::DebateState): all that is needed to go on with it.
+/// Content of a debate's `status.json` beside its [`DebateState`](crate::DebateState): everything that is
+/// needed to resume it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DebateData {
     /// The version of this layout: [`DebateData::VERSION`].
     pub version: u32,
-    /// What is debated.
+    /// Question of the debate.
     pub question: String,
-    /// What the caller knows about it.
+    /// The caller's knowledge of the question.
     pub context: Option<String>,
-    /// What bounds it.
+    /// Bounds of the debate.
     pub settings: DebateSettings,
     /// Registered agents and panelists that the caller wants to sit.
     pub pins: Vec<String>,
@@ -31,7 +32,7 @@ pub struct DebateData {
     pub sources: Option<Vec<Source>>,
     /// The stages whose records count, the oldest first.
     pub settled: Vec<String>,
-    /// Whether the caller wants it cancelled: whoever runs a stage of it stops.
+    /// True if the caller wants to cancel it: the process that runs a stage of it stops.
     pub stop: bool,
 }
 
@@ -41,11 +42,11 @@ pub struct DebateData {
 pub struct RegisteredAgent {
     /// The name of its type.
     pub name: String,
-    /// What it is good for.
+    /// Purpose of the agent.
     pub description: String,
-    /// What it knows about.
+    /// Topics that the agent knows.
     pub topics: Vec<String>,
-    /// What it is told beside its task.
+    /// Instructions of the agent beside its task.
     pub prompt: Option<String>,
 }
 
@@ -60,7 +61,7 @@ impl DebateData {
     /// The version of this layout.
     pub const VERSION: u32 = 1;
 
-    /// What its frame is held to.
+    /// Rules for the frame.
     pub fn frame_rules(&self) -> FrameRules {
         FrameRules {
             panelists: self.settings.panelists,
@@ -70,11 +71,11 @@ impl DebateData {
         }
     }
 
-    /// What its sources were copied to be, once they are.
+    /// Checks that the sources of the debate are copied.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](DebateErrorKind::Damaged) if its creation was cut off.
+    /// [`Damaged`](DebateErrorKind::Damaged) if its creation was interrupted.
     pub(crate) fn check_is_whole(&self) -> Result<(), DebateError> {
         match self.sources {
             Some(_) => Ok(()),

@@ -40,7 +40,7 @@ pub struct Debate {
     workspace: Workspace<DebateState>,
 }
 
-/// What `status.json` said of a debate when it was read.
+/// `status.json` of a debate at the time of reading.
 pub type DebateSnapshot = WorkSnapshot<DebateState, DebateData>;
 
 /// One thing that happened in a debate: a line of its `events.jsonl`, for people. Nothing is decided by it, and nothing of it is shown
@@ -56,7 +56,7 @@ pub enum DebateLogEvent {
     },
     /// A frame was refused.
     FrameRefused {
-        /// What was wrong with it.
+        /// Reason for the refusal.
         reason: String,
     },
     /// A turn of an agent ended.
@@ -108,20 +108,22 @@ impl Debate {
         self.workspace.path()
     }
 
-    /// Reads `status.json`. It waits for nobody.
+    /// Reads `status.json`. It never waits for another process.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](DebateErrorKind::Damaged) if it is not what was written there.
+    /// [`Damaged`](DebateErrorKind::Damaged) if its content was changed.
     pub fn snapshot(&self) -> Result<DebateSnapshot, DebateError> {
         self.workspace.snapshot()
     }
 
-    /// Reads `status.json`, changes it and writes it, while nobody else writes. A change that fails writes nothing.
+    /// Reads `status.json`, changes it and writes it, under the lock of its writers. A change that fails writes
+    /// nothing.
     ///
     /// # Errors
     ///
-    /// As [`Debate::snapshot`]; those of `change`; [`NoSpace`](DebateErrorKind::NoSpace) and the like, with the old status in place.
+    /// Those of [`Debate::snapshot`]; those of `change`; [`NoSpace`](DebateErrorKind::NoSpace) and the like,
+    /// with the old status in place.
     pub fn update<T>(
         &self,
         change: impl FnOnce(&mut DebateState, &mut DebateData) -> Result<T, DebateError>,
@@ -129,11 +131,11 @@ impl Debate {
         self.workspace.update_data(change)
     }
 
-    /// What was said and decided so far: the records of the stages that the status has left, each checked anew.
+    /// The debate so far: the records of finished stages, each checked again.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](DebateErrorKind::Damaged) if a record is missing or is not what was written there.
+    /// [`Damaged`](DebateErrorKind::Damaged) if a record is missing or its content was changed.
     pub fn proceedings(&self, data: &DebateData) -> Result<Proceedings, DebateError> {
         let mut proceedings = Proceedings::new(data.settings.bounds());
         for stage in &data.settled {
@@ -170,20 +172,20 @@ impl Debate {
         self.folder().join("sources")
     }
 
-    /// Where the turns of its agents are written down.
+    /// File for records of its agents' turns.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](DebateErrorKind::Damaged) if what is there is no record of turns.
+    /// [`Damaged`](DebateErrorKind::Damaged) if the file does not hold records of turns.
     pub fn turns(&self) -> Result<RecordFile, DebateError> {
         self.workspace.turns()
     }
 
-    /// The turns of its agents, as they were written down. None if there is no such file yet.
+    /// Recorded turns of its agents; empty without a file.
     ///
     /// # Errors
     ///
-    /// [`Damaged`](DebateErrorKind::Damaged) if what is there is no regular file; those of the file system.
+    /// [`Damaged`](DebateErrorKind::Damaged) if it is not a regular file; those of the file system.
     pub fn turn_log(&self) -> Result<RecordLog, DebateError> {
         self.workspace.turn_log()
     }

@@ -6,15 +6,15 @@ use nexus_core::{ServiceError, ServiceErrorKind, ServiceFault};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DebateErrorKind {
-    /// There is no debate with this id.
+    /// No debate has this id.
     UnknownDebate,
-    /// An argument is not one of those that are taken.
+    /// An argument has a value that is not accepted.
     InvalidArgument,
     /// The debate is in a status in which this cannot be done.
     WrongStatus,
     /// A source is outside of the folders that may be read.
     OutsideRoots,
-    /// The configuration binds nobody to a part of the work.
+    /// The configuration binds no backend to a part of the work.
     NotConfigured,
     /// Agents came to nothing that counts. The same stage can be run again.
     StageFailed,

@@ -8,21 +8,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{check_names, check_text};
 
-/// How many claims there may be.
+/// Allowed number of claims.
 const CLAIMS: std::ops::RangeInclusive<usize> = 2..=12;
-/// How many panelists there may be.
+/// Allowed number of panelists.
 pub const PANELISTS: std::ops::RangeInclusive<usize> = 2..=9;
 /// Longest claim, role and reason, in bytes. Source: our own bounds.
 const MOST_CLAIM_BYTES: usize = 1 << 10;
 const MOST_ROLE_BYTES: usize = 2 << 10;
 
-/// What the framer hands in. Its texts are data and nothing else.
+/// A frame, as the framer submits it. Its texts are data and nothing else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FrameDraft {
     /// Two to twelve claims that can be contested: each a sentence that one may support or oppose.
     pub claims: Vec<DebateClaim>,
-    /// The panel: as many as were asked for.
+    /// The panel: as many panelists as the task requires.
     pub panelists: Vec<Panelist>,
     /// One judgement of each registered agent.
     pub relevance: Vec<Relevance>,
@@ -53,23 +53,23 @@ pub struct Panelist {
     pub sources: Vec<String>,
 }
 
-/// Whether a registered agent has something to say on the question.
+/// Relevance of a registered agent for the question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Relevance {
     /// The agent's name.
     pub agent: String,
-    /// Whether it has.
+    /// True if the agent can contribute to the question.
     pub relevant: bool,
     /// Why, at most 1 KiB.
     pub why: String,
 }
 
-/// What a frame is held to, from the caller and the home.
+/// Rules for a frame, from the caller and the home.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FrameRules {
-    /// How many panelists there have to be.
+    /// Required number of panelists.
     pub panelists: usize,
     /// Names of the registered agents.
     pub registered: Vec<String>,
@@ -79,8 +79,9 @@ pub struct FrameRules {
     pub sources: Vec<String>,
 }
 
-/// The claims and the panel of a debate. They were checked: claims and panelists have names of their own, each registered agent was judged
-/// once, the caller's pins sit, a relevant registered agent sits if there is one, an outsider sits beside it, and no source is read by two.
+/// The claims and the panel of a debate, checked: claims and panelists have different names, and each
+/// registered agent was judged once. The caller's pins sit, and so does a relevant registered agent, if the
+/// home has one, with an outsider beside it. Two panelists never read the same source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "FrameRecord", into = "FrameRecord")]
 pub struct Frame {
@@ -110,7 +111,7 @@ impl Frame {
         Ok(Self { rules, draft })
     }
 
-    /// What is debated.
+    /// Claims of the debate.
     pub fn claims(&self) -> &[DebateClaim] {
         &self.draft.claims
     }
@@ -120,17 +121,17 @@ impl Frame {
         self.draft.claims.iter().find(|claim| claim.id == id)
     }
 
-    /// Who debates.
+    /// Panelists of the debate.
     pub fn panelists(&self) -> &[Panelist] {
         &self.draft.panelists
     }
 
-    /// What was said of each registered agent.
+    /// Relevance of each registered agent.
     pub fn relevance(&self) -> &[Relevance] {
         &self.draft.relevance
     }
 
-    /// Sources that nobody reads.
+    /// Sources that no panelist reads.
     pub fn unassigned_sources(&self) -> impl Iterator<Item = &str> {
         let read: BTreeSet<&String> =
             self.draft.panelists.iter().flat_map(|panelist| &panelist.sources).collect();
@@ -222,7 +223,7 @@ fn check_relevance(faults: &mut Faults, draft: &FrameDraft, rules: &FrameRules) 
         .filter(|relevance| relevance.relevant)
         .map(|relevance| &relevance.agent)
         .collect();
-    // Whom the caller wants to sit has something to say, whatever the framer thinks.
+    // Pinned agents count as relevant, with any judgement of the framer.
     let counts = |agent: &String| relevant.contains(&agent) || rules.pins.contains(agent);
     let sits = draft.panelists.iter().filter_map(|panelist| panelist.registered.as_ref()).any(counts);
     if !relevant.is_empty() && !sits {

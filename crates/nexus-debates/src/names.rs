@@ -1,4 +1,4 @@
-//! What panelists, claims, findings and sources may be called.
+//! Allowed names of panelists, claims, findings and sources.
 
 use nexus_work::Faults;
 
@@ -7,8 +7,9 @@ use std::collections::BTreeSet;
 /// Longest name, in bytes. Source: our own bound.
 const MOST_NAME_BYTES: usize = 40;
 
-/// Whether `text` is a name: a letter, and up to 39 letters, digits, `-` and `_`, all of them ASCII. So none is a path, none has a
-/// character that cannot be seen, and no letter of another script can pass for one of these.
+/// Returns true if `text` is a name: a letter, and up to 39 letters, digits, `-` and `_`, all of them ASCII. So
+/// a name cannot be a path, has only visible characters, and no letter of another script can be mistaken for
+/// one of these.
 pub(crate) fn is_name(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     text.len() <= MOST_NAME_BYTES
@@ -16,7 +17,7 @@ pub(crate) fn is_name(text: &str) -> bool {
         && text.bytes().all(fits)
 }
 
-/// Holds names to [`is_name`], and to being different ones, whatever the case of their letters.
+/// Checks that names satisfy [`is_name`], and differ in more than the case of their letters.
 pub(crate) fn check_names<'n>(
     faults: &mut Faults,
     names: impl IntoIterator<Item = (String, &'n str)>,
@@ -35,7 +36,7 @@ pub(crate) fn check_names<'n>(
     }
 }
 
-/// Holds a text of an agent's to `1..=most` bytes without NUL. Whatever else is in it is kept as it is.
+/// Checks that a text of an agent has `1..=most` bytes without NUL. Any other content is stored unchanged.
 pub(crate) fn check_text(faults: &mut Faults, place: &str, text: &str, most: usize) {
     if text.trim().is_empty() {
         faults.add(place, "is empty");

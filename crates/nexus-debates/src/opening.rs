@@ -1,4 +1,4 @@
-//! What a panelist hands in before it has heard anybody.
+//! Text that a panelist submits before it reads any other panelist's.
 
 use nexus_work::{DraftError, Faults};
 use schemars::JsonSchema;
@@ -14,7 +14,7 @@ use crate::{
 const MOST_ARGUMENTS: usize = 24;
 pub(crate) const MOST_ARGUMENT_BYTES: usize = 8 << 10;
 
-/// An opening, as it is handed in.
+/// An opening, as a panelist submits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OpeningDraft {
@@ -22,11 +22,11 @@ pub struct OpeningDraft {
     pub positions: Vec<PositionDraft>,
     /// At most 24 arguments for your positions.
     pub arguments: Vec<ArgumentDraft>,
-    /// What you think in all, at most 8 KiB.
+    /// Your whole opinion, at most 8 KiB.
     pub summary: String,
 }
 
-/// An argument, as it is handed in.
+/// An argument, as a panelist submits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ArgumentDraft {
@@ -41,9 +41,9 @@ pub struct ArgumentDraft {
 pub struct Argument {
     /// `NAME.o1` in an opening, `NAME.r2.1` in the rebuttal of round 2, `NAME.final` in a final statement.
     pub id: String,
-    /// What it is about: a claim or a finding.
+    /// Subject: a claim or a finding.
     pub about: String,
-    /// As it was submitted.
+    /// Text, as submitted.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! Where a panelist stands on each claim.
+//! Positions of a panelist on each claim.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::frame::Frame;
 
-/// Where a panelist stands on a claim.
+/// Position of a panelist on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stance {
@@ -30,13 +30,13 @@ impl Stance {
         }
     }
 
-    /// Whether this one contradicts the other: one supports and one opposes.
+    /// Returns true if one position supports and the other opposes.
     pub fn contradicts(self, other: Self) -> bool {
         matches!((self, other), (Self::Support, Self::Oppose) | (Self::Oppose, Self::Support))
     }
 }
 
-/// A position, as it is handed in.
+/// A position, as a panelist submits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PositionDraft {

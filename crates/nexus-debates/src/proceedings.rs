@@ -1,4 +1,4 @@
-//! What a debate has come to so far: the records of its stages, checked, in their order.
+//! The proceedings of a debate so far: the records of its stages, checked, in their order.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,8 @@ use crate::{
     tension::{Finding, Tensions},
 };
 
-/// What was said and decided so far. Nothing in it was made up: who is absent is named so.
+/// Proceedings of a debate so far. The engine adds no content of its own: absent panelists are listed as
+/// absent.
 #[derive(Clone, Debug)]
 pub struct Proceedings {
     bounds: RoundBounds,
@@ -35,17 +36,17 @@ pub struct Proceedings {
 /// One round of cross-examination.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DebateRound {
-    /// What was answered to.
+    /// Tensions that the rebuttals answer.
     pub tensions: Tensions,
-    /// What was answered, by panelist.
+    /// Rebuttals, by panelist.
     pub rebuttals: Vec<(String, Rebuttal)>,
-    /// What it comes to in numbers.
+    /// Counts of the round.
     pub signals: CloseSignals,
-    /// What the arbiter said of it. `None` if it was not asked, or not yet.
+    /// Judgement of the arbiter. `None` if the arbiter was not asked, or not yet.
     pub judgement: Option<JudgementDraft>,
 }
 
-/// Who did not submit anything in a stage.
+/// Panelist that did not submit anything in a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absence {
     /// The stage: `opening`, `round 2`, `final`.
@@ -59,7 +60,7 @@ pub struct Absence {
 }
 
 impl Proceedings {
-    /// Of a debate in which nothing was said yet.
+    /// Proceedings of a debate without any finished stage.
     pub fn new(bounds: RoundBounds) -> Self {
         Self {
             bounds,
@@ -161,12 +162,12 @@ impl Proceedings {
         &self.rounds
     }
 
-    /// What the next rebuttals answer to.
+    /// Tensions that the next rebuttals answer.
     pub fn tensions(&self) -> Option<&Tensions> {
         self.tensions.as_ref()
     }
 
-    /// Where the panel stood after the rounds.
+    /// The panel's positions after the rounds.
     pub fn standings(&self) -> Option<&[ClaimStanding]> {
         self.standings.as_deref()
     }
@@ -176,7 +177,7 @@ impl Proceedings {
         &self.statements
     }
 
-    /// What the arbiter makes of it.
+    /// The arbiter's interpretation.
     pub fn interpretation(&self) -> Option<&Argument> {
         self.interpretation.as_ref()
     }
@@ -191,17 +192,17 @@ impl Proceedings {
         &self.history
     }
 
-    /// Who did not submit anything, and when.
+    /// Panelists that did not submit anything, by stage.
     pub fn absences(&self) -> &[Absence] {
         &self.absences
     }
 
-    /// Where the panel stands now, by everybody's last positions.
+    /// The panel's current positions, from everybody's last ones.
     pub fn outcome(&self) -> Vec<ClaimStanding> {
         self.frame.as_ref().map(|frame| converge(frame, &self.positions)).unwrap_or_default()
     }
 
-    /// Those of the panel who opened.
+    /// Panelists who opened.
     pub fn present_panelists(&self) -> impl Iterator<Item = (usize, &Panelist)> {
         let panel = self.frame.iter().flat_map(Frame::panelists).enumerate();
         panel.filter(|(_, panelist)| self.positions.contains_key(&panelist.name))
@@ -214,7 +215,7 @@ impl Proceedings {
         openings.chain(self.rebuttal_arguments()).chain(statements)
     }
 
-    /// The same without why somebody is absent, for agents: that is for the caller.
+    /// The same without the reasons for absences, for agents: the reasons are for the caller.
     pub(crate) fn without_reasons(&self) -> Self {
         let mut shown = self.clone();
         for absence in &mut shown.absences {
@@ -228,18 +229,18 @@ impl Proceedings {
         self.rounds.iter().flat_map(|round| &round.rebuttals).flat_map(|(_, rebuttal)| rebuttal.answers())
     }
 
-    /// Whether the round that was held last is the last that may be.
+    /// Returns true if the last round is the last allowed one.
     pub fn is_at_ceiling(&self) -> bool {
         self.rounds.len() >= self.bounds.most as usize
     }
 
-    /// What follows the last round, if the arbiter says this.
+    /// Decision after the last round, for this answer of the arbiter.
     pub(crate) fn decide(&self, signals: &CloseSignals, ratifies: bool) -> RoundDecision {
         let round = u32::try_from(self.rounds.len()).unwrap_or(u32::MAX);
         decide(round, self.bounds, signals, ratifies)
     }
 
-    /// What follows the last round, by the judgement that is there.
+    /// Decision after the last round, by the recorded judgement.
     pub fn last_decision(&self) -> RoundDecision {
         let Some(round) = self.rounds.last() else { return RoundDecision::Continue };
         let ratifies = round.judgement.as_ref().is_some_and(|judgement| judgement.close);
@@ -257,7 +258,7 @@ impl Proceedings {
         self.frame.as_ref().ok_or_else(|| "there is no frame".to_owned())
     }
 
-    /// Those who submitted something; who did not is taken down as absent.
+    /// Submissions of a panel; records the others as absent.
     fn present<T, C>(
         &mut self,
         stage: &str,

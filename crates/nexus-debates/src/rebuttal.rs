@@ -1,4 +1,4 @@
-//! What a panelist answers to the case against its position.
+//! A panelist's answer to the case against its position.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::{
     tension::Tensions,
 };
 
-/// A rebuttal, as it is handed in.
+/// A rebuttal, as a panelist submits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RebuttalDraft {
@@ -24,13 +24,14 @@ pub struct RebuttalDraft {
     pub positions: Vec<PositionDraft>,
 }
 
-/// An answer to a finding, as it is handed in.
+/// An answer to a finding, as a panelist submits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerDraft {
     /// The id of the finding.
     pub finding: String,
-    /// What you answer, at most 8 KiB: what you concede, and what you hold against it. No other panelist reads it.
+    /// Your answer, at most 8 KiB: the points that you concede, and your arguments against the others. No other
+    /// panelist reads it.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! What each stage came to, as it is written down: what agents submitted, and who is absent.
+//! Stored result of each stage: submissions of agents, and absent panelists.
 
 use nexus_core::VendorId;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use crate::{
     statement::StatementDraft, tension::Finding,
 };
 
-/// What became of one panelist in a stage: what it submitted, or why it is absent.
+/// Result of one panelist in a stage: its submission, or the reason for its absence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PanelistRecord<T> {
@@ -17,15 +17,15 @@ pub struct PanelistRecord<T> {
     pub panelist: String,
     /// The company that ran it, where that is known. For the caller, never for an agent.
     pub vendor: Option<VendorId>,
-    /// What it submitted; or why it is absent, in words for the caller.
+    /// Its submission; or the reason for its absence, in words for the caller.
     pub outcome: Result<T, String>,
 }
 
-/// What the arbiter says of a round.
+/// The arbiter's judgement of a round.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JudgementDraft {
-    /// Whether the tensions are settled as far as they can be.
+    /// True if the tensions are settled as far as they can be.
     pub close: bool,
     /// Why, at most 8 KiB. No panelist reads it.
     pub why: String,
@@ -33,46 +33,46 @@ pub struct JudgementDraft {
     pub findings: Vec<Finding>,
 }
 
-/// What a stage came to.
+/// Result of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "stage", rename_all = "snake_case", deny_unknown_fields)]
 pub enum StageRecord {
     /// The claims and the panel.
     Framing {
-        /// As they were accepted.
+        /// The accepted frame.
         frame: Box<Frame>,
     },
-    /// What each panelist submitted apart from the others.
+    /// Submissions of the panelists, each without the others'.
     Opening {
         /// Each of them.
         panel: Vec<PanelistRecord<OpeningDraft>>,
     },
-    /// Where they disagree.
+    /// Disagreements of the panelists.
     Analysing {
-        /// As they were accepted.
+        /// The accepted findings.
         findings: Vec<Finding>,
     },
-    /// What panelists answered to the case against them.
+    /// The panelists' answers to the case against them.
     CrossExamining {
-        /// Those who were asked: who is on a side of a tension.
+        /// Panelists that are on a side of a tension.
         panel: Vec<PanelistRecord<RebuttalDraft>>,
     },
-    /// What the arbiter says of the round. `None` at the ceiling, where it is not asked.
+    /// The arbiter's judgement of the round. `None` at the ceiling, where the engine does not ask for it.
     CheckingClose {
         /// Its judgement.
         judgement: Option<JudgementDraft>,
     },
-    /// Where the panel stands after the rounds.
+    /// The panel's positions after the rounds.
     Converging {
         /// Each claim.
         standings: Vec<ClaimStanding>,
     },
-    /// What each panelist holds in the end.
+    /// Final statements of the panelists.
     Final {
         /// Each of them.
         panel: Vec<PanelistRecord<StatementDraft>>,
     },
-    /// What the arbiter makes of it.
+    /// The arbiter's interpretation.
     Synthesising {
         /// Its words.
         interpretation: String,

@@ -1,4 +1,4 @@
-//! What bounds a debate beside its question: the section `debate` of `nexus.yaml`.
+//! Bounds of a debate beside its question: the section `debate` of `nexus.yaml`.
 
 use nexus_core::{ConfigSection, SettingsError, scope::DEFAULT_REFUSED_SUBMISSIONS, settings_schema};
 use nexus_router::Router;
@@ -12,7 +12,7 @@ use crate::{closing_rule::RoundBounds, frame::PANELISTS};
 /// Most rounds that a configuration or a caller may ask for. Source: our own bound; each is a turn of every panelist.
 const MOST_ROUNDS: u32 = 12;
 
-/// What bounds a debate whose creator says nothing else. Its sources lie below the roots of the section `tasks`.
+/// Defaults for debates whose creator sets no bounds. Their sources lie below the roots of the section `tasks`.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -29,15 +29,16 @@ const MOST_ROUNDS: u32 = 12;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct DebateSettings {
-    /// How many panelists there are, 2 to 9. Default 3.
+    /// Number of panelists, 2 to 9. Default 3.
     pub panelists: usize,
-    /// How many rounds of cross-examination are held at least, from 1 on. Default 1.
+    /// Lowest number of rounds of cross-examination, from 1 on. Default 1.
     pub min_rounds: u32,
-    /// How many are held at most, up to 12. Default 3.
+    /// Highest number of rounds, up to 12. Default 3.
     pub max_rounds: u32,
-    /// How many submissions of one agent may be refused in a stage before it is silent. Default 5, up to 50.
+    /// Number of submissions of one agent that may be refused in a stage before it counts as silent. Default 5,
+    /// up to 50.
     pub max_refused_submissions: u32,
-    /// What all turns of the debate together may use.
+    /// Budget of all turns of the debate together.
     pub budget: WorkBudget,
     /// Deadline of one agent's turn, in seconds. Default 1,800.
     pub turn_seconds: u64,
@@ -57,11 +58,12 @@ impl Default for DebateSettings {
 }
 
 impl DebateSettings {
-    /// What the configuration of a router says, or the defaults.
+    /// Settings from the configuration of a router, or the defaults.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] if the section cannot be used; never for a router whose registry has [`DebateSection`].
+    /// [`SettingsError`] if the section cannot be used; never for a router whose registry has
+    /// [`DebateSection`].
     pub fn of(router: &Router) -> Result<Self, SettingsError> {
         router.section("debate").map_or_else(|| Ok(Self::default()), |value| Self::read(&value))
     }
@@ -74,7 +76,7 @@ impl DebateSettings {
         }
     }
 
-    /// What is wrong with them: the field, and why.
+    /// The field that is invalid, and the reason.
     pub(crate) fn fault(&self) -> Option<(&'static str, String)> {
         let (least, most) = PANELISTS.into_inner();
         if !PANELISTS.contains(&self.panelists) {

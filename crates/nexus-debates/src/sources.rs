@@ -1,4 +1,4 @@
-//! The sources of a debate: copied into its folder, before any agent is asked.
+//! The sources of a debate: copied into its folder, before any agent runs.
 
 use std::{
     fs::File,
@@ -23,13 +23,13 @@ const MOST_BYTES: u64 = 32 << 20;
 const MOST_FILES: u64 = 2_000;
 const MOST_DEPTH: usize = 32;
 
-/// What panelists may read: a text, or a file or folder.
+/// A source that panelists may read: a text, or a file or folder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SourceDraft {
     /// Names it: a letter, then letters, digits, `-` and `_`, at most 40 in all.
     pub name: String,
-    /// What it says. Either this or `path`.
+    /// Its text. Either this or `path`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// The absolute path of a file or folder below the configured roots. It is copied when the debate is created; links in it are left
@@ -44,23 +44,23 @@ pub struct SourceDraft {
 pub struct Source {
     /// Its name, and that of its folder.
     pub name: String,
-    /// How many files it has.
+    /// Number of files.
     pub files: u64,
-    /// How many bytes they have.
+    /// Size of all files, in bytes.
     pub bytes: u64,
     /// Links, pipes and the like that were left out.
     pub left_out: u64,
 }
 
-/// What the copies have so far.
+/// Counts of the copies so far.
 #[derive(Debug, Default)]
 struct Copied {
     files: u64,
     bytes: u64,
 }
 
-/// Copies sources into `folder`, each into one of its own, and says what each has. Nothing outside of a source is read, whatever links
-/// are in it.
+/// Copies sources into `folder`, each into a folder of its own, and returns the counts of each. It reads
+/// nothing outside of a source, with any links in it.
 pub(crate) fn copy(
     drafts: &[SourceDraft],
     roots: &[PathBuf],
@@ -108,7 +108,7 @@ pub(crate) fn check_names(drafts: &[SourceDraft]) -> Result<(), DebateError> {
     Ok(())
 }
 
-/// What a panelist may touch: its own sources in the folder of sources, by the tools of these names.
+/// Scope of a panelist: its own sources in the folder of sources, with the tools of these names.
 pub(crate) fn scope(
     folder: &Path,
     sources: &[String],

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::closing_rule::RoundDecision;
 
-/// What `status.json` holds of a debate.
+/// State of a debate, as `status.json` holds it.
 ///
 /// ```text
 /// Framing → Opening → Analysing → CrossExamining ⇄ CheckingClose → Converging → Final → Synthesising → Done
 /// ```
 ///
-/// Each but the last is a stage that is to be run; any of them may be cancelled.
+/// Each state but the last is a stage that still has to run; any of them may be cancelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "name", rename_all = "snake_case", deny_unknown_fields)]
 pub enum DebateState {
@@ -69,7 +69,7 @@ nexus_work::answer_words! {
     }
 }
 
-/// What changes the status.
+/// Events that change the status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebateEvent {
     /// The stage was run, and what it came to is written down.
@@ -143,7 +143,7 @@ impl DebateState {
         }
     }
 
-    /// What a caller does with a debate in this status.
+    /// Next call of a caller in this status.
     pub fn next_call(self) -> &'static str {
         match self {
             Self::Done => "read it by debate_result; debate_spawn_task begins work that follows from it",

@@ -1,4 +1,4 @@
-//! What a panelist says in the end.
+//! A panelist's final statement.
 
 use nexus_work::{DraftError, Faults};
 use schemars::JsonSchema;
@@ -11,13 +11,13 @@ use crate::{
     position::{PositionDraft, Positions, positions},
 };
 
-/// A final statement, as it is handed in.
+/// A final statement, as a panelist submits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StatementDraft {
     /// Your position on each claim in the end. `abstain` where you cannot tell.
     pub positions: Vec<PositionDraft>,
-    /// What you hold in the end, and what would change your mind, at most 8 KiB.
+    /// Your final opinion, and the facts that would change it, at most 8 KiB.
     pub statement: String,
 }
 

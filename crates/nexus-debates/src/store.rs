@@ -28,7 +28,7 @@ pub struct DebateStore {
     index: Arc<HomeIndex>,
 }
 
-/// What lists show of a debate beside its title, cost and times.
+/// Fields of a debate in lists, beside its title, cost and times.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct DebateDetails {
     /// Its status.
@@ -44,7 +44,7 @@ pub(crate) type IndexedDebates = IndexedList<DebateDetails, DebateErrorKind>;
 pub type DebateListing = WorkListing<Debate, DebateSnapshot, DebateErrorKind>;
 
 impl DebateStore {
-    /// Those of the home at `home`. Nothing is read or made yet.
+    /// Debates of the home at `home`. Reads and creates nothing yet.
     pub fn in_home(home: &Path) -> Self {
         let journal = Arc::new(Journal::in_home(home));
         let index = Arc::new(HomeIndex::in_home(home, Arc::clone(&journal)));
@@ -82,12 +82,12 @@ impl DebateStore {
         Ok(Debate::of(self.workspaces.create(new)?))
     }
 
-    /// The debate that a caller names.
+    /// The debate of an id.
     ///
     /// # Errors
     ///
-    /// [`UnknownDebate`](DebateErrorKind::UnknownDebate) if the text is no id, or there is no such debate;
-    /// [`Damaged`](DebateErrorKind::Damaged) if its `status.json` is not what was written there.
+    /// [`UnknownDebate`](DebateErrorKind::UnknownDebate) if the text is not an id, or no debate has it;
+    /// [`Damaged`](DebateErrorKind::Damaged) if the content of its `status.json` was changed.
     pub fn open(&self, debate: &str) -> Result<Debate, DebateError> {
         Ok(Debate::of(self.workspaces.open_named(debate)?))
     }
@@ -101,11 +101,12 @@ impl DebateStore {
         self.workspaces.list_work(Debate::of)
     }
 
-    /// What lists show of every debate, the oldest first, from the index of the home: only debates that changed since are read.
+    /// Listed fields of every debate, the oldest first, from the index of the home: only changed debates are
+    /// read.
     ///
     /// # Errors
     ///
-    /// As [`list`](Self::list).
+    /// Those of [`list`](Self::list).
     pub(crate) fn list_indexed(&self) -> Result<IndexedDebates, DebateError> {
         self.workspaces.list_indexed(&self.index, |snapshot: &DebateSnapshot| {
             let status = snapshot.state.word();
@@ -117,7 +118,7 @@ impl DebateStore {
 
     /// Removes a debate that no caller knows of yet.
     pub(crate) fn discard(&self, debate: &Debate) {
-        // What cannot be removed is listed, and can be cancelled.
+        // A folder that cannot be removed is listed, and can be cancelled.
         let _ = self.workspaces.remove(debate.id());
     }
 }

@@ -9,16 +9,17 @@ use crate::{opening::Argument, position::Positions, proceedings::Proceedings};
 /// A text as it stands in a synthesis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerbatimPart {
-    /// What it is called: the id of an argument, `question`, `claim ID`, `steelman …`, `interpretation`.
+    /// Id of the part: the id of an argument, `question`, `claim ID`, `steelman …`, `interpretation`.
     pub id: String,
     /// The text, byte for byte.
     pub text: String,
 }
 
-/// Puts the record of a debate together, in Markdown: as far as it has come.
+/// Writes the record of a debate so far, in Markdown.
 ///
-/// A text of the caller's or of an agent's stands in a block of its own, whose heading says how many bytes it has and whose fence is longer
-/// than any in it. So no text can end its block, whatever is in it: [`verbatim_parts`] reads all of them back.
+/// A text of the caller or of an agent has a block of its own. The heading of a block gives its size in bytes,
+/// and its fence is longer than any in the text. So no text can end its block, with any content:
+/// [`verbatim_parts`] reads all of them back.
 pub fn synthesis(question: &str, proceedings: &Proceedings) -> String {
     let mut text = String::from("# Debate\n\n");
     block(&mut text, "question", "", question);

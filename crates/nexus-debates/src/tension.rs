@@ -1,4 +1,4 @@
-//! What panelists disagree on, in the words of the arbiter.
+//! Disagreements of panelists, in the words of the arbiter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,12 @@ use crate::{
 const MOST_FINDINGS: usize = 24;
 const MOST_STEELMAN_BYTES: usize = 4 << 10;
 
-/// What the arbiter hands in of the openings.
+/// The arbiter's analysis of the openings, as it submits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnalysisDraft {
-    /// Where panelists disagree, at most 24. Whoever supports what another opposes is on a side of one, against that other.
+    /// Disagreements of panelists, at most 24. A panelist that supports a claim which another opposes is on a
+    /// side of one, against that other.
     pub findings: Vec<Finding>,
 }
 
@@ -41,7 +42,7 @@ pub struct Finding {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Side {
-    /// The names of those who are on it, at least one.
+    /// Names of the panelists on it, at least one.
     pub panelists: Vec<String>,
     /// The strongest case for it, in your own words, at most 4 KiB.
     pub steelman: String,
@@ -49,11 +50,12 @@ pub struct Side {
 
 /// The tensions of a round, checked:
 ///
-/// - Claims and panelists are those that there are, and each panelist is on one side at most of each.
-/// - No side has two of whom one supports what the other opposes.
-/// - Where some support what others oppose, each of them is on a side that somebody stands against who contradicts it: nobody is
-///   spared the case against its position, and nobody is given the case for it.
-/// - No steelman, and nothing that one panelist is shown in all, has words of a rebuttal.
+/// - Claims and panelists exist, and each panelist is on one side at most of each.
+/// - No side has two panelists of whom one supports what the other opposes.
+/// - Where panelists support what others oppose, each of them is on a side that faces a panelist who
+///   contradicts it: every panelist gets
+/// the case against its position, and never the case for it.
+/// - No steelman, and no other text for a panelist, has words of a rebuttal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tensions {
     findings: Vec<Finding>,
@@ -118,7 +120,7 @@ impl Tensions {
         &self.findings
     }
 
-    /// Those that a panelist is on a side of, each with what stands against it: the steelmans of the other sides.
+    /// Tensions with a panelist on a side, each with the steelmans of the other sides.
     pub fn against<'t>(&'t self, panelist: &'t str) -> impl Iterator<Item = (&'t Finding, Vec<&'t str>)> {
         self.findings.iter().filter_map(move |finding| {
             let is_on = |side: &&Side| side.panelists.iter().any(|name| name == panelist);
@@ -128,7 +130,7 @@ impl Tensions {
         })
     }
 
-    /// Whether somebody contradicts a panelist on a claim, and no finding says so.
+    /// Returns true if another panelist contradicts `name` on a claim, and no finding contains it.
     fn spares(&self, name: &str, claim: &str, positions: &BTreeMap<String, Positions>) -> bool {
         let contradict = |other: &String| contradict(positions, claim, name, other);
         let is_against = |finding: &Finding| {
@@ -198,7 +200,7 @@ fn check_sides(
     }
 }
 
-/// Whether one supports a claim that the other opposes.
+/// Returns true if one supports a claim that the other opposes.
 fn contradict(positions: &BTreeMap<String, Positions>, claim: &str, one: &str, other: &str) -> bool {
     let stance = |name: &str| positions.get(name)?.get(claim).copied();
     matches!((stance(one), stance(other)), (Some(one), Some(other)) if one.contradicts(other))

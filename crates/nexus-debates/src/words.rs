@@ -1,14 +1,14 @@
-//! Whether one text has words of another.
+//! Finds words that one text copies from another.
 
 use std::{collections::HashSet, iter, sync::LazyLock};
 
 use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 use unicode_security::confusable_detection::skeleton;
 
-/// How many consecutive words are a copy.
+/// Number of consecutive words that count as a copy.
 pub const COPIED_WORDS: usize = 12;
 
-/// Longest run of letters that counts as one word, in characters: whoever leaves out the spaces gains nothing.
+/// Longest run of letters that counts as one word, in characters: leaving out the spaces gains nothing.
 const LONGEST_WORD: usize = 16;
 
 /// The words of a text that must not be copied: normalised (compatibility forms are one, case and accents are folded, letters that look
@@ -16,7 +16,7 @@ const LONGEST_WORD: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct RawWords {
     letters: String,
-    /// Where each word begins in `letters`, and their end.
+    /// Beginning of each word in `letters`, and the end of the last.
     bounds: Vec<usize>,
     /// The words as they stand in the text, in small letters.
     words: Vec<String>,
@@ -40,7 +40,7 @@ impl RawWords {
                 length = 0;
                 return;
             };
-            // Scripts that put no space between words: each character is one.
+            // In scripts without spaces between words, each character is a word.
             let is_alone = has_no_spaces(character);
             if is_alone || length == LONGEST_WORD {
                 raw.end_word();
@@ -94,9 +94,10 @@ impl SearchedText {
     }
 }
 
-/// The first run of 12 consecutive words of `raw` that `steelman` has as well. Words are compared without case, accents, punctuation, space
-/// and characters that cannot be seen; compatibility forms, such as full-width letters, are what they stand for. Letters that look alike are
-/// the same, whatever their script: those that Unicode calls confusable (Technical Standard 39), and `i`, `l` and `1`.
+/// The first run of 12 consecutive words of `raw` that `steelman` contains too. Words are compared without
+/// case, accents, punctuation, space and invisible characters; compatibility forms, such as full-width letters,
+/// count as the letters for which they stand. Letters that look alike are the same, in any script, if
+/// Unicode calls them confusable (Technical Standard 39), and so are `i`, `l` and `1`.
 ///
 /// ```
 /// use nexus_debates::shares_words;
@@ -122,8 +123,8 @@ fn shown(text: &str, mut give: impl FnMut(Option<char>)) {
                 || matches!(character, '\u{2028}' | '\u{2029}')
         };
         let parts: Vec<char> = iter::once(character).nfkd().filter(is_seen).collect();
-        // A compatibility form is what it stands for; a letter that stands for another one that is no letter of ours, as the lunate
-        // sigma does, is what it looks like.
+        // A compatibility form counts as its plain form. A letter whose plain form is not an ASCII letter, as
+        // the lunate sigma's, counts as the letter that it looks like.
         let looks: Vec<char> = match parts.iter().any(|part| part.is_alphanumeric() && !part.is_ascii()) {
             true => prototype(character).collect(),
             false => Vec::new(),
@@ -135,7 +136,7 @@ fn shown(text: &str, mut give: impl FnMut(Option<char>)) {
 
 /// Adds a letter or digit as it is compared: what looks like it, in small letters. One may become two, as `m` looks like `rn`.
 fn add_folded(letters: &mut String, character: char) {
-    /// What each of the first 128 characters becomes: a text is mostly made of them.
+    /// Replacements of the first 128 characters, of which most texts are made.
     static ASCII: LazyLock<Vec<String>> = LazyLock::new(|| {
         (0..128).map(|byte| looks(char::from(byte).to_ascii_lowercase()).collect()).collect()
     });
@@ -153,7 +154,7 @@ fn add_folded(letters: &mut String, character: char) {
     }
 }
 
-/// What Unicode takes a character for, without its marks.
+/// Unicode's prototype of a character, without its marks.
 fn prototype(character: char) -> impl Iterator<Item = char> {
     let prototype: Vec<char> = skeleton(character.encode_utf8(&mut [0; 4])).collect();
     prototype.into_iter().filter(|letter| !is_combining_mark(*letter))

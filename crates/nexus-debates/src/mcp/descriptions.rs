@@ -1,11 +1,11 @@
-//! What a model reads of the server and its tools.
+//! Texts that a model reads of the server and its tools.
 //!
-//! Bounds, by what clients were seen to do: the instructions are cut after 250 characters by one client and after 2,048 by another,
-//! descriptions after 2,048.
+//! Bounds, by the behaviour of real clients: one client cuts the instructions after 250 characters, another
+//! after 2,048, and descriptions are cut after 2,048.
 
 use nexus_mcp::{ToolDescription, ToolKind};
 
-/// How debates are walked. The first 250 characters do alone.
+/// Instructions for running a debate. The first 250 characters suffice on their own.
 pub(super) const INSTRUCTIONS: &str = "\
 Have a panel judge a question: debate_create {question, sources}, then debate_advance {debate_id} again and again until `status` is \
 done, then debate_result {debate_id}. `running: true`: make the same call again.

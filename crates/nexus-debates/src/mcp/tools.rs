@@ -33,7 +33,8 @@ impl DebateTools {
         Self { debates: OnFirstCall::new(open) }
     }
 
-    /// What the client named as its folders. Asked for before anything is made: the call may be sent again with them.
+    /// Folders that the client named. The server asks for them before it creates anything: the client may send
+    /// the call again with them.
     async fn roots(context: &CallContext) -> Vec<PathBuf> {
         match context.roots().await {
             ClientRoots::Named(roots) => roots,

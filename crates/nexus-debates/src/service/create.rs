@@ -30,7 +30,8 @@ impl Debates {
         self.create_below(request, &[]).await
     }
 
-    /// Creates a debate, with sources below the configured roots or those of the client, and copies its sources. No agent is asked yet.
+    /// Creates a debate, with sources below the configured roots or those of the client, and copies its
+    /// sources. No agent runs yet.
     pub async fn create_below(
         &self,
         request: DebateCreateRequest,
@@ -91,7 +92,7 @@ impl Debates {
         settings.max_rounds = request.max_rounds.unwrap_or(settings.max_rounds);
         settings.min_rounds = match request.min_rounds {
             Some(rounds) => rounds,
-            // Who wants fewer rounds than the configuration's least means that.
+            // A caller that sets fewer rounds than the configuration's least gets them.
             None => settings.min_rounds.min(settings.max_rounds.max(1)),
         };
         settings.budget = request.budget.unwrap_or(settings.budget);
@@ -112,7 +113,7 @@ impl Debates {
         })
     }
 
-    /// Whether the configuration binds somebody to each part of the work.
+    /// Checks that the configuration binds a backend to each part of the work.
     fn check_configuration(&self) -> Result<(), DebateError> {
         for kind in [FRAMER, PANELIST, ARBITER] {
             self.0.router.explain(WorkKind::from(kind)).map_err(|error| {
@@ -126,7 +127,7 @@ impl Debates {
     }
 }
 
-/// Whether a frame can hold the pins at all.
+/// Checks that a frame has room for the pins.
 fn check_pins(pins: &[String], registered: &[RegisteredAgent], panelists: usize) -> Result<(), DebateError> {
     let is_registered = |pin: &String| registered.iter().any(|agent| agent.name == *pin);
     for (at, pin) in pins.iter().enumerate() {

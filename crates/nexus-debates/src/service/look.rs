@@ -23,7 +23,7 @@ use crate::{
 };
 
 impl Debates {
-    /// Where a debate is; waits while a stage of it runs.
+    /// State of a debate; waits while a stage of it runs.
     pub async fn status(&self, request: DebateStatusRequest) -> Result<DebateView, DebateError> {
         let deadline = Instant::now() + call_wait(request.wait_s);
         let debate = self.0.open(&request.debate_id).await?;
@@ -31,7 +31,7 @@ impl Debates {
         self.view(&debate).await
     }
 
-    /// What a debate has come to: a page of its record. Changes nothing.
+    /// Result of a debate so far: a page of its record. Changes nothing.
     pub async fn result(&self, request: DebateResultRequest) -> Result<DebateResult, DebateError> {
         let debate = self.0.open(&request.debate_id).await?;
         self.0
@@ -89,7 +89,7 @@ impl Debates {
         .await
     }
 
-    /// Where a debate is now.
+    /// Current state of a debate.
     pub(super) async fn view(&self, debate: &Debate) -> Result<DebateView, DebateError> {
         let progress = self.0.jobs.progress(debate).await?;
         self.0

@@ -1,4 +1,4 @@
-//! What each call takes. The documentation of a field is what a model reads of it.
+//! Arguments of the calls. Models read the documentation of their fields.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -12,27 +12,28 @@ use crate::sources::SourceDraft;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DebateCreateRequest {
-    /// What is debated, so that somebody who has read nothing else understands it. At most 16 KiB.
+    /// The question, so that a reader without any other knowledge understands it. At most 16 KiB.
     pub question: String,
-    /// What you know about it that the agents cannot find out by themselves. At most 64 KiB.
+    /// Your knowledge of it that the agents cannot find out by themselves. At most 64 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// What panelists may read, at most 32. Each goes to one panelist at most: give several, so that they know different things.
+    /// Texts and files that panelists may read, at most 32. One panelist at most reads each: give several, so
+    /// that panelists know different things.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<SourceDraft>,
-    /// Who has to sit: names of registered agents, or names that panelists are to have.
+    /// Panelists that must sit: names of registered agents, or names that panelists should have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<String>,
-    /// How many panelists there are, 2 to 9. By default as the configuration says.
+    /// Number of panelists, 2 to 9. The configuration has the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub panelists: Option<usize>,
-    /// How many rounds of cross-examination are held at least, from 1 on. By default as the configuration says.
+    /// Lowest number of rounds of cross-examination, from 1 on. The configuration has the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rounds: Option<u32>,
-    /// How many rounds are held at most, up to 12. By default as the configuration says.
+    /// Highest number of rounds, up to 12. The configuration has the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_rounds: Option<u32>,
-    /// What all turns of the debate together may use.
+    /// Budget of all turns of the debate together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<WorkBudget>,
     /// The workspace that this debate is a part of.
@@ -49,7 +50,8 @@ pub struct DebateCreateRequest {
 pub struct DebateAdvanceRequest {
     /// The debate, as `debate_create` named it.
     pub debate_id: String,
-    /// How long to wait, in seconds: 45 by default, 50 at most. If the stage still runs then, call again: that joins it.
+    /// Longest wait in seconds: 45 by default, 50 at most. If the stage still runs then, call again: that joins
+    /// it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_s: Option<u64>,
 }
@@ -60,7 +62,7 @@ pub struct DebateAdvanceRequest {
 pub struct DebateStatusRequest {
     /// The debate, as `debate_create` named it.
     pub debate_id: String,
-    /// How long to wait while a stage runs, in seconds: 45 by default, 50 at most, 0 not at all.
+    /// Longest wait while a stage runs, in seconds: 45 by default, 50 at most, 0 for no wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_s: Option<u64>,
 }
@@ -71,7 +73,7 @@ pub struct DebateStatusRequest {
 pub struct DebateResultRequest {
     /// The debate, as `debate_create` named it.
     pub debate_id: String,
-    /// Where the page of its record begins: `next_offset` of the page before.
+    /// Offset of the page of its record: `next_offset` of the page before.
     #[serde(default)]
     pub offset: u64,
 }
@@ -86,7 +88,7 @@ pub struct DebateListRequest {
     /// Only those with these labels.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Where the page begins: `next_offset` of the page before.
+    /// Offset of the page: `next_offset` of the page before.
     #[serde(default)]
     pub offset: u64,
 }
@@ -105,11 +107,11 @@ pub struct DebateCancelRequest {
 pub struct DebateSpawnTaskRequest {
     /// The debate, as `debate_create` named it.
     pub debate_id: String,
-    /// What is to be reached, and how anybody can see that it is. At most 16 KiB.
+    /// The goal, and how a reader can see that it is reached. At most 16 KiB.
     pub goal: String,
     /// The absolute path of the project: the top of a git repository, or a folder that is in none.
     pub project: PathBuf,
-    /// What you know about it beside what the debate came to, which is added. At most 32 KiB.
+    /// Your knowledge of it beside the debate's result, which is added. At most 32 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
 }

@@ -54,7 +54,8 @@ impl Debates {
         self.view(&debate).await
     }
 
-    /// Ends a debate. What runs for it is stopped first, here or in another process. What was said in settled stages stays.
+    /// Ends a debate, after its running stage was stopped, in this or another process. The records of settled
+    /// stages remain.
     pub async fn cancel(&self, request: DebateCancelRequest) -> Result<DebateView, DebateError> {
         let debate = self.0.open(&request.debate_id).await?;
         let state = self
@@ -79,7 +80,7 @@ impl Debates {
         self.0.jobs.stop(&debate).await;
         let hold = self.0.jobs.lock(&debate, MAX_CALL_WAIT).await?;
         self.0.read(&debate, finish_cancel).await?;
-        // Whoever holds a stage counts as running it.
+        // A process that holds the lock of a stage counts as running it.
         drop(hold);
         let seen = self.view(&debate).await;
         seen.map_err(|error| {

@@ -1,4 +1,4 @@
-//! What the arbiter is asked: it reads what was said, and changes nothing of it.
+//! Turns of the arbiter, which reads the proceedings and changes nothing in them.
 
 use nexus_core::Submission;
 use nexus_router::WorkKind;
@@ -28,7 +28,7 @@ const INTERPRETATION: &str = include_str!("../../prompts/interpretation.md");
 /// Longest interpretation, in bytes. Source: our own bound.
 const MOST_INTERPRETATION_BYTES: usize = 32 << 10;
 
-/// What the arbiter makes of a debate, as it is handed in.
+/// The arbiter's interpretation of a debate, as it submits it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct InterpretationDraft {
@@ -46,7 +46,7 @@ impl StageRun<'_> {
         Ok(self.arbiter(ANALYSIS, self.arbiter_brief(), texts, submit, place).await?.findings)
     }
 
-    /// What it says of the last round: it has to name tensions unless the debate closes by it.
+    /// Judgement of the last round: the arbiter has to name tensions unless it closes the debate.
     pub(super) async fn judgement(&self) -> Result<JudgementDraft, DebateError> {
         let proceedings = self.proceedings.clone();
         let place = Submission::new().checked_by(move |draft: &JudgementDraft| {

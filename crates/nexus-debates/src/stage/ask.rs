@@ -14,27 +14,28 @@ use nexus_work::{
 use super::StageRun;
 use crate::{debate::DebateLogEvent, debate_error::DebateError, sources};
 
-/// How many calls an agent may make in a stage, beside the one that hands in and those that read its texts. Source: our own bound.
+/// Highest number of an agent's calls in a stage. The call that submits and the calls that read its texts do
+/// not count. Source: our own bound.
 const TOOL_CALLS: u32 = 40;
-/// How many bytes of a text a page has at least, over all but the last: what does not fit into one of 9,000 bytes begins the next.
+/// Lowest number of bytes of each page of a text but the last: text beyond 9,000 bytes begins the next page.
 const PAGE_BYTES: usize = 4_500;
 
-/// What one agent is given.
+/// Inputs of one agent.
 pub(super) struct Part<'p, T> {
-    /// Who it is: `arbiter`, or the name of a panelist.
+    /// Name of the agent: `arbiter`, or the name of a panelist.
     pub(super) name: &'p str,
     pub(super) route: AgentRoute,
-    /// What stands above what it is asked.
+    /// System prompt.
     pub(super) system: String,
-    /// What it is asked; also what `read_my_brief` answers.
+    /// The agent's task; also the answer of `read_my_brief`.
     pub(super) brief: String,
     /// Texts that it may read page by page: a tool's name, its description, and the text.
     pub(super) texts: Vec<(&'static str, &'static str, String)>,
     /// The sources that it may read.
     pub(super) sources: &'p [String],
-    /// The tool by which it hands in.
+    /// The tool by which it submits.
     pub(super) submit: (&'static str, &'static str),
-    /// Where that lies afterwards, checked.
+    /// Holds the checked submission.
     pub(super) place: Submission<T>,
 }
 
@@ -62,7 +63,7 @@ impl StageRun<'_> {
         let hook = {
             let place = part.place.clone();
             BeforeRetry::new(move |_| {
-                // What was handed in by the one that failed is nothing that the next one said. It changes no file.
+                // A submission of a failed agent does not belong to the next one. It changes no file.
                 place.take();
                 async { Ok::<(), std::convert::Infallible>(()) }
             })
@@ -114,7 +115,7 @@ impl StageRun<'_> {
         Ok((scope, toolbox.with(Tool::submit(part.submit.0, part.submit.1, &part.place))))
     }
 
-    /// What bounds a turn that is one of so many at once: of what is left of the budget each has an equal share.
+    /// Limits of one of `turns` simultaneous turns: each gets an equal share of the remaining budget.
     pub(super) fn limits(&self, turns: usize) -> Limits {
         let mut limits = Limits::new().with_deadline(Duration::from_secs(self.data.settings.turn_seconds));
         if let Some(budget) = &self.budget {
@@ -141,7 +142,7 @@ impl StageRun<'_> {
         self.log(events).await;
     }
 
-    /// What cannot be written is missing in the log, and nowhere else.
+    /// A failed write loses the event in the log, and nothing else.
     pub(super) async fn log(&self, events: Vec<DebateLogEvent>) {
         let debate = self.debate.clone();
         let _: Result<(), DebateError> =

@@ -21,7 +21,7 @@ use crate::{
 };
 
 const SYSTEM: &str = include_str!("../../prompts/framer.md");
-/// How many frames may be refused.
+/// Highest number of refused frames.
 const MOST_REFUSALS: usize = 2;
 
 impl StageRun<'_> {
@@ -53,7 +53,7 @@ impl StageRun<'_> {
         }
     }
 
-    /// What the framer is asked.
+    /// The framer's task.
     fn framing_task(&self) -> String {
         let mut text = asked(self.data);
         for source in self.data.sources.iter().flatten() {

@@ -1,7 +1,8 @@
-//! Running a stage: who is asked what, with which tools, and what came of it.
+//! Runs a stage: its agents, their prompts and tools, and the result.
 //!
-//! What an agent can reach is what stands here: its prompt, the texts of its tools, and the folders of its own sources. No prompt is
-//! needed to keep one panelist from another's rebuttal: no text and no folder that it is given holds one.
+//! This module decides all that an agent can reach: its prompt, the texts of its tools, and the folders of its
+//! own sources. No prompt has to ask a panelist to ignore another's rebuttal: no text and no folder that it
+//! gets holds it.
 
 mod arbiter;
 mod ask;
@@ -23,12 +24,12 @@ use crate::{
     state::DebateState,
 };
 
-/// The work-kinds of those who take part.
+/// Work-kinds of the participants.
 pub(crate) const FRAMER: &str = "framer";
 pub(crate) const PANELIST: &str = "panelist";
 pub(crate) const ARBITER: &str = "arbiter";
 
-/// What one stage of a debate is run with.
+/// Inputs of one stage of a debate.
 pub(crate) struct StageRun<'a> {
     pub(crate) router: &'a Router,
     pub(crate) debate: &'a Debate,
@@ -58,7 +59,8 @@ impl StageRun<'_> {
                 StageRecord::CrossExamining { panel: self.rebuttals(round).await? }
             }
             DebateState::CheckingClose { .. } => {
-                // At the ceiling it closes whatever the arbiter says, so it is not asked.
+                // At the ceiling the debate closes with any answer of the arbiter, so the engine does not ask
+                // it.
                 let judgement = match self.proceedings.is_at_ceiling() {
                     true => None,
                     false => Some(self.judgement().await?),

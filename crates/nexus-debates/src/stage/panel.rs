@@ -1,4 +1,4 @@
-//! What panelists are asked: all of them at once, each apart from the others.
+//! Turns of the panelists: all at once, each apart from the others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -26,11 +26,11 @@ const OPENING: &str = include_str!("../../prompts/opening.md");
 const REBUTTAL: &str = include_str!("../../prompts/rebuttal.md");
 const STATEMENT: &str = include_str!("../../prompts/statement.md");
 
-/// How many have to open: one alone debates with nobody. Source: our own choice.
+/// Lowest number of openings: one panelist alone cannot debate. Source: our own choice.
 const FEWEST_OPENINGS: usize = 2;
 
 impl StageRun<'_> {
-    /// Has everybody open. Nobody is shown anything of another's.
+    /// Openings of all panelists. No panelist sees anything of another's.
     pub(super) async fn openings(&self) -> Result<Vec<PanelistRecord<OpeningDraft>>, DebateError> {
         let Some(frame) = self.proceedings.frame() else {
             return Err(self.failed("there is no frame"));
@@ -122,7 +122,7 @@ impl StageRun<'_> {
         }
     }
 
-    /// Who runs the panelist of this number: the seats of the roster in turn.
+    /// Route of the panelist of this number: the seats of the roster in turn.
     fn seat(&self, index: usize) -> AgentRoute {
         let kind = WorkKind::from(PANELIST);
         match self.router.panel(kind.clone()) {
@@ -153,7 +153,8 @@ impl StageRun<'_> {
             say(ended.fetch_add(1, Ordering::SeqCst) + 1);
             let outcome = match answer {
                 Ok(draft) => Ok(draft),
-                // That is no word of the panelist's: its turn was not run. The disk may have room again in the next try.
+                // The panelist did not speak: its turn did not run. The disk may have room again in the next
+                // try.
                 Err(failure @ AgentFailure::Unrecorded { .. }) => {
                     return Err(self.failed(format!("{}: {failure}", panelist.name)));
                 }
@@ -171,7 +172,7 @@ impl StageRun<'_> {
         });
         self.log(absent.collect()).await;
         let present = panel.iter().filter(|record| record.outcome.is_ok()).count();
-        // Where nobody has to be asked, nobody is missing.
+        // A stage without panelists to ask has no absences.
         if all > 0 && present < fewest {
             let reasons: Vec<String> = panel
                 .iter()

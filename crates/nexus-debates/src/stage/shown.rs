@@ -1,4 +1,4 @@
-//! What agents are shown of a debate: quoted, with nothing that names who ran whom.
+//! Texts of a debate for its agents: quoted, without anything that identifies who ran whom.
 
 use nexus_work::Quote;
 
@@ -10,12 +10,12 @@ use crate::{
     proceedings::{DebateRound, Proceedings},
 };
 
-/// A text of somebody else's, whole.
+/// A whole text of another author.
 pub(super) fn quoted(origin: &str, text: &str) -> String {
     Quote::new(origin, text).at_most(usize::MAX).to_string()
 }
 
-/// What is asked, and what the caller knows about it.
+/// The question, and the caller's knowledge of it.
 pub(super) fn asked(data: &DebateData) -> String {
     let mut text = quoted("the question", &data.question);
     if let Some(context) = &data.context {
@@ -24,7 +24,7 @@ pub(super) fn asked(data: &DebateData) -> String {
     text
 }
 
-/// What is asked, and the claims.
+/// The question and the claims.
 pub(super) fn asked_with_claims(data: &DebateData, proceedings: &Proceedings) -> String {
     let claims = proceedings.frame().map(|frame| frame.claims()).unwrap_or_default();
     claims
@@ -32,7 +32,7 @@ pub(super) fn asked_with_claims(data: &DebateData, proceedings: &Proceedings) ->
         .fold(asked(data), |text, claim| text + &quoted(&format!("the claim {}", claim.id), &claim.text))
 }
 
-/// What one panelist is asked, and from where it looks at that.
+/// One panelist's task, and its point of view.
 pub(super) fn brief_of(data: &DebateData, proceedings: &Proceedings, panelist: &Panelist) -> String {
     let mut text = asked_with_claims(data, proceedings);
     text.push_str(&quoted(&format!("who you are: {}", panelist.name), &panelist.role));
@@ -98,7 +98,7 @@ pub(super) fn shown_tension(proceedings: &Proceedings, name: &str) -> String {
     text
 }
 
-/// Where the panel stands on each claim.
+/// The panel's positions on each claim.
 pub(super) fn shown_standings(proceedings: &Proceedings) -> String {
     let standings = proceedings.outcome();
     let lines: Vec<String> = standings
