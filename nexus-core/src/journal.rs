@@ -1,13 +1,12 @@
-//! Entries in the journal of a home.
+//! Failures of the journal of a home.
 
-use nexus_files::{Journal, JournalKind};
+use std::io;
 
-/// Records a change that is on the disk in the journal of its home.
+/// Logs that a change is not in the journal of its home, if there is such a failure, as `nexus_files::Journal::record` returns it.
 ///
-/// A journal that cannot be written fails nothing: the failure is logged once a minute at most, and readers see the change at their next
-/// scan of the state.
-pub fn journal_change(journal: &Journal, kind: JournalKind, id: &str, what: &str) {
-    if let Some(error) = journal.record(kind, id, what) {
+/// A journal that cannot be written fails nothing: readers see the change at their next scan of the state.
+pub fn log_unrecorded(failure: Option<io::Error>) {
+    if let Some(error) = failure {
         tracing::warn!(%error, "the journal cannot be written");
     }
 }

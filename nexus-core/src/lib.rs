@@ -46,7 +46,6 @@ mod file_tools;
 mod forget;
 pub mod harness;
 pub mod id;
-#[cfg(feature = "journal")]
 mod journal;
 mod json_schema;
 pub mod lenient_json;
@@ -95,8 +94,7 @@ pub use file_tools::FileTools;
 pub use forget::{ForgetError, Forgotten};
 pub use harness::{EventQueue, Outbox, Recorder};
 pub use id::{BackendId, CallId, MessageId, ModelId, ParticipantId, VendorId};
-#[cfg(feature = "journal")]
-pub use journal::journal_change;
+pub use journal::log_unrecorded;
 pub use picture::MAX_PICTURE_BYTES;
 pub use record::{
     RecordError, RecordFile, RecordLog, RecordedOutcome, RecordedRequest, TurnRecord, TurnRecording,

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use nexus_core::{BackendId, ResumeHandle, ServiceFault, journal_change};
+use nexus_core::{BackendId, ResumeHandle, ServiceFault, log_unrecorded};
 use nexus_files::{FileLock, HomeIndex, IndexEntry, Journal, JournalKind, WorkFiles};
 use serde::{Deserialize, Serialize};
 
@@ -333,7 +333,7 @@ impl Conversations {
     }
 
     fn record(&self, name: &ConversationName, what: &str) {
-        journal_change(&self.journal, JournalKind::Conversation, name.as_str(), what);
+        log_unrecorded(self.journal.record(JournalKind::Conversation, name.as_str(), what));
     }
 
     /// The conversation that a name has.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use nexus_core::{Clock, SystemClock, journal_change};
+use nexus_core::{Clock, SystemClock, log_unrecorded};
 use nexus_files::Journal;
 
 use super::WorkspaceId;
@@ -20,7 +20,7 @@ impl Settings {
     /// Records a change that is on the disk.
     pub(super) fn record(&self, kind: &str, id: &WorkspaceId, what: &str) {
         if let Some(journal) = &self.journal {
-            journal_change(journal, kind.into(), id.as_str(), what);
+            log_unrecorded(journal.record(kind.into(), id.as_str(), what));
         }
     }
 }

@@ -74,12 +74,12 @@ mod system {
     #[derive(Debug)]
     pub(super) struct FileEvents {
         instance: AsyncFd<OwnedFd>,
-        counted: Counted,
+        counted: CountedEvents,
     }
 
     /// Events that wake the waiter.
     #[derive(Debug)]
-    enum Counted {
+    enum CountedEvents {
         All,
         /// Those of the file with this name.
         OfFile(OsString),
@@ -94,29 +94,29 @@ mod system {
     impl FileEvents {
         pub(super) fn of_folder(folder: &Path) -> Option<Self> {
             // The status is replaced by a rename. Events are appended to a file that stays, which wakes no waiter.
-            Self::of(folder, REPLACED | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW, Counted::All)
+            Self::of(folder, REPLACED | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW, CountedEvents::All)
         }
 
         pub(super) fn of_lock(path: &Path) -> Option<Self> {
             // The owner of a lock has opened the file for writing. Those who only look have not, and wake no waiter.
             let changes = WatchFlags::CLOSE_WRITE | WatchFlags::ATTRIB | WatchFlags::DONT_FOLLOW;
-            Self::of(path, changes, Counted::All)
+            Self::of(path, changes, CountedEvents::All)
         }
 
         pub(super) fn of_file(path: &Path) -> Option<Self> {
             // The folder may be a link, as a home is sometimes.
             let changes = REPLACED | WatchFlags::MODIFY | WatchFlags::ONLYDIR;
-            Self::of(path.parent()?, changes, Counted::OfFile(path.file_name()?.to_owned()))
+            Self::of(path.parent()?, changes, CountedEvents::OfFile(path.file_name()?.to_owned()))
         }
 
         pub(super) fn of_content(folder: &Path, lock: &'static str) -> Option<Self> {
             let changes = REPLACED | WatchFlags::MODIFY | WatchFlags::CLOSE_WRITE;
             let changes = changes | WatchFlags::ONLYDIR | WatchFlags::DONT_FOLLOW;
-            Self::of(folder, changes, Counted::OfContent { lock })
+            Self::of(folder, changes, CountedEvents::OfContent { lock })
         }
 
         /// Returns `None` also where the user has no more instances or watches to have.
-        fn of(path: &Path, changes: WatchFlags, counted: Counted) -> Option<Self> {
+        fn of(path: &Path, changes: WatchFlags, counted: CountedEvents) -> Option<Self> {
             let instance = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
             let end = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
             add_watch(&instance, path, changes | end).ok()?;
@@ -155,7 +155,7 @@ mod system {
         }
     }
 
-    impl Counted {
+    impl CountedEvents {
         fn counts(&self, event: &Event<'_>) -> bool {
             let Some(name) = event.file_name().map(std::ffi::CStr::to_bytes) else { return true };
             match self {

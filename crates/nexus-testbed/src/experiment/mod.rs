@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use nexus_core::{CancelToken, journal_change};
+use nexus_core::{CancelToken, log_unrecorded};
 use nexus_files::{FileLock, Journal, JournalKind, make_private_folder};
 use nexus_tasks::BriefLimits;
 
@@ -253,7 +253,7 @@ impl Experiment {
                 }
             };
             self.file.add(&run)?;
-            journal_change(&journal, JournalKind::Testbed, &self.folder.to_string_lossy(), "run_ended");
+            log_unrecorded(journal.record(JournalKind::Testbed, &self.folder.to_string_lossy(), "run_ended"));
             finished(&run);
             self.finished.push(run);
         }

@@ -15,7 +15,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use nexus_core::{Clock, journal_change};
+use nexus_core::{Clock, log_unrecorded};
 use nexus_files::{Journal, JournalKind};
 use rusqlite::{Connection, TransactionBehavior};
 use serde_json::Value;
@@ -203,7 +203,7 @@ impl SqliteStore {
             if let Some(journal) = store.journal.get()
                 && let Some(StoreChange(kind, id, what)) = change(&done)
             {
-                journal_change(journal, kind, &id, what);
+                log_unrecorded(journal.record(kind, &id, what));
             }
             Ok(done)
         });
