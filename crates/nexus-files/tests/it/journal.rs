@@ -160,7 +160,8 @@ fn eight_threads_number_without_a_gap_while_the_files_rotate() {
 
 #[test]
 fn a_journal_that_cannot_be_written_says_so_once() {
-    let prepare: [(&str, fn(&Path), ErrorKind); 3] = [
+    type Prepare = fn(&Path);
+    let prepare: [(&str, Prepare, ErrorKind); 3] = [
         ("a folder", |home| fs::create_dir(home.join("journal.jsonl")).unwrap(), ErrorKind::InvalidData),
         ("a link", |home| symlink("elsewhere", home.join("journal.jsonl")).unwrap(), ErrorKind::InvalidData),
         (
