@@ -184,7 +184,7 @@ impl ScriptedTurn<'_> {
                     }
                 }
                 Act::Then(compute) => {
-                    compute(&self.answered).into_iter().rev().for_each(|act| acts.push_front(act))
+                    compute(&self.answered).into_iter().rev().for_each(|act| acts.push_front(act));
                 }
                 Act::Beside(effect) => effect(),
                 Act::Meet(barrier) => {
