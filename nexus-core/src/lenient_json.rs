@@ -195,7 +195,7 @@ pub fn request_id(text: &[u8]) -> Option<Value> {
     while let Some(&byte) = text.as_bytes().get(at) {
         match byte {
             b'"' => {
-                let end = string_end(&text, at + 1)?;
+                let end = at + string_length(text.as_bytes().get(at..)?)?;
                 key = (depth == 1).then_some(at..end);
                 at = end;
                 continue;
@@ -219,7 +219,7 @@ pub fn request_id(text: &[u8]) -> Option<Value> {
 fn leading_id(text: &str) -> Option<Value> {
     let text = text.trim_start();
     let end = match text.strip_prefix('"') {
-        Some(_) => string_end(text, 1)?,
+        Some(_) => string_length(text.as_bytes())?,
         None => {
             let end = text.find(|c: char| !c.is_ascii_digit() && c != '-')?;
             text.get(end..)?.trim_start().starts_with([',', '}']).then_some(end)?
@@ -233,12 +233,12 @@ pub(crate) fn is_request_id(id: &Value) -> bool {
     id.is_string() || id.is_i64() || id.is_u64()
 }
 
-/// The end of a string that begins at `start`, behind its closing quotation mark.
-fn string_end(text: &str, start: usize) -> Option<usize> {
-    let mut at = start;
+/// Returns the length of the JSON string that `text` begins with, its quotation marks included. `None` if no string ends there.
+pub fn string_length(text: &[u8]) -> Option<usize> {
+    let mut at = text.strip_prefix(b"\"").map(|_| 1)?;
     loop {
-        let found = find(text, at, |rest| memchr2(b'"', b'\\', rest))?;
-        at = match text.as_bytes().get(found) {
+        let found = at + memchr2(b'"', b'\\', text.get(at..)?)?;
+        at = match text.get(found) {
             Some(b'"') => return Some(found + 1),
             _ => found + 2,
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nexus_core::lenient_json::{self, CheckedMessage};
+use nexus_core::lenient_json::{self, CheckedMessage, string_length};
 use serde_json::Value;
 
 /// Mark at the start of a text, which some programs write and JSON does not have.
@@ -46,21 +46,8 @@ pub(super) fn strings(bytes: &[u8]) -> BTreeMap<String, Option<String>> {
 
 /// The string at the start, if it can be read, and what follows it. `None`: no string ends here.
 fn string(text: &[u8]) -> Option<(Option<String>, &[u8])> {
-    let end = string_end(text)?;
+    let end = string_length(text)?;
     Some((serde_json::from_slice(&text[..end]).ok(), &text[end..]))
-}
-
-/// The length of the string at the start, with its quotes.
-fn string_end(text: &[u8]) -> Option<usize> {
-    let mut inside = text.strip_prefix(b"\"")?.iter().enumerate();
-    while let Some((place, byte)) = inside.next() {
-        match byte {
-            b'"' => return Some(place + 2),
-            b'\\' => drop(inside.next()),
-            _ => {}
-        }
-    }
-    None
 }
 
 /// Returns the length of a value that is not a string: up to the comma or brace behind it, or to the end.
@@ -69,7 +56,7 @@ fn value_length(text: &[u8]) -> usize {
     while let Some(byte) = text.get(place) {
         match byte {
             b'"' => {
-                let Some(length) = string_end(&text[place..]) else { return text.len() };
+                let Some(length) = string_length(&text[place..]) else { return text.len() };
                 place += length;
                 continue;
             }
