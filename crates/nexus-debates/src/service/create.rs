@@ -1,10 +1,10 @@
 //! Creating a debate.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 use nexus_core::harness::try_blocking;
 use nexus_router::WorkKind;
-use nexus_work::agent::AgentTypeRegistry;
+use nexus_work::{agent::AgentTypeRegistry, check_labels, check_text};
 
 use super::{answer::DebateView, debates::Debates, request::DebateCreateRequest};
 use crate::{
@@ -21,7 +21,6 @@ use crate::{
 const MOST_QUESTION_BYTES: usize = 16 << 10;
 const MOST_CONTEXT_BYTES: usize = 64 << 10;
 const MOST_SOURCES: usize = 32;
-const MOST_LABELS: usize = 16;
 const MOST_LABEL_BYTES: usize = 128;
 
 impl Debates {
@@ -48,7 +47,7 @@ impl Debates {
             })
         });
         let parent = parent.transpose()?;
-        check_labels(&request.labels)?;
+        check_labels(&request.labels, MOST_LABEL_BYTES)?;
         sources::check_names(&request.sources)?;
         let mut roots = self.0.roots.clone();
         roots.extend_from_slice(client_roots);
@@ -79,9 +78,9 @@ impl Debates {
         request: &DebateCreateRequest,
         registered: Vec<RegisteredAgent>,
     ) -> Result<DebateData, DebateError> {
-        text("question", &request.question, MOST_QUESTION_BYTES)?;
+        check_text("question", &request.question, MOST_QUESTION_BYTES)?;
         if let Some(context) = &request.context {
-            text("context", context, MOST_CONTEXT_BYTES)?;
+            check_text("context", context, MOST_CONTEXT_BYTES)?;
         }
         if request.sources.len() > MOST_SOURCES {
             let message = format!("there are {} sources, {MOST_SOURCES} are the most", request.sources.len());
@@ -150,30 +149,6 @@ fn check_pins(pins: &[String], registered: &[RegisteredAgent], panelists: usize)
                 "pin fewer, or name more `panelists` ({least} to {most}); one seat at least is for an outsider"
             ),
         ));
-    }
-    Ok(())
-}
-
-fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), DebateError> {
-    let fits = |text: &String| text.len() <= MOST_LABEL_BYTES && !text.chars().any(char::is_control);
-    let is_good = labels.len() <= MOST_LABELS
-        && labels.iter().all(|(name, value)| !name.is_empty() && fits(name) && fits(value));
-    match is_good {
-        true => Ok(()),
-        false => Err(DebateError::invalid(
-            "`labels` are too many or too long",
-            format!("name at most {MOST_LABELS}, of at most {MOST_LABEL_BYTES} bytes in one line each"),
-        )),
-    }
-}
-
-fn text(field: &str, text: &str, most: usize) -> Result<(), DebateError> {
-    if text.trim().is_empty() {
-        return Err(DebateError::invalid(format!("`{field}` is empty"), "say what it is"));
-    }
-    if text.len() > most {
-        let message = format!("`{field}` has {} bytes, {most} are the most", text.len());
-        return Err(DebateError::invalid(message, "say it in fewer words"));
     }
     Ok(())
 }

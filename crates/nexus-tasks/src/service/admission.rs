@@ -1,50 +1,61 @@
-//! What a new task is made of, once all that its caller said was checked.
+//! Admission of new tasks: checks of the configuration and of all that a caller hands over.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     path::{Path, PathBuf},
 };
 
 use nexus_core::Effort;
-use nexus_router::{ExplainedTarget, KindError, WorkKind};
+use nexus_router::{ExplainedTarget, KindError, Router, WorkKind};
 use nexus_trees::Project;
-use nexus_work::WorkspaceId;
+use nexus_work::{WorkspaceId, check_labels, check_text};
 
 use super::{
-    framing_job::ORCHESTRATOR,
-    inner::TasksCore,
     request::TaskCreateRequest,
     reviewing_vendors::{REVIEWER, too_few_vendors},
 };
 use crate::{
     checks::check_settings,
     settings::{SandboxKind, TaskSettings},
-    store::TaskData,
+    store::{TaskData, TaskStore},
     task_error::{TaskError, TaskErrorKind},
 };
 
 /// Bounds of what a caller hands over, in bytes and numbers. Source: our own.
 const MOST_GOAL_BYTES: usize = 16 << 10;
 const MOST_CONTEXT_BYTES: usize = 64 << 10;
-const MOST_LABELS: usize = 16;
 const MOST_LABEL_BYTES: usize = 256;
-/// The work-kinds without which there is no task.
+/// Type of the agent that frames a goal, and its work-kind.
+pub(super) const ORCHESTRATOR: &str = "orchestrator";
+/// Work-kind of the agents that change files.
 const EXECUTOR: &str = "executor";
 
-impl TasksCore {
-    /// What a new task is made of, once all that its caller said was checked.
+/// Checks requests for new tasks. Clones check alike.
+#[derive(Clone, Debug)]
+pub(super) struct TaskAdmission {
+    pub(super) router: Router,
+    pub(super) store: TaskStore,
+    /// Absolute paths of folders below which projects may lie.
+    pub(super) roots: Vec<PathBuf>,
+    /// What holds for a task whose creator says nothing else.
+    pub(super) settings: TaskSettings,
+}
+
+impl TaskAdmission {
+    /// What a new task is made of, once all that its caller said was checked. Its project lies below the configured roots or those of the
+    /// client.
     pub(super) fn new_data(
         &self,
         request: TaskCreateRequest,
-        roots: &[PathBuf],
+        client_roots: &[PathBuf],
     ) -> Result<(TaskData, Option<WorkspaceId>, BTreeSet<WorkspaceId>), TaskError> {
-        text("goal", &request.goal, MOST_GOAL_BYTES)?;
+        check_text("goal", &request.goal, MOST_GOAL_BYTES)?;
         if let Some(context) = &request.context {
-            text("context", context, MOST_CONTEXT_BYTES)?;
+            check_text("context", context, MOST_CONTEXT_BYTES)?;
         }
-        labels(&request.labels)?;
+        check_labels(&request.labels, MOST_LABEL_BYTES)?;
         let settings = self.settings_of(&request)?;
-        let root = project_root(&request.project, roots)?;
+        let root = project_root(&request.project, &[self.roots.as_slice(), client_roots].concat())?;
         self.store.git()?;
         let project = Project::find(&root)?;
         check_settings(project.path(), &settings.sandbox)
@@ -167,29 +178,4 @@ fn project_root(project: &Path, roots: &[PathBuf]) -> Result<PathBuf, TaskError>
     };
     let instead = "name a project in them, or have the person add its folder to `tasks: { roots: [...] }` of nexus.yaml";
     Err(TaskError::new(TaskErrorKind::OutsideRoots, message, instead))
-}
-
-fn labels(labels: &BTreeMap<String, String>) -> Result<(), TaskError> {
-    let fits = |text: &String| text.len() <= MOST_LABEL_BYTES && !text.chars().any(char::is_control);
-    let is_good = labels.len() <= MOST_LABELS
-        && labels.iter().all(|(name, value)| !name.is_empty() && fits(name) && fits(value));
-    if is_good {
-        return Ok(());
-    }
-    let message = "`labels` are too many or too long";
-    Err(TaskError::invalid(
-        message,
-        format!("name at most {MOST_LABELS}, of at most {MOST_LABEL_BYTES} bytes in one line each"),
-    ))
-}
-
-pub(super) fn text(field: &str, text: &str, most: usize) -> Result<(), TaskError> {
-    if text.trim().is_empty() {
-        return Err(TaskError::invalid(format!("`{field}` is empty"), "say what it is"));
-    }
-    if text.len() > most {
-        let message = format!("`{field}` has {} bytes, {most} are the most", text.len());
-        return Err(TaskError::invalid(message, "say it in fewer words"));
-    }
-    Ok(())
 }

@@ -8,8 +8,8 @@ use nexus_router::WorkKind;
 use nexus_work::lock_file;
 
 use super::{
-    framing_job::ORCHESTRATOR,
-    inner::{TasksCore, lock, read},
+    admission::ORCHESTRATOR,
+    inner::{TasksCore, read},
     memory::CompletedTask,
     recovery::clear_copies,
     report::outcome,
@@ -35,7 +35,7 @@ impl TasksCore {
             return;
         }
         let (inner, task) = (self.handle(), task.clone());
-        self.in_background(async move {
+        self.background.start(async move {
             // What is wrong with the task is told to whoever asks for it; what was not done stays in its status.
             let _ = inner.do_follow_ups(&task).await;
         });
@@ -47,11 +47,11 @@ impl TasksCore {
             return;
         }
         // Before the tasks are listed: what recovery completes from now on it follows up itself.
-        if self.follows_up.swap(true, Ordering::SeqCst) {
+        if self.follow_ups.has_begun.swap(true, Ordering::SeqCst) {
             return;
         }
         let inner = self.handle();
-        self.in_background(async move {
+        self.background.start(async move {
             let listing = {
                 let inner = inner.handle();
                 try_blocking(move || inner.store.list()).await
@@ -71,7 +71,7 @@ impl TasksCore {
     /// [`TasksCore::follow_up_all`] has begun here: it may have listed the tasks before. A server that only looked at
     /// tasks so far leaves it to the first call that runs agents.
     pub(super) fn follow_up_recovered(&self, task: &Task) {
-        if self.follows_up.load(Ordering::SeqCst) {
+        if self.follow_ups.has_begun.load(Ordering::SeqCst) {
             self.follow_up(task);
         }
     }
@@ -100,7 +100,7 @@ impl TasksCore {
             let settled = data.settled;
             let this = (task.id().clone(), settled, next);
             // Done before where the status could not be written then, as on a full disk: only that is left to do.
-            let is_done = lock(&self.followed).contains(&this);
+            let is_done = self.follow_ups.done().contains(&this);
             match next {
                 _ if is_done => {}
                 FollowUp::Remember => self.remember(task, &data).await,
@@ -111,7 +111,7 @@ impl TasksCore {
                 }
                 FollowUp::DrawMap => {}
             }
-            lock(&self.followed).insert(this.clone());
+            self.follow_ups.done().insert(this.clone());
             read(task, move |task| {
                 task.update(|_, data| {
                     // Where it was completed anew meanwhile, it follows once more.
@@ -122,7 +122,7 @@ impl TasksCore {
                 })
             })
             .await?;
-            lock(&self.followed).remove(&this);
+            self.follow_ups.done().remove(&this);
         }
     }
 

@@ -15,6 +15,7 @@ use nexus_work::{AgentRecord, AgentRoute, AgentTypes, LoggedTurn, agent::AgentTy
 use tokio::sync::watch;
 
 use super::{
+    admission::ORCHESTRATOR,
     creation::TaskCreation,
     inner::{TasksCore, read},
     report::baseline_view,
@@ -32,8 +33,6 @@ use crate::{
     task_state::TaskEvent,
 };
 
-/// The type of the agent that frames a goal, and its work-kind.
-pub(super) const ORCHESTRATOR: &str = "orchestrator";
 /// Most paths that a remark names.
 const MOST_PATHS: usize = 20;
 

@@ -1,27 +1,28 @@
 //! What the calls on tasks share: where tasks lie, who runs their turns, and what runs just now.
 
 use std::{
-    collections::{HashMap, HashSet},
-    future::Future,
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak, atomic::AtomicBool},
+    sync::{Arc, Once, Weak},
 };
 
-use nexus_core::{CancelToken, Clock, SystemClock, harness::try_blocking};
+use nexus_core::{Clock, SystemClock, harness::try_blocking};
 use nexus_router::Router;
 use nexus_trees::Tree;
 use nexus_work::{WorkJob, WorkJobs};
 
 use super::{
+    admission::TaskAdmission,
+    background::BackgroundWork,
+    follow_up_progress::FollowUpProgress,
     maps::Maps,
     memory::{NoMemory, TaskMemory},
+    unsettled::UnsettledRecords,
 };
 use crate::{
     agent::Prompts,
     checks::Checks,
     settings::TaskSettings,
-    step_record::StepRecord,
-    store::{FollowUp, Task, TaskData, TaskId, TaskStore},
+    store::{Task, TaskData, TaskStore},
     task_error::{TaskError, TaskErrorKind},
 };
 
@@ -73,27 +74,15 @@ pub(super) struct TasksCore {
     pub(super) router: Router,
     pub(super) store: TaskStore,
     pub(super) home: PathBuf,
-    pub(super) roots: Vec<PathBuf>,
-    pub(super) settings: TaskSettings,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) memory: Arc<dyn TaskMemory>,
     pub(super) maps: Maps,
     pub(super) jobs: WorkJobs<Task, JobKind>,
-    /// Records of attempts that could not be settled, as the disk was full.
-    pub(super) unsettled: Mutex<HashMap<TaskId, StepRecord>>,
-    /// What was done after completions and could not be noted in the status, by task and last settled attempt.
-    pub(super) followed: Mutex<HashSet<(TaskId, u32, FollowUp)>>,
-    pub(super) background: Background,
+    pub(super) admission: TaskAdmission,
+    pub(super) unsettled: UnsettledRecords,
+    pub(super) follow_ups: FollowUpProgress,
+    pub(super) background: BackgroundWork,
     pub(super) swept: Once,
-    /// Whether a call here ran agents, so that what follows completions is done here.
-    pub(super) follows_up: AtomicBool,
-}
-
-/// What runs after the answer to a caller.
-#[derive(Debug, Default)]
-pub(super) struct Background {
-    pub(super) cancel: CancelToken,
-    pub(super) running: Mutex<Vec<tokio::task::JoinHandle<()>>>,
 }
 
 impl TasksCore {
@@ -103,22 +92,21 @@ impl TasksCore {
         let home = std::path::absolute(&home).unwrap_or(home);
         let store = TaskStore::in_home(&home).with_clock(Arc::clone(&clock));
         let maps = Maps::in_home(&home);
+        let admission = TaskAdmission { router: router.clone(), store: store.clone(), roots, settings };
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
             router,
             store,
             home,
-            roots,
-            settings,
             clock,
             memory,
             maps,
             jobs: WorkJobs::default(),
-            unsettled: Mutex::default(),
-            followed: Mutex::default(),
-            background: Background::default(),
+            admission,
+            unsettled: UnsettledRecords::default(),
+            follow_ups: FollowUpProgress::default(),
+            background: BackgroundWork::default(),
             swept: Once::new(),
-            follows_up: AtomicBool::new(false),
         })
     }
 
@@ -163,24 +151,6 @@ impl TasksCore {
         })
         .await
     }
-
-    pub(super) fn unsettled(&self, task: &Task, attempt: u32) -> Option<StepRecord> {
-        lock(&self.unsettled).get(task.id()).filter(|record| record.attempt == attempt).cloned()
-    }
-
-    pub(super) fn keep_unsettled(&self, task: &Task, record: StepRecord) {
-        lock(&self.unsettled).insert(task.id().clone(), record);
-    }
-
-    pub(super) fn forget_unsettled(&self, task: &Task) {
-        lock(&self.unsettled).remove(task.id());
-    }
-
-    pub(super) fn in_background(&self, work: impl Future<Output = ()> + Send + 'static) {
-        let mut running = lock(&self.background.running);
-        running.retain(|task| !task.is_finished());
-        running.push(tokio::spawn(work));
-    }
 }
 
 /// Reads or changes the files of a task off the threads of the runtime.
@@ -190,8 +160,4 @@ pub(super) async fn read<T: Send + 'static>(
 ) -> Result<T, TaskError> {
     let task = task.clone();
     try_blocking(move || work(&task)).await
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

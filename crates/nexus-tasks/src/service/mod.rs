@@ -3,17 +3,19 @@
 //! Each call takes one request and gives one answer, or a [`TaskError`](crate::TaskError) whose words say what to call instead. Their JSON schemas
 //! are what a model reads of a tool.
 
+mod admission;
 mod after_step;
 mod agent_types;
 mod answer;
 mod artifact;
+mod background;
 mod cartographer;
 mod creation;
+mod follow_up_progress;
 mod framing_job;
 mod inner;
 mod maps;
 mod memory;
-mod new_task;
 mod recovery;
 mod report;
 mod request;
@@ -21,6 +23,7 @@ mod reviewing_vendors;
 mod settle;
 mod step_job;
 mod tasks;
+mod unsettled;
 mod watch;
 
 pub use self::{

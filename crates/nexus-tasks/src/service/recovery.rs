@@ -55,7 +55,7 @@ impl TasksCore {
     pub(super) fn sweep(&self) {
         self.swept.call_once(|| {
             let inner = self.handle();
-            self.in_background(async move {
+            self.background.start(async move {
                 let listing = {
                     let inner = inner.handle();
                     try_blocking(move || inner.store.unsettled()).await

@@ -4,34 +4,29 @@
 
 use std::collections::BTreeSet;
 
-use nexus_router::{ExplainedTarget, Panel};
+use nexus_router::{ExplainedTarget, Panel, Router};
 
-use super::inner::TasksCore;
 use crate::task_error::{TaskError, TaskErrorKind};
 
 /// The work-kind of reviewers.
 pub(super) const REVIEWER: &str = "reviewer";
 
-impl TasksCore {
-    /// Checks that the reviewers' vendors are asked at addresses of their own. Returns warnings.
-    ///
-    /// # Errors
-    ///
-    /// [`NotConfigured`](TaskErrorKind::NotConfigured) if two share an address and the panel requires distinct ones.
-    pub(super) async fn check_addresses(&self) -> Result<Vec<String>, TaskError> {
-        let Ok(panel) = self.router.panel(REVIEWER) else { return Ok(Vec::new()) };
-        let mut warnings = Vec::new();
-        for shared in self.router.shared_addresses().await.iter().filter(|shared| shared.panel == panel.name)
-        {
-            let text = format!("the panel {:?}: {shared}", shared.panel);
-            if shared.is_refused {
-                return Err(TaskError::new(TaskErrorKind::NotConfigured, text, shared.advice()));
-            }
-            warnings
-                .push(format!("{text}, so that their votes may be those of one server: {}", shared.advice()));
+/// Checks that the reviewers' vendors are asked at addresses of their own. Returns warnings.
+///
+/// # Errors
+///
+/// [`NotConfigured`](TaskErrorKind::NotConfigured) if two share an address and the panel requires distinct ones.
+pub(super) async fn check_addresses(router: &Router) -> Result<Vec<String>, TaskError> {
+    let Ok(panel) = router.panel(REVIEWER) else { return Ok(Vec::new()) };
+    let mut warnings = Vec::new();
+    for shared in router.shared_addresses().await.iter().filter(|shared| shared.panel == panel.name) {
+        let text = format!("the panel {:?}: {shared}", shared.panel);
+        if shared.is_refused {
+            return Err(TaskError::new(TaskErrorKind::NotConfigured, text, shared.advice()));
         }
-        Ok(warnings)
+        warnings.push(format!("{text}, so that their votes may be those of one server: {}", shared.advice()));
     }
+    Ok(warnings)
 }
 
 /// Returns a warning if the reviewers have too few vendors for any step to advance. Without `asked`, the panel says how many it needs.

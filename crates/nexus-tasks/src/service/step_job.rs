@@ -66,7 +66,7 @@ impl TasksCore {
             if cursor.entry != entry {
                 return Ok(());
             }
-            let record = match self.unsettled(task, cursor.attempt) {
+            let record = match self.unsettled.of(task, cursor.attempt) {
                 Some(record) => record,
                 None => self.attempt(task, &tree, &state, &data, cursor, cancel, said).await?,
             };
@@ -79,10 +79,10 @@ impl TasksCore {
             })
             .await;
             match settled {
-                Ok(_) => self.forget_unsettled(task),
+                Ok(_) => self.unsettled.remove(task),
                 Err(error) => {
                     // What agents did is not done again because a disk was full.
-                    self.keep_unsettled(task, kept);
+                    self.unsettled.store(task, kept);
                     return Err(error);
                 }
             }

@@ -15,7 +15,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use nexus_router::Router;
 use tokio::sync::watch;
 
-use super::inner::{TasksCore, TasksOptions, lock};
+use super::inner::{TasksCore, TasksOptions};
 use crate::store::TaskStore;
 
 /// Longest wait of a call for another one that only looks after a task, before that counts as work on it.
@@ -54,10 +54,7 @@ impl Tasks {
     pub async fn shutdown(&self) {
         self.0.background.cancel.cancel();
         self.0.jobs.close().await;
-        let running = std::mem::take(&mut *lock(&self.0.background.running));
-        for task in running {
-            let _ = task.await;
-        }
+        self.0.background.ended().await;
     }
 }
 

@@ -1,5 +1,6 @@
 //! Services over workspaces: the jobs of this process, the locks of all processes, and waiting for both.
 
+mod arguments;
 mod documents;
 mod indexed;
 mod jobs;
@@ -8,6 +9,7 @@ mod work_jobs;
 mod work_watch;
 
 pub use self::{
+    arguments::{check_labels, check_text},
     documents::{WorkData, WorkListing, WorkSnapshot},
     indexed::{IndexedList, ShownWork},
     jobs::{Job, JobFault, Jobs},

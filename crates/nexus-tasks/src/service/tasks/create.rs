@@ -14,6 +14,7 @@ use super::{
         inner::{JobKind, TasksCore, read},
         report::baseline_view,
         request::TaskCreateRequest,
+        reviewing_vendors::check_addresses,
     },
     Tasks,
 };
@@ -56,15 +57,13 @@ impl Tasks {
         self.0.sweep();
         let wait = call_wait(request.wait_s);
         let began = Instant::now();
-        let inner = self.0.handle();
-        let mut roots = self.0.roots.clone();
-        roots.extend_from_slice(client_roots);
-        let mut configuration = self.0.check_configuration(&request)?;
-        configuration.extend(self.0.check_addresses().await?);
-        let asked = request.clone();
-        let (mut data, parent, links) = try_blocking(move || inner.new_data(asked, &roots)).await?;
+        let admission = self.0.admission.clone();
+        let mut configuration = admission.check_configuration(&request)?;
+        configuration.extend(check_addresses(&self.0.router).await?);
+        let (asked, roots) = (request.clone(), client_roots.to_vec());
+        let (mut data, parent, links) = try_blocking(move || admission.new_data(asked, &roots)).await?;
         data.warnings.extend(configuration);
-        self.0.check_sandbox(&data.settings).await?;
+        self.0.admission.check_sandbox(&data.settings).await?;
         let (inner, labels) = (self.0.handle(), request.labels);
         let read_bound = (!request.allow_large).then_some(READ_BOUND);
         let making = creation.clone();

@@ -57,7 +57,7 @@ impl Tasks {
                 Ok::<_, TaskError>(())
             })
             .await?;
-            self.0.forget_unsettled(&task);
+            self.0.unsettled.remove(&task);
             // What was decided before the call may have completed it.
             self.0.follow_up_recovered(&task);
         }

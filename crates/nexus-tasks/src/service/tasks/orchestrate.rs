@@ -2,14 +2,13 @@
 
 use nexus_core::{CancelToken, harness::try_blocking};
 use nexus_mcp::page::cut;
-use nexus_work::call_wait;
+use nexus_work::{call_wait, check_text};
 use tokio::{sync::watch, time::Instant};
 
 use super::{
     super::{
         answer::TaskFramed,
         inner::{JobKind, TaskJob, TasksCore, read},
-        new_task::text,
         recovery::recover,
         report::ReportParts,
         request::TaskOrchestrateRequest,
@@ -143,7 +142,7 @@ fn is_to_be_framed(task: &Task, answers: Option<Vec<String>>) -> Result<bool, Ta
             return Err(TaskError::invalid(message, "give one answer to each question, in their order"));
         }
         for answer in &answers {
-            text("answers", answer, MOST_ANSWER_BYTES)?;
+            check_text("answers", answer, MOST_ANSWER_BYTES)?;
         }
         if is_answered {
             data.answers.truncate(known);
