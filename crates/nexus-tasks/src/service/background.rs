@@ -8,7 +8,7 @@ use std::{
 use nexus_core::CancelToken;
 use tokio::task::JoinHandle;
 
-/// Work that runs after the answer to a caller, until it ends or [`stop`](Self::stop) stops it.
+/// Work that runs after the answer to a caller, until it ends or is cancelled.
 #[derive(Debug, Default)]
 pub(super) struct BackgroundWork {
     /// Cancelled when the work is to stop.
