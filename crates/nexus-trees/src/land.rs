@@ -1,6 +1,7 @@
 //! The way of a tree's commits into the branch of a person.
 
 use std::{
+    collections::BTreeSet,
     fmt, fs,
     io::{self, Write as _},
     os::unix::fs::MetadataExt as _,
@@ -340,8 +341,18 @@ impl Tree {
             return Ok(Err(LandObstacle::IndexUnreadable));
         }
         let flags = checkout.command("ls-files").args(["-z", "-t"]).run(b"")?;
-        if repo::records(&flags).any(|record| record.starts_with(b"S ")) {
+        let skipped: BTreeSet<&[u8]> =
+            repo::records(&flags).filter_map(|record| record.strip_prefix(b"S ")).collect();
+        // Git leaves single files alone by the same flag (`update-index --skip-worktree`), without this file.
+        if !skipped.is_empty() && owner.git_dir().join("info/sparse-checkout").is_file() {
             return Ok(Err(LandObstacle::SparseCheckout));
+        }
+        let changes = self.repo.differences(now.as_str(), tip.as_str())?;
+        if let Some(change) = changes.iter().find(|change| skipped.contains(change.path.as_slice())) {
+            let path = to_path(&change.path);
+            let words =
+                format!("{path:?} is left alone by git (`update-index --no-skip-worktree` ends that)");
+            return Ok(Err(LandObstacle::InTheWay(words)));
         }
         if let Some(obstacle) = self.in_the_way(&checkout, folder, now, tip)? {
             return Ok(Err(obstacle));
