@@ -40,18 +40,19 @@ async fn interim_answers_without_end_do_not_keep_the_thread() {
 }
 
 #[tokio::test]
-async fn a_head_has_16_kib_and_100_headers_at_most() {
+async fn a_head_has_32_kib_and_500_headers_at_most() {
     let padded = |bytes: usize, count: usize| {
         let lines: String = (0..count).map(|n| format!("x-{n}: 1\r\n")).collect();
         Server::closing(format!("HTTP/1.1 200 OK\r\nx: {}\r\n{lines}{TEN}", "x".repeat(bytes)))
     };
-    for (bytes, count, is_taken) in [(15 << 10, 1, true), (17 << 10, 1, false), (1, 97, true), (1, 99, false)]
+    for (bytes, count, is_taken) in
+        [(31 << 10, 1, true), (33 << 10, 1, false), (1, 497, true), (1, 501, false)]
     {
         let server = padded(bytes, count);
         let outcome = asked(&server.client(), &server.uri()).await;
         match is_taken {
             true => assert_eq!(outcome.unwrap().0, 200, "{bytes} {count}"),
-            false => assert_eq!(outcome.unwrap_err(), HttpProblem::UnreadableHead, "{bytes} {count}"),
+            false => assert_eq!(outcome.unwrap_err(), HttpProblem::TooLargeHead, "{bytes} {count}"),
         }
     }
 }

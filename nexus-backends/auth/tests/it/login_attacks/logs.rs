@@ -89,7 +89,7 @@ async fn no_secret_is_logged_at_any_level() {
     let mut secrets = Vec::new();
     for reply in [
         good(),
-        Reply::json(400, &json!({ "error": "canary-code", "error_description": "canary" })),
+        Reply::json(400, &json!({ "error": "canary-code", "error_description": "canary-code is spent" })),
         Reply::json(200, &json!({ "refresh_token": "canary-next", "id_token": "canary-id" })),
     ] {
         let wire = Wire::answering([reply]);
