@@ -34,7 +34,7 @@ pub(crate) fn size(data: &str) -> Option<(u32, u32)> {
             b"VP8 " => Some((little_at(&bytes, 26, 2)? & 0x3fff, little_at(&bytes, 28, 2)? & 0x3fff)),
             b"VP8L" => {
                 let bits = little_at(&bytes, 21, 4)?;
-                Some(((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
+                Some(((bits & 0x3fff) + 1, ((bits >> 14) & 0x3fff) + 1))
             }
             b"VP8X" => Some((little_at(&bytes, 24, 3)? + 1, little_at(&bytes, 27, 3)? + 1)),
             _ => None,
@@ -65,7 +65,7 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 /// A number of up to four bytes, the lowest first.
 fn little_at(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
     let bytes = bytes.get(at..at + length)?;
-    Some(bytes.iter().rev().fold(0, |number, &byte| number << 8 | u32::from(byte)))
+    Some(bytes.iter().rev().fold(0, |number, &byte| (number << 8) | u32::from(byte)))
 }
 
 /// The media type and the base64 of a picture.

@@ -157,8 +157,8 @@ impl Repository {
     fn effective_setting(&self, git: &Git, name: &str) -> Result<Option<String>, TreeError> {
         let own = self.setting(git, name)?;
         let users = || {
-            let files = git.user_configuration().iter().rev().filter(|file| file.is_file());
-            files.filter_map(|file| self.setting_in(file, "--includes", git, name).ok().flatten()).next()
+            let mut files = git.user_configuration().iter().rev().filter(|file| file.is_file());
+            files.find_map(|file| self.setting_in(file, "--includes", git, name).ok().flatten())
         };
         Ok(own.or_else(users))
     }

@@ -67,8 +67,8 @@ impl IssuerError {
             body.get("error"),
         ];
         let words = words.into_iter().flatten().filter_map(Value::as_str);
-        let words = words.filter(|words| Some(*words) != code.as_deref());
-        let words = words.filter_map(|words| sanitize::words(words, sent)).next();
+        let mut words = words.filter(|words| Some(*words) != code.as_deref());
+        let words = words.find_map(|words| sanitize::words(words, sent));
         Self { code, words, is_object: true }
     }
 

@@ -203,11 +203,10 @@ fn named_moment<Z: TimeZone>(sentence: &str, now: &DateTime<Z>) -> Option<System
         |time: &str, half: &str| NaiveTime::parse_from_str(&format!("{time} {half}"), "%I:%M %p").ok();
     let local = match words[..] {
         [time, half] => {
-            let time = clock(time, half)?;
+            let today = now.date_naive().and_time(clock(time, half)?);
             // The seconds are left out of the sentence.
-            let is_over = time + TimeDelta::minutes(1) <= now.time();
-            let day = if is_over { now.date_naive().succ_opt()? } else { now.date_naive() };
-            day.and_time(time)
+            let is_over = today + TimeDelta::minutes(1) <= now.naive_local();
+            if is_over { today + TimeDelta::days(1) } else { today }
         }
         [month, day, year, time, half] => {
             let day = day.trim_end_matches(|letter: char| !letter.is_ascii_digit());
