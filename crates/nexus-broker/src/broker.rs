@@ -29,43 +29,45 @@ use crate::{
 
 /// Least step of a clock that is taken for one. Source: our own bound, above what a busy machine holds a process up.
 const CLOCK_STEP: Duration = Duration::from_secs(20);
-/// How long turns of other brokers count as alive after the clock stepped. Source: those renew their leases within a second.
+/// Time for which turns of other brokers count as alive after the clock stepped. Source: those brokers renew
+/// their leases within a second.
 const AFTER_CLOCK_STEP: Duration = Duration::from_secs(5);
 
-/// How many turns may begin each other by messages, by default.
+/// Default maximum number of turns that begin each other by messages.
 pub(crate) const DEFAULT_MAX_HOPS: u32 = 200;
-/// How many turns may come of one message, by default.
+/// Default maximum number of turns that result from one message.
 pub(crate) const DEFAULT_MAX_TURNS_PER_MESSAGE: u32 = 200;
 
-/// What a broker is made of.
+/// Parts and limits of a broker.
 #[derive(Clone, Debug)]
 pub struct BrokerOptions {
-    /// Where messages rest.
+    /// Store of the messages.
     pub store: Arc<dyn BrokerStore>,
-    /// Who runs turns.
+    /// Router that runs the turns.
     pub router: Router,
-    /// Where conversations are kept.
+    /// Store of the conversations.
     pub conversations: Conversations,
-    /// Where what was said is found again, by the tool `memory_query`. None by default.
+    /// Full-text index of the sessions, which the tool `memory_query` searches. None by default.
     pub memory: Option<MemoryIndex>,
     /// The folder for the trees of workers. Made when it is needed.
     pub folder: PathBuf,
-    /// What time it is.
+    /// Clock for all times of the broker.
     pub clock: Arc<dyn Clock>,
     /// The name of this machine, where brokers of several share the store: it runs the turns of agents that were configured here, and
     /// its agents' triggers of type `file` watch its files alone. None by default.
     pub machine: Option<String>,
-    /// Which queue a message goes into.
+    /// Selects the queue of a message.
     pub route: Arc<dyn Route>,
-    /// How many turns run here at once. Four by default.
+    /// Maximum number of turns that run here at once. Four by default.
     pub max_turns_at_once: usize,
     /// Deadline of a turn. 30 minutes by default.
     pub turn_deadline: Duration,
-    /// How many turns may begin each other by messages: what the last of them sends is refused. 0 lets no agent write to another one; answers
-    /// go back. 200 by default.
+    /// Maximum number of turns that begin each other by messages. The broker rejects messages that the last of
+    /// them sends. 0 lets no agent write to another agent, but answers still go back. 200 by default.
     pub max_hops: u32,
-    /// How many turns may come of one message that begins them, such as that of a caller: its own, and those that messages of these turns and their
-    /// answers begin, at any depth. 200 by default.
+    /// Maximum number of turns that result from one first message, such as the message of a caller. It counts
+    /// the turn of that message, and all turns that messages and answers of these turns begin, at any depth.
+    /// 200 by default.
     pub max_turns_per_message: u32,
 }
 
@@ -109,7 +111,7 @@ struct Parts {
     /// Something was put by this process.
     woken: Notify,
     here: Mutex<LocalWork>,
-    /// How many turns wait for messages.
+    /// Number of turns that wait for messages.
     waiting: AtomicUsize,
 }
 
@@ -131,8 +133,8 @@ struct LocalWork {
     clock: Option<ClockWatch>,
 }
 
-/// A time for which an agent is left alone. It is over by the clock or by the time that this process has seen pass, whichever is first:
-/// a clock that steps back does not make it longer.
+/// A time during which this process takes no message of an agent. It ends by the clock or by the time that this
+/// process has seen pass, whichever comes first: a clock that steps back does not extend it.
 struct Suspension {
     until: SystemTime,
     latest: Instant,
@@ -155,13 +157,13 @@ impl ClockWatch {
     }
 }
 
-/// How a message is sent.
+/// Options for sending a message.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default)]
 pub struct SendOptions {
-    /// Which of those that wait comes first.
+    /// Priority among the waiting messages.
     pub priority: MessagePriority,
-    /// How long it need be handled.
+    /// Time after which the message expires.
     pub expires_in: Option<Duration>,
     /// Tells the message from others, for who sends it again. A new one by default.
     pub message_id: Option<EnvelopeId>,
@@ -185,19 +187,19 @@ impl SendOptions {
     }
 }
 
-/// What became of a message that was sent.
+/// Result of sending a message.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     /// Tells the message from every other.
     pub message_id: EnvelopeId,
-    /// Whether it was there already.
+    /// Tells a new message from a repeated one.
     pub outcome: PutOutcome,
-    /// When its target has it.
+    /// Expected time of delivery to its target.
     pub reach: Reach,
 }
 
-/// When the target of a message has it, as far as that is known when it is sent.
+/// Expected time of delivery of a message, as far as it is known at sending.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -235,7 +237,7 @@ impl fmt::Debug for Broker {
 }
 
 impl Broker {
-    /// A broker that does nothing until it [runs](Self::run), but for sending.
+    /// Creates a broker. Until it [runs](Self::run), it only sends messages.
     #[must_use]
     pub fn new(options: BrokerOptions) -> Self {
         let directory = Directory::new(Arc::clone(&options.store), Arc::clone(&options.clock));
@@ -253,11 +255,11 @@ impl Broker {
         Self { parts: Arc::new(parts) }
     }
 
-    /// Adds an agent of this machine, or changes what is configured of one that is there: what it did stays. An agent of another
-    /// machine is left as it is, and that machine is given.
+    /// Adds an agent of this machine, or changes the configuration of an existing one and retains its work. For
+    /// an agent of another machine, it changes nothing and returns that machine.
     ///
-    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) for the name of a worker, [`Invalid`](BrokerErrorKind::Invalid) for a type that
-    /// there is not.
+    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) for the name of a worker, and with
+    /// [`Invalid`](BrokerErrorKind::Invalid) for an unknown type.
     pub async fn configure(&self, record: &AgentDocument) -> Result<Option<String>, BrokerError> {
         Address::agent(&record.name)?;
         self.parts
@@ -307,12 +309,14 @@ impl Broker {
         Ok(elsewhere)
     }
 
-    /// Has this machine run the turns of an agent that was configured on another one. Its sessions stay there: new ones begin here.
+    /// Moves an agent to this machine, which runs its turns from now on. Its sessions stay on the other
+    /// machine: new ones begin here.
     ///
-    /// A turn of a broker there that was killed is reported as lost by this one. Workers of the agent stay there.
+    /// This broker reports a turn of a killed broker there as lost. Workers of the agent stay there.
     ///
-    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while a turn of it runs, or ran until a minute ago, and for a worker, whose files are there;
-    /// [`Unknown`](BrokerErrorKind::Unknown) if there is no such agent.
+    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while a turn of the agent runs, or ran until a minute
+    /// ago. It also fails so for a worker, whose files are on the other machine. Fails with
+    /// [`Unknown`](BrokerErrorKind::Unknown) for an unknown agent.
     pub async fn move_here(&self, name: &str) -> Result<(), BrokerError> {
         let conflict = |message: String, instead: &str| {
             Err(BrokerError::new(BrokerErrorKind::Conflict, message, instead))
@@ -336,7 +340,7 @@ impl Broker {
         moved.await.map(drop)
     }
 
-    /// Whether the agent's folder and sessions are on this machine, as far as that is known.
+    /// Returns true if the agent's folder and sessions are on this machine, as far as that is known.
     pub(crate) fn has_machine_of(&self, record: &AgentDocument) -> bool {
         let (there, here) = (record.machine.as_deref(), self.options().machine.as_deref());
         there.is_none() || here.is_none() || there == here
@@ -347,16 +351,16 @@ impl Broker {
         self.directory().all().await
     }
 
-    /// Where messages rest.
+    /// Returns the store of the messages.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn BrokerStore> {
         &self.parts.options.store
     }
 
-    /// Sends a message that the broker makes for `from`.
+    /// Sends a message that the broker creates for `from`.
     ///
     /// Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) if the scope of the sender does not allow it,
-    /// [`Unknown`](BrokerErrorKind::Unknown) if there is no such target, and as [`BrokerStore::put`].
+    /// with [`Unknown`](BrokerErrorKind::Unknown) for an unknown target, and like [`BrokerStore::put`].
     pub async fn send(
         &self,
         from: &Address,
@@ -377,8 +381,8 @@ impl Broker {
         self.submit(from, envelope).await
     }
 
-    /// Takes a message that `sender` made. One that names another sender is refused with
-    /// [`NotAllowed`](BrokerErrorKind::NotAllowed); else as [`send`](Self::send).
+    /// Sends a message that `sender` created. Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) if the
+    /// message names another sender, and otherwise like [`send`](Self::send).
     pub async fn submit(&self, sender: &Address, envelope: Envelope) -> Result<Sent, BrokerError> {
         if envelope.source_agent_id != *sender {
             return Err(BrokerError::new(
@@ -427,7 +431,7 @@ impl Broker {
             ));
         }
         let outcome = self.store().put(&queue_of(&target), &envelope).await?;
-        // A trigger fires once for an occurrence, whatever came with it.
+        // A trigger fires once for an occurrence, with any data: its messages are not compared.
         if outcome == PutOutcome::AlreadyThere && !matches!(envelope.payload, Payload::Trigger { .. }) {
             self.check_is_same(&envelope).await?;
         }
@@ -438,10 +442,10 @@ impl Broker {
     /// Fails with [`Conflict`](BrokerErrorKind::Conflict) if another message of this id was sent before.
     async fn check_is_same(&self, envelope: &Envelope) -> Result<(), BrokerError> {
         let id = &envelope.message_id;
-        // One that cannot be read, or is forgotten by now, cannot be compared.
+        // An unreadable or forgotten message cannot be compared.
         let Ok(Some(sent)) = self.store().message(id).await else { return Ok(()) };
         let to = |envelope: &Envelope| envelope.target_agent_id.clone();
-        // Which message it answers is no part of what it says.
+        // Two messages with the same text are the same, even if they answer different messages.
         let says = |envelope: &Envelope| match envelope.payload.clone() {
             Payload::Message { content, other, .. } => Payload::Message { content, in_reply_to: None, other },
             payload => payload,
@@ -459,7 +463,8 @@ impl Broker {
         ))
     }
 
-    /// Whether `sender` may write to whom the address stands for now. Fails as [`send`](Self::send) would.
+    /// Checks that `sender` may write to the current target of the address. Fails as [`send`](Self::send)
+    /// would.
     pub(crate) async fn may_send(&self, sender: &Address, to: &Address) -> Result<(), BrokerError> {
         let payload =
             Payload::Message { content: String::new(), in_reply_to: None, other: serde_json::Map::new() };
@@ -468,7 +473,7 @@ impl Broker {
         self.check_scope(sender, &target).await
     }
 
-    /// Whether the first backend of agents of this type takes input while a turn runs.
+    /// Returns true if the first backend of agents of this type takes input while a turn runs.
     pub(crate) fn takes_input(&self, kind: &str) -> bool {
         let router = &self.parts.options.router;
         router.binding(kind).is_ok_and(|binding| {
@@ -478,7 +483,7 @@ impl Broker {
         })
     }
 
-    /// Whether `sender` may write to `target`.
+    /// Checks that `sender` may write to `target`.
     async fn check_scope(&self, sender: &Address, target: &Address) -> Result<(), BrokerError> {
         // Callers are programs of this user, outside of every agent.
         let Some(sender) = sender.agent_name() else { return Ok(()) };
@@ -503,7 +508,8 @@ impl Broker {
         ))
     }
 
-    /// What waits for a caller, oldest first; each is given once. What was taken before a failure is given; the failure comes with the next call.
+    /// Takes the waiting messages of a caller, oldest first, each once. After a failure it returns the messages
+    /// taken so far; the next call returns the failure.
     pub async fn inbox(&self, caller: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError> {
         let queue = queue_of(&Address::Caller(caller.to_owned()));
         let mut found = Vec::new();
@@ -559,7 +565,8 @@ impl Broker {
         self.parts.workers.clean(self.directory(), name, even_unlanded).await
     }
 
-    /// Whether this process may begin with an agent: it is at none of its messages, and the agent is not left alone.
+    /// Returns true if this process may start work for an agent: it handles none of its messages, and the agent
+    /// is not suspended.
     pub(crate) fn enter(&self, name: &str) -> bool {
         let now = self.parts.options.clock.now();
         let mut here = self.here();
@@ -585,7 +592,7 @@ impl Broker {
         self.here().clock.get_or_insert(ClockWatch { looked: (wall, now), stepped: None }).look(wall, now);
     }
 
-    /// Whether the clock stepped a moment ago, as far as this process has looked.
+    /// Returns true if the clock stepped recently, as far as this process has checked.
     pub(crate) fn has_clock_stepped(&self) -> bool {
         self.watch_clock();
         let stepped = self.here().clock.as_ref().and_then(|clock| clock.stepped);
@@ -604,7 +611,7 @@ impl Broker {
         WaitingTurn(self.clone())
     }
 
-    /// How many turns wait for messages.
+    /// Returns the number of turns that wait for messages.
     pub(crate) fn waiting_turns(&self) -> usize {
         self.parts.waiting.load(Ordering::SeqCst)
     }
@@ -634,7 +641,7 @@ impl Broker {
                 keys.into_iter().any(|key| key.agent() == name)
             })
         });
-        // A new worker would go on with the conversation of the one before.
+        // A new worker would resume the conversation of the earlier worker of this name.
         if matches!(has_spoken.await, Ok(Ok(true))) {
             return Err(BrokerError::new(
                 BrokerErrorKind::Conflict,
@@ -672,7 +679,7 @@ impl Broker {
         &self.parts.workers
     }
 
-    /// What it is made of.
+    /// Returns its parts and limits.
     #[must_use]
     pub fn options(&self) -> &BrokerOptions {
         &self.parts.options

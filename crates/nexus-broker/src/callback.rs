@@ -34,13 +34,17 @@ pub trait CallerCallback: fmt::Debug + Send + Sync + 'static {
 }
 
 impl Broker {
-    /// Delivers the messages for a caller to `callback`, one at a time (each of several brokers that do so) and in the order of their queue,
-    /// until `drain` is cancelled. A delivery that runs then goes on to its end.
+    /// Delivers the messages for a caller to `callback`, one at a time and in the order of their queue, until
+    /// `drain` is cancelled. A delivery that runs at that time completes. Several brokers may do so at once,
+    /// each with one delivery.
     ///
-    /// A message leaves its queue after its delivery has succeeded. One that fails, or takes more than 30 s, is told of by a warning and
-    /// delivered again, after 1 s and then ever later, up to 5 min, until it expires. Messages behind it wait, but for one that is
-    /// [refused](CallerCallback::deliver): those behind it go on. What is still there when this returns is in the [inbox](Self::inbox), a
-    /// refused one when its pause is over.
+    /// A message leaves its queue after its delivery has succeeded. A delivery that fails, or takes more than
+    /// 30 s, is logged as a warning. It is repeated after a pause of 1 s, which grows up to 5 min, until the
+    /// message expires.
+    ///
+    /// Messages behind a failed one wait. Messages behind a [refused](CallerCallback::deliver) one do not. When
+    /// this returns, the remaining messages are in the [inbox](Self::inbox); a refused one appears there after
+    /// its pause.
     pub async fn call_back(&self, caller: &str, callback: &dyn CallerCallback, drain: &CancelToken) {
         let queue = queue_of(&Address::Caller(caller.to_owned()));
         let mut failures = 0_u64;
@@ -93,7 +97,7 @@ impl Broker {
     }
 }
 
-/// How long to wait after so many failures before.
+/// Returns the pause after this number of earlier failures.
 fn pause_after(failures: u64) -> Duration {
     Duration::from_secs(1 << failures.min(16)).min(LONGEST_PAUSE)
 }

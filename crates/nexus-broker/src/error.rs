@@ -8,7 +8,7 @@ use nexus_trees::{TreeErrorKind, TreeServiceErrorKind};
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BrokerErrorKind {
-    /// An argument is not one of those that are taken. Nothing was changed.
+    /// An argument is not accepted. Nothing was changed.
     Invalid,
     /// There is nothing by this name.
     Unknown,
@@ -20,7 +20,7 @@ pub enum BrokerErrorKind {
     Conflict,
     /// The store cannot be reached. The call may or may not have taken effect; the same call again is safe.
     Unavailable,
-    /// What is stored is not what this version writes. Nothing was changed.
+    /// The stored data is not in the format that this version writes. Nothing was changed.
     Damaged,
     /// The disk, or the server's storage, is full. Nothing was lost.
     NoSpace,

@@ -1,8 +1,9 @@
-//! The inbox of a caller, and who waits for which answer in it.
+//! The inbox of a caller, and the programs that wait for answers in it.
 //!
-//! Programs of one caller share an inbox. One that waits for an answer marks the message by a file that it has locked, below `waiting` of the
-//! broker's folder: what answers that message is left to it, for as long as it lives. The operating system takes the lock back from a program that
-//! ends in whatever way, and its answer is one like all others then.
+//! Programs of one caller share an inbox. A program that waits for an answer marks the message by a file that
+//! it has locked, below `waiting` of the broker's folder. Other programs leave the answers to that message to
+//! it for as long as it lives. When it ends, in any way, the operating system releases the lock, and the answer
+//! becomes an ordinary message.
 
 use std::{fs, io, path::PathBuf, time::Duration};
 
@@ -18,11 +19,11 @@ use crate::{
 
 /// For how long a message is taken while it is shown.
 const LEASE: Duration = Duration::from_secs(30);
-/// How many messages of an inbox are looked through for an answer: as many as it may have by default.
+/// Number of messages of an inbox that are searched for an answer: the default maximum of an inbox.
 const MOST_WAITING: usize = 10_000;
 /// The largest file that marks a message, in bytes: an id has 256.
 const MAX_MARK_BYTES: u64 = 1 << 10;
-/// How often a mark is made anew that another program took for one of a program that ended.
+/// Number of attempts to write a mark that another program removes because it takes it for an abandoned one.
 const MOST_TRIES: usize = 16;
 
 /// Says that a program of this machine waits for the answer to a message, until it is dropped.
@@ -34,7 +35,7 @@ pub struct AwaitedAnswer {
 }
 
 impl AwaitedAnswer {
-    /// Whether a message is the answer.
+    /// Returns true if a message is the answer.
     #[must_use]
     pub fn is(&self, envelope: &Envelope) -> bool {
         answers(envelope, &self.id)
@@ -44,7 +45,7 @@ impl AwaitedAnswer {
 impl Drop for AwaitedAnswer {
     fn drop(&mut self) {
         if let Some(hold) = self.hold.take() {
-            // One that stays is removed by whoever looks next.
+            // If this fails, the next program that reads the marks removes it.
             let _ = hold.remove();
         }
     }
@@ -70,8 +71,8 @@ impl Broker {
         Err(BrokerError::unusable(&folder, &io::Error::other("files are removed as soon as they are made")))
     }
 
-    /// Takes an answer, if it is there. Whoever has shown it [`finish`](crate::BrokerStore::finish)es it; else it is given out again. Other
-    /// messages stay.
+    /// Takes an answer, if it has arrived. The program [`finish`](crate::BrokerStore::finish)es it after it has
+    /// shown it; otherwise the store delivers it again. Other messages stay.
     ///
     /// # Errors
     ///
@@ -89,8 +90,9 @@ impl Broker {
         }
     }
 
-    /// Takes the first message of a caller's inbox, but for answers that another program of this machine waits for. Whoever has shown it
-    /// [`finish`](crate::BrokerStore::finish)es it; else it is given out again.
+    /// Takes the first message of a caller's inbox, except answers that another program of this machine waits
+    /// for. The program [`finish`](crate::BrokerStore::finish)es it after it has shown it; otherwise the store
+    /// delivers it again.
     ///
     /// # Errors
     ///
@@ -117,7 +119,7 @@ impl Broker {
             }
         };
         for lease in passed {
-            // One that is not put back now is when its time has passed.
+            // If the message cannot be returned now, the queue has it again when the lease lapses.
             if let Err(error) = self.store().put_back(&lease).await {
                 tracing::debug!(queue, %error, "a message is given out again later");
             }
@@ -138,7 +140,7 @@ impl Broker {
             if path.extension().is_none_or(|extension| extension != "lock") {
                 continue;
             }
-            // Removed by its program meanwhile, which is none that waits.
+            // An unlocked mark belongs to a program that ended: remove it.
             match FileLock::try_lock(&path) {
                 Ok(Some(of_one_that_ended)) => drop(of_one_that_ended.remove()),
                 Ok(None) => {
@@ -157,7 +159,7 @@ impl Broker {
     }
 }
 
-/// Whether a message answers another: what came of it, or what an agent wrote in reply to it.
+/// Returns true if a message answers another: it is the result of its turn, or an agent wrote it in reply.
 fn answers(envelope: &Envelope, id: &EnvelopeId) -> bool {
     envelope.message_id == EnvelopeId::of_occurrence(id.as_str(), "answer")
         || matches!(&envelope.payload, Payload::Message { in_reply_to: Some(to), .. } if to == id)

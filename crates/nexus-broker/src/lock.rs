@@ -25,12 +25,12 @@ const FOLDER: &str = ".nexus_locks";
 /// A lock, as the document and the file have it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct LockRecord {
-    /// Who has it.
+    /// Agent that owns it.
     agent_id: String,
     /// Since when.
     #[serde(with = "rfc3339::as_millis")]
     taken_at: SystemTime,
-    /// When it is free, whether or not it was released.
+    /// Time at which it becomes free, even if it is not released.
     #[serde(with = "rfc3339::as_millis")]
     expires_at: SystemTime,
     /// The file that shows it.
@@ -38,9 +38,11 @@ struct LockRecord {
 }
 
 impl Broker {
-    /// Takes a lock in the folder of an agent, until its turn ends, and no longer than `time`. One's own lock is taken anew.
+    /// Takes a lock in the folder of an agent, until its turn ends, and for at most `time`. An agent that takes
+    /// its own lock again renews it.
     ///
-    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while another agent, or a file that no agent made, holds it.
+    /// Fails with [`Conflict`](BrokerErrorKind::Conflict) while another agent owns it, or a file that no agent
+    /// made has its name.
     pub(crate) async fn take_lock(
         &self,
         agent: &AgentDocument,
@@ -132,7 +134,7 @@ impl Broker {
     }
 
     async fn release(&self, document: &StoredDocument, held: &LockRecord) -> Result<(), BrokerError> {
-        // The file first: as long as the document is there nobody else makes one.
+        // Remove the file first: as long as the document exists, no other agent creates the file.
         let removed =
             held.file.parent().map_or(Ok(()), check_folder).and_then(|()| fs::remove_file(&held.file));
         match removed {
@@ -149,7 +151,7 @@ impl Broker {
     }
 }
 
-/// What agents share is in the project: also where each has a tree of its own.
+/// Returns the folder that agents share: the project, even where each agent has its own tree.
 fn project_folder(agent: &AgentDocument) -> Option<PathBuf> {
     agent.tree.as_ref().map(|tree| tree.project.clone()).or_else(|| agent.folder.clone())
 }

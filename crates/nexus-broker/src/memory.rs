@@ -1,4 +1,4 @@
-//! What agents said and were told, found again: a full text index of sessions.
+//! Full-text index of sessions: the messages that agents received and wrote.
 
 use std::{
     collections::BTreeSet,
@@ -24,15 +24,15 @@ use crate::{
 };
 use nexus_files::rfc3339;
 
-/// How long another process may keep the file to itself.
+/// Longest time for which another process may lock the file.
 const BUSY_TIME: Duration = Duration::from_secs(30);
 /// The most that is found at a time.
 const MOST_FOUND: usize = 50;
-/// How many words around what was found are shown.
+/// Number of words that a result shows around a match.
 const WORDS_SHOWN: i64 = 40;
-/// How many words a question may have.
+/// Maximum number of words in a query.
 const MOST_WORDS: usize = 32;
-/// The version of the tables. An index of another one is made anew: all of it is in the conversations.
+/// The version of the tables. An index of another version is built again: the conversations contain all of it.
 const VERSION: i64 = 2;
 
 /// A message that forks share is in `said` and `message` once, and in `place` for each session that has it.
@@ -50,7 +50,7 @@ const TABLES: &str = "
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX place_of_said ON place (said, session);
 ";
-/// Those of this version and the one before.
+/// Drops the tables of this version and of the previous one.
 const DROP_TABLES: &str = "
     DROP TABLE IF EXISTS message;
     DROP TABLE IF EXISTS said;
@@ -64,9 +64,9 @@ const DROP_TABLES: &str = "
 pub struct MemoryHit {
     /// The session, as `agent:NAME:CONTEXT`.
     pub session: String,
-    /// Which message of it, counted from 1.
+    /// Number of the message in the session, counted from 1.
     pub message: u64,
-    /// When its turn ended. RFC 3339, UTC.
+    /// End time of its turn. RFC 3339, UTC.
     #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub at: SystemTime,
@@ -90,12 +90,12 @@ impl fmt::Debug for MemoryIndex {
 }
 
 impl MemoryIndex {
-    /// Opens the index, and makes it where there is none. Blocks.
+    /// Opens the index, and creates it if it does not exist. Blocks.
     ///
     /// # Errors
     ///
-    /// [`Failed`](BrokerErrorKind::Failed), [`NoSpace`](BrokerErrorKind::NoSpace) and [`Damaged`](BrokerErrorKind::Damaged), which name the file. One
-    /// that is damaged can be removed.
+    /// [`Failed`](BrokerErrorKind::Failed), [`NoSpace`](BrokerErrorKind::NoSpace) and
+    /// [`Damaged`](BrokerErrorKind::Damaged), which name the file. A damaged file can be removed.
     pub fn open(path: impl Into<PathBuf>) -> Result<Self, BrokerError> {
         let path = path.into();
         make_private(&path).map_err(|error| {
@@ -173,11 +173,12 @@ impl MemoryIndex {
         })
     }
 
-    /// Takes in all sessions of a home: those of before the index was made, too. Blocks.
+    /// Indexes all sessions of a home, including sessions from before the index existed. Blocks.
     ///
     /// # Errors
     ///
-    /// As [`MemoryIndex::capture`], and those of reading. One that cannot be read stops no other: its error comes when all are taken in.
+    /// Those of [`MemoryIndex::capture`], and those of reading. An unreadable session does not stop the others:
+    /// its error is returned after all are indexed.
     pub fn capture_all(&self, conversations: &Conversations) -> Result<(), BrokerError> {
         let list = conversations.list().map_err(of_conversation)?;
         let mut failure = list.unreadable.into_iter().next().map(of_conversation);
@@ -185,7 +186,7 @@ impl MemoryIndex {
             SessionKey::of_conversation(&summary.name).map(|key| (key, summary))
         };
         let mut sessions: Vec<_> = list.conversations.into_iter().filter_map(keyed).collect();
-        // What several have is shown of the first one: a fork is rarely called like this.
+        // A message that several sessions share is shown for the first of them. Forks are rarely named "main".
         sessions.sort_by_key(|(key, _)| (key.context() != MAIN, key.clone()));
         for (key, summary) in &sessions {
             let known: Option<(u64, Option<u64>)> = self.work(|connection| {
@@ -207,7 +208,7 @@ impl MemoryIndex {
                 Err(error) => failure = failure.or(Some(of_conversation(error))),
             }
         }
-        // What was deleted is not found any more.
+        // Remove deleted sessions from the index.
         let there: BTreeSet<_> = sessions.iter().map(|(key, _)| key.to_string()).collect();
         self.work(|connection| {
             let transaction =
@@ -333,7 +334,7 @@ fn failed(path: &Path, error: &rusqlite::Error) -> BrokerError {
             (BrokerErrorKind::Failed, "give this user the right to write it")
         }
         Some(_) => (BrokerErrorKind::Failed, ""),
-        // What is there has not the type that we give it.
+        // SQLite reported no error: a stored value has another type than this version writes.
         None => (BrokerErrorKind::Damaged, "remove the file: it is made anew from the conversations"),
     };
     BrokerError::new(kind, format!("{}: {error}", path.display()), instead)
@@ -412,7 +413,7 @@ fn forget(transaction: &Transaction<'_>, session: i64) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Who said it, and what of it is text.
+/// Returns the role of the author of a message, and its text.
 fn text_of(message: &ConversationMessage) -> (&'static str, String) {
     let text_of_blocks = |blocks: &[PromptBlock]| {
         let texts = blocks.iter().filter_map(|block| match block {

@@ -1,4 +1,4 @@
-//! Which queue a message goes into.
+//! Selects the queue of a message.
 
 use std::fmt;
 
@@ -10,7 +10,8 @@ use crate::{
     message::{Address, Envelope},
 };
 
-/// Decides which agent a message is for. The default goes by its address alone; one that reads the content can stand in its place.
+/// Decides which agent a message is for. The default uses its address alone; another implementation can read
+/// the content.
 #[async_trait]
 pub trait Route: fmt::Debug + Send + Sync + 'static {
     /// The address that the message goes to: an agent, a session or a caller. Fails with [`Unknown`](crate::BrokerErrorKind::Unknown).

@@ -1,4 +1,4 @@
-//! What has the turns of agents run: looks for messages, and handles them.
+//! Scheduler loop: polls the queues and starts a turn for each agent with waiting messages.
 
 use std::{
     cmp::Reverse,
@@ -10,18 +10,19 @@ use tokio::task::JoinSet;
 
 use crate::{broker::Broker, error::BrokerError, turn};
 
-/// How long the store is left alone where nothing is said to have come. What other processes put is seen after that.
+/// Pause between two polls of the store. Messages of this process end the pause; messages of other processes
+/// are seen after it.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
-/// How often old counts of turns are looked for.
+/// Interval between two clean-ups of old turn counts.
 const TIDY_EVERY: Duration = Duration::from_secs(3_600);
-/// How long the store is left alone after it failed.
+/// Pause after a failure of the store.
 const AFTER_FAILURE: Duration = Duration::from_secs(2);
 
 impl Broker {
-    /// Runs the turns of agents until `drain` or `end` is cancelled: then it begins no further ones, and those that run go on to their end, or
-    /// are ended where it is `end`.
+    /// Runs the turns of agents until `drain` or `end` is cancelled. Then it starts no further turns. Running
+    /// turns complete if `drain` was cancelled, and are cancelled if `end` was.
     ///
-    /// A store that fails is asked again, and told of by a warning.
+    /// A failure of the store is logged as a warning, and the store is polled again.
     pub async fn run(&self, drain: CancelToken, end: CancelToken) {
         let mut turns = JoinSet::new();
         let mut tidied: Option<Instant> = None;
@@ -60,7 +61,8 @@ impl Broker {
     ) -> Result<(), BrokerError> {
         self.watch_clock();
         let mut queues = self.store().queues().await?;
-        // Those that come first in the alphabet are not always first: what is more urgent is, and what waits for longer.
+        // Serve the most urgent queue first, then the queue that has waited longest. Alphabetical order would
+        // let some agents starve.
         queues.sort_by_key(|status| {
             let most_urgent = status.waiting.iter().rposition(|waiting| *waiting > 0);
             (Reverse(most_urgent), status.oldest)

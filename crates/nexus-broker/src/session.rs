@@ -30,7 +30,7 @@ impl Sessions {
         Self { conversations }
     }
 
-    /// Every session, by its key. What cannot be read is told beside them.
+    /// Returns every session, by its key, and an error for each unreadable one.
     ///
     /// # Errors
     ///
@@ -46,12 +46,13 @@ impl Sessions {
         })
     }
 
-    /// A session up to one of its messages, counted from 1, as a further one. Nothing is copied: both have the messages up to there, and
-    /// those stay for as long as one of the two is there.
+    /// Forks a session at one of its messages, counted from 1, as a new session. Nothing is copied: both share
+    /// the messages up to there, which stay for as long as one of the two exists.
     ///
     /// # Errors
     ///
-    /// [`Conflict`](crate::BrokerErrorKind::Conflict) if there is such a session, [`Unknown`](crate::BrokerErrorKind::Unknown) if there is no `from`,
+    /// [`Conflict`](crate::BrokerErrorKind::Conflict) if the session exists,
+    /// [`Unknown`](crate::BrokerErrorKind::Unknown) if `from` does not,
     /// [`Invalid`](crate::BrokerErrorKind::Invalid) for a message that it does not have.
     pub fn fork(
         &self,

@@ -1,4 +1,4 @@
-//! What a session is called.
+//! Keys of sessions.
 
 use std::{fmt, str::FromStr};
 
@@ -6,12 +6,12 @@ use nexus_conversations::ConversationName;
 
 use crate::{error::BrokerError, message::Address};
 
-/// What the conversations of sessions are called at the beginning.
+/// Prefix of the names of conversations that are sessions.
 const PREFIX: &str = "agent.";
 /// The session of messages that name none.
 pub(crate) const MAIN: &str = "main";
 
-/// Which session of which agent: `agent:NAME:CONTEXT`.
+/// Key of a session of an agent: `agent:NAME:CONTEXT`.
 ///
 /// ```
 /// use nexus_broker::SessionKey;
@@ -43,7 +43,7 @@ impl SessionKey {
         &self.agent
     }
 
-    /// Which of its sessions.
+    /// Returns the context of the session.
     #[must_use]
     pub fn context(&self) -> &str {
         &self.context
@@ -62,7 +62,7 @@ impl SessionKey {
         name.expect("two names of 40 bytes and what stands between them are a name")
     }
 
-    /// The session that a conversation is. `None` for one that is no session.
+    /// Returns the session of a conversation. `None` if the conversation is not a session.
     #[must_use]
     pub fn of_conversation(name: &ConversationName) -> Option<Self> {
         let (agent, context) = name.as_str().strip_prefix(PREFIX)?.split_once('.')?;

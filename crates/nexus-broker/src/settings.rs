@@ -14,7 +14,7 @@ use crate::{
     message::Address,
 };
 
-/// Which agents there are, and how a broker runs them.
+/// Agents of the configuration, and the limits of a broker.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -35,13 +35,13 @@ pub struct BrokerSettings {
     pub agents: BTreeMap<String, AgentSettings>,
     /// Programs outside that messages for `caller:NAME` are delivered to, by name. For any other caller they wait in its inbox.
     pub callers: BTreeMap<String, CallerSettings>,
-    /// How many turns one broker runs at once. Default 4.
+    /// Maximum number of turns that one broker runs at once. Default 4.
     pub max_turns_at_once: usize,
     /// Deadline of one turn, in seconds. Default 1,800.
     pub turn_seconds: u64,
-    /// How many turns may begin each other by messages. Default 200.
+    /// Maximum number of turns that begin each other by messages. Default 200.
     pub max_hops: u32,
-    /// How many turns may come of one message, at any depth, with its own. Default 200.
+    /// Maximum number of turns that result from one message, at any depth, including its own. Default 200.
     pub max_turns_per_message: u32,
 }
 
@@ -65,13 +65,14 @@ pub struct AgentSettings {
     /// The type that runs its turns: a name from `types`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What stands above the prompt of each turn.
+    /// Text that precedes the prompt of each turn.
     #[serde(default)]
     pub instructions: Option<String>,
-    /// Where it works: an absolute path. Default: nowhere, it has its tools alone.
+    /// Folder in which it works: an absolute path. Default: none, it has only its tools.
     #[serde(default)]
     pub folder: Option<PathBuf>,
-    /// What its turns may do there: scoped-only, read-only, workspace-write or unrestricted. Default: scoped-only.
+    /// Access level of its turns in the folder: scoped-only, read-only, workspace-write or unrestricted.
+    /// Default: scoped-only.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     pub access: ToolAccess,
@@ -81,10 +82,10 @@ pub struct AgentSettings {
     /// Names of agents whose sessions it may search, beside its own and those of its workers. A `*` at the end stands for any rest.
     #[serde(default)]
     pub may_search: Vec<String>,
-    /// How many workers it may have at a time. Default 0.
+    /// Maximum number of workers at a time. Default 0.
     #[serde(default)]
     pub max_workers: u32,
-    /// How deep workers of its workers may go. Default 1: its workers have none.
+    /// Maximum depth of workers below it. Default 1: its workers have none.
     #[serde(default = "one")]
     pub max_depth: u32,
     /// The types that its workers may be of, beside its own.
@@ -92,7 +93,7 @@ pub struct AgentSettings {
     pub worker_types: Vec<String>,
 }
 
-/// Where the messages for one caller go.
+/// Destination of the messages for one caller.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CallerSettings {
@@ -111,11 +112,12 @@ const MOST_WORKERS: u32 = 64;
 const MOST_DEPTH: u32 = 8;
 
 impl BrokerSettings {
-    /// What the configuration of a router says, or the defaults.
+    /// Returns the settings in the configuration of a router, or the defaults.
     ///
     /// # Errors
     ///
-    /// [`SettingsError`] if the section cannot be used; never for a router whose registry has [`BrokerSection`].
+    /// [`SettingsError`] if the section cannot be used; never for a router whose registry has
+    /// [`BrokerSection`].
     pub fn of(router: &Router) -> Result<Self, SettingsError> {
         router.section("broker").map_or_else(|| Ok(Self::default()), |value| Self::read(&value))
     }

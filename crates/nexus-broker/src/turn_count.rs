@@ -1,6 +1,7 @@
-//! Counts of the turns that came of one message.
+//! Counts of the turns that result from one message.
 //!
-//! A count is a document of the store, by the id of the message. It is made with the second turn: a message that is only answered has none.
+//! A count is a document of the store, by the id of the message. It is created with the second turn: a message
+//! that only gets an answer has no count.
 
 use std::time::{Duration, SystemTime};
 
@@ -33,7 +34,8 @@ struct TurnCount {
 }
 
 impl TurnCount {
-    /// The count of a document. One that cannot be read begins anew: the messages of its turns are handled.
+    /// Reads the count of a document. An unreadable count begins at zero again: the messages of its turns are
+    /// handled.
     fn read(document: Option<&StoredDocument>, now: SystemTime) -> Self {
         let read = document.and_then(|document| serde_json::from_value(document.value.clone()).ok());
         // The turn of the message itself has no document.

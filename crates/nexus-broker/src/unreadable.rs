@@ -1,4 +1,4 @@
-//! What a store has that this version cannot read, for people.
+//! Lists the unreadable records of a store, for people.
 
 use crate::{
     agent::Directory,

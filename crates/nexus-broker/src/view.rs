@@ -1,4 +1,5 @@
-//! What people read of a broker: the messages as a log, the agents and their tasks as tables. Never read as truth.
+//! Views of a broker for people: the messages as a log, the agents and their tasks as tables. No program reads
+//! them as truth.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -22,25 +23,25 @@ const MESSAGES: &str = "AGENT_COMMUNICATIONS.log";
 const AGENTS: &str = "ACTIVE_AGENTS.md";
 /// The file with their tasks.
 const TASKS: &str = "TASKS.md";
-/// How many messages are read at a time.
+/// Number of messages that are read at a time.
 const PAGE: usize = 500;
 /// The longest summary, in characters.
 const MAX_SUMMARY: usize = 120;
 
-/// What the tables begin with: a file that does not is a person's.
+/// First line of the tables: a file that begins otherwise belongs to a person.
 const MARK: &str = "<!-- Written by `nexus broker run`, which writes over changes. -->\n";
-/// How much of a file is read to see whose it is, in bytes.
+/// Number of bytes of a file that are read to see who wrote it.
 const BEGINNING: u64 = 4 << 10;
 
-/// The views of one folder. They are made anew when a broker begins, and continued. Of several brokers, one writes them; when it has ended, another
-/// one goes on. A file that no broker wrote is never written over.
+/// The views of one folder. They are created when a broker begins, and continued. Of several brokers, one
+/// writes them; when it has ended, another continues. A file that no broker wrote is never overwritten.
 #[derive(Debug)]
 pub struct Views {
     folder: PathBuf,
     writer: Option<Writer>,
 }
 
-/// The log, which is locked: whoever has the lock writes all views of the folder.
+/// The log, which is locked: the owner of the lock writes all views of the folder.
 #[derive(Debug)]
 struct Writer {
     log: FileLock,
@@ -64,7 +65,7 @@ impl Views {
         Ok(Self { folder, writer })
     }
 
-    /// Whether these are written by this. Else another broker writes them.
+    /// Returns true if this broker writes these views. Otherwise another broker writes them.
     #[must_use]
     pub fn is_writer(&self) -> bool {
         self.writer.is_some()
@@ -136,7 +137,7 @@ fn refuse_foreign(path: &Path) -> Result<(), BrokerError> {
     let is_ours = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(BrokerError::unusable(path, &error)),
-        // A link leads to a file of somebody's, and a pipe is waited for.
+        // A link may lead to a file of a person, and opening a pipe would block.
         Ok(found) if !found.is_file() => false,
         Ok(_) => {
             let mut beginning = Vec::new();
@@ -158,7 +159,7 @@ fn refuse_foreign(path: &Path) -> Result<(), BrokerError> {
     ))
 }
 
-/// Whether a text has the form of [`line()`].
+/// Returns true if a text has the form of [`line()`].
 fn is_line(text: &str) -> bool {
     text.strip_prefix('[')
         .and_then(|rest| rest.split_once("] ["))

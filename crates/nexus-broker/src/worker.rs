@@ -17,10 +17,10 @@ use crate::{
     message::{Address, Envelope},
 };
 
-/// How much of a worker's changes goes into its result, in bytes. All of it is in its tree.
+/// Maximum size of a worker's changes in its result, in bytes. Its tree has all of them.
 const MAX_DIFF_BYTES: usize = 64 << 10;
 
-/// What a manager wants of a worker.
+/// Request of a manager for a worker.
 #[derive(Debug)]
 pub(crate) struct WorkerOrder {
     pub(crate) name: String,
@@ -162,7 +162,8 @@ impl Workers {
             };
             let git = Git::find()?;
             std::fs::create_dir_all(&workspace).map_err(BrokerError::at(&workspace))?;
-            // What the manager has not committed is not the worker's to take back to the branch.
+            // The tree starts from the last commit: the worker must not bring uncommitted changes of the
+            // manager to the branch.
             let tree = Tree::create(&git, &workspace, &project, &TreeOptions::new())?;
             let work = workspace.join("work");
             tree.check_out(&tree.base().commit, &work)?;
@@ -334,7 +335,7 @@ impl Workers {
             try_blocking(move || {
                 let git = Git::find()?;
                 let work = tree.workspace.join("work");
-                // One that is gone was looked at before: by a broker that was killed while it removed the rest.
+                // If the folder is gone, a killed broker has checked it before it removed the rest.
                 if !even_unlanded && work.exists() {
                     let of = Tree::open(&git, &tree.workspace)?;
                     let now = of.snapshot(&work)?;
@@ -348,7 +349,7 @@ impl Workers {
                 }
                 match std::fs::rename(&work, tree.workspace.join("removed")) {
                     Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        // That of a broker that was killed is in the way, or the file system refuses.
+                        // The folder of a killed broker has the name, or the file system refuses.
                         tracing::debug!(work = %work.display(), %error, "removed in place");
                     }
                     _ => {}
@@ -389,7 +390,7 @@ impl Workers {
     }
 }
 
-/// Whether a worker counts no more among those that its manager may have.
+/// Returns true if a worker does not count any more towards the limit of its manager.
 fn is_over(agent: &AgentDocument) -> bool {
     matches!(agent.status, AgentStatus::Done | AgentStatus::Failed | AgentStatus::Stopped)
 }

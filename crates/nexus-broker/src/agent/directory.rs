@@ -10,7 +10,7 @@ use crate::{
     store::{BrokerStore, DocumentKind, ExpectedRevision, StoredDocument, Told},
 };
 
-/// How often a change is made anew because the record changed meanwhile.
+/// Number of attempts to change a record that others change meanwhile.
 const MOST_TRIES: usize = 50;
 
 /// The agents of a store.
@@ -26,7 +26,7 @@ impl Directory {
         Self { store, clock, told: Arc::default() }
     }
 
-    /// Every agent, by its name. One whose record cannot be read is told of once, and passed over.
+    /// Returns every agent, by its name. An unreadable record is logged once and skipped.
     pub(crate) async fn all(&self) -> Result<Vec<AgentDocument>, BrokerError> {
         let documents = self.store.documents(DocumentKind::Agent).await?;
         let readable = documents
@@ -35,12 +35,12 @@ impl Directory {
         Ok(readable.collect())
     }
 
-    /// Which of these records of agents cannot be read, and why.
+    /// Returns an error for each of these records of agents that cannot be read.
     pub(crate) fn unreadable(documents: &[StoredDocument]) -> Vec<BrokerError> {
         documents.iter().filter_map(|document| read(document).err()).collect()
     }
 
-    /// The agent of this name, if there is one.
+    /// Returns the agent of this name, if it exists.
     pub(crate) async fn find(&self, name: &str) -> Result<Option<AgentDocument>, BrokerError> {
         self.store.document(DocumentKind::Agent, name).await?.as_ref().map(read).transpose()
     }
@@ -120,7 +120,8 @@ impl Directory {
         .await
     }
 
-    /// Whether a turn of the agent runs, by its heartbeat. That of a broker that was killed runs no more, though nobody has said so yet.
+    /// Returns true if a turn of the agent runs, by its heartbeat. The turn of a killed broker does not run,
+    /// even if its record still has it.
     pub(crate) fn is_at_work(&self, record: &AgentDocument) -> bool {
         record.turn.as_ref().is_some_and(|turn| turn.is_alive(self.clock.now()))
     }

@@ -1,4 +1,4 @@
-//! What is known of an agent.
+//! Record of an agent, as the store has it.
 
 use std::{
     path::PathBuf,
@@ -13,10 +13,10 @@ use serde_json::{Map, Value};
 use crate::message::{EnvelopeId, ReportedStatus};
 use nexus_files::rfc3339;
 
-/// How many messages are kept of which a turn was begun, and how many one turn has.
+/// Maximum number of unended messages that a record retains, and of messages in one turn.
 pub(crate) const MOST_UNENDED: usize = 256;
 
-/// How long a turn counts as running after its heartbeat.
+/// Time for which a turn counts as running after its heartbeat.
 pub(crate) const HEARTBEAT_LASTS: Duration = Duration::from_secs(60);
 
 /// An agent, as the store has it: a document of its kind, under its name.
@@ -27,13 +27,13 @@ pub struct AgentDocument {
     pub name: String,
     /// The type of `nexus.yaml` whose backends run its turns.
     pub kind: String,
-    /// What stands above the prompt of each turn.
+    /// Text that precedes the prompt of each turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// Where it works. `None`: nowhere, it has its tools alone.
+    /// Folder in which it works. `None`: it works in no folder and has only its tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folder: Option<PathBuf>,
-    /// What its turns may do there.
+    /// Access level of its turns in the folder.
     #[schemars(with = "String")]
     pub access: ToolAccess,
     /// The machine whose brokers run its turns, as its folder and its sessions are there. `None`: any that shares the store.
@@ -42,18 +42,18 @@ pub struct AgentDocument {
     /// The agent that started it. `None` for those of the configuration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manager: Option<String>,
-    /// How many managers stand above it.
+    /// Number of managers above it.
     #[serde(default)]
     pub depth: u32,
-    /// What it may say, and whom it may start.
+    /// Agents that it may write to, and workers that it may start.
     #[serde(default)]
     pub scope: AgentScope,
-    /// How far it is.
+    /// Current status.
     pub status: AgentStatus,
-    /// What it works on.
+    /// Task that it works on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// How far it says that it is.
+    /// Progress that it reported last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report: Option<ProgressReport>,
     /// The turn that is running.
@@ -65,7 +65,7 @@ pub struct AgentDocument {
     /// Its tree, which is kept until it is landed or cleaned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<WorkerTree>,
-    /// When something was last written here. RFC 3339, UTC.
+    /// Time of the last write to this record. RFC 3339, UTC.
     #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub changed_at: SystemTime,
@@ -74,7 +74,8 @@ pub struct AgentDocument {
     pub other: Map<String, Value>,
 }
 
-/// What an agent may say to whom, and whom it may start. Its manager and its workers it may always write to.
+/// Agents that an agent may write to, and workers that it may start. It may always write to its manager and its
+/// workers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AgentScope {
@@ -82,22 +83,22 @@ pub struct AgentScope {
     pub may_write_to: Vec<String>,
     /// Names of further agents whose sessions it may search, beside its own and those of its workers. A `*` at the end stands for any rest.
     pub may_search: Vec<String>,
-    /// How many workers it may have at a time. 0, the default, is none.
+    /// Maximum number of workers at a time. 0, the default, allows none.
     pub max_workers: u32,
-    /// How deep workers of its workers may go: 1, where it has any, is none of theirs.
+    /// Maximum depth of workers below it. 1 lets it have workers that have no workers of their own.
     pub max_depth: u32,
     /// The types of `nexus.yaml` that its workers may be of. Empty is its own alone.
     pub worker_kinds: Vec<String>,
 }
 
 impl AgentScope {
-    /// Whether it may write to an agent that is neither its manager nor its worker.
+    /// Returns true if it may write to an agent that is neither its manager nor its worker.
     #[must_use]
     pub fn allows(&self, name: &str) -> bool {
         matches(&self.may_write_to, name)
     }
 
-    /// Whether it may search the sessions of an agent that is not its worker.
+    /// Returns true if it may search the sessions of an agent that is not its worker.
     #[must_use]
     pub fn allows_search(&self, name: &str) -> bool {
         matches(&self.may_search, name)
@@ -121,19 +122,19 @@ impl AgentDocument {
         }
     }
 
-    /// Whether a turn was begun with a message, and its end is not stored.
+    /// Returns true if a turn began with a message and its end is not stored.
     pub(crate) fn has_begun(&self, id: &EnvelopeId) -> bool {
         self.unended.contains(id) || self.turn.iter().flat_map(BegunTurn::messages).any(|begun| begun == id)
     }
 }
 
-/// How far an agent says that it is.
+/// Progress that an agent reports about its work.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ProgressReport {
-    /// How far.
+    /// Reported status.
     pub status: ReportedStatus,
-    /// How much is done, from 0 to 100.
+    /// Share of the work that is done, from 0 to 100.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub percent: Option<u8>,
     /// More about it.
@@ -141,7 +142,7 @@ pub struct ProgressReport {
     pub details: Option<String>,
 }
 
-/// How far an agent is.
+/// Status of an agent.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -178,7 +179,8 @@ impl AgentStatus {
     }
 }
 
-/// A turn that was begun: written before it runs, so that one that is lost is not taken for one that never was.
+/// A turn that began. The broker writes it before the turn runs, so that a lost turn is not mistaken for a turn
+/// that never began.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct BegunTurn {
@@ -189,18 +191,19 @@ pub struct BegunTurn {
     pub taken: Vec<EnvelopeId>,
     /// The broker that runs it.
     pub broker: String,
-    /// When it began. RFC 3339, UTC.
+    /// Start time. RFC 3339, UTC.
     #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub began_at: SystemTime,
-    /// When the broker last said that it runs. RFC 3339, UTC.
+    /// Time of the last heartbeat of its broker. RFC 3339, UTC.
     #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub heartbeat_at: SystemTime,
 }
 
 impl BegunTurn {
-    /// Whether its broker said until a moment ago that it runs. The clocks of two machines may differ, in both directions.
+    /// Returns true if its broker sent a heartbeat recently. The clocks of two machines may differ, in both
+    /// directions.
     pub(crate) fn is_alive(&self, now: SystemTime) -> bool {
         let apart = now.duration_since(self.heartbeat_at).unwrap_or_else(|ahead| ahead.duration());
         apart < HEARTBEAT_LASTS
@@ -226,7 +229,7 @@ pub struct WorkerTree {
     /// The refs of the repository that keep them, one for each commit.
     #[serde(default)]
     pub refs: Vec<String>,
-    /// Whether the newest commit is on the branch of the repository.
+    /// True if the newest commit is on the branch of the repository.
     #[serde(default)]
     pub is_landed: bool,
 }

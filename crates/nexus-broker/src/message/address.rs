@@ -1,4 +1,4 @@
-//! Whom a message is for.
+//! Addresses of messages.
 
 use std::{fmt, str::FromStr};
 
@@ -10,20 +10,20 @@ use crate::error::BrokerError;
 /// The longest name of an agent, a context or a caller, in bytes.
 const MAX_NAME_BYTES: usize = 40;
 
-/// Whom a message is for, or who sent it. Its text is one of the forms below.
+/// Recipient or sender of a message. Its text has one of the forms below.
 ///
-/// A name has 1 to 40 bytes of `a-z`, `0-9`, `_` and `-`, and begins with a letter or a digit: two that differ are two file names on every
-/// file system, too.
+/// A name has 1 to 40 bytes of `a-z`, `0-9`, `_` and `-`, and begins with a letter or a digit. So two different
+/// names are two different file names on every file system.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
-    /// `NAME`: an agent, in whichever session it works.
+    /// `NAME`: an agent, in any session.
     Agent(String),
     /// `agent:NAME:CONTEXT`: one session of an agent.
     Session {
         /// The agent.
         agent: String,
-        /// Which of its sessions.
+        /// Context of the session.
         context: String,
     },
     /// `manager-of:NAME`: the agent that started this one.
@@ -33,7 +33,8 @@ pub enum Address {
 }
 
 impl Address {
-    /// An agent. Fails with [`Invalid`](crate::BrokerErrorKind::Invalid) for what is no name.
+    /// Returns the address of an agent. Fails with [`Invalid`](crate::BrokerErrorKind::Invalid) for an invalid
+    /// name.
     pub fn agent(name: &str) -> Result<Self, BrokerError> {
         Ok(Self::Agent(checked(name, name)?))
     }

@@ -1,4 +1,4 @@
-//! Whose a message is, for whom, and when.
+//! Sender, recipient and times of a message.
 
 use std::time::SystemTime;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::message::{Address, EnvelopeId, Payload};
 use nexus_files::rfc3339;
 
-/// Which of the messages that wait comes first. In order within a priority.
+/// Priority of a waiting message. Messages of one priority are delivered in order.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
@@ -33,31 +33,32 @@ pub enum MessagePriority {
 pub struct Envelope {
     /// Tells it from every other.
     pub message_id: EnvelopeId,
-    /// When it was made: RFC 3339, UTC, to the millisecond.
+    /// Creation time: RFC 3339, UTC, to the millisecond.
     #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub timestamp: SystemTime,
-    /// Who sent it. Set by the broker from the sender's session, never by the sender.
+    /// Sender. The broker sets it from the sender's session, never the sender.
     pub source_agent_id: Address,
-    /// Whom it is for.
+    /// Recipient.
     pub target_agent_id: Address,
-    /// Which of those that wait comes first.
+    /// Priority among the waiting messages.
     #[serde(default)]
     pub priority: MessagePriority,
-    /// When it need not be handled any more.
+    /// Time after which the message need not be handled any more.
     #[serde(default, with = "rfc3339::as_millis::option", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub expires_at: Option<SystemTime>,
-    /// How many turns of agents began each other until this message: one more than that of the message whose turn sent it, 0 from a caller.
-    /// From a trigger it is that of the report that fired it, that of a message of the turn which made it for the next minute, else 0. Set
-    /// by the broker.
+    /// Number of turns of agents that began each other before this message: one more than that of the message
+    /// whose turn sent it, 0 from a caller. A trigger's message has the number of the report that fired it. If
+    /// a turn created the trigger for the next minute, it has the number of a message of that turn. Otherwise
+    /// it has 0. Set by the broker.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub hops: u32,
     /// The message that all turns began with which led to this one. None for a message that begins them, such as that of a caller. Set by the
     /// broker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<EnvelopeId>,
-    /// What it says.
+    /// Content.
     #[serde(flatten)]
     pub payload: Payload,
     /// Keys that this version does not know.
@@ -65,7 +66,7 @@ pub struct Envelope {
     pub other: Map<String, Value>,
 }
 
-/// Whether a count of hops is left out.
+/// Returns true if a count of hops is left out of the JSON.
 pub(crate) fn is_zero(number: &u32) -> bool {
     *number == 0
 }
@@ -88,7 +89,7 @@ impl Envelope {
         }
     }
 
-    /// Where the message stands among those that came of one.
+    /// Returns the position of the message in its chain.
     pub(crate) fn chain(&self) -> Chain {
         Chain { hops: self.hops, root: self.root.clone().unwrap_or_else(|| self.message_id.clone()) }
     }
@@ -100,10 +101,10 @@ impl Envelope {
     }
 }
 
-/// The place of a message among those that came of one.
+/// Position of a message among all messages that result from one first message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Chain {
-    /// How many turns began each other until it.
+    /// Number of turns that began each other before it.
     pub(crate) hops: u32,
     /// The message that began them.
     pub(crate) root: EnvelopeId,

@@ -1,4 +1,4 @@
-//! What tells one message from every other.
+//! Ids of messages.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! What a message is: an envelope that says whose it is and for whom, and a payload by type.
+//! Messages: an envelope with sender and recipient, and a payload by type.
 
 mod address;
 mod envelope;

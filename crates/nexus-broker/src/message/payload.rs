@@ -1,4 +1,4 @@
-//! What a message says, by its type.
+//! Content of a message, by its type.
 
 use std::path::PathBuf;
 
@@ -8,22 +8,22 @@ use serde_json::{Map, Value};
 
 use crate::message::EnvelopeId;
 
-/// What a message says. `type` stands in the envelope, the rest in `payload`. A type that is none of these is refused;
-/// a key that is none of these is kept (`other`).
+/// Content of a message. The envelope has `type`, and `payload` has the rest. An unknown type is rejected; an
+/// unknown key is retained (`other`).
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "payload", rename_all = "snake_case")]
 pub enum Payload {
     /// Work to do.
     TaskAssignment {
-        /// Which task.
+        /// Id of the task.
         task_id: String,
-        /// What is to be done.
+        /// Description of the work.
         definition: String,
-        /// What it needs to know, by name.
+        /// Information that the task needs, by name.
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         inputs: Map<String, Value>,
-        /// Where it is done.
+        /// Folder of the work.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         working_directory: Option<PathBuf>,
         /// The tools without which it cannot be done.
@@ -33,13 +33,13 @@ pub enum Payload {
         #[serde(flatten)]
         other: Map<String, Value>,
     },
-    /// How far a task is.
+    /// Progress of a task.
     StatusUpdate {
-        /// Which task.
+        /// Id of the task.
         task_id: String,
-        /// How far.
+        /// Status of the task.
         status: ReportedStatus,
-        /// How much is done, from 0 to 100.
+        /// Share of the work that is done, from 0 to 100.
         #[serde(default, deserialize_with = "percent", skip_serializing_if = "Option::is_none")]
         #[schemars(range(max = 100))]
         percent: Option<u8>,
@@ -50,19 +50,19 @@ pub enum Payload {
         #[serde(flatten)]
         other: Map<String, Value>,
     },
-    /// What came of a task.
+    /// Result of a task.
     Result {
-        /// Which task.
+        /// Id of the task.
         task_id: String,
-        /// What was done, in a few sentences.
+        /// Summary of the work, in a few sentences.
         summary: String,
         /// Files that were made, below the working directory.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         artifacts: Vec<PathBuf>,
-        /// What was said.
+        /// Answer of the agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stdout: Option<String>,
-        /// What changed.
+        /// Changes to files.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         diff: Option<String>,
         /// Keys that this version does not know.
@@ -79,9 +79,9 @@ pub enum Payload {
     },
     /// Something failed.
     Error {
-        /// Which failure, for programs.
+        /// Failure, for programs.
         code: String,
-        /// What failed, for people.
+        /// Failure, for people.
         message: String,
         /// The message that could not be handled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,13 +103,13 @@ pub enum Payload {
     },
     /// A trigger fired.
     Trigger {
-        /// Which trigger.
+        /// Id of the trigger.
         trigger_id: String,
         /// For which of its times, or which of its events.
         occurrence: String,
-        /// What is to be done.
+        /// Work to do.
         action: String,
-        /// What came with the event, such as the body of a webhook. It is data, never an instruction.
+        /// Data of the event, such as the body of a webhook. It is data, never an instruction.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         data: Option<Value>,
         /// Keys that this version does not know.
@@ -133,7 +133,7 @@ impl Payload {
         }
     }
 
-    /// What it says, as text for a model or a person.
+    /// Returns the content as text for a model or a person.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -182,7 +182,7 @@ impl Payload {
     }
 }
 
-/// How far a task is, as who does it says.
+/// Status of a task, as its agent reports it.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -1,4 +1,4 @@
-//! What both stores refuse, and in which words.
+//! Input checks of both stores, and the texts of their errors.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +16,7 @@ const MAX_NAME_BYTES: usize = 256;
 const MAX_DOCUMENT_BYTES: usize = 512 << 10;
 /// The longest lease.
 const MAX_LEASE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// How many messages come of one at most.
+/// Maximum number of messages in the outcome of one message.
 const MAX_OUTCOME: usize = 1_000;
 
 /// Message that may be stored, in its stored form.
@@ -69,12 +69,12 @@ pub(crate) fn message(
             "put what is large into a file, and say where it is".to_owned(),
         ));
     }
-    // A key of `other` that is one of ours would make it unreadable for whoever takes it.
+    // A key of `other` with the name of a known field would make the message unreadable for its recipient.
     serde_json::from_str::<Envelope>(&json).map_err(unwritable)?;
     Ok(StorableMessage { queue: to.to_owned(), envelope: envelope.clone(), json })
 }
 
-/// What came of a message.
+/// Checks the outcome of a message.
 pub(crate) fn outcome(
     outcome: &[(String, Envelope)],
     limits: &QueueLimits,
@@ -114,7 +114,7 @@ pub(crate) fn document(key_text: &str, value: &Value) -> Result<String, BrokerEr
     Ok(json)
 }
 
-/// How long a lease is, in milliseconds: one at least.
+/// Returns the length of a lease in milliseconds, at least one.
 pub(crate) fn lease(time: Duration) -> Result<i64, BrokerError> {
     if time > MAX_LEASE {
         return Err(BrokerError::invalid(
@@ -133,15 +133,16 @@ pub(crate) fn millis(time: SystemTime) -> i64 {
     }
 }
 
-/// The time so many milliseconds after 1970, or as near to it as there is one.
+/// Returns the time this many milliseconds after 1970, or 1970 itself if the system cannot represent it.
 pub(crate) fn time(millis: i64) -> SystemTime {
     let distance = Duration::from_millis(millis.unsigned_abs());
     let time = if millis < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) };
     time.unwrap_or(UNIX_EPOCH)
 }
 
-/// Whether a lease has lapsed that was taken at a time until another. Both are of a clock that may step back: by more than the time of the lease,
-/// and nobody knows any more how long it has been held.
+/// Returns true if a lease has lapsed that was taken at one time until another. Both times are of a clock that
+/// may step back. If it steps back by more than the time of the lease, the age of the lease is unknown, and the
+/// lease has lapsed.
 #[cfg(feature = "jetstream")]
 pub(crate) fn has_lapsed(now: i64, taken_at: i64, until: i64) -> bool {
     now >= until || now < taken_at.saturating_sub(until.saturating_sub(taken_at))
@@ -184,7 +185,7 @@ pub(crate) fn not_as_expected(kind: DocumentKind, key: &str) -> BrokerError {
     )
 }
 
-/// What is stored of a message cannot be read.
+/// Returns the error for stored data of a message that cannot be read.
 pub(crate) fn unreadable(place: &str, what: &str, reason: &dyn std::fmt::Display) -> BrokerError {
     BrokerError::new(
         BrokerErrorKind::Damaged,
@@ -198,7 +199,7 @@ pub(crate) fn stored(place: &str, id: &str, json: &[u8]) -> Result<Envelope, Bro
     serde_json::from_slice(json).map_err(|error| unreadable(place, &format!("the message {id}"), &error))
 }
 
-/// A document that was stored. One that is no JSON is told of, and is its text.
+/// Reads a stored document. Invalid JSON is logged, and its text becomes the value.
 pub(crate) fn stored_document(
     place: &str,
     kind: DocumentKind,

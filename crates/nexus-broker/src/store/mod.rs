@@ -1,4 +1,4 @@
-//! Where messages rest, and the documents that brokers share.
+//! Stores of messages, and of the documents that brokers share.
 
 pub(crate) mod check;
 #[cfg(feature = "jetstream")]
@@ -25,40 +25,48 @@ use crate::{
     message::{Envelope, EnvelopeId, MessagePriority},
 };
 
-/// Where messages rest. Several brokers, on one machine or on many, may share one store.
+/// Store of messages. Several brokers, on one machine or on many, may share one store.
 ///
-/// # A message's way
+/// # Life of a message
 ///
-/// [`put`](Self::put) stores it in a queue. [`take`](Self::take) gives out the first of the highest priority, for a time: whoever takes it
-/// handles it and [`finish`](Self::finish)es it, or [`put`s it back](Self::put_back). One whose time has passed is given to the next that takes,
-/// so a message is delivered at least once.
+/// [`put`](Self::put) stores a message in a queue. [`take`](Self::take) delivers the first message of the
+/// highest priority under a lease. The broker that takes it handles it and [`finish`](Self::finish)es it, or
+/// [returns](Self::put_back) it to the queue. When the lease has lapsed, the next call of `take` delivers the
+/// message again, so each message is delivered at least once.
 ///
-/// It is handled once: [`finish`](Self::finish) stores what came of it (further messages) and that it is handled as one, and only
-/// the last holder of a lease can. A lease that has lapsed is its holder's until another takes the message, since a machine that slept, or whose clock
-/// stepped, has lost nothing. A holder that is killed before has sent nothing, and one that comes too late is refused with
-/// [`Conflict`](crate::BrokerErrorKind::Conflict). [`Delivery::deliveries`] tells who takes it whether somebody has begun with it before.
+/// Each message is handled once: [`finish`](Self::finish) stores its outcome (further messages) and the fact
+/// that it is handled in one step, and only for the owner of the last lease. A lapsed lease still belongs to
+/// its owner until another broker takes the message, since a machine that slept, or whose clock stepped, has
+/// lost nothing. A broker that is killed before `finish` has sent nothing. A broker that is too late fails with
+/// [`Conflict`](crate::BrokerErrorKind::Conflict). [`Delivery::deliveries`] shows the next broker that work on
+/// the message may have begun before.
 ///
-/// An id is known for [`QueueLimits::remembered_for`] after its message was handled or has expired: putting it again meanwhile changes nothing,
-/// whatever the queue. Who passes a message on into another queue gives it another id.
+/// The store knows an id for [`QueueLimits::remembered_for`] after its message was handled or has expired.
+/// Until then a second `put` of it changes nothing, in any queue. A caller that forwards a message to another
+/// queue gives it another id.
 ///
-/// A call that fails with [`Unavailable`](crate::BrokerErrorKind::Unavailable), or whose future is dropped, may have taken effect. It can be made
-/// again, and changes nothing the second time; a message that was taken so is given out again when its time has passed.
+/// A call that fails with [`Unavailable`](crate::BrokerErrorKind::Unavailable), or whose future is dropped, may
+/// have taken effect. The caller can repeat it: the second call changes nothing. A message that such a call
+/// took is delivered again when its lease has lapsed.
 ///
-/// Times are those of the clock that the store was given. Where it steps back by more than the time of a lease, the lease has lapsed.
+/// All times come from the clock that the store received. If it steps back by more than the time of a lease,
+/// the lease has lapsed.
 ///
-/// # What cannot be read
+/// # Unreadable records
 ///
-/// A record that this version cannot read, because a newer one wrote it or because it is damaged, keeps no other waiting. Each is told of
-/// in the log of the program. A message is set aside when it is met in its queue: nobody is given it, it does not count for its queue, it is not forgotten, and
-/// [`set_aside`](Self::set_aside) shows it. Where a version opens the store that can read it, it waits again, at its old place. An entry of
-/// [`log`](Self::log) is passed over. A document that is no JSON is given as the text that it is.
+/// A record may be unreadable for this version because a newer version wrote it or because it is damaged. It
+/// blocks no other record, and the store logs it. An unreadable message is excluded when a call meets it in its
+/// queue: it is not delivered, does not count for its queue, and is not forgotten.
+/// [`set_aside`](Self::set_aside) lists these messages. When a version that can read the message opens the
+/// store, the message waits again, at its old place. [`log`](Self::log) skips an unreadable entry. A document
+/// with invalid JSON is returned as text.
 ///
 /// # Documents
 ///
 /// Triggers, agents and locks are documents: JSON under a kind and a key, written by compare-and-set.
 ///
-/// Queues and keys have 1 to 256 bytes without control characters. Others are [`Invalid`](crate::BrokerErrorKind::Invalid), as are documents
-/// beyond 512 KiB.
+/// Queues and keys have 1 to 256 bytes without control characters. Others are
+/// [`Invalid`](crate::BrokerErrorKind::Invalid), as are documents beyond 512 KiB.
 #[async_trait]
 pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     /// Stores a message at the end of its priority in a queue. When this returns it outlives a crash.
@@ -68,8 +76,8 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     /// beyond [`QueueLimits::max_message_bytes`].
     async fn put(&self, queue: &str, envelope: &Envelope) -> Result<PutOutcome, BrokerError>;
 
-    /// Gives out the first message of the highest priority that is at least `at_least`, for as long as `lease`. One that has expired is passed over
-    /// and told of in the log.
+    /// Delivers the first message of the highest priority that is at least `at_least`, under a lease of
+    /// `lease`. An expired message is skipped and logged.
     async fn take(
         &self,
         queue: &str,
@@ -77,13 +85,16 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
         lease: Duration,
     ) -> Result<Option<Delivery>, BrokerError>;
 
-    /// Extends a lease, also one that has lapsed: to `lease` from now. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if another has taken
-    /// the message since, or it was put back.
+    /// Extends a lease, even a lapsed one, to `lease` from now. Fails with
+    /// [`Conflict`](crate::BrokerErrorKind::Conflict) if another broker has taken the message since, or it was
+    /// returned to its queue.
     async fn extend(&self, held: &HandlingLease, lease: Duration) -> Result<(), BrokerError>;
 
-    /// Says that a message is handled, and puts what came of it into queues: both or neither is seen. The full queue of an answer does not
-    /// refuse it, and an answer whose id is known is not put again. Fails with [`Conflict`](crate::BrokerErrorKind::Conflict) if another has taken
-    /// the message since, and [`Invalid`](crate::BrokerErrorKind::Invalid) beyond [`QueueLimits::max_outcome_bytes`]; then nothing is put.
+    /// Marks a message as handled, and puts its outcome into queues, in one step. A full queue does not reject
+    /// an answer, and an answer whose id is known is not put again. Fails with
+    /// [`Conflict`](crate::BrokerErrorKind::Conflict) if another broker has taken the message since, and with
+    /// [`Invalid`](crate::BrokerErrorKind::Invalid) beyond [`QueueLimits::max_outcome_bytes`]; then nothing is
+    /// put.
     async fn finish(&self, held: &HandlingLease, outcome: &[(String, Envelope)]) -> Result<(), BrokerError>;
 
     /// Gives a message back, at its old place.
@@ -92,19 +103,20 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     /// Waits until a message may be there for `take`, at most as long as `at_most`. It may return early.
     async fn wait(&self, queue: &str, at_most: Duration) -> Result<(), BrokerError>;
 
-    /// What waits in a queue, in the order in which it is given out.
+    /// Returns the waiting messages of a queue, in the order of delivery.
     async fn waiting(&self, queue: &str, at_most: usize) -> Result<Vec<Envelope>, BrokerError>;
 
     /// Every queue that has messages.
     async fn queues(&self) -> Result<Vec<QueueStatus>, BrokerError>;
 
-    /// Messages that were set aside because this version cannot read them, oldest first.
+    /// Returns the messages that this version excludes because it cannot read them, oldest first.
     async fn set_aside(&self, at_most: usize) -> Result<Vec<SetAsideMessage>, BrokerError>;
 
-    /// A message that was put, also one that is handled. None if it is not known, or not any more.
+    /// Returns a message that was put, even a handled one. None if it is unknown or forgotten.
     async fn message(&self, id: &EnvelopeId) -> Result<Option<Envelope>, BrokerError>;
 
-    /// What was put, and what has expired, oldest first, after the `after`th: the source of the views. What is older than [`QueueLimits::remembered_for`] may be gone.
+    /// Returns the messages that were put, and those of them that expired, oldest first, after the `after`th
+    /// entry. The views are built from it. Entries older than [`QueueLimits::remembered_for`] may be gone.
     async fn log(&self, after: u64, at_most: usize) -> Result<Vec<LoggedEnvelope>, BrokerError>;
 
     /// A document.
@@ -131,7 +143,7 @@ pub trait BrokerStore: fmt::Debug + Send + Sync + 'static {
     ) -> Result<(), BrokerError>;
 }
 
-/// What became of a message that was put.
+/// Result of putting a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutOutcome {
     /// It is in its queue.
@@ -146,9 +158,9 @@ pub enum PutOutcome {
 pub struct HandlingLease {
     /// The queue that it was taken from.
     pub queue: String,
-    /// Which message.
+    /// Id of the message.
     pub message: EnvelopeId,
-    /// Which delivery of it, in the words of the store.
+    /// Identifies this delivery of it; only the store reads it.
     pub receipt: String,
 }
 
@@ -160,35 +172,35 @@ pub struct Delivery {
     pub envelope: Envelope,
     /// The right to finish it.
     pub lease: HandlingLease,
-    /// How often it was given out, with this time: beyond 1, somebody may have begun with it.
+    /// Number of deliveries, including this one. Beyond 1, an earlier broker may have begun to handle it.
     pub deliveries: u64,
 }
 
-/// How many messages wait.
+/// Number of messages in a queue.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueStatus {
     /// The queue.
     pub queue: String,
-    /// How many wait, by priority: low, normal, high, urgent.
+    /// Number of waiting messages, by priority: low, normal, high, urgent.
     pub waiting: [u64; 4],
-    /// How many are given out.
+    /// Number of messages under a lease.
     pub taken: u64,
-    /// When the one that waits longest was made.
+    /// Creation time of the oldest waiting message.
     pub oldest: Option<SystemTime>,
 }
 
-/// A message that was set aside.
+/// A message that the store excludes because this version cannot read it.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetAsideMessage {
     /// The queue that it was put into. Empty where that cannot be read.
     pub queue: String,
-    /// What tells it from every other in the store: its id, or its number where that is all that can be read.
+    /// Identifies it in the store: its id, or its number if the id cannot be read.
     pub message: String,
     /// Why it cannot be read.
     pub problem: String,
-    /// What is stored of it, as text: bytes that are no text are replaced.
+    /// Stored bytes, as text: invalid UTF-8 is replaced.
     pub stored: String,
 }
 
@@ -198,7 +210,7 @@ pub struct SetAsideMessage {
 pub struct LoggedEnvelope {
     /// Its number, which grows.
     pub number: u64,
-    /// What became of the message.
+    /// Event of the message.
     pub event: LoggedEvent,
     /// When, by the clock of the broker that did it.
     pub at: SystemTime,
@@ -208,7 +220,7 @@ pub struct LoggedEnvelope {
     pub envelope: Envelope,
 }
 
-/// What the log tells of a message.
+/// Event of a message in the log.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LoggedEvent {
@@ -218,7 +230,7 @@ pub enum LoggedEvent {
     Expired,
 }
 
-/// What a document is of.
+/// Kind of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DocumentKind {
     /// An agent: its scope, its manager, how far it is.
@@ -227,7 +239,7 @@ pub enum DocumentKind {
     Trigger,
     /// A lock on what agents share.
     Lock,
-    /// How many turns came of a message.
+    /// Number of turns that result from a message.
     TurnCount,
 }
 
@@ -239,30 +251,31 @@ pub struct StoredDocument {
     pub key: String,
     /// Grows with every write.
     pub revision: u64,
-    /// What it says. Where what is stored is no JSON, its text as a JSON string, which no reader takes for an agent or a trigger.
+    /// Content. Invalid JSON becomes a JSON string of its text, which no reader accepts as an agent or a
+    /// trigger.
     pub value: Value,
 }
 
-/// What a document must be for a write to be one.
+/// State of a document that a write requires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedRevision {
-    /// There is none.
+    /// It does not exist.
     Absent,
     /// It has this revision.
     Revision(u64),
-    /// Whatever it is.
+    /// Any state.
     Anything,
 }
 
-/// What the queues of a store hold at most.
+/// Limits of the queues of a store.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// How many messages wait in one queue or are given out of it. 10,000 by default.
+    /// Maximum number of messages that wait in one queue or are under a lease from it. 10,000 by default.
     pub max_waiting: usize,
-    /// How big a message is, in bytes of its JSON. 256 KiB by default.
+    /// Maximum size of a message, in bytes of its JSON. 256 KiB by default.
     pub max_message_bytes: usize,
-    /// How big the messages are that come of one, in bytes of their JSON, all together. 768 KiB by default.
+    /// Maximum total size of the messages in one outcome, in bytes of their JSON. 768 KiB by default.
     pub max_outcome_bytes: usize,
     /// For how long an id is known, and the log is kept. Seven days by default.
     pub remembered_for: Duration,

@@ -7,10 +7,10 @@ use std::{
 
 use crate::error::BrokerError;
 
-/// Records that are remembered as told of. Further ones are told of each time that they are met.
+/// Maximum number of logged records that are remembered. Further ones are logged at each read.
 const MAX_REMEMBERED: usize = 10_000;
 
-/// Which records were told of.
+/// Records that were logged.
 #[derive(Debug, Default)]
 pub(crate) struct Told(Mutex<BTreeSet<String>>);
 

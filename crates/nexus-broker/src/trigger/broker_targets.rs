@@ -16,7 +16,7 @@ impl TriggerTargets for Broker {
         self.may_send(&Address::agent(agent)?, target).await
     }
 
-    /// As a message of the agent whose trigger it is: by its scope as it is now.
+    /// Sends the message as the agent that owns the trigger, by its current scope.
     async fn deliver(&self, envelope: &Envelope) -> Result<PutOutcome, BrokerError> {
         self.submit(&envelope.source_agent_id, envelope.clone()).await.map(|sent| sent.outcome)
     }

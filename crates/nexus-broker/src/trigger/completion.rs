@@ -16,14 +16,15 @@ use crate::{
     store::{LoggedEnvelope, LoggedEvent},
 };
 
-/// How many messages of the log are read at once.
+/// Number of messages of the log that are read at once.
 const PAGE: usize = 500;
-/// How many pages are read at one look. The next look goes on from there.
+/// Maximum number of pages per look. The next look resumes there.
 const MAX_PAGES: usize = 40;
-/// How far the document may be behind what was looked at, in messages: what a restart reads again.
+/// Maximum distance of the stored position behind the current one, in messages. A restart reads these messages
+/// again.
 const MAX_BEHIND: u64 = 1000;
 
-/// What of the log was looked at.
+/// Positions of the triggers in the log.
 #[derive(Debug, Default)]
 pub(super) struct CompletionLog {
     positions: Mutex<HashMap<TriggerId, u64>>,
@@ -103,12 +104,13 @@ struct Watched<'t> {
 
 impl Watched<'_> {
     async fn take(&mut self, triggers: &Triggers, logged: &LoggedEnvelope, firings: &mut Vec<TriggerFiring>) {
-        // Whatever comes after one that could not be put is looked at again, with it.
+        // After a failed put, the next look repeats this message and all later ones.
         if logged.number <= self.position || self.failure.is_some() {
             return;
         }
         if let Some(ended) = self.concerns(logged) {
-            // The report counts the turns that began each other until it, and what it fires is one of them.
+            // The firing continues the chain of turns that the report belongs to, so the limits on turns apply
+            // to it.
             let chain = Some(logged.envelope.chain());
             let put =
                 triggers.firer().put(self.trigger, &ended.occurrence(), Some(ended.data()), chain).await;
@@ -133,7 +135,7 @@ impl Watched<'_> {
 
     fn concerns<'e>(&self, logged: &'e LoggedEnvelope) -> Option<EndedTask<'e>> {
         let ended = EndedTask::read(&logged.envelope).filter(|_| logged.event == LoggedEvent::Put)?;
-        // A log has no end that could be asked for when a trigger is made.
+        // The log has no known end when a trigger is created, so compare times.
         let is_new = logged.at >= self.trigger.created_at;
         let schedule = self.schedule;
         let is_meant = is_new

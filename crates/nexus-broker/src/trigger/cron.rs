@@ -60,13 +60,13 @@ impl CronTimes {
         Ok(Self { patterns: patterns.collect(), zone })
     }
 
-    /// The first time after another, to the second. None if there is none before the year 5000.
+    /// Returns the first time after another, to the second. None if no such time exists before the year 5000.
     pub(super) fn next(&self, after: SystemTime) -> Option<SystemTime> {
         let after = i64::try_from(after.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()).ok()?;
         let start = DateTime::from_timestamp(after, 0)?.with_timezone(&self.zone);
         let next = self.patterns.iter().filter_map(|pattern| {
             let found = pattern.find_next_occurrence(&start, false).ok()?.timestamp();
-            // What does not move on would be looked for without an end.
+            // A time that does not advance would make the search endless.
             (found > after).then_some(found)
         });
         Some(UNIX_EPOCH + Duration::from_secs(u64::try_from(next.min()?).ok()?))
@@ -81,7 +81,7 @@ fn written_out(parser: &CronParser, expression: &str, cron: Cron) -> Vec<Cron> {
     let times = seconds.len() * minutes.len() * hours.len();
     let wild = [&pattern.seconds, &pattern.minutes, &pattern.hours].iter().any(|field| field.from_wildcard);
     let fields: Vec<&str> = expression.split_whitespace().collect();
-    // Without seconds there are five fields; a nickname is one.
+    // An expression without seconds has five fields; a nickname has a single field.
     let days = if fields.len() == 5 { fields.get(2..) } else { fields.get(3..) };
     let Some(days) = days else { return vec![cron] };
     if wild || !(2..=MAX_WRITTEN_OUT).contains(&times) {

@@ -1,4 +1,4 @@
-//! What a trigger is, as it is stored.
+//! Stored form of a trigger.
 
 use std::{fmt, time::SystemTime};
 
@@ -63,32 +63,33 @@ pub struct Trigger {
     pub id: TriggerId,
     /// The agent whose it is. Its firings are sent in this agent's name.
     pub agent: String,
-    /// When it fires: `type`, and the `schedule` of that type. A type that is none of these is refused.
+    /// Condition for firing: `type`, and the `schedule` of that type. An unknown type is rejected.
     #[serde(flatten)]
     pub schedule: TriggerSchedule,
-    /// What is to be done, as whoever made the trigger wrote it.
+    /// Work to do, as the author of the trigger wrote it.
     pub action: String,
-    /// Whom a firing is for. Left out: [`session`](Self::session), and without one the manager of [`agent`](Self::agent).
+    /// Recipient of a firing. Default: [`session`](Self::session), and without a session the manager of
+    /// [`agent`](Self::agent).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Address>,
     /// The session that made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Address>,
-    /// Which priority its firings have.
+    /// Priority of its firings.
     #[serde(default)]
     pub priority: MessagePriority,
-    /// Whether it fires.
+    /// True if it fires.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// When it fires next: RFC 3339, UTC. Of `cron` and `at`; none where there is no further time.
+    /// Next time of a `cron` or `at` trigger: RFC 3339, UTC. None if it has no further time.
     #[serde(default, with = "rfc3339::as_millis::option")]
     #[schemars(with = "Option<String>")]
     pub next_run: Option<SystemTime>,
-    /// When it fired last, by the clock of the broker that moved it: RFC 3339, UTC.
+    /// Time of the last firing, by the clock of the broker that moved it: RFC 3339, UTC.
     #[serde(default, with = "rfc3339::as_millis::option")]
     #[schemars(with = "Option<String>")]
     pub last_run: Option<SystemTime>,
-    /// When it was made: RFC 3339, UTC.
+    /// Creation time: RFC 3339, UTC.
     #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub created_at: SystemTime,
@@ -123,7 +124,8 @@ impl Trigger {
     ///
     /// # Errors
     ///
-    /// [`Damaged`](BrokerErrorKind::Damaged) for what is no trigger, or one that this version would refuse to make.
+    /// [`Damaged`](BrokerErrorKind::Damaged) if the document is not a trigger, or if this version would refuse
+    /// to create it.
     pub fn read(key: &str, value: &Value) -> Result<Self, BrokerError> {
         let damaged = |problem: &dyn fmt::Display| {
             BrokerError::new(
@@ -143,15 +145,15 @@ impl Trigger {
     /// Its document.
     #[must_use]
     pub fn to_value(&self) -> Value {
-        // Every part of it serialises to JSON: keys are texts, and there are no numbers that JSON lacks.
+        // Every part serialises to JSON: keys are texts, and all numbers exist in JSON.
         serde_json::to_value(self).unwrap_or_default()
     }
 
-    /// Whether this version would make it.
+    /// Checks that this version would create it.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](BrokerErrorKind::Invalid) says what is wrong, and what to write instead.
+    /// [`Invalid`](BrokerErrorKind::Invalid) names the problem and the fix.
     pub fn check(&self) -> Result<(), BrokerError> {
         Address::agent(&self.agent)?;
         if self.action.trim().is_empty() || self.action.len() > MAX_ACTION_BYTES {
@@ -169,7 +171,8 @@ impl Trigger {
         timed.then(|| self.decided_until.unwrap_or(self.created_at))
     }
 
-    /// Whom a firing is for: the target, else the session that made it, else the manager of the agent.
+    /// Returns the recipient of a firing: the target, else the session that created the trigger, else the
+    /// manager of the agent.
     #[must_use]
     pub fn routed_to(&self) -> Address {
         let stated = self.target.clone().or_else(|| self.session.clone());
@@ -177,7 +180,7 @@ impl Trigger {
     }
 }
 
-/// What a trigger is made of.
+/// Description of a trigger to create.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct NewTrigger {
@@ -185,17 +188,17 @@ pub struct NewTrigger {
     pub id: TriggerId,
     /// The agent whose it is.
     pub agent: String,
-    /// When it fires.
+    /// Condition for firing.
     pub schedule: TriggerSchedule,
-    /// What is to be done.
+    /// Work to do.
     pub action: String,
-    /// Whom a firing is for.
+    /// Recipient of a firing.
     pub target: Option<Address>,
     /// The session that makes it.
     pub session: Option<Address>,
-    /// Which priority its firings have.
+    /// Priority of its firings.
     pub priority: MessagePriority,
-    /// The place of its firings among the messages that came of one, where the turn that makes it counts for them.
+    /// Chain that its firings continue, where the turn that creates the trigger counts for them.
     pub(super) chain: Option<Chain>,
 }
 

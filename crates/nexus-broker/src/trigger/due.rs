@@ -1,4 +1,4 @@
-//! Which occurrences fire now, by the rule for those that were missed.
+//! Selects the occurrences that fire now, by the rule for missed ones.
 
 use std::{
     collections::VecDeque,
@@ -13,7 +13,7 @@ use super::{
     schedule::{CronSchedule, MISSED_AFTER, MissedRule},
 };
 
-/// How far back the newest occurrences are looked for first. Each look that finds too few goes back twice as far.
+/// Range of the first search for the newest occurrences. Each search that finds too few doubles the range.
 const FIRST_LOOK: Duration = Duration::from_secs(60 * 60);
 
 /// An occurrence: when it is, and when it fires.
@@ -25,10 +25,10 @@ pub(super) struct CronOccurrence {
     pub(super) runs_at: SystemTime,
 }
 
-/// What is due at a time.
+/// Occurrences that are due at a time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DueNow {
-    /// What fires, the oldest first.
+    /// Occurrences that fire, the oldest first.
     pub(super) fires: Vec<SystemTime>,
     /// The newest occurrence that was due, whether it fires or not. None if none was.
     pub(super) decided_until: Option<SystemTime>,
@@ -48,7 +48,8 @@ impl Occurrences<'_> {
         Some(CronOccurrence { time, runs_at: time + self.jitter(time) })
     }
 
-    /// What is due of those after `decided`. Looks at no more of them than are needed, however long ago that was.
+    /// Returns the due occurrences after `decided`. Computes only as many occurrences as needed, however long
+    /// ago `decided` was.
     pub(super) fn due(&self, decided: SystemTime, now: SystemTime) -> DueNow {
         let most = match self.schedule.missed {
             MissedRule::All => self.schedule.most_missed.max(1) as usize,
@@ -100,7 +101,7 @@ impl Occurrences<'_> {
     }
 }
 
-/// Whether a firing is later than [`MissedRule::None`] allows.
+/// Returns true if a firing is later than [`MissedRule::None`] allows.
 pub(super) fn is_missed(runs_at: SystemTime, now: SystemTime) -> bool {
     now.duration_since(runs_at).is_ok_and(|late| late > MISSED_AFTER)
 }

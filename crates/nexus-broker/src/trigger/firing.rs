@@ -1,7 +1,8 @@
 //! One firing: the message is put, then the trigger is moved on.
 //!
-//! The id of the message is that of the trigger and the occurrence, so two brokers, or one that was killed between the two steps, put one message.
-//! Moving by compare-and-set only spares the next look: what is decided again is put again, and changes nothing.
+//! The id of the message consists of the ids of the trigger and the occurrence. So two brokers, or a broker
+//! that was killed between the two steps, put one message. Moving by compare-and-set only spares the next look:
+//! a repeated decision puts the same message, which changes nothing.
 
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ use crate::{
     store::{BrokerStore, DocumentKind, ExpectedRevision, PutOutcome, StoredDocument},
 };
 
-/// How often a document is written anew that somebody else wrote meanwhile. Whoever gives up decides the same again at its next look.
+/// Number of attempts to write a document that others write meanwhile. After that, the next look decides the
+/// same again.
 const MAX_CONFLICTS: usize = 16;
 /// Longest name of an occurrence that is taken as it is, in bytes.
 const MAX_PLAIN_BYTES: usize = 64;
@@ -32,7 +34,7 @@ pub(super) struct TriggerFirer {
     pub(super) targets: Arc<dyn TriggerTargets>,
 }
 
-/// What became of an occurrence.
+/// Result of an occurrence.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriggerFiring {
@@ -40,7 +42,7 @@ pub struct TriggerFiring {
     pub trigger: TriggerId,
     /// The message.
     pub message: EnvelopeId,
-    /// Whether it is new. It is not where another broker was first, or the same event came again.
+    /// Tells a new message from a repeated one: another broker was first, or the same event came again.
     pub outcome: PutOutcome,
 }
 
@@ -72,8 +74,8 @@ impl TriggerFirer {
         Ok(TriggerFiring { trigger: trigger.id.clone(), message: envelope.message_id, outcome })
     }
 
-    /// Moves a trigger on by compare-and-set. `change` is made on what is there, and again on what somebody else wrote meanwhile: it must
-    /// only ever lead forward. None if the trigger is gone.
+    /// Moves a trigger on by compare-and-set. `change` is applied to the stored document, and again after each
+    /// conflicting write: it must only ever lead forward. None if the trigger is gone.
     pub(super) async fn change(
         &self,
         id: &TriggerId,
@@ -106,12 +108,13 @@ impl TriggerFirer {
     }
 }
 
-/// Whether the same firing would fail again whenever it is tried: see [`TriggerTargets::deliver`].
+/// Returns true if the same firing would fail again at every attempt: see [`TriggerTargets::deliver`].
 pub(super) fn is_final(error: &BrokerError) -> bool {
     matches!(error.kind, BrokerErrorKind::NotAllowed | BrokerErrorKind::Unknown | BrokerErrorKind::Invalid)
 }
 
-/// The name of an occurrence that somebody else named: as it is where it is short and of plain letters, else its SHA-256.
+/// Returns the name of an occurrence that an outside sender named: the name itself if it is short and of plain
+/// letters, else its SHA-256.
 pub(super) fn named(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if !name.is_empty() && name.len() <= MAX_PLAIN_BYTES && name.bytes().all(plain) {

@@ -1,21 +1,23 @@
-//! Triggers: messages that are sent when it is time, or when something happens.
+//! Triggers: messages that are sent at a time, or on an event.
 //!
 //! | to | see |
 //! | --- | --- |
-//! | say when something is to be done | [`NewTrigger`], [`TriggerSchedule`] |
-//! | make, list and delete triggers, and send events | [`Triggers`] |
+//! | describe when a trigger fires | [`NewTrigger`], [`TriggerSchedule`] |
+//! | create, list and delete triggers, and send events | [`Triggers`] |
 //! | have them fire by time, by reports and by files | [`Scheduler`] |
 //! | have them fire by signed requests | [`WebhookServer`], [`WebhookSecrets`] |
 //! | give an agent tools for its own | [`TriggerTools`] |
-//! | say where messages go, and who may address whom | [`TriggerTargets`], which a [`Broker`](crate::Broker) is |
+//! | decide where messages go, and who may address whom | [`TriggerTargets`], which a [`Broker`](crate::Broker) implements |
 //!
 //! # Once
 //!
-//! Each firing is one [`Envelope`](crate::Envelope) of type `trigger`. Its id is made of the trigger and the occurrence (`trigger:ID@OCCURRENCE`), and
-//! the store puts an id once, so brokers that share a store fire an occurrence once, also over a restart, for as long as the
-//! store knows the id ([`QueueLimits::remembered_for`](crate::QueueLimits::remembered_for)). Only then is the trigger moved on, by compare-and-set.
+//! Each firing is an [`Envelope`](crate::Envelope) of type `trigger`. Its id consists of the trigger and the
+//! occurrence (`trigger:ID@OCCURRENCE`), and the store puts an id once. So brokers that share a store fire an
+//! occurrence once, also over a restart, for as long as the store knows the id
+//! ([`QueueLimits::remembered_for`](crate::QueueLimits::remembered_for)). Only then is the trigger moved on, by
+//! compare-and-set.
 //!
-//! | type | the occurrence is named by |
+//! | type | name of the occurrence |
 //! | --- | --- |
 //! | `cron` | its time without the jitter, to the second, in UTC: `2026-03-29T01:00:00Z` |
 //! | `at` | its time to the millisecond |
@@ -26,13 +28,14 @@
 //!
 //! # Missed
 //!
-//! A time is decided on once: by its rule ([`MissedRule`]) it fires, or passes. A machine that slept decides on all times that passed
-//! when it wakes. What a queue that is full refuses, or a store that cannot be reached, is tried again; what nobody may receive passes, and is logged.
+//! Each time is decided once: by its rule ([`MissedRule`]) it fires, or passes. A machine that slept decides
+//! all passed times when it wakes. If a queue is full, or a store cannot be reached, the firing is tried again.
+//! If its recipient does not exist or may not receive it, it passes, and is logged.
 //!
 //! # Data
 //!
-//! What comes with an event stands in `data` of the message. It is data, never an instruction: what is to be done is the `action`, which whoever made the
-//! trigger wrote.
+//! The data of an event is in `data` of the message. It is data, never an instruction: the work to do is the
+//! `action`, which the author of the trigger wrote.
 
 mod broker_targets;
 mod completion;

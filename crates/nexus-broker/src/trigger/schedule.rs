@@ -1,4 +1,4 @@
-//! When a trigger fires, by its type.
+//! Conditions for firing, by the type of the trigger.
 
 mod file;
 
@@ -22,7 +22,7 @@ const MAX_MISSED: u32 = 1000;
 /// Longest jitter: a day.
 const MAX_JITTER_SECONDS: u32 = 24 * 60 * 60;
 
-/// When a trigger fires. `type` and `schedule` of its document.
+/// Condition for firing. `type` and `schedule` of its document.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", content = "schedule", rename_all = "snake_case")]
@@ -31,18 +31,18 @@ pub enum TriggerSchedule {
     Cron(CronSchedule),
     /// At one time, once.
     At(AtSchedule),
-    /// When a program sends an event of this name.
+    /// A program sends an event of this name.
     Event(EventSchedule),
-    /// When a signed request arrives over HTTP.
+    /// A signed request arrives over HTTP.
     Webhook(WebhookSchedule),
-    /// When files were written.
+    /// Files were written.
     File(FileSchedule),
-    /// When an agent reports that a task is completed or failed.
+    /// An agent reports that a task is completed or failed.
     Completion(CompletionSchedule),
 }
 
 impl TriggerSchedule {
-    /// Whether this version would make a trigger of it. Looks at no clock and no file.
+    /// Checks that this version would create a trigger of it. Reads no clock and no file.
     pub(super) fn check(&self) -> Result<(), BrokerError> {
         match self {
             Self::Cron(cron) => cron.check(),
@@ -64,12 +64,12 @@ fn is_text(text: &str) -> bool {
     !text.trim().is_empty() && text.len() <= MAX_TEXT_BYTES && !text.chars().any(char::is_control)
 }
 
-/// What becomes of times that passed while no broker ran, or the machine slept.
+/// Rule for times that passed while no broker ran, or the machine slept.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MissedRule {
-    /// Whatever number of times is due, the newest fires, however late.
+    /// The newest of all due times fires, however late.
     #[default]
     Once,
     /// Each fires, the oldest first; of more than [`CronSchedule::most_missed`] the newest.
@@ -78,14 +78,15 @@ pub enum MissedRule {
     None,
 }
 
-/// How late a firing may be under [`MissedRule::None`].
+/// Maximum delay of a firing under [`MissedRule::None`].
 pub const MISSED_AFTER: Duration = Duration::from_secs(60);
 
 /// Times by a cron expression.
 ///
-/// Summer time is as Vixie cron has it. Times that are written out (no `*` in seconds, minutes and hours) happen once a day each: one that the
-/// clock leaps over happens when it has leapt, one that the clock repeats happens the first time. All others go by what the clock
-/// shows: what is leapt over does not happen, what is repeated happens twice.
+/// Summer time follows Vixie cron. Times that are written out (no `*` in seconds, minutes and hours) happen
+/// once a day each. A time that the clock skips happens right after the skip; a time that the clock repeats
+/// happens the first time. All other times follow the clock: a skipped time does not happen, a repeated time
+/// happens twice.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CronSchedule {
@@ -95,10 +96,10 @@ pub struct CronSchedule {
     /// The name of a time zone, such as `Europe/Berlin`. UTC by default.
     #[serde(default = "utc")]
     pub time_zone: String,
-    /// What becomes of times that were missed.
+    /// Rule for missed times.
     #[serde(default)]
     pub missed: MissedRule,
-    /// How many are made up for under `all`: 1 to 1,000.
+    /// Maximum number of missed times that fire under `all`: 1 to 1,000.
     #[serde(default = "most_missed")]
     pub most_missed: u32,
     /// By how many seconds at most a firing is delayed: the same for an occurrence on every broker, and never to the next one.
@@ -176,7 +177,7 @@ pub struct AtSchedule {
     #[serde(with = "rfc3339::as_millis")]
     #[schemars(with = "String")]
     pub time: SystemTime,
-    /// Whether it fires late: not under `none`.
+    /// Rule for a missed time: under `none`, it does not fire late.
     #[serde(default)]
     pub missed: MissedRule,
     /// Keys that this version does not know.
@@ -217,7 +218,7 @@ pub struct WebhookSchedule {
     /// The environment variable of the broker that has the secret. Left out, it is in the broker's folder of secrets. It never stands here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_environment: Option<String>,
-    /// How many requests a minute are taken, rightly signed: 1 to 6,000. 60 by default.
+    /// Maximum number of rightly signed requests per minute: 1 to 6,000. 60 by default.
     #[serde(default = "max_per_minute")]
     pub max_per_minute: u32,
     /// Keys that this version does not know.
@@ -276,7 +277,7 @@ pub struct CompletionSchedule {
     /// The task that is reported on. Left out, any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task: Option<String>,
-    /// How it ended. Either by default.
+    /// Outcomes that fire it. Either by default.
     #[serde(default = "either", skip_serializing_if = "Vec::is_empty")]
     pub outcomes: Vec<CompletionOutcome>,
     /// Keys that this version does not know.
@@ -288,7 +289,7 @@ fn either() -> Vec<CompletionOutcome> {
     vec![CompletionOutcome::Completed, CompletionOutcome::Failed]
 }
 
-/// How a task ended.
+/// Outcome of a task.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -305,7 +306,7 @@ impl CompletionSchedule {
         Self { agent: Some(agent.into()), task: None, outcomes: either(), other: Map::new() }
     }
 
-    /// A task, whoever does it and however it ends.
+    /// Waits for a task, by any agent and with any outcome.
     pub fn of_task(task: impl Into<String>) -> Self {
         Self { agent: None, task: Some(task.into()), outcomes: either(), other: Map::new() }
     }

@@ -1,4 +1,4 @@
-//! What runs as long as the broker does, and fires triggers by time, by reports and by files.
+//! Runs as long as the broker does, and fires triggers by time, by reports and by files.
 
 use std::{
     collections::HashSet,
@@ -19,13 +19,14 @@ use super::{
 };
 use crate::error::BrokerError;
 
-/// How a scheduler looks at its store.
+/// Settings of a scheduler.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct SchedulerSettings {
     /// For how long it sleeps at most before it looks at the clock again, which may have stepped or stood still meanwhile. A second by default.
     pub look_every: Duration,
-    /// How often it reads the triggers, for changes by other brokers and programs, and the log for reports. Two seconds by default.
+    /// Interval at which it reads the triggers, for changes by other brokers and programs, and the log for
+    /// reports. Two seconds by default.
     pub read_every: Duration,
 }
 
@@ -35,31 +36,31 @@ impl Default for SchedulerSettings {
     }
 }
 
-/// Fires the triggers of a store by time, by reports of agents and by files. Any number of them may run on one store: each occurrence
-/// fires once. Events and webhooks need none.
+/// Fires the triggers of a store by time, by reports of agents and by files. Any number of schedulers may run
+/// on one store: each occurrence fires once. Events and webhooks need no scheduler.
 ///
-/// A clock that steps back fires nothing again, and nothing anew until it is where it was. After one that was far ahead, a trigger that is switched
-/// off and on ([`Triggers::set_enabled`]) starts anew from now.
+/// A clock that steps back fires nothing again, and nothing new until it is where it was. After a clock that
+/// was far ahead, switching a trigger off and on ([`Triggers::set_enabled`]) makes it start from now.
 #[derive(Debug)]
 pub struct Scheduler {
     triggers: Triggers,
     settings: SchedulerSettings,
     completions: CompletionLog,
-    /// Damaged documents that were told of, each as it was.
+    /// Damaged documents that were logged, each with its text at that time.
     told: Mutex<HashSet<(String, String)>>,
 }
 
-/// What a look at the triggers came to.
+/// Result of a look at the triggers.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default)]
 pub struct SchedulerLook {
-    /// What was due, also where another broker was first.
+    /// Firings that were due, even if another broker was first.
     pub firings: Vec<TriggerFiring>,
-    /// What failed: it is tried again at the next look.
+    /// Failures: the next look tries again.
     pub failures: Vec<BrokerError>,
-    /// When the next trigger is due, by the clock.
+    /// Time at which the next trigger is due, by the clock.
     pub next_run: Option<SystemTime>,
-    /// Whether the log has more reports to look at.
+    /// True if the log has more reports to read.
     pub more: bool,
 }
 
@@ -93,12 +94,13 @@ impl Scheduler {
     async fn run_times(&self) {
         let mut list = TriggerList::default();
         let mut read_at = None;
-        // What is tried again every second is told of once.
+        // A failure that repeats every second is logged once.
         let mut failing = HashSet::new();
         loop {
             let now = tokio::time::Instant::now();
             if read_at.is_none_or(|at| now.duration_since(at) >= self.settings.read_every) {
-                // A store that cannot be read is asked again as late as one that can.
+                // Set before the read, so that an unreadable store is not polled more often than a readable
+                // one.
                 read_at = Some(now);
                 match self.triggers.list().await {
                     Ok(read) => {

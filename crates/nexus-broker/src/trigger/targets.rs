@@ -1,4 +1,4 @@
-//! How the message of a firing gets to whom it is for.
+//! Delivery of the messages of firings.
 
 use std::{fmt, sync::Arc};
 
@@ -11,12 +11,13 @@ use crate::{
     store::{BrokerStore, PutOutcome},
 };
 
-/// How the message of a firing gets to whom it is for, and whom an agent may have a trigger address. A [`Broker`](crate::Broker) does both by its route and
-/// its scopes; [`StoreTargets`] by the address alone.
+/// Delivers the messages of firings, and decides whom a trigger of an agent may address. A
+/// [`Broker`](crate::Broker) does both by its route and its scopes; [`StoreTargets`] by the address alone.
 #[async_trait]
 pub trait TriggerTargets: fmt::Debug + Send + Sync + 'static {
-    /// Whether a trigger that an agent makes may address the target. Fails with [`NotAllowed`](BrokerErrorKind::NotAllowed) if its
-    /// scope does not let it, [`Unknown`](BrokerErrorKind::Unknown) if there is no such target.
+    /// Checks that a trigger of an agent may address the target. Fails with
+    /// [`NotAllowed`](BrokerErrorKind::NotAllowed) if its scope does not allow it, and with
+    /// [`Unknown`](BrokerErrorKind::Unknown) for an unknown target.
     async fn check_target(&self, agent: &str, target: &Address) -> Result<(), BrokerError>;
 
     /// Puts a message by its id. A failure that is [`NotAllowed`](BrokerErrorKind::NotAllowed), [`Unknown`](BrokerErrorKind::Unknown) or

@@ -53,7 +53,7 @@ pub(super) async fn fire_due(
                 before = Some(time);
             }
             Err(error) => {
-                // What was not put is due again at the next look.
+                // An occurrence that was not put is due again at the next look.
                 decided_until = before;
                 failure = Some(error);
                 break;
@@ -76,7 +76,7 @@ async fn move_on(
         trigger.decided_until = trigger.decided_until.max(decided_until);
         trigger.last_run = trigger.last_run.max(last_run);
         trigger.next_run = if trigger.enabled { next_run(trigger) } else { None };
-        // There is no further time: it is over.
+        // A trigger without a further time is over.
         trigger.enabled &= trigger.next_run.is_some();
     });
     moved.await.map(drop)

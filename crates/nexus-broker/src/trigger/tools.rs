@@ -42,49 +42,51 @@ pub struct TriggerTools {
     triggers: Triggers,
     agent: String,
     session: Option<Address>,
-    /// Those of a message that the turn sends, and how many that may be.
+    /// Chain of a message that the turn sends, and the maximum number of turns in it.
     turn: Option<(Chain, u32)>,
     files: bool,
     webhooks: Option<(WebhookSecrets, String)>,
 }
 
-/// What the tool `create_trigger` takes.
+/// Arguments of the tool `create_trigger`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateTriggerArguments {
-    /// When it fires: cron, at, event, webhook, file or completion.
+    /// Kind of trigger: cron, at, event, webhook, file or completion.
     #[serde(rename = "type")]
     kind: TriggerToolKind,
-    /// What is to be done then, with all that whoever does it needs to know.
+    /// The work to do when it fires, with all information that its recipient needs.
     action: String,
-    /// Of cron: minute, hour, day of month, month and day of week, such as `30 9 * * 1-5`.
+    /// For cron: minute, hour, day of month, month and day of week, such as `30 9 * * 1-5`.
     #[serde(default)]
     cron: Option<String>,
-    /// Of cron: a time zone such as Europe/Berlin. Default: UTC.
+    /// For cron: a time zone such as Europe/Berlin. Default: UTC.
     #[serde(default)]
     time_zone: Option<String>,
-    /// Of cron and at: whether times that were missed fire once, all (each of the newest 100) or none. Default: once.
+    /// For cron and at: missed times fire once, all (each of the newest 100) or none. Default: once.
     #[serde(default)]
     missed: MissedRule,
-    /// Of at: the time in UTC, such as 2026-01-31T12:00:00Z.
+    /// For at: the time in UTC, such as 2026-01-31T12:00:00Z.
     #[serde(default)]
     at: Option<String>,
-    /// Of event: the name of the event.
+    /// For event: the name of the event.
     #[serde(default)]
     event: Option<String>,
-    /// Of file: the absolute path of a file or a folder.
+    /// For file: the absolute path of a file or a folder.
     #[serde(default)]
     path: Option<PathBuf>,
-    /// Of file: which files of the folder, by a glob such as *.csv. Left out, `path` is a folder if it is one now.
+    /// For file: a glob that selects files of the folder, such as *.csv. Without it, `path` is a folder if a
+    /// folder exists there now.
     #[serde(default)]
     pattern: Option<String>,
-    /// Of completion: the agent whose task ends.
+    /// For completion: the agent whose task ends.
     #[serde(default)]
     of_agent: Option<String>,
-    /// Of completion: the task. Default: any.
+    /// For completion: the task. Default: any.
     #[serde(default)]
     of_task: Option<String>,
-    /// Whom it is for: the name of an agent, `agent:NAME:CONTEXT`, or `manager-of:NAME`. Default: you, in this session.
+    /// The recipient: the name of an agent, `agent:NAME:CONTEXT`, or `manager-of:NAME`. Default: you, in this
+    /// session.
     #[serde(default)]
     target: Option<String>,
     /// low, normal, high or urgent. Default: normal.
@@ -104,7 +106,7 @@ enum TriggerToolKind {
     Completion,
 }
 
-/// What the tool `delete_trigger` takes.
+/// Arguments of the tool `delete_trigger`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct DeleteTriggerArguments {
@@ -212,7 +214,7 @@ impl TriggerTools {
                 "delete one that is not needed any more",
             ));
         }
-        // The last of those that have fired are there to be looked up.
+        // Retain the newest of the spent triggers, so that the agent can look them up.
         let mut spent: Vec<_> = own.iter().filter(is_spent).collect();
         spent.sort_by_key(|trigger| trigger.last_run.unwrap_or(trigger.created_at));
         for trigger in spent.iter().take(spent.len().saturating_sub(MAX_TRIGGERS)) {
@@ -306,7 +308,8 @@ impl TriggerTools {
             }
             TriggerToolKind::Completion => {
                 let agent = needed(arguments.of_agent, "of_agent", "completion")?;
-                // A report says what came of the task: it is for those who might have asked.
+                // A report contains the result of the task, so only agents that may write to its author receive
+                // it.
                 let watched = Address::agent(&agent)?;
                 self.triggers.firer().targets.check_target(&self.agent, &watched).await?;
                 let mut completion = CompletionSchedule::of_agent(agent);
@@ -328,7 +331,7 @@ impl TriggerTools {
 
     async fn delete(&self, id: &str) -> Result<&'static str, BrokerError> {
         let id: TriggerId = id.parse()?;
-        // Those of others are not there for it.
+        // Triggers of other agents are unknown to this agent.
         let Some(trigger) = self.own().await?.into_iter().find(|trigger| trigger.id == id) else {
             return Err(BrokerError::unknown(
                 format!("you have no trigger {id}"),

@@ -42,11 +42,11 @@ struct Changed {
     files: Notify,
 }
 
-/// What triggers there are.
+/// List of triggers.
 #[non_exhaustive]
 #[derive(Clone, Debug, Default)]
 pub struct TriggerList {
-    /// Those that can be read, by their ids.
+    /// Readable triggers, by their ids.
     pub triggers: Vec<Trigger>,
     /// The documents that cannot, by their keys, and why. They fire nothing.
     pub damaged: Vec<(String, BrokerError)>,
@@ -66,11 +66,12 @@ impl Triggers {
         self
     }
 
-    /// Makes a trigger. It fires for what happens from now on.
+    /// Creates a trigger. It fires for events from now on.
     ///
     /// # Errors
     ///
-    /// [`Invalid`](BrokerErrorKind::Invalid) for what can never fire, [`Conflict`](BrokerErrorKind::Conflict) if there is one by this id.
+    /// [`Invalid`](BrokerErrorKind::Invalid) for a trigger that can never fire,
+    /// [`Conflict`](BrokerErrorKind::Conflict) if a trigger has this id.
     pub async fn create(&self, new: NewTrigger) -> Result<Trigger, BrokerError> {
         let mut trigger = new.made_at(self.firer.clock.now());
         if let TriggerSchedule::File(schedule) = &mut trigger.schedule
@@ -106,7 +107,7 @@ impl Triggers {
         Ok(trigger)
     }
 
-    /// What triggers there are.
+    /// Lists the triggers.
     pub async fn list(&self) -> Result<TriggerList, BrokerError> {
         let mut list = TriggerList::default();
         for document in self.firer.store.documents(DocumentKind::Trigger).await? {
@@ -119,16 +120,18 @@ impl Triggers {
         Ok(list)
     }
 
-    /// One trigger. Fails with [`Unknown`](BrokerErrorKind::Unknown) if there is none by this id.
+    /// Returns a trigger. Fails with [`Unknown`](BrokerErrorKind::Unknown) for an unknown id.
     pub async fn trigger(&self, id: &TriggerId) -> Result<Trigger, BrokerError> {
         self.find(id).await?.ok_or_else(|| unknown(id))
     }
 
-    /// Switches a trigger on or off. What happened while it was off does not fire: it starts anew from now.
+    /// Switches a trigger on or off. A trigger that is switched on starts from now: earlier events do not fire
+    /// it.
     ///
     /// # Errors
     ///
-    /// [`Unknown`](BrokerErrorKind::Unknown) if there is none by this id; [`Invalid`](BrokerErrorKind::Invalid) for one whose only time has passed.
+    /// [`Unknown`](BrokerErrorKind::Unknown) for an unknown id; [`Invalid`](BrokerErrorKind::Invalid) for a
+    /// trigger whose only time has passed.
     pub async fn set_enabled(&self, id: &TriggerId, enabled: bool) -> Result<Trigger, BrokerError> {
         let now = rfc3339::cut_to_millis(self.firer.clock.now());
         let mut state = None;
@@ -160,10 +163,10 @@ impl Triggers {
         Ok(trigger)
     }
 
-    /// Deletes a trigger, also one whose document cannot be read. Messages of it that wait stay, and the secret of a webhook
-    /// ([`WebhookSecrets::delete`](super::WebhookSecrets::delete)).
+    /// Deletes a trigger, even if its document cannot be read. Its waiting messages stay, and so does the
+    /// secret of a webhook ([`WebhookSecrets::delete`](super::WebhookSecrets::delete)).
     ///
-    /// Fails with [`Unknown`](BrokerErrorKind::Unknown) if there is none by this id.
+    /// Fails with [`Unknown`](BrokerErrorKind::Unknown) for an unknown id.
     pub async fn delete(&self, id: &TriggerId) -> Result<(), BrokerError> {
         let store = &self.firer.store;
         if store.document(DocumentKind::Trigger, id.as_str()).await?.is_none() {
@@ -226,7 +229,7 @@ impl Triggers {
         Ok(firing)
     }
 
-    /// One trigger, if there is one.
+    /// Returns a trigger, if it exists.
     pub(super) async fn find(&self, id: &TriggerId) -> Result<Option<Trigger>, BrokerError> {
         let document = self.firer.store.document(DocumentKind::Trigger, id.as_str()).await?;
         document.map(|document| Trigger::read(&document.key, &document.value)).transpose()
@@ -254,7 +257,7 @@ impl Triggers {
         self.changed.times.notified().await;
     }
 
-    /// As [`times_changed`](Self::times_changed), for what fires by files.
+    /// Does the same as [`times_changed`](Self::times_changed), for triggers that fire by files.
     pub(super) async fn files_changed(&self) {
         self.changed.files.notified().await;
     }
@@ -281,7 +284,7 @@ fn unknown(id: &TriggerId) -> BrokerError {
     BrokerError::unknown(format!("there is no trigger {id}"), "list the triggers to see which there are")
 }
 
-/// When a trigger fires next, by the clock alone.
+/// Returns the time of the next firing, by the clock alone.
 pub(super) fn next_run(trigger: &Trigger) -> Option<SystemTime> {
     let decided = trigger.decided()?;
     match &trigger.schedule {

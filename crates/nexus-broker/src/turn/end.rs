@@ -1,4 +1,4 @@
-//! What follows a turn: what goes back, and what is written down of it.
+//! End of a turn: its answer, and the record of it.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use crate::{
     store::{Delivery, HandlingLease},
 };
 
-/// How often a message that no backend could run is tried.
+/// Maximum number of deliveries of a message that no backend can run.
 const MOST_DELIVERIES: u64 = 5;
-/// How long an answer waits for a caller.
+/// Time for which an answer waits for a caller.
 const KEPT_FOR_CALLERS: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// The longest wait for a backend that says when it can run again, before the message is given back.
 const LONGEST_WAIT: Duration = Duration::from_secs(3_600);
@@ -26,7 +26,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
     let Delivery { envelope, lease, deliveries } = &turn.own;
     let mut diff = None;
-    // What was said last, else what goes back in its place.
+    // The last text of the agent, else the message that replaces it in the answer.
     let (said, status) = match ended {
         AgentTurnEnd::TakenAway => return Ok(false),
         AgentTurnEnd::Turn(outcome) => match outcome.outcome {
@@ -37,7 +37,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
                 };
                 (Ok(result.text), AgentStatus::Done)
             }
-            // What may have changed something is not begun again.
+            // Do not repeat a turn that may have changed something.
             Err(error)
                 if error.kind().could_not_run()
                     && error.partial().effects <= Effects::Read
@@ -47,7 +47,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
                 return again(turn, error.retry()).await;
             }
             Err(error) => {
-                // What it changed by then is kept, too.
+                // Retain the changes of the failed turn, too.
                 let kept = broker.workers().keep(broker.directory(), name, envelope).await;
                 if let Err(error) = kept {
                     tracing::warn!(agent = name, %error, "the changes of a turn that failed are not kept");
@@ -80,7 +80,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
     broker
         .directory()
         .update(name, |record| {
-            // What was noted and is not among these the model has not read: another turn may begin with it.
+            // The model has not read a noted message that is not among these: another turn may begin with it.
             taken.iter().for_each(|taken| record.note_unended(&taken.delivery.envelope.message_id));
             record.note_unended(&envelope.message_id);
             is_own = record.turn.take_if(|begun| turn.is(begun)).is_some();
@@ -106,7 +106,7 @@ pub(super) async fn after(turn: &OngoingTurn, ended: AgentTurnEnd) -> Result<boo
         };
         match finish(broker, name, lease, envelope, answer).await {
             Ok(_) => ended.push(&envelope.message_id),
-            // It is given out again, and its sender is told that its turn was lost.
+            // It is delivered again, and the broker reports its turn to its sender as lost.
             Err(error) => {
                 tracing::warn!(agent = name, %error, "a message that a turn took is given out again");
             }
@@ -137,7 +137,7 @@ async fn ended_for_good(broker: &Broker, name: &str, ids: &[&EnvelopeId]) {
 /// Puts a message back that no backend could run, and suspends the agent until one may.
 async fn again(turn: &OngoingTurn, retry: Retry) -> Result<bool, BrokerError> {
     let (broker, name) = (&turn.broker, turn.agent.name.as_str());
-    // What failed at once is not tried five times within a second.
+    // A turn that fails at once must not use up its five deliveries within a second.
     let least = Duration::from_secs(1 << turn.own.deliveries.min(6));
     let wait = retry.delay(broker.options().clock.now()).unwrap_or(LEASE).clamp(least, LONGEST_WAIT);
     broker.suspend(name, wait);
@@ -226,7 +226,7 @@ pub(super) async fn finish(
         _ => Vec::new(),
     };
     match broker.store().finish(lease, &outcome).await {
-        // As JSON a text may be six times as long.
+        // A text may be six times as long in JSON.
         Err(error) if error.kind == BrokerErrorKind::Invalid && !outcome.is_empty() => {
             outcome[0].1.payload =
                 prompt::problem(&envelope.message_id, "answer_too_large", &error.to_string());

@@ -53,7 +53,7 @@ pub(crate) async fn handle(
     Ok(())
 }
 
-/// Whether another broker runs a turn of the agent, or said so until a moment ago.
+/// Returns true if another broker runs a turn of the agent, by a recent heartbeat.
 fn is_elsewhere(broker: &Broker, record: &AgentDocument) -> bool {
     let now = broker.options().clock.now();
     // Brokers of a machine that slept, or whose clock stepped, renew their leases first.
@@ -122,7 +122,7 @@ async fn handle_message(
         Err(error) => return Err(error),
     };
     let ended = run::run(&turn, end).await;
-    // What follows may take its time: git looks at every file.
+    // Renew the leases meanwhile: storing the end may take long, as git reads every file.
     tokio::select! {
         done = after(&turn, ended) => done,
         () = keep_leases(&turn) => unreachable!("it goes on until it is dropped"),

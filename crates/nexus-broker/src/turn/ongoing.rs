@@ -40,7 +40,7 @@ pub(super) struct OngoingTurn {
 /// Messages and leases of a turn, which change while it runs.
 #[derive(Debug)]
 struct TurnMessages {
-    /// When the leases of the turn were renewed last.
+    /// Time of the last renewal of the turn's leases.
     renewed_at: SystemTime,
     /// Further messages that the turn took. They are finished with it; if it is lost, they are reported as lost with it.
     taken: Vec<TakenMessage>,
@@ -54,7 +54,7 @@ struct TurnMessages {
 #[derive(Clone, Debug)]
 pub(super) struct TakenMessage {
     pub(super) delivery: Delivery,
-    /// Whether the turn has answered it by itself.
+    /// True if the turn has answered it by itself.
     pub(super) is_answered: bool,
 }
 
@@ -115,12 +115,13 @@ impl OngoingTurn {
         Address::Agent(self.agent.name.clone())
     }
 
-    /// The place of its message among those that came of one.
+    /// Returns the position of its message in its chain.
     pub(super) fn chain(&self) -> Chain {
         self.own.envelope.chain()
     }
 
-    /// Whether the turn of the agent's record is this one. It is another one where this process stood still for longer than a heartbeat lasts.
+    /// Returns true if the turn of the agent's record is this one. It is another turn if this process stood
+    /// still for longer than a heartbeat lasts.
     pub(super) fn is(&self, begun: &BegunTurn) -> bool {
         begun.message_id == self.own.envelope.message_id && begun.broker == self.broker.id()
     }
@@ -179,7 +180,7 @@ impl OngoingTurn {
         self.lock().offered = Some(lease.clone());
     }
 
-    /// Whether a message waits to be handed to the running turn.
+    /// Returns true if a message waits to be sent to the running turn.
     pub(super) fn has_offer(&self) -> bool {
         self.lock().offered.is_some()
     }
@@ -201,7 +202,7 @@ impl OngoingTurn {
         self.lock().taken.clone()
     }
 
-    /// Remembers that the turn answered a message, if it is one of whom it wrote to.
+    /// Remembers that the turn answered a message, if the message came from the agent that it wrote to.
     pub(super) fn has_answered(&self, id: &EnvelopeId, to: &Address) {
         for taken in &mut self.lock().taken {
             let envelope = &taken.delivery.envelope;
@@ -210,8 +211,9 @@ impl OngoingTurn {
         }
     }
 
-    /// Whether a message may come into this turn: it is of the turn's session, and no turn without a stored end began with it, as that one
-    /// is reported as lost. A message that was given out and put back without a turn may.
+    /// Returns true if this turn may take a message. The message must be of the turn's session, and no turn
+    /// without a stored end may have begun with it, as such a turn is reported as lost. A message that was
+    /// delivered and returned without a turn is allowed.
     pub(super) async fn may_have(&self, delivery: &Delivery) -> bool {
         let envelope = &delivery.envelope;
         if !self.is_of_session(envelope) {
@@ -224,7 +226,7 @@ impl OngoingTurn {
         matches!(record, Ok(Some(record)) if !record.has_begun(&envelope.message_id))
     }
 
-    /// Whether one of these that wait may come into this turn.
+    /// Returns true if this turn may take one of these waiting messages.
     pub(super) async fn may_have_any(&self, waiting: &[Envelope]) -> Result<bool, BrokerError> {
         if !waiting.iter().any(|envelope| self.is_of_session(envelope)) {
             return Ok(false);
@@ -239,7 +241,8 @@ impl OngoingTurn {
         SessionKey::of(&self.agent.name, &envelope.target_agent_id).address() == self.session
     }
 
-    /// Says that the turn waits for a message, until what is given is dropped. It is one turn however many of its calls wait.
+    /// Counts the turn as waiting for a message until the returned guard is dropped. Several waiting calls of
+    /// one turn count once.
     pub(super) fn waits(&self) -> Arc<WaitingTurn> {
         let mut messages = self.lock();
         messages.waiting.upgrade().unwrap_or_else(|| {
@@ -249,8 +252,8 @@ impl OngoingTurn {
         })
     }
 
-    /// Renews the leases of the turn. Fails if that of its own message cannot be renewed; another one is given out again then, and
-    /// its sender is told that it was lost.
+    /// Renews the leases of the turn. Fails if the lease of its own message cannot be renewed. If another lease
+    /// cannot be renewed, its message is delivered again, and the broker reports it to its sender as lost.
     pub(super) async fn renew(&self) -> Result<(), BrokerError> {
         let store = self.broker.store();
         let now = self.broker.options().clock.now();
@@ -269,7 +272,7 @@ impl OngoingTurn {
         renewed
     }
 
-    /// Whether the clock has stepped so far since the last renewal that the leases may have lapsed.
+    /// Returns true if the clock has stepped so far since the last renewal that the leases may have lapsed.
     pub(super) fn is_renewal_late(&self) -> bool {
         let since = self.broker.options().clock.now().duration_since(self.lock().renewed_at);
         since.map_or(true, |since| since > LEASE / 2)

@@ -1,4 +1,4 @@
-//! What an agent is shown of a message, and what goes back.
+//! Prompts from messages, and answers to them.
 
 use nexus_core::TurnError;
 use serde_json::Map;
@@ -9,9 +9,9 @@ use crate::{
     message::{Address, Envelope, EnvelopeId, Payload},
 };
 
-/// How much of what an agent said goes back, in bytes.
+/// Maximum size of an agent's text in an answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 64 << 10;
-/// How much of a failure goes back, in bytes.
+/// Maximum size of a failure in an answer, in bytes.
 const MAX_PROBLEM_BYTES: usize = 4 << 10;
 
 /// The prompt of a turn that handles `envelope`. What others wrote stands below a line that says whose it is.
@@ -32,8 +32,8 @@ pub(super) fn prompt(envelope: &Envelope) -> String {
     format!("{head}\n{text}{answered}")
 }
 
-/// What goes back for a turn that ended well: to who gave a task, asked, or is a caller. Agents that only said something get what the
-/// turn itself sent.
+/// Returns the answer after a successful turn, for the author of a task or a question, or a caller. An agent
+/// that sent only a message gets no answer beyond the messages of the turn itself.
 pub(super) fn answer(envelope: &Envelope, said: &str, diff: Option<String>) -> Option<Payload> {
     let text = cut(said, MAX_ANSWER_BYTES);
     match &envelope.payload {
@@ -57,13 +57,14 @@ fn reply(to: &EnvelopeId, content: String) -> Payload {
     Payload::Message { content, in_reply_to: Some(to.clone()), other: Map::new() }
 }
 
-/// What goes back for a turn that failed.
+/// Returns the answer after a failed turn.
 pub(super) fn failure(agent: &AgentDocument, envelope: &Envelope, error: &TurnError) -> Payload {
     let message = format!("{} could not handle {}: {error}", agent.name, envelope.message_id);
     problem(&envelope.message_id, "turn_failed", &message)
 }
 
-/// What goes back where a broker ended in the middle of a turn, or stood still until another took its message.
+/// Returns the answer for a lost turn: its broker ended in the middle of it, or stood still until another took
+/// its message.
 pub(super) fn lost(agent: &AgentDocument, id: &EnvelopeId) -> Payload {
     let tree = agent.tree.as_ref().map_or_else(String::new, |tree| {
         format!("; its files are in {}", tree.workspace.join("work").display())

@@ -18,7 +18,7 @@ use crate::{
     session_key::SessionKey,
 };
 
-/// Longest wait for a conversation that another process holds, before the message is put back.
+/// Longest wait for a conversation that another process has locked, before the message returns to its queue.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// End of a turn.
@@ -160,7 +160,7 @@ async fn hand_in(turn: &OngoingTurn, steering: &Steering, over: &CancelToken) {
         }
         turn.offer(&delivery.lease);
         let sent = tokio::select! {
-            // What was delivered is known by the time that the turn is over.
+            // Poll the delivery first: when the turn is over, it is known if the backend took the message.
             biased;
             sent = steering.send(prompt::prompt(&delivery.envelope)) => Some(sent),
             () = over.cancelled() => None,
@@ -192,7 +192,7 @@ async fn remember(turn: &OngoingTurn, key: SessionKey, held: HeldConversation) {
     }
 }
 
-/// The required tools of a task that the agent is not offered, and those that it is, for an error message.
+/// Returns the required tools of a task that the agent lacks, and the tools that it has, for an error message.
 fn missing_tools(envelope: &Envelope, tools: &Toolbox) -> Option<String> {
     let Payload::TaskAssignment { required_tools, .. } = &envelope.payload else { return None };
     let offered = tools.definitions();
@@ -222,7 +222,7 @@ async fn keep_alive(turn: &OngoingTurn, cancel: &CancelToken) {
         looks += 1;
         let is_stopped = match broker.directory().find(name).await {
             Ok(record) => record.is_none_or(|record| record.status == AgentStatus::Stopped),
-            // It is asked again. A store that is away for long ends the lease.
+            // The next look reads the record again. If the store is away for long, the lease ends.
             Err(_) => false,
         };
         if is_stopped {

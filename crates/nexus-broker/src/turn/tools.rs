@@ -23,23 +23,23 @@ use crate::{
 /// The longest that a turn waits for a message, in seconds.
 const LONGEST_WAIT: u64 = 600;
 
-/// How many messages of other sessions are looked behind at a time.
+/// Maximum number of messages of other sessions that a search passes at a time.
 const MOST_ASIDE: usize = 32;
-/// How long the details of a report may be, in bytes.
+/// Maximum size of the details of a report, in bytes.
 const MAX_DETAILS_BYTES: usize = 4 << 10;
 
-/// What the tool `send_message_to_agent` takes.
+/// Arguments of the tool `send_message_to_agent`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SendArguments {
-    /// Whom it is for: the name of an agent, `agent:NAME:CONTEXT`, or `manager-of:NAME`.
+    /// The recipient: the name of an agent, `agent:NAME:CONTEXT`, or `manager-of:NAME`.
     to: String,
-    /// What is said.
+    /// The text of the message.
     content: String,
     /// low, normal, high or urgent. Default: normal.
     #[serde(default)]
     priority: MessagePriority,
-    /// Whether the other's answer is to come back as a message. Default: no.
+    /// True if the recipient's answer must come back as a message. Default: false.
     #[serde(default)]
     expects_answer: bool,
     /// The id of the message that this one answers.
@@ -47,38 +47,39 @@ struct SendArguments {
     in_reply_to: Option<EnvelopeId>,
 }
 
-/// What the tool `wait_for_message` takes.
+/// Arguments of the tool `wait_for_message`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitArguments {
-    /// How long, in seconds: at most 600. Default: 60.
+    /// Longest wait, in seconds: at most 600. Default: 60.
     #[serde(default)]
     seconds: Option<u64>,
 }
 
-/// What the tool `start_worker` takes.
+/// Arguments of the tool `start_worker`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StartArguments {
-    /// What the worker is called: 1 to 40 small letters, digits, `_` and `-`.
+    /// The name of the worker: 1 to 40 small letters, digits, `_` and `-`.
     name: String,
-    /// What it is to do, with all that it needs to know.
+    /// The work to do, with all information that the worker needs.
     task: String,
     /// Further texts or values that it gets, by name.
     #[serde(default)]
     inputs: Map<String, Value>,
-    /// Of which type it is. Default: of your own.
+    /// The type of the worker. Default: your own.
     #[serde(default)]
     kind: Option<String>,
-    /// How many workers it may have itself. Default: none.
+    /// Maximum number of workers that it may start itself. Default: none.
     #[serde(default)]
     max_workers: u32,
-    /// Names of your tools that it must have for the task. Where it has not, it does not begin, and you are told.
+    /// Names of your tools that it must have for the task. If it lacks one, it does not begin, and you get an
+    /// error.
     #[serde(default)]
     required_tools: Vec<String>,
 }
 
-/// What tools on one worker take.
+/// Arguments of tools on one worker.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WorkerArguments {
@@ -86,13 +87,13 @@ struct WorkerArguments {
     name: String,
 }
 
-/// What the tool `report_status` takes.
+/// Arguments of the tool `report_status`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct StatusArguments {
     /// in_progress, blocked, completed or failed.
     status: ReportedStatus,
-    /// How much is done, from 0 to 100.
+    /// Share of the work that is done, from 0 to 100.
     #[serde(default)]
     percent: Option<u8>,
     /// More about it.
@@ -100,24 +101,25 @@ struct StatusArguments {
     details: Option<String>,
 }
 
-/// What the tool `take_lock` takes.
+/// Arguments of the tool `take_lock`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct LockArguments {
-    /// What is locked: a name that all use for it, of 1 to 40 small letters, digits, `_` and `-`.
+    /// The name of the lock, which all agents use for the same thing: 1 to 40 small letters, digits, `_` and
+    /// `-`.
     name: String,
     /// For how long at most, in minutes: 1 to 240. Default: 30. It is released at the end of your turn in any case.
     #[serde(default)]
     minutes: Option<u64>,
 }
 
-/// What the tool `memory_query` takes.
+/// Arguments of the tool `memory_query`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct QueryArguments {
     /// Words to look for.
     text: String,
-    /// How much is found at most, up to 50. Default: 10.
+    /// Maximum number of results, up to 50. Default: 10.
     #[serde(default)]
     limit: Option<usize>,
 }
@@ -134,11 +136,11 @@ struct AgentSummary {
     task_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     report: Option<ProgressReport>,
-    /// Whether who asks may write to it.
+    /// True if the asking agent may write to it.
     you_may_write: bool,
 }
 
-/// The tools of a turn: those that the agent's scope leaves it.
+/// Returns the tools of a turn that the agent's scope allows.
 pub(super) fn of(turn: &Arc<OngoingTurn>) -> Toolbox {
     let mut tools = Toolbox::new().with(send(turn)).with(wait(turn)).with(list(turn));
     if turn.agent.manager.is_some() {
@@ -234,7 +236,7 @@ async fn next_message(turn: &OngoingTurn, at_most: Duration) -> Result<Value, Br
     let until = Instant::now() + at_most;
     let _waiting = turn.waits();
     loop {
-        // What is offered to the turn comes as soon as this call has ended.
+        // An offered message arrives as soon as this call has ended.
         if turn.has_offer() {
             return Ok(Value::Null);
         }
@@ -281,7 +283,7 @@ async fn next_message(turn: &OngoingTurn, at_most: Duration) -> Result<Value, Br
             return Ok(Value::Null);
         }
         match waiting.is_empty() {
-            // `wait` returns at once for those that are another session's.
+            // `wait` returns at once for messages of another session, so sleep instead.
             false => tokio::time::sleep(left.min(Duration::from_secs(1))).await,
             true => store.wait(&turn.queue, left.min(Duration::from_secs(5))).await?,
         }
@@ -313,7 +315,7 @@ fn view(asks: &AgentDocument, agent: AgentDocument) -> AgentSummary {
         status: agent.status,
         manager: agent.manager,
         task_id: agent.task_id.filter(|_| you_may_write),
-        // What an agent says of itself reaches those that it could be asked by.
+        // Show an agent's report only to agents that could ask it.
         report: agent.report.filter(|_| you_may_write),
         you_may_write,
     }

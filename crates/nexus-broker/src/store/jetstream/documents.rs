@@ -50,7 +50,7 @@ pub(super) async fn all(
     };
     requests.read(1, &[records::document_subjects(kind)], take).await?;
     found.sort_by(|one, other| one.key.cmp(&other.key).then(one.revision.cmp(&other.revision)));
-    // One that was written while it was read comes twice.
+    // A document that was written during the read comes twice. Retain the newer one.
     found.reverse();
     found.dedup_by(|one, newer| one.key == newer.key);
     found.reverse();

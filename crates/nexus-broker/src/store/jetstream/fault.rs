@@ -1,4 +1,4 @@
-//! What the servers and the connection report, in our words.
+//! Converts errors of the servers and the connection to errors of the broker.
 
 use nexus_fleet::FleetError;
 use nexus_nats::{NatsError, NatsStoreError};

@@ -27,11 +27,11 @@ use crate::{
     store::{Told, check},
 };
 
-/// How long a server may be silent that has nothing to say. Twice that, and the stream is read anew.
+/// Interval of heartbeats from a server without messages. After twice this silence, the stream is read again.
 const HEARTBEAT: Duration = Duration::from_secs(1);
-/// How soon a stream is read again after it could not be.
+/// Pause before a stream is read again after a failure.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How long it takes until somebody looks whether this goes on at all.
+/// Interval of the check that the stream is still followed.
 const LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The index, and how far it is.
@@ -41,18 +41,18 @@ pub(super) struct Followed {
     position: watch::Sender<IndexPosition>,
     /// Something changed.
     pub(super) changed: Notify,
-    /// Read the stream anew: it is not as it should be.
+    /// Asks the follower to read the stream again, because the index does not match it.
     again: Notify,
     /// Why the stream could not be read the last time.
     failure: Mutex<Option<BrokerError>>,
-    /// What cannot be read was told of.
+    /// Unreadable records that were logged.
     pub(super) told: Told,
 }
 
 /// Position of the index in the stream.
 #[derive(Debug, Default)]
 struct IndexPosition {
-    /// Which stream it is of, by when it was made.
+    /// Creation time of the stream, which identifies it.
     made: String,
     /// The number of the message of the stream that was taken in last.
     applied: u64,
@@ -107,7 +107,7 @@ impl Followed {
             }
             if position.borrow().applied == before {
                 self.again.notify_one();
-                // What the account may not do is not a matter of time.
+                // A missing permission does not pass with time: report it as it is.
                 let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let lasting = failure.filter(|failure| failure.kind != BrokerErrorKind::Unavailable);
                 let unclear = || fault::unclear("the stream of messages", &"it is not read on");
@@ -137,14 +137,14 @@ impl Followed {
         self.changed.notify_waiters();
     }
 
-    /// Which message of a stream is the first that has not been taken in.
+    /// Returns the number of the first message of a stream that the index does not have.
     fn first(&self, info: &Info) -> u64 {
         let made = made(info);
         let is_same = {
             let position = self.position.borrow();
             position.made == made && position.applied <= info.state.last_sequence
         };
-        // Somebody deleted the stream, and it was made again.
+        // The stream was deleted and created again.
         if !is_same {
             *self.index() = Index::default();
             self.position.send_replace(IndexPosition { made, applied: 0 });
@@ -204,7 +204,7 @@ async fn read(followed: &Weak<Followed>, requests: &Requests) -> Result<(), Brok
             }
         };
         let Some(message) = message else {
-            // The consumer of a server that was restarted is gone, and a stream that was made anew has another.
+            // The consumer of a restarted server is gone, and a stream that was created again has another.
             let known = timeout(ANSWER_TIME, consumer.get_info()).await;
             match known {
                 Ok(Ok(_)) => continue,

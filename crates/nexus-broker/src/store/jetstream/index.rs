@@ -1,4 +1,5 @@
-//! What the stream says of each message, without what the messages say. Every store has one in memory, in the order of the stream.
+//! Index of the messages of the stream, without their content. Every store has one in memory, in the order of
+//! the stream.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -17,9 +18,9 @@ pub(super) struct IndexedMessage {
     pub(super) priority: u8,
     pub(super) made_at: i64,
     pub(super) expires_at: Option<i64>,
-    /// The number of the last word on how far it is. 0: there is none.
+    /// The number of its last progress record. 0: it has none.
     pub(super) revision: u64,
-    /// How far it is. `None`: nobody has taken it.
+    /// Progress. `None`: never taken.
     pub(super) state: Option<MessageProgress>,
 }
 
@@ -57,20 +58,20 @@ impl QueueIndex {
     }
 }
 
-/// What stands in the stream up to a number.
+/// Content of the stream up to a number.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     entries: HashMap<Hash, IndexedMessage>,
     queues: BTreeMap<Arc<str>, QueueIndex>,
-    /// Handled, but not all that came of it has been put.
+    /// Handled messages whose outcome is not fully put.
     finishing: BTreeSet<Hash>,
-    /// Messages that nobody is given because they, or what came of them, cannot be read.
+    /// Messages that are not delivered because they, or their outcomes, cannot be read.
     set_aside: BTreeSet<Hash>,
     /// Messages whose headers cannot be read, with their numbers.
     unreadable: BTreeMap<Hash, u64>,
-    /// What may be forgotten some day: messages, by when they were over.
+    /// Messages that may be forgotten later, by their end time.
     over: BTreeSet<(i64, Hash)>,
-    /// As `over`, for documents that were deleted, by their number.
+    /// Deleted documents that may be forgotten later, by their deletion time and number.
     deleted: BTreeSet<(i64, u64)>,
 }
 
@@ -78,7 +79,7 @@ pub(super) struct Index {
 #[derive(Debug)]
 pub(super) struct Outdated {
     pub(super) numbers: Vec<u64>,
-    /// The message, if it is one.
+    /// The message. `None` for a document.
     pub(super) hash: Option<Hash>,
 }
 
@@ -108,7 +109,7 @@ impl Index {
     }
 
     fn put(&mut self, number: u64, hash: Hash, put: Put) {
-        // One that was forgotten, and put again.
+        // The message may have been forgotten, and put again.
         self.remove(hash);
         self.unreadable.remove(&hash);
         let queue: Arc<str> = match self.queues.get_key_value(put.queue.as_str()) {
@@ -140,7 +141,8 @@ impl Index {
         self.place(hash);
     }
 
-    /// The last word on a message has another number than was known: one that says nothing of it.
+    /// Corrects the number of the last progress record of a message. That record does not describe the message
+    /// itself.
     pub(super) fn correct(&mut self, hash: Hash, revision: u64) {
         if let Some(entry) = self.entries.get_mut(&hash) {
             entry.revision = revision;
@@ -202,7 +204,7 @@ impl Index {
         self.entries.get(&hash)
     }
 
-    /// Messages of a queue that nobody holds, in the order in which they are given out. Expired ones are among them.
+    /// Returns the messages of a queue without a valid lease, in the order of delivery, including expired ones.
     pub(super) fn waiting(&self, queue: &str, now: i64) -> impl Iterator<Item = (Hash, &IndexedMessage)> {
         let found = self.queues.get(queue);
         let lapsed: BTreeSet<(u8, u64, Hash)> = found
@@ -253,14 +255,14 @@ impl Index {
         self.finishing.iter().copied().collect()
     }
 
-    /// What came of a message cannot be read: it is not tried again.
+    /// Excludes a message whose outcome cannot be read: it is not tried again.
     pub(super) fn park(&mut self, hash: Hash) {
         if self.finishing.remove(&hash) {
             self.set_aside.insert(hash);
         }
     }
 
-    /// Messages that nobody is given because they, or what came of them, cannot be read.
+    /// Returns the messages that are not delivered because they, or their outcomes, cannot be read.
     pub(super) fn set_aside(&self) -> impl Iterator<Item = (Hash, &IndexedMessage)> {
         self.set_aside.iter().filter_map(|hash| Some((*hash, self.entries.get(hash)?)))
     }
@@ -270,7 +272,7 @@ impl Index {
         self.unreadable.values().copied()
     }
 
-    /// Whether a message is over since before this time.
+    /// Returns true if a message ended before this time.
     pub(super) fn is_outdated(&self, hash: Hash, before: i64) -> bool {
         self.entries.get(&hash).is_some_and(|entry| {
             entry.state.as_ref().is_some_and(|state| state.is_ended() && state.at < before)

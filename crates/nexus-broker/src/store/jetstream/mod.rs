@@ -28,9 +28,9 @@ use crate::{
     message::{Envelope, EnvelopeId, MessagePriority},
 };
 
-/// What a message of the stream has beside the JSON of a message, in bytes at most.
+/// Upper bound of the bytes that a message of the stream has beside its JSON.
 const OVERHEAD: usize = 8 << 10;
-/// How often it is asked whether the time of a lease has passed, while somebody waits.
+/// Interval of the check for lapsed leases while a caller waits.
 const LAPSE_INTERVAL: Duration = Duration::from_millis(250);
 /// The longest that anybody waits in one call.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -53,10 +53,11 @@ struct FollowedStream {
 }
 
 impl JetStreamStore {
-    /// Opens the stream, and makes it where there is none and the account may.
+    /// Opens the stream, and creates it if it does not exist and the account may create it.
     ///
-    /// Fails with [`Unavailable`](BrokerErrorKind::Unavailable) if no server answers, [`Invalid`](BrokerErrorKind::Invalid) if the servers take no
-    /// messages as large as the limits, [`Damaged`](BrokerErrorKind::Damaged) for a stream of another version, and else with
+    /// Fails with [`Unavailable`](BrokerErrorKind::Unavailable) if no server answers. Fails with
+    /// [`Invalid`](BrokerErrorKind::Invalid) if the servers take no messages as large as the limits. Fails with
+    /// [`Damaged`](BrokerErrorKind::Damaged) for a stream of another version, and otherwise with
     /// [`Failed`](BrokerErrorKind::Failed).
     pub async fn open(
         fleet: &Fleet,
@@ -136,7 +137,7 @@ impl BrokerStore for JetStreamStore {
                 if Instant::now() >= until {
                     return Ok(());
                 }
-                // What another began to finish, and was killed.
+                // Complete the outcomes of brokers that were killed while they finished a message.
                 self.put_all_outcomes().await?;
             }
         }

@@ -1,4 +1,4 @@
-//! What came of messages that are handled.
+//! Outcomes of handled messages.
 
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -49,7 +49,8 @@ impl JetStreamStore {
         Ok(Some(inside))
     }
 
-    /// Puts what came of a message that is handled, as far as it is not there, and says that it is. `known`: by whoever has just finished it.
+    /// Puts the missing messages of a handled message's outcome, and records that all are put. `known`: the
+    /// outcome, if the caller has just finished the message.
     pub(super) async fn put_outcome(
         &self,
         hash: Hash,
@@ -80,7 +81,8 @@ impl JetStreamStore {
             }
             let now = self.now();
             if let Some((rest, problem)) = unreadable {
-                // What is put is not put again when it is forgotten: the rest alone is kept.
+                // Store only the unreadable rest: a message that is put and later forgotten must not be put
+                // again.
                 if !outcome.is_empty() {
                     let rest = serde_json::to_vec(&rest).map_err(unwritable)?;
                     let state = next_state(&entry, Stage::Finishing, now, now);
@@ -98,7 +100,7 @@ impl JetStreamStore {
         }
     }
 
-    /// What came of a message. `None`: another has put it meanwhile.
+    /// Reads the outcome of a message. `None`: another broker has put it meanwhile.
     async fn read_outcome(
         &self,
         hash: Hash,
@@ -137,7 +139,7 @@ impl JetStreamStore {
         Ok(Some(outcome))
     }
 
-    /// Puts what came of all messages that are handled, as far as it is not there. `false`: there was none.
+    /// Puts the missing messages of the outcomes of all handled messages. `false`: no outcome was incomplete.
     pub(super) async fn put_all_outcomes(&self) -> Result<bool, BrokerError> {
         let finishing = self.0.followed.index().finishing();
         for hash in &finishing {

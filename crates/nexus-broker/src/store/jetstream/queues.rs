@@ -1,7 +1,8 @@
 //! Messages in the stream.
 //!
-//! A message is handled by one write: its state, by compare-and-set, with what came of it inside. What came of it is put after that, by whoever
-//! does it: each of those has its id, so that it is put once, and the state says when all are. Who would see less does it first.
+//! One write handles a message: its state, by compare-and-set, with the outcome inside. Any broker puts the
+//! outcome's messages after that. Each has its own id, so it is put once, and the state records when all are
+//! put. A reader that would otherwise miss some of them puts them first.
 
 use async_nats::jetstream::message::{PublishMessage, StreamMessage};
 use serde::{Deserialize, Serialize};
@@ -23,12 +24,13 @@ use crate::{
 
 /// Messages that expire in one call at most: the others come with the next.
 const EXPIRE_AT_ONCE: usize = 100;
-/// What is forgotten with each message that is put: more than one, so that it becomes less.
+/// Number of old messages that each put forgets: more than one, so that a backlog shrinks.
 const FORGET_AT_ONCE: usize = 4;
-/// How many messages below its bound a queue is looked at as it is now, and not as it was a moment ago.
+/// Distance from the limit of a queue, in messages, from which its size is read from the stream instead of the
+/// index.
 const NEAR_FULL: usize = 1_000;
 
-/// What a message of the stream has inside that came of another, or that expired.
+/// Message inside a record of the stream: part of an outcome, or an expired message.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Queued {
     pub(super) queue: String,
@@ -39,7 +41,7 @@ pub(super) struct Queued {
 pub(super) enum StoredBody {
     Read(Box<Envelope>),
     Unreadable(BrokerError),
-    /// Somebody deleted it from the stream.
+    /// It was deleted from the stream.
     Gone,
 }
 
@@ -98,7 +100,7 @@ impl JetStreamStore {
         Ok(())
     }
 
-    /// Fails if there is no room in a queue for one more. `Some`: the message is there.
+    /// Fails if a queue is full. `Some`: the message exists already.
     async fn make_room(&self, queue: &str, hash: Hash) -> Result<Option<PutOutcome>, BrokerError> {
         let limit = self.0.limits.max_waiting;
         if self.0.followed.index().open(queue) + NEAR_FULL < limit {
@@ -154,15 +156,17 @@ impl JetStreamStore {
             .entry(hash)
             .is_some_and(|now| now.revision == entry.revision && now.number == entry.number);
         if is_same {
-            // The last word is one that says nothing of this message, such as that of one of the same id which is forgotten.
+            // The last progress record does not describe this message. It may describe a forgotten message with
+            // the same id.
             let last = self.0.requests.last(&hash.state_subject()).await?;
             self.0.followed.index().correct(hash, last.map_or(0, |last| last.sequence));
         }
         Ok(false)
     }
 
-    /// Ends messages of a queue that have expired, or some of them: those that wait, and those whose lease has lapsed where this is for
-    /// [`Self::take_checked`]. The holder of such a lease may still finish its message until the next takes it.
+    /// Ends expired messages of a queue, or some of them. For [`Self::take_checked`], it also ends expired
+    /// messages whose lease has lapsed. The owner of such a lease may finish its message until the next broker
+    /// takes it.
     async fn expire(&self, queue: &str, is_taking: bool) -> Result<(), BrokerError> {
         let now = self.now();
         let expired: Vec<(Hash, IndexedMessage)> = {
@@ -190,7 +194,7 @@ impl JetStreamStore {
         Ok(())
     }
 
-    /// What a message says.
+    /// Reads the content of a message.
     pub(super) async fn body(&self, hash: Hash, number: u64) -> Result<StoredBody, BrokerError> {
         match self.0.requests.message(number).await? {
             Some(read) => Ok(match stored(&read) {
@@ -243,7 +247,7 @@ impl JetStreamStore {
                 self.expire(queue, true).await?;
             }
             let Some((hash, entry)) = first else {
-                // What came of another, and is not put yet.
+                // The outcome of another message may not be put yet, and may hold a message for this queue.
                 if has_helped || !self.put_all_outcomes().await? {
                     return Ok(None);
                 }
@@ -353,7 +357,7 @@ impl JetStreamStore {
         }
     }
 
-    /// Whether a message may be there for `take`, as far as is known here.
+    /// Returns true if `take` may find a message, according to the index.
     pub(super) fn is_any(&self, queue: &str) -> bool {
         let now = self.now();
         self.0.followed.index().waiting(queue, now).any(|(_, entry)| !entry.is_expired(now))
@@ -379,7 +383,7 @@ impl JetStreamStore {
             }
             match self.body(hash, number).await? {
                 StoredBody::Read(envelope) => envelopes.push(*envelope),
-                // It is set aside when it would be given out.
+                // The next `take` that meets it excludes it.
                 StoredBody::Unreadable(error) => self.0.followed.told.warn(&error),
                 StoredBody::Gone => {}
             }
@@ -433,7 +437,7 @@ impl JetStreamStore {
     }
 }
 
-/// What a message of the stream tells the log.
+/// Returns the log entry of a message of the stream.
 fn logged(read: &StreamMessage) -> Result<Option<LoggedEnvelope>, BrokerError> {
     match StreamRecord::read(&read.subject, Some(&read.headers)) {
         StreamRecord::Put(_, put) => Ok(Some(LoggedEnvelope {
@@ -468,11 +472,11 @@ pub(super) fn stored(read: &StreamMessage) -> Result<Envelope, BrokerError> {
     })
 }
 
-/// What tells a message from every other, also one that cannot be read: its id, or else its number.
+/// Identifies a message, even an unreadable one: its id, or else its number.
 pub(super) fn id_of(number: u64, payload: &[u8]) -> String {
     let json: Option<Value> = serde_json::from_slice(payload).ok();
     let id = json.as_ref().and_then(|json| json.get("message_id")?.as_str());
-    // As long as an id may be, and no longer.
+    // An id has at most 256 bytes.
     id.filter(|id| id.len() <= 256).map_or_else(|| format!("number {number}"), ToOwned::to_owned)
 }
 

@@ -1,9 +1,9 @@
-//! What the messages of the stream are: their subjects, and what their headers say.
+//! Messages of the stream: their subjects and their headers.
 //!
 //! | subject | message |
 //! | --- | --- |
 //! | `nexus.broker.put.ID` | a message, written once; its number is its place in its queue |
-//! | `nexus.broker.state.ID` | how far it is: the last of them counts, each is written over the one before by compare-and-set |
+//! | `nexus.broker.state.ID` | progress of the message: the last record counts, each is written over the one before by compare-and-set |
 //! | `nexus.broker.document.KIND.KEY` | a document |
 //!
 //! `ID` is a hash, and `KEY` is encoded: no text from outside becomes a subject.
@@ -36,7 +36,7 @@ const QUEUE: &str = "Nexus-Queue";
 const PRIORITY: &str = "Nexus-Priority";
 const MADE_AT: &str = "Nexus-Made-At";
 const EXPIRES_AT: &str = "Nexus-Expires-At";
-/// When it was written, by the clock of who wrote it.
+/// Time of the write, by the clock of its author.
 const AT: &str = "Nexus-At";
 const STATE_NAME: &str = "Nexus-State";
 /// The number of the message that a state is of.
@@ -85,7 +85,7 @@ impl Hash {
     }
 }
 
-/// What the headers of a message say that was put.
+/// Headers of a message that was put.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Put {
     pub(super) queue: String,
@@ -104,9 +104,9 @@ pub(super) struct MessageProgress {
     /// The last lease.
     pub(super) receipt: String,
     pub(super) deliveries: u64,
-    /// When the last lease began, or was extended.
+    /// Time at which the last lease began, or was extended.
     pub(super) at: i64,
-    /// When it lapses.
+    /// Time at which it lapses.
     pub(super) until: i64,
 }
 
@@ -115,13 +115,13 @@ pub(super) struct MessageProgress {
 pub(super) enum Stage {
     Waiting,
     Taken,
-    /// It is handled. What came of it stands in the message, and has not all been put yet.
+    /// It is handled. Its outcome is in this record, and not all of it is put yet.
     Finishing,
     Handled,
     Expired,
-    /// This version, or an older one, could not read the message. It waits for one that can.
+    /// This version, or an older one, could not read the message. It waits for a version that can.
     SetAside,
-    /// What the stream says of it cannot be read. It is never written.
+    /// Its progress record cannot be read. This stage is never written.
     Unknown,
 }
 
@@ -141,16 +141,16 @@ pub(super) enum StreamRecord {
     State(Hash, MessageProgress),
     /// A message whose headers cannot be read.
     UnreadablePut(Hash),
-    /// How far a message is, which cannot be read, and the number of the message, if that can.
+    /// Unreadable progress of a message, and the number of the message, if that is readable.
     UnreadableState(Hash, Option<u64>),
     /// A document that was deleted, and when.
     Deleted(i64),
-    /// Of no interest beyond itself.
+    /// A record that changes nothing in the index.
     Other,
 }
 
 impl StreamRecord {
-    /// What is on no subject of ours is [`Other`](Self::Other): it is of nobody here.
+    /// Reads a record. A message on a foreign subject is [`Other`](Self::Other).
     pub(super) fn read(subject: &str, headers: Option<&HeaderMap>) -> Self {
         let none = HeaderMap::new();
         let headers = headers.unwrap_or(&none);
@@ -220,7 +220,7 @@ impl MessageProgress {
         })
     }
 
-    /// Nobody is given the message.
+    /// Returns true if the message is not delivered any more.
     pub(super) fn is_over(&self) -> bool {
         !matches!(self.stage, Stage::Waiting | Stage::Taken)
     }

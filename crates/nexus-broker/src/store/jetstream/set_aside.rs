@@ -23,7 +23,7 @@ impl JetStreamStore {
         Ok(())
     }
 
-    /// Has messages wait again that were set aside, and that this version can read.
+    /// Returns excluded messages to their queues if this version can read them.
     pub(super) async fn take_up_what_can_be_read(&self) -> Result<(), BrokerError> {
         for (hash, entry) in self.all_aside() {
             if entry.state.as_ref().is_none_or(|state| state.stage != Stage::SetAside) {

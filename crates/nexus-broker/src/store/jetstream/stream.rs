@@ -88,7 +88,8 @@ impl Requests {
         match self.connection.nats().store(subject, message).await {
             Ok(number) => Ok(Some(number)),
             Err(NatsStoreError::Superseded) => Ok(None),
-            // Nobody listens on the subject: also while the servers elect who leads the stream.
+            // No server listens on the subject. This also happens while the servers elect the leader of the
+            // stream.
             Err(NatsStoreError::NoStream) => {
                 self.info().await?;
                 Err(fault::unclear(what, &"no server led the stream of messages"))

@@ -1,4 +1,4 @@
-//! What SQLite reports, in our words.
+//! Converts errors of SQLite to errors of the broker.
 
 use std::path::Path;
 
@@ -75,7 +75,7 @@ fn sqlite(path: &Path, error: &rusqlite::Error) -> BrokerError {
             ),
             _ => (BrokerErrorKind::Failed, "the file could not be used", ""),
         },
-        // What is there has not the type that we give it.
+        // SQLite reported no error: a stored value has another type than this version writes.
         None => (
             BrokerErrorKind::Damaged,
             "the file has not what this version writes",

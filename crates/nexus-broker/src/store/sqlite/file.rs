@@ -12,9 +12,10 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use super::fault::Fault;
 use crate::error::{BrokerError, BrokerErrorKind};
 
-/// How long another process may keep the file to itself. Source: a transaction takes milliseconds; a disk that is busy, seconds.
+/// Longest time for which another process may lock the file. Source: a transaction takes milliseconds; a busy
+/// disk, seconds.
 const BUSY_TIME: Duration = Duration::from_secs(30);
-/// How soon a file is tried again that another process keeps to itself.
+/// Pause before another attempt to open a file that another process has locked.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// Statements that are kept compiled for each connection: more than there are.
 const STATEMENTS: usize = 64;
@@ -101,7 +102,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::metadata(path).map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// Opens the file, makes it where there is none, and its folder.
+/// Opens the file, and creates it and its folder if they do not exist.
 pub(super) fn open(path: &Path) -> Result<(Connection, OpenedFile), BrokerError> {
     let path = std::path::absolute(path).map_err(|error| unusable(path, &error))?;
     make(&path).map_err(|error| unusable(&path, &error))?;
@@ -153,7 +154,7 @@ pub(crate) fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Takes the rights of others away from a file that somebody copied here.
+/// Makes a file owner-only: a person may have copied it here with wider rights.
 fn keep_private(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -171,7 +172,7 @@ fn connect(path: &Path) -> Result<(Connection, OpenedFile), Fault> {
     let mut connection = Connection::open_with_flags(path, flags)?;
     connection.busy_timeout(BUSY_TIME)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // As one: another process may be about to make it.
+    // In one transaction: another process may be about to create the tables.
     check_version(path, &*connection.unchecked_transaction()?)?;
     // The answer is the mode that it has, which is another where the file system cannot share memory.
     let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
@@ -190,7 +191,7 @@ fn connect(path: &Path) -> Result<(Connection, OpenedFile), Fault> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.pragma_update(None, "foreign_keys", "OFF")?;
     connection.pragma_update(None, "trusted_schema", "OFF")?;
-    // What a burst has written is cut off again.
+    // After a burst of writes, SQLite truncates the log to this size.
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Another process may have made it meanwhile.

@@ -35,9 +35,9 @@ use crate::{
     message::{Envelope, EnvelopeId, MessagePriority},
 };
 
-/// How often the file is asked whether another process changed it, while somebody waits.
+/// Interval of the check for changes by other processes, while a caller waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// How often it is asked whether the time of a lease has passed.
+/// Interval of the check for lapsed leases.
 const LAPSE_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest that anybody waits in one call.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
@@ -98,10 +98,11 @@ impl StoreChange {
 }
 
 impl SqliteStore {
-    /// Opens a file, and makes it where there is none, with its folder.
+    /// Opens a file, and creates it and its folder if they do not exist.
     ///
-    /// Fails with [`Damaged`](BrokerErrorKind::Damaged) if the file is damaged, another program's, or of a newer version, with
-    /// [`NoSpace`](BrokerErrorKind::NoSpace), and else with [`Failed`](BrokerErrorKind::Failed), which names the file.
+    /// Fails with [`Damaged`](BrokerErrorKind::Damaged) if the file is damaged, belongs to another program, or
+    /// has a newer version. Fails with [`NoSpace`](BrokerErrorKind::NoSpace), and otherwise with
+    /// [`Failed`](BrokerErrorKind::Failed), which names the file.
     pub async fn open(
         path: impl Into<PathBuf>,
         limits: QueueLimits,
@@ -178,7 +179,7 @@ impl SqliteStore {
             let run = || {
                 let level = if access == FileAccess::Keep { "FULL" } else { "NORMAL" };
                 connection.pragma_update(None, "synchronous", level)?;
-                // One that began to read and then writes may find that it cannot.
+                // A transaction that begins with a read may be unable to write later, so writers lock at once.
                 let behavior = match access {
                     FileAccess::Read => TransactionBehavior::Deferred,
                     FileAccess::Write | FileAccess::Keep => TransactionBehavior::Immediate,
@@ -210,7 +211,8 @@ impl SqliteStore {
         done.await
     }
 
-    /// Whether another process changed the file since this was last asked. It is asked once in a while, whoever waits.
+    /// Returns true if another process changed the file since the last check. All waiting callers share one
+    /// check per interval.
     async fn is_changed_elsewhere(&self) -> Result<bool, BrokerError> {
         {
             let mut seen = self.0.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -292,7 +294,8 @@ impl BrokerStore for SqliteStore {
     ) -> Result<Option<Delivery>, BrokerError> {
         check::queue(queue)?;
         let (queue, lease) = (queue.to_owned(), check::lease(lease)?);
-        // Whoever takes it after a power cut is told that somebody had begun.
+        // Write a delivery through to the disk: after a power cut, the next broker must see that work had
+        // begun.
         let change = |taken: &Option<Delivery>| {
             taken.as_ref().map(|taken| StoreChange::of_message(&taken.lease.message, "taken"))
         };

@@ -31,7 +31,7 @@ pub(super) struct QueueTransaction<'a> {
     pub(super) limits: &'a QueueLimits,
     /// The file, for errors.
     pub(super) place: &'a str,
-    /// What cannot be read was told of.
+    /// Unreadable records that were logged.
     pub(super) told: &'a Told,
     /// In milliseconds.
     pub(super) now: i64,
@@ -190,7 +190,7 @@ impl QueueTransaction<'_> {
         }
     }
 
-    /// The message that is given out next: one that waits, or one whose lease has lapsed.
+    /// Returns the message that is delivered next: a waiting one, or one with a lapsed lease.
     fn first(&self, queue: &str, at_least: MessagePriority) -> Result<Option<FirstInQueue>, Fault> {
         let waiting = "SELECT number, id, deliveries, priority, 0 FROM message
              WHERE state = 0 AND queue = ?1 AND priority >= ?2 AND (expires_at IS NULL OR expires_at > ?3)
@@ -223,7 +223,7 @@ impl QueueTransaction<'_> {
         Ok(())
     }
 
-    /// Has messages wait again that were set aside, and that this version can read.
+    /// Returns excluded messages to their queues if this version can read them.
     pub(super) fn take_up_what_can_be_read(&self) -> Result<(), Fault> {
         let readable: Vec<(i64, String)> = {
             let mut statement =
@@ -273,13 +273,13 @@ impl QueueTransaction<'_> {
         Ok(Some(self.body(number, id.as_str())??))
     }
 
-    /// What is stored of a message: a column of text may have bytes that are none.
+    /// Returns the stored bytes of a message: a text column may contain invalid UTF-8.
     fn stored(&self, number: i64) -> Result<Option<Vec<u8>>, Fault> {
         let body = "SELECT CAST(envelope AS BLOB) FROM body WHERE number = ?1";
         Ok(self.statement(body)?.query_row([number], |row| row.get(0)).optional()?)
     }
 
-    /// What a message says, or why it cannot be read.
+    /// Reads the content of a message, or returns the reason why it cannot be read.
     fn body(&self, number: i64, id: &str) -> Result<Result<Envelope, BrokerError>, Fault> {
         Ok(match self.stored(number)? {
             Some(body) => check::stored(self.place, id, &body),
@@ -336,7 +336,7 @@ impl QueueTransaction<'_> {
         }
     }
 
-    /// Whether a message may be there for `take`.
+    /// Returns true if `take` may find a message.
     pub(super) fn is_any(&self, queue: &str) -> Result<bool, Fault> {
         let any = "SELECT EXISTS (SELECT 1 FROM message WHERE state = 0 AND queue = ?1
                  AND (expires_at IS NULL OR expires_at > ?2))
@@ -376,7 +376,7 @@ impl QueueTransaction<'_> {
             let Some(((_, number), id)) = next else { break };
             match self.body(number, &id)? {
                 Ok(envelope) => found.push(envelope),
-                // It is set aside when it would be given out.
+                // The next `take` that meets it excludes it.
                 Err(error) => self.told.warn(&error),
             }
         }
@@ -410,7 +410,7 @@ impl QueueTransaction<'_> {
         Ok(all)
     }
 
-    /// Adds messages, counted by priority, to those that wait.
+    /// Adds messages, counted by priority, to the waiting ones.
     fn count(&self, sql: &'static str, values: &[&dyn ToSql], status: &mut QueueStatus) -> Result<(), Fault> {
         let mut statement = self.statement(sql)?;
         let mut rows = statement.query(values)?;

@@ -1,4 +1,4 @@
-//! What a firing says of the files that changed.
+//! Data of a firing about the files that changed.
 
 use std::collections::BTreeMap;
 
@@ -12,14 +12,15 @@ use super::{
 /// Most files that a firing names.
 const MAX_NAMED: usize = 100;
 
-/// What fires.
+/// Occurrence of a change, and its data.
 pub(super) struct FileChange {
     pub(super) occurrence: String,
     pub(super) data: Value,
 }
 
 impl FileChange {
-    /// What fires when `before` has become `state`. None if nothing does, as for a deletion that is not asked for.
+    /// Returns the firing for a change from `before` to `state`. None if nothing fires, as for a deletion that
+    /// the trigger does not watch.
     pub(super) fn between(
         known: Option<&BTreeMap<String, FileStamp>>,
         scan: &FileScan,
@@ -39,7 +40,7 @@ impl FileChange {
                 state.to_owned()
             };
             if !schedule.folder {
-                // There is only one that can have changed.
+                // A trigger on a single file: only that file can have changed.
                 data["files"] = scan.files.iter().map(|(path, stamp)| written(path, stamp)).collect();
             }
             return Some(Self { occurrence, data });

@@ -17,18 +17,19 @@ use super::super::{firing::hashed, schedule::FileSchedule};
 const MAX_FILES: usize = 10_000;
 /// Most entries of folders that are looked at for them.
 const MAX_ENTRIES: usize = 100_000;
-/// How deep folders are looked into.
+/// Maximum depth of folders that are scanned.
 const MAX_DEPTH: usize = 32;
 /// Largest file whose content is part of its state, in bytes.
 const MAX_HASHED_BYTES: u64 = 64 << 20;
 
-/// What tells one state of a file from another.
+/// Properties that differ between two states of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct FileStamp {
     /// Nanoseconds since 1970.
     modified: u128,
     pub(super) len: u64,
-    /// The number of the file, which is another when another file takes its name. 0 where there is none.
+    /// The number of the file, which changes when another file takes its name. 0 if the system has no such
+    /// number.
     number: u64,
     /// The hash of a single file's content.
     content: Option<String>,
@@ -39,9 +40,9 @@ pub(in super::super) struct FileStamp {
 pub(in super::super) struct FileScan {
     /// The files, by their paths below the folder; a single file by its name.
     pub(super) files: BTreeMap<String, FileStamp>,
-    /// The device and number of the folder that is watched. None if there is none.
+    /// The device and number of the watched folder. None if it does not exist.
     pub(super) folder: Option<(u64, u64)>,
-    /// Whether a file changed while it was read.
+    /// True if a file changed while it was read.
     pub(super) is_changing: bool,
 }
 
@@ -153,7 +154,8 @@ impl FileStamp {
     }
 }
 
-/// The folder whose changes tell of the files of a trigger: for a single file the one that it is in, as another file may take its name.
+/// Returns the folder to watch for the files of a trigger. For a single file it is the parent folder, as
+/// another file may take its name.
 pub(super) fn watched_folder(schedule: &FileSchedule) -> &Path {
     if schedule.folder { &schedule.path } else { schedule.path.parent().unwrap_or(&schedule.path) }
 }

@@ -1,4 +1,4 @@
-//! When a state that changed has been the same for long enough.
+//! Decides when a changed state has been stable for long enough.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub(super) struct Settling {
     pending: Option<(String, Instant)>,
 }
 
-/// What follows from a look.
+/// Result of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Settled {
     /// Nothing has changed.
@@ -29,7 +29,8 @@ impl Settling {
         Self { decided, pending: None }
     }
 
-    /// Takes a state that was found. `touched` is when the system last told of a change since the look before, at most `now`.
+    /// Takes a state that was found. `touched` is the time of the last change that the system reported since
+    /// the previous look, at most `now`.
     pub(super) fn observe(
         &mut self,
         now: Instant,

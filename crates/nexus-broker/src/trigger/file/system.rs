@@ -1,4 +1,4 @@
-//! What the system tells of changes of files.
+//! Changes of files that the operating system reports.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -15,17 +15,17 @@ use super::{super::schedule::FileSchedule, scan::watched_folder};
 /// Most paths of changes that are kept apart; with more, everything is looked at.
 const MAX_TOUCHED: usize = 1000;
 
-/// How long it may take to have a folder watched.
+/// Longest time to set up the watch of a folder.
 const WATCH_WITHIN: Duration = Duration::from_secs(5);
 
-/// What the system told of.
+/// Paths of the reported changes.
 #[derive(Debug, Default)]
 pub(super) struct Touched {
     paths: Mutex<(HashSet<PathBuf>, bool)>,
     pub(super) wake: Notify,
 }
 
-/// What the system watches.
+/// Folders that the system watches.
 pub(super) struct SystemWatch {
     touched: Arc<Touched>,
     /// Made when the first folder is watched.
@@ -34,7 +34,7 @@ pub(super) struct SystemWatch {
 }
 
 impl Touched {
-    /// Takes what the system told of. Its thread is held up by nothing else.
+    /// Takes a report of the system. Its thread must not block on anything else.
     fn told(&self, event: notify::Result<notify::Event>) {
         let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         match event {
@@ -63,9 +63,10 @@ impl SystemWatch {
         self.folders.get(folder).is_some_and(|&watched| watched || !recursive)
     }
 
-    /// Watches the folder of a trigger anew, whatever was watched by its name.
+    /// Replaces the watch of a trigger's folder: another folder may have its name by now.
     ///
-    /// A folder that does not answer holds up a thread and the watcher that it was given to: the others get a new one at their next look.
+    /// A folder that does not answer blocks a thread and its watcher: the other folders get a new watcher at
+    /// their next look.
     pub(super) async fn watch(&mut self, schedule: &FileSchedule, is_there: bool) -> notify::Result<()> {
         let folder = watched_folder(schedule).to_owned();
         let watched = self.folders.remove(&folder);
@@ -78,7 +79,7 @@ impl SystemWatch {
         let watching = tokio::task::spawn_blocking(move || {
             let mut watcher = watcher.lock().unwrap_or_else(PoisonError::into_inner);
             if let (Some(watcher), true) = (&mut *watcher, watched.is_some()) {
-                // What is gone is not watched any more.
+                // This fails for a deleted folder, which is not watched any more.
                 let _ = watcher.unwatch(&begun);
             }
             if !is_there {
@@ -123,7 +124,8 @@ impl SystemWatch {
                 }
             }
         });
-        // Word of a folder of no trigger is of nothing. But one that is watched again is watched after this.
+        // Reports about these folders have no effect, so a timeout is harmless. The wait only ensures that a
+        // folder is unwatched before it is watched again.
         let _ = tokio::time::timeout(WATCH_WITHIN, ending).await;
     }
 }

@@ -26,13 +26,14 @@ use super::{
 };
 use crate::error::BrokerError;
 
-/// How often files are looked at of whose changes the system does not tell: their folder is missing, or cannot be watched.
+/// Interval of the looks at files whose changes the system does not report: their folder is missing, or cannot
+/// be watched.
 const LOOK_FOR: Duration = Duration::from_secs(2);
-/// How often the others are, as the system may lose word of a change.
+/// Interval of the looks at all other files, as the system may lose a report.
 const LOOK_ANYWAY: Duration = Duration::from_secs(60);
-/// How long a look may take before others are not held up by it, as on a file system that does not answer.
+/// Time after which a look does not block the others any more, as on a file system that does not answer.
 const LOOK_WITHIN: Duration = Duration::from_secs(2);
-/// How long after a firing that failed it is tried again.
+/// Pause before a failed firing is repeated.
 const AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// Watches the files of all triggers, and fires.
@@ -49,16 +50,16 @@ struct WatchedFiles {
     settling: Option<Settling>,
     /// The files of the state that was decided on. None if that was before this process.
     files: Option<BTreeMap<String, FileStamp>>,
-    /// When the system last told of a change that was not yet looked at.
+    /// Time of the last reported change that needs a look.
     touched: Option<Instant>,
     look_at: Instant,
     /// The folder that the system watches, as it was then.
     folder: Option<(u64, u64)>,
     /// A look that is under way.
     scan: Option<JoinHandle<io::Result<FileScan>>>,
-    /// Whether it took too long, and may be old when it is done.
+    /// True if it took too long: its result may be outdated.
     is_late: bool,
-    /// What was told of last that went wrong.
+    /// Failure that was logged last.
     told: Option<String>,
 }
 
@@ -102,7 +103,7 @@ impl<'t> FileWatch<'t> {
         }
     }
 
-    /// Begins with triggers that are new or other than they were, and ends with those that are gone.
+    /// Starts new and changed triggers, and stops deleted ones.
     fn take_up(&self, watched: &mut HashMap<TriggerId, WatchedFiles>, triggers: Vec<Trigger>) {
         let mut here: HashMap<TriggerId, Trigger> = HashMap::new();
         for trigger in triggers {
@@ -136,7 +137,7 @@ impl<'t> FileWatch<'t> {
     async fn look(&self, system: &mut SystemWatch, files: &mut WatchedFiles) {
         let TriggerSchedule::File(schedule) = files.trigger.schedule.clone() else { return };
         let interval = schedule.poll_milliseconds.map(Duration::from_millis);
-        // What changes from here on is told of, or found.
+        // Note this before the scan: a change after this line is either reported or found by the scan.
         let is_watched = interval.is_none() && system.has(watched_folder(&schedule), schedule.recursive);
         let touched = files.touched.take();
         let scan = match files.scanned(&schedule).await {
@@ -234,7 +235,7 @@ impl<'t> FileWatch<'t> {
         Ok(None)
     }
 
-    /// Writes the state that was decided on, for whoever watches after this process.
+    /// Stores the state that was decided on, for the process that watches after this one.
     async fn decided(
         &self,
         id: &TriggerId,
@@ -286,7 +287,7 @@ impl WatchedFiles {
         Duration::from_millis(self.schedule().map_or(0, |schedule| schedule.quiet_milliseconds))
     }
 
-    /// Whether word of a path is of these files.
+    /// Returns true if a reported path concerns these files.
     fn concerns(&self, path: &Path) -> bool {
         self.schedule().is_some_and(|schedule| {
             let folder = watched_folder(schedule);

@@ -1,4 +1,4 @@
-//! When a trigger fires by files.
+//! Triggers that fire by files.
 
 use std::path::{Path, PathBuf};
 
@@ -36,23 +36,24 @@ const QUIET_MILLISECONDS: std::ops::RangeInclusive<u64> = 50..=3_600_000;
 pub struct FileSchedule {
     /// An absolute path. It need not be there yet.
     pub path: PathBuf,
-    /// Whether `path` is a folder.
+    /// True if `path` is a folder.
     #[serde(default)]
     pub folder: bool,
-    /// Which files of the folder, by a glob over the path below it, such as `*.csv` or `in/**/*.json`. All by default.
+    /// Glob that selects files of the folder by their path below it, such as `*.csv` or `in/**/*.json`. All by
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pattern: Option<String>,
-    /// Whether folders below it are looked at.
+    /// True if folders below it are watched, too.
     #[serde(default)]
     pub recursive: bool,
     /// For how long nothing may change before it fires, in milliseconds: 50 to 3,600,000. 500 by default.
     #[serde(default = "quiet_milliseconds")]
     pub quiet_milliseconds: u64,
-    /// How often it is looked at, in milliseconds, where the system does not tell of changes, as on a network file system: 100 to 3,600,000.
-    /// Left out, the system tells.
+    /// Interval between two looks, in milliseconds, where the system does not report changes, as on a network
+    /// file system: 100 to 3,600,000. By default, the system reports them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub poll_milliseconds: Option<u64>,
-    /// Whether it fires for a file that was deleted.
+    /// True if it fires for a deleted file.
     #[serde(default)]
     pub deleted: bool,
     /// The machine whose path it is: brokers of another name leave it alone. Left out, every broker of the store looks at its own.

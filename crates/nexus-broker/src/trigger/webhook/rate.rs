@@ -1,4 +1,4 @@
-//! How many requests are taken in a time.
+//! Rate limits of requests.
 
 use std::{
     collections::HashMap,
@@ -18,12 +18,12 @@ pub(super) struct RateLimit {
 }
 
 impl RateLimit {
-    /// One that nobody has used.
+    /// Creates an unused limit.
     pub(super) fn new(burst: u32) -> Self {
         Self { left: f64::from(burst), at: Instant::now() }
     }
 
-    /// Takes one of `burst` in `period`. The error is when there is one again.
+    /// Takes one of `burst` in `period`. The error is the time until the next one is free.
     pub(super) fn take(&mut self, burst: u32, period: Duration) -> Result<(), Duration> {
         let now = Instant::now();
         let per_second = f64::from(burst) / period.as_secs_f64();
@@ -43,7 +43,8 @@ impl RateLimit {
 pub(super) struct TriggerRates(Mutex<HashMap<TriggerId, RateLimit>>);
 
 impl TriggerRates {
-    /// Takes one of `per_minute` of a trigger. Only for one that there is: what is remembered is bounded by them.
+    /// Takes one of `per_minute` of a trigger. Call it only for existing triggers: their number bounds the
+    /// memory that this uses.
     pub(super) fn take(&self, id: &TriggerId, per_minute: u32) -> Result<(), Duration> {
         let mut rates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if rates.len() > 10_000 {

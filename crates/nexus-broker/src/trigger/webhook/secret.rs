@@ -1,4 +1,4 @@
-//! Where the secrets of webhooks are.
+//! Storage of the secrets of webhooks.
 
 use std::{env, fmt, io, path::PathBuf, sync::Arc};
 
@@ -20,10 +20,12 @@ type VariableSource = Arc<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// The secrets of webhooks: a file each in a folder, or an environment variable.
 ///
-/// Documents are read by every program that has the store, copied with it, and shown by `list`; in JetStream they cross the network. So a secret
-/// never stands in one. As files that only their user can read they are kept as this user's logins are where there is no keyring. They
-/// are not in the keyring: a broker runs where nobody is signed in to unlock one. On several machines the file is copied, or the secret
-/// is put into an environment variable, whose name the document has.
+/// A document never contains a secret: every program with access to the store reads documents, copies of the
+/// store have them, and `list` shows them. In JetStream they cross the network.
+///
+/// The secrets are owner-only files, like this user's logins where there is no keyring. They are not in the
+/// keyring, because a broker may run where no user is signed in to unlock it. For several machines, copy the
+/// file, or put the secret into an environment variable, whose name the document has.
 #[derive(Clone)]
 pub struct WebhookSecrets {
     folder: PathBuf,
@@ -44,11 +46,13 @@ impl WebhookSecrets {
         Self { folder: folder.into(), environment: Arc::new(environment) }
     }
 
-    /// Makes the secret of a trigger and its file. It is shown to whoever configures the sender, and never again. It blocks.
+    /// Creates the secret of a trigger and its file. The caller shows it once to the person who configures the
+    /// sender, and never again. It blocks.
     ///
     /// # Errors
     ///
-    /// [`Conflict`](BrokerErrorKind::Conflict) if the trigger has one, [`Failed`](BrokerErrorKind::Failed) if the file cannot be made.
+    /// [`Conflict`](BrokerErrorKind::Conflict) if the trigger has a secret, [`Failed`](BrokerErrorKind::Failed)
+    /// if the file cannot be created.
     pub fn create(&self, id: &TriggerId) -> Result<Secret, BrokerError> {
         let mut random = [0; NEW_KEY_BYTES];
         getrandom::fill(&mut random)
@@ -70,12 +74,13 @@ impl WebhookSecrets {
         self.file(id).remove().map_err(|error| self.failed(id, &error))
     }
 
-    /// The key of a trigger's secret. It blocks.
+    /// Returns the key of a trigger's secret. It blocks.
     ///
     /// # Errors
     ///
-    /// [`Unknown`](BrokerErrorKind::Unknown) if there is none, [`Damaged`](BrokerErrorKind::Damaged) if it is no secret, or others can read
-    /// its file, and [`Failed`](BrokerErrorKind::Failed) if the file cannot be read.
+    /// [`Unknown`](BrokerErrorKind::Unknown) if the secret does not exist,
+    /// [`Damaged`](BrokerErrorKind::Damaged) if it is not a valid secret, or others can read its file, and
+    /// [`Failed`](BrokerErrorKind::Failed) if the file cannot be read.
     pub fn key(&self, id: &TriggerId, schedule: &WebhookSchedule) -> Result<WebhookKey, BrokerError> {
         let no_secret = || {
             BrokerError::new(

@@ -37,30 +37,31 @@ use super::{
 };
 use crate::error::BrokerErrorKind;
 
-/// What begins the path of a webhook.
+/// Prefix of the path of a webhook.
 const PATH: &str = "/hooks/";
-/// How long answers that are under way may take once the server ends.
+/// Longest time for the last answers once the server ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// Largest head of a request, in bytes. Source: the least that hyper takes.
 const MAX_HEAD_BYTES: usize = 16 << 10;
 /// Longest `webhook-id`, in bytes.
 const MAX_ID_BYTES: usize = 256;
 
-/// What a server of webhooks listens on and takes.
+/// Address and limits of a server of webhooks.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub struct WebhookSettings {
-    /// Where it listens. A free port of 127.0.0.1 by default. It speaks no TLS: beyond this machine it stands behind a proxy that does.
+    /// Address on which it listens. A free port of 127.0.0.1 by default. It does not speak TLS: beyond this
+    /// machine, put it behind a proxy that does.
     pub address: SocketAddr,
     /// Largest body, in bytes. 64 KiB by default.
     pub max_body_bytes: usize,
-    /// How long the head of a request may take, and how long its body. Ten seconds by default.
+    /// Longest time for the head of a request, and also for its body. Ten seconds by default.
     pub read_within: Duration,
     /// By how much the time of a request may differ from the broker's. Five minutes by default. The store is to know ids for longer.
     pub max_time_difference: Duration,
-    /// How many connections there may be. For one more the oldest is ended. 64 by default.
+    /// Maximum number of connections. A further connection ends the oldest one. 64 by default.
     pub max_connections: usize,
-    /// How many requests a second are looked at, whoever sends them. 100 by default.
+    /// Maximum number of requests per second that are read, from all senders together. 100 by default.
     pub max_per_second: u32,
 }
 
@@ -126,7 +127,8 @@ impl WebhookServer {
         let listener = listen(settings.address)?;
         let address = listener.local_addr()?;
         let (connections, within) = (settings.max_connections, settings.read_within);
-        // A sender that does not read its answer holds a connection no longer than one that does not send.
+        // A sender that does not read its answer occupies a connection no longer than a sender that does not
+        // send.
         let limits =
             ServerLimits::one_request(connections, within, within * 3).with_max_head_bytes(MAX_HEAD_BYTES);
         let handler = WebhookHandler {
@@ -139,7 +141,7 @@ impl WebhookServer {
         Ok(Self { server: BoundedServer::new(listener, handler, limits), address })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -156,7 +158,7 @@ impl WebhookServer {
     }
 }
 
-/// Why a request fires nothing. It says nothing about the trigger that a stranger could use.
+/// Reason why a request fires nothing. It reveals nothing about the trigger that a stranger could use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WebhookRejection {
     NotFound,
@@ -184,7 +186,7 @@ impl WebhookRejection {
             let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
             headers.insert(RETRY_AFTER, HeaderValue::from(seconds.max(1)));
         }
-        // What of the request was not read is not read any more.
+        // The unread rest of the request stays unread.
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
         answer
     }
@@ -315,7 +317,7 @@ impl RequestHandler for WebhookHandler {
     }
 }
 
-/// The body, as the trigger's data. None if there is none.
+/// Returns the body as the trigger's data. None for an empty body.
 fn data(body: &[u8]) -> Option<Value> {
     if body.is_empty() {
         return None;

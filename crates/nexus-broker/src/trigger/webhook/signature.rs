@@ -5,11 +5,11 @@ use std::fmt;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use ring::hmac;
 
-/// What begins a secret.
+/// Prefix of a secret.
 pub(super) const SECRET_PREFIX: &str = "whsec_";
-/// What begins a signature by HMAC-SHA256.
+/// Prefix of a signature by HMAC-SHA256.
 const SIGNATURE_PREFIX: &str = "v1,";
-/// How many bytes a key has.
+/// Range of the size of a key, in bytes.
 pub(super) const KEY_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 /// Most signatures of one request that are looked at: old and new keys while they are changed.
 const MAX_SIGNATURES: usize = 8;
@@ -33,7 +33,8 @@ impl WebhookKey {
         format!("{SIGNATURE_PREFIX}{}", STANDARD.encode(tag.as_ref()))
     }
 
-    /// Whether one of the signatures is right. Each is compared in a time that tells nothing.
+    /// Returns true if one of the signatures is right. Each is compared in constant time, so that the time
+    /// reveals nothing.
     pub(super) fn verifies(&self, signatures: &str, id: &str, timestamp: i64, body: &[u8]) -> bool {
         let signed = signed(id, timestamp, body);
         let stated = signatures.split(' ').filter_map(|one| one.strip_prefix(SIGNATURE_PREFIX));
@@ -48,7 +49,7 @@ impl fmt::Debug for WebhookKey {
     }
 }
 
-/// What is signed.
+/// Returns the bytes that are signed.
 fn signed(id: &str, timestamp: i64, body: &[u8]) -> Vec<u8> {
     [format!("{id}.{timestamp}.").as_bytes(), body].concat()
 }
