@@ -395,8 +395,8 @@ async fn each_member_of_a_chain_has_its_own_name_for_a_model() {
             "groups: {{ main: [alpha, beta] }}\nmodels: {{ strong: {{ {names} }} }}\n\
              types: {{ work: {{ group: main, model: strong }} }}\n"
         );
-        let alpha = Fake::new("alpha", [Act::Fail(ErrorKind::Overloaded, Retry::Never, "full")]);
-        let beta = Fake::answering("beta");
+        let alpha = fake("alpha", [Act::Fail(ErrorKind::Overloaded, Retry::Never, "full")]);
+        let beta = answering("beta");
         let router = router(&text, &[&alpha, &beta]);
         run(&router, TurnRequest::new("x")).await.1.unwrap();
         assert_eq!(alpha.last().model, Some("big".into()), "{names}");
